@@ -81,7 +81,6 @@ impl Clock {
         }
     }
 
-    #[cfg(feature = "recorder")]
     pub(crate) fn is_fake(&self) -> bool {
         self.fake.is_some()
     }

@@ -89,8 +89,9 @@ assert_eq!(store.events().len(), 4);
 //!
 //! # Threads of the bus
 //!
-//! A bus has one dispatcher thread, and one thread for each handler that it was asked to run. While
-//! a task waits with a deadline, one more thread keeps the time.
+//! A bus has one dispatcher thread, unless it is [inline](Broadcaster::inline), and one thread for
+//! each handler that it was asked to run. While a task waits with a deadline, one more thread keeps
+//! the time.
 //!
 //! On these threads, nothing waits for the bus itself, because that wait could never end. This
 //! holds in a filter, a hook, a handler and a waker, in an event's own `Clone` and `Drop` there,

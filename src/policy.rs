@@ -58,11 +58,13 @@ pub enum OverflowPolicy {
     /// have this policy.
     Evict,
     /// The dispatcher waits for room. In time, all watchers and publishers wait with it. The
-    /// watcher loses nothing.
+    /// watcher loses nothing. On an [inline](crate::Broadcaster::inline) bus, the publishers wait.
     #[doc(alias = "WaitIfChannelFull")]
     Wait,
     /// The dispatcher waits for room, for each batch at most this long. Then the watcher loses the
-    /// events that have found no room.
+    /// events that have found no room. On an [inline](crate::Broadcaster::inline) bus, the time
+    /// counts from the first publish that finds no room. When it is over, the watcher loses each
+    /// event until there is room again, and no publish waits for it.
     WaitFor(#[cfg_attr(feature = "serde", serde(with = "crate::duration"))] Duration),
 }
 

@@ -307,8 +307,10 @@ mod real {
     pub(crate) fn thread_number() -> usize {
         use std::sync::atomic::{AtomicUsize, Ordering};
         static NEXT: AtomicUsize = AtomicUsize::new(0);
-        // A thread that is being torn down has lost its cell. Any number serves then, because the
-        // number only spreads the load.
+        // A thread that is being torn down keeps its cell, which has no destructor, except on
+        // systems without native thread-local storage. There it gets a number that another thread
+        // may have, which spreads the load worse, and two such threads inside one inline bus count
+        // as one.
         THREAD
             .try_with(|cell| {
                 if cell.get() == usize::MAX {

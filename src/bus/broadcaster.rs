@@ -7,7 +7,7 @@ use crate::counters::BusStats;
 use crate::error::{BuildError, WatchError};
 use crate::sync::{Arc, Parker, bounded};
 
-use super::dispatch::{Completion, Dispatch, Dispatcher, Entry};
+use super::dispatch::{Completion, Dispatch, Dispatcher, Entry, InlineFront};
 use super::incoming::{IncomingQueue, Publisher};
 use super::options::{BusOptions, check_incoming};
 use super::state::{Lifecycle, Threads};
@@ -119,6 +119,73 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         Self::with_options(BusOptions::default())
     }
 
+    /// Builds an inline bus with the [default options](BusOptions): a bus without a thread, in
+    /// which each publish offers its events to the watchers itself, under a lock.
+    ///
+    /// When a publish returns `Ok`, the event has been offered to every watcher: it is in the
+    /// watcher's queue, or it is counted as filtered or lost. This holds for any number of threads.
+    /// The one exception is code that runs inside a call of this bus and publishes there: its event
+    /// is offered before the outermost call returns. Use [`BusOptions::inline`] for other options.
+    ///
+    /// | | with a dispatcher | inline |
+    /// |---|---|---|
+    /// | when a publish returns | the event is accepted | the event is in the queues |
+    /// | a publish waits | for capacity in the incoming queue | for the lock, and for capacity in the queue of a watcher with `Wait` |
+    /// | filters, `on_drop` run on | the dispatcher | the thread that publishes |
+    /// | a slow filter delays | the dispatcher | every publisher |
+    /// | many events between threads | fast | several times slower, except in batches |
+    /// | costs | a thread | nothing while idle |
+    ///
+    /// # Blocking
+    ///
+    /// Publishing, registering a watcher, a flush and a gap wait for the lock, and so for the code
+    /// that runs inside other calls: filters, hooks, `Clone` and `Drop` of events. Receiving,
+    /// [`stop`](Watcher::stop), the drop of a watcher, [`close`](Self::close), `shutdown` and
+    /// [`stats`](Self::stats) never wait for it. Before you publish:
+    ///
+    /// - **Hold no lock, and no borrow of a `RefCell`, that a filter, a hook, `Clone` or `Drop`
+    ///   takes.** On the same thread the lock would wait for itself, and the `RefCell` would panic,
+    ///   which ends that watcher. On two threads, one holds your lock and waits for the bus, and
+    ///   the other has the bus and waits for your lock.
+    /// - **Let another thread or task read a watcher with `Wait`.** A
+    ///   [`publish`](Publisher::publish) waits for capacity in its queue. If only the publishing
+    ///   thread reads that watcher, or another task of the same current-thread runtime, the publish
+    ///   waits forever. Use [`publish_async`](Publisher::publish_async) or
+    ///   [`try_publish`](Publisher::try_publish) there.
+    /// - **Let no filter wait for a thread that publishes.** That thread waits for the filter.
+    ///
+    /// A publish does not count the wait for the lock against its timeout. A filter or hook may
+    /// publish on its own bus: up to [`incoming_len`](BusOptions::incoming_len) entries in one
+    /// call, and as many events as every watcher with `Wait` has capacity for. Beyond that, it gets
+    /// `Full`. From inside a call of one inline bus, a publish or registration on another one tries
+    /// for 10 ms, once or twice, to get the lock, and then returns `Full` or `WouldDeadlock`. A
+    /// publish there waits for no capacity, on any bus.
+    ///
+    /// `stop`, `close` and the drop of a watcher or of the last handle run what is due on the
+    /// calling thread: the destructors of filters and hooks, and of the events that the history
+    /// keeps. If another thread is inside a call, they run there.
+    ///
+    /// # Fork and signals
+    ///
+    /// If a `fork` happens while another thread has the lock, the child's copy stays locked. A
+    /// signal handler must not publish, because the thread that it interrupts may have the lock.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, Delivery};
+    ///
+    /// let bus = Broadcaster::inline();
+    /// let mut watcher = bus.watch()?;
+    /// bus.publisher().publish("hello")?;
+    /// // No thread has to run first.
+    /// assert_eq!(watcher.try_recv()?, Delivery::Event("hello"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn inline() -> Self {
+        Self::without_dispatcher(BusOptions::default().inline(true), Clock::system(), None)
+    }
+
     /// Starts a bus with these options.
     ///
     /// # Errors
@@ -184,6 +251,9 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     ) -> Result<Self, BuildError> {
         const { assert!(size_of::<T>() <= MAX_EVENT_SIZE, "events this large belong in a Box or an Arc") };
         options.check()?;
+        if options.inline {
+            return Ok(Self::without_dispatcher(options, clock, completion));
+        }
         check_incoming::<Entry<T>>(options.incoming_len)?;
         let parker = Parker::new();
         let lifecycle = Arc::new(Lifecycle::new(clock, options.spin, &parker));
@@ -201,6 +271,15 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
             .map_err(|error| BuildError::thread(&options.thread_name, error))?;
         let incoming = Arc::new(IncomingQueue::new(lifecycle, tx, dispatch, options.max_batch));
         Ok(Self { shared: Arc::new(Shared { incoming, options }) })
+    }
+
+    /// Builds an inline bus with options that have been checked.
+    fn without_dispatcher(options: BusOptions, clock: Clock, completion: Option<Completion<T>>) -> Self {
+        const { assert!(size_of::<T>() <= MAX_EVENT_SIZE, "events this large belong in a Box or an Arc") };
+        let front = Arc::new(InlineFront::new(options.incoming_len, completion, options.history));
+        let lifecycle = Arc::new(Lifecycle::inline(clock, options.spin, Box::new(front.clone())));
+        let incoming = Arc::new(IncomingQueue::inline(lifecycle, front, options.max_batch));
+        Self { shared: Arc::new(Shared { incoming, options }) }
     }
 
     /// Returns a handle that publishes events. The handle does not keep the bus open.
@@ -352,5 +431,36 @@ impl<T> Clone for Broadcaster<T> {
 impl<T> fmt::Debug for Broadcaster<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Broadcaster").field("options", &self.shared.options).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::time::Duration;
+
+    use super::*;
+
+    /// User code cannot unwind out of a call of an inline bus. A fault of the library could, and
+    /// must leave no thread waiting.
+    #[test]
+    fn an_inline_bus_ends_if_something_unforeseen_unwinds() {
+        let completion: Completion<u8> = Box::new(|event| assert!(*event < 2, "injected"));
+        let bus = Broadcaster::with_completion(
+            BusOptions::default().inline(true),
+            Clock::system(),
+            Some(completion),
+        )
+        .unwrap();
+        let (mut watcher, publisher) = (bus.watch().unwrap(), bus.publisher());
+        let handler = bus.watch_builder().spawn(|_| ()).unwrap();
+        publisher.publish(1).unwrap();
+        assert!(catch_unwind(AssertUnwindSafe(|| publisher.publish(2))).is_err());
+        assert!(publisher.publish(1).unwrap_err().is_stopped());
+        assert_eq!(watcher.recv().unwrap().event(), Some(1));
+        assert!(watcher.recv().is_err());
+        assert!(handler.join(Duration::from_secs(60)));
+        let report = bus.shutdown();
+        assert!(!report.complete && report.threads_ended);
     }
 }

@@ -18,11 +18,19 @@
 //!                                                    └─ ...
 //! ```
 //!
+//! An inline bus has no dispatcher and no incoming queue. Its publishers reach the distributor
+//! through the *front*, under one lock:
+//!
+//! ```text
+//! Publisher ─ front ─> distributor ─┬─ MailboxSender ─> queue ─> MailboxReceiver ─ Watcher
+//!  (any threads)  (one at a time)  └─ ...
+//! ```
+//!
 //! The folders stand in the order in which they build on each other: `wait` (parking, timer),
 //! `state` (of the bus and of one watcher), `mailbox` (a watcher's queue with its two ends),
-//! `dispatch` (the entries, the distributor and the dispatcher), `incoming` (the way into the
-//! incoming queue, the publishers), `watch` (the readers of a mailbox), and above all of them the
-//! `broadcaster` and the `flush`.
+//! `dispatch` (the entries, the distributor, the dispatcher, the front), `incoming` (the way in,
+//! the publishers), `watch` (the readers of a mailbox), and above all of them the `broadcaster` and
+//! the `flush`.
 //!
 //! # Glossary
 //!
@@ -33,13 +41,18 @@
 //! * **entry**: an item of the incoming queue: an event, a batch, or a control entry.
 //! * **control entry**: an entry without an event: a registration, a flush, or a gap that a
 //!   publisher has published.
-//! * **distributor**: what takes entries and offers their events to every watcher. One thread at a
-//!   time works with it, under its lock.
-//! * **dispatcher**: the thread that works with the distributor while there is something to do.
-//! * **direct delivery**: a publisher that finds the dispatcher asleep works with the distributor
+//! * **distributor**: what offers events to every watcher, and registers and reaps them. One thread
+//!   at a time works with it, under the lock of the intake or of the front.
+//! * **intake**: what takes entries out of the incoming queue for the distributor.
+//! * **dispatcher**: the thread that works with the intake while there is something to do.
+//! * **direct delivery**: a publisher that finds the dispatcher asleep works with the intake
 //!   itself.
-//! * **pull**: the only reader, while it is busy, works with the distributor itself. The dispatcher
-//!   has *lent* it the distributor, and naps.
+//! * **pull**: the only reader, while it is busy, works with the intake itself. The dispatcher has
+//!   *lent* it the distributor, and naps.
+//! * **front**: the way into an inline bus. It has the lock of the bus.
+//! * **owner**: the thread that is inside a call of an inline bus, and has its lock.
+//! * **due**: said of what another thread leaves to the owner: a watcher to reap, or the close.
+//! * **nested**: said of a call from inside a call of the same inline bus.
 //! * **completion**: a function of the library's own with which the dispatcher completes each event
 //!   before it offers the event. The bus of a recorder has one.
 //! * **batch**: events that the dispatcher offers together. They share one allocation and no longer
@@ -73,7 +86,7 @@
 //! * **wake cell**: the place where one thread or task waits. **wait queue**: the same for many, in
 //!   turn.
 //! * **timer**: the thread that wakes tasks at their deadlines.
-//! * **reap**: the dispatcher removes the sender of a watcher that has stopped.
+//! * **reap**: the dispatcher or the owner removes the sender of a watcher that has stopped.
 //!
 //! # Roles
 //!
@@ -91,15 +104,20 @@
 //!   dispatcher has lent the distributor, a reader without events takes what waits in the incoming
 //!   queue itself (`dispatch/pull.rs`).
 //!
+//! * In an **inline bus**, a publisher takes the lock, offers its events to every watcher, fences
+//!   once, lets the lock go, and wakes the readers that sleep (`dispatch/inline.rs`). Between two
+//!   calls nothing is pending. Where this page says *dispatcher*, read *owner*.
+//!
 //! # Invariants
 //!
 //! 1. No thread blocks in a queue: every wait follows the one protocol of `wait/parking.rs`, which
 //!    the models see. The other waits are those for the locks below. The dispatcher alone waits for
-//!    the distributor, which a publisher or a reader holds for one batch at most.
+//!    the intake, which a publisher or a reader holds for one batch at most. In an inline bus,
+//!    publishers, registrations, flushes and gaps wait for the front.
 //! 2. Each counter of a watcher has one writer, except `panics`. The dispatcher publishes its
 //!    counters in `WatcherState::publish_offered` and `publish_sent`, the reader in `set_consumed`,
 //!    `set_handled` and `count_discarded`. Here and in the table, the dispatcher is the thread that
-//!    has the distributor's lock.
+//!    has the lock of the intake, or of the front.
 //! 3. For each watcher, every event below the offset `decided` is in the queue, delivered, lost or
 //!    missing. A reader that finds its queue empty below a decided offset has found a gap.
 //! 4. The queue and the current slice together never hold more events than the queue's length, not
@@ -111,8 +129,9 @@
 //!    takes events out only to discard them. Both may empty the queue of a reader that is gone, and
 //!    each counts the events that it takes out.
 //! 6. User code (filters, hooks, handlers, `Clone`, `Drop`) runs outside every lock, except that of
-//!    the distributor while the dispatcher has it, for which no other thread waits. `catch_panic`
-//!    ends the panic of such code. Only a `Clone` in a receive panics into the caller.
+//!    the intake while the dispatcher has it, for which no other thread waits, and that of an
+//!    inline bus. Wakers run outside that one, too. `catch_panic` ends the panic of such code. Only
+//!    a `Clone` in a receive panics into the caller.
 //! 7. The dispatcher carries out a control entry after it has offered all events before it, and
 //!    before it offers any event behind it.
 //! 8. While an entry is in the incoming queue, or carried by the distributor, somebody answers for
@@ -133,7 +152,11 @@
 //! | `Cell::refused_full`, `Cell::refused_stopped` | publisher | relaxed RMW | `stats` | relaxed | counts |
 //! | `WakeCell::armed` | waiting thread | relaxed, fence after | waker | relaxed, fence before | that a thread or task waits |
 //! | `WakeCell::armed`, for a task | waiting task | relaxed RMW, fence after | waker | relaxed RMW | no data: `AtomicWaker` orders itself |
+//! | `Owner::word`, the owner | owner | relaxed; acq-rel swap at the end | `ask`, `is_this_thread` | acquire; relaxed | what the owner did |
+//! | `Owner::word`, due | stopping or closing thread | release RMW | owner | acq-rel swap | what is due |
+//! | `NestedEntries::added`, `NestedEntries::waiting`, `NestedEntries::events_left` | owner | relaxed | owner | relaxed | no data: the lock of the front |
 //! | `WaitQueue::waiting` | under its lock | relaxed, fence after | waker | relaxed, fence before | that a thread or task waits |
+//! | `WaitQueue::passes_behind` | owner | relaxed | owner, a waiter that has been the owner since | relaxed | no data |
 //! | `WatcherState::flags`, stopped | any thread | release RMW, fence after | reader; dispatcher, bulk reader | acquire; relaxed, fence before | what led to it: a filter's panic is counted |
 //! | `WatcherState::flags`, evicted | dispatcher | release RMW, fence after | reader; dispatcher, bulk reader | acquire; relaxed, fence before | what was queued and counted before |
 //! | `WatcherState::flags`, gone | reader | relaxed RMW, fence after | dispatcher | relaxed, fence before | no data |
@@ -163,21 +186,25 @@
 //! `tests/docs/locks.rs` compares the two. A lock is held for a few instructions unless the last
 //! column names something longer.
 //!
-//! Only the dispatcher ever waits for the distributor, so it may hold that lock while it takes any
-//! other one, and while it runs user code. User code may therefore use this bus and every sink.
+//! Only the dispatcher ever waits for the intake, so it may hold that lock while it takes any other
+//! one, and while it runs user code. User code may therefore use this bus and every sink.
+//! Publishers of an inline bus wait for its front. The code that runs there may use this bus, which
+//! knows its owner, and must take no lock that a publisher holds.
 //!
 //! | lock | taken by | under | held for |
 //! |---|---|---|---|
-//! | `Dispatch::distributor` | dispatcher; a publisher or a reader, which only tries | none | as long as the dispatcher is awake; one batch of the others |
-//! | `WaitQueue::waiters` | threads and tasks that wait, and those that wake them | `Dispatch::distributor` | a change of the list |
+//! | `InlineFront::core` | publishers, registrations, flushes and gaps; a thread that stops, drops or closes, which only tries | none | one call, with the user code in it |
+//! | `NestedEntries::list` | owner | `InlineFront::core` | a change of the list |
+//! | `Dispatch::intake` | dispatcher; a publisher or a reader, which only tries | none | as long as the dispatcher is awake; one batch of the others |
+//! | `WaitQueue::waiters` | threads and tasks that wait, and those that wake them | `Dispatch::intake` | a change of the list |
 //! | `Timer::state` | tasks with a deadline, and the timer's thread | none | a change of the deadlines, and the start of the thread |
-//! | `SliceQueue::Ring` | dispatcher, and the reader of the watcher | `Dispatch::distributor` | a change of the ring |
-//! | `FlushTicket::handlers` | dispatcher, and the caller of the flush | `Dispatch::distributor` | a scan of the handlers |
-//! | `Registry::entries` | registration, end of a watcher, `stats`, a wait for the end | `Dispatch::distributor`, `Lifecycle::report` | a scan of the watchers |
-//! | `Registry::reapable` | stopping thread, dispatcher | `Dispatch::distributor` | a change of the list |
+//! | `SliceQueue::Ring` | dispatcher, and the reader of the watcher | `Dispatch::intake`, `InlineFront::core` | a change of the ring |
+//! | `FlushTicket::handlers` | dispatcher, and the caller of the flush | `Dispatch::intake`, `InlineFront::core` | a scan of the handlers |
+//! | `Registry::entries` | registration, end of a watcher, `stats`, a wait for the end | `Dispatch::intake`, `InlineFront::core`, `Lifecycle::report` | a scan of the watchers |
+//! | `Registry::reapable` | stopping thread, dispatcher | `Dispatch::intake`, `InlineFront::core` | a change of the list |
 //! | `Threads::started` | a thread that starts a handler, each thread of the bus at its last step, a shutdown | none | a change of the list |
 //! | `Lifecycle::report` | a shutdown that has seen the end | none | the making of the report |
-//! | `Fake::state` | a thread that reads or moves a `FakeClock` | `Dispatch::distributor`, `Timer::state`, `MemoryStore::state`, `SqliteStore::writer`, `SqliteStore::reader`, `Warnings::silent` | a scan of the sleeping threads |
+//! | `Fake::state` | a thread that reads or moves a `FakeClock` | `Dispatch::intake`, `InlineFront::core`, `Timer::state`, `MemoryStore::state`, `SqliteStore::writer`, `SqliteStore::reader`, `Warnings::silent` | a scan of the sleeping threads |
 //!
 //! # How little is lost to sleeping
 //!

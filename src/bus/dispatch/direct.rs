@@ -6,7 +6,7 @@
 //! - While the dispatcher is awake, the dispatcher answers for every entry. It looks into the queue
 //!   once more after it has set the idle bits of the gate, and before it sleeps.
 //! - A publisher that sees an idle bit as it leaves the gate answers for what it has pushed. It
-//!   tries to get the distributor's lock. If it gets the lock, it takes all that waits, and offers
+//!   tries to get the intake's lock. If it gets the lock, it takes all that waits, and offers
 //!   it. If it does not get the lock, or if something stays that it must not do, it wakes the
 //!   dispatcher.
 //! - While the distributor is lent to a reader, the reader answers (`pull.rs`).
@@ -28,8 +28,9 @@ use crate::bus::state::{Lifecycle, WatcherState};
 use crate::bus::wait::full_fence;
 use crate::sync::{Arc, Receiver, TryMutex};
 
-use super::distributor::{Completion, Distributor};
+use super::distributor::Completion;
 use super::entry::Entry;
+use super::intake::Intake;
 
 /// The highest number of watchers that a publisher delivers to.
 const MOST_WATCHERS: usize = 4;
@@ -42,7 +43,7 @@ const MOST_UNHEARD: u32 = 32;
 /// The distributor of one bus, for the dispatcher, the publishers, and a reader that pulls.
 pub(crate) struct Dispatch<T> {
     pub(super) lifecycle: Arc<Lifecycle>,
-    pub(super) distributor: TryMutex<Distributor<T>>,
+    pub(super) intake: TryMutex<Intake<T>>,
     pub(super) is_direct: bool,
 }
 
@@ -60,8 +61,8 @@ impl<T> Dispatch<T> {
     ) -> Self {
         // The history gives up its oldest events when others come, and their `Drop` is user code.
         let is_direct = is_direct && completion.is_none() && history == 0;
-        let distributor = Distributor::new(lifecycle.clone(), incoming, max_batch, completion, history);
-        Self { lifecycle, distributor: TryMutex::new(distributor), is_direct }
+        let intake = Intake::new(lifecycle.clone(), incoming, max_batch, completion, history);
+        Self { lifecycle, intake: TryMutex::new(intake), is_direct }
     }
 
     /// Delivers what waits, or wakes the dispatcher to do it. The caller has pushed an event, and
@@ -69,8 +70,8 @@ impl<T> Dispatch<T> {
     #[cold]
     pub(crate) fn deliver(&self) {
         let mut sleepers = Sleepers::default();
-        let is_done = self.is_direct
-            && self.distributor.try_lock().is_some_and(|mut distributor| distributor.deliver(&mut sleepers));
+        let is_done =
+            self.is_direct && self.intake.try_lock().is_some_and(|mut intake| intake.deliver(&mut sleepers));
         wake(sleepers);
         if !is_done {
             self.lifecycle.dispatcher.wake();
@@ -88,14 +89,14 @@ pub(super) struct Offered {
     is_all: bool,
 }
 
-/// Wakes readers. The caller has let the distributor's lock go.
+/// Wakes readers. The caller has let the intake's lock go.
 pub(super) fn wake(sleepers: Sleepers) {
     for sleeper in sleepers.into_iter().flatten() {
         sleeper.wake_cell.wake();
     }
 }
 
-impl<T> Distributor<T> {
+impl<T> Intake<T> {
     /// Offers what waits, up to a batch. Adds the readers to wake to `sleepers`. Returns whether
     /// nothing is left for the dispatcher.
     fn deliver(&mut self, sleepers: &mut Sleepers) -> bool {
@@ -126,9 +127,9 @@ impl<T> Distributor<T> {
 
     /// Offers events that fit into every mailbox. Adds the readers to wake to `sleepers`.
     fn offer_to_all(&mut self, events: Vec<T>, sleepers: &mut Sleepers) {
-        let first = self.accept(events.len());
+        let first = self.distributor.accept(events.len(), &self.lifecycle);
         let batch = SharedBatch::new(events, Positions::from(first));
-        if let Some((last, others)) = self.senders.split_last_mut() {
+        if let Some((last, others)) = self.distributor.senders.split_last_mut() {
             for sender in others {
                 sender.offer_whole(batch.clone());
             }
@@ -137,7 +138,7 @@ impl<T> Distributor<T> {
             last.offer_whole(batch);
         }
         full_fence();
-        let armed = self.senders.iter().filter(|sender| sender.state.wake_cell.is_armed());
+        let armed = self.distributor.senders.iter().filter(|sender| sender.state.wake_cell.is_armed());
         for (sleeper, sender) in sleepers.iter_mut().zip(armed) {
             *sleeper = Some(sender.state.clone());
         }
@@ -147,11 +148,11 @@ impl<T> Distributor<T> {
     /// Returns the number of events that fit into every mailbox, up to a batch. Returns `None` if
     /// only the dispatcher may offer.
     fn direct_room(&mut self) -> Option<usize> {
-        if self.carried.is_some() || !(1..=MOST_WATCHERS).contains(&self.senders.len()) {
+        if self.carried.is_some() || !(1..=MOST_WATCHERS).contains(&self.distributor.senders.len()) {
             return None;
         }
         let most = self.max_batch;
-        let mut senders = self.senders.iter_mut();
+        let mut senders = self.distributor.senders.iter_mut();
         let room = senders.try_fold(most, |room, sender| Some(room.min(sender.direct_room(room)?)))?;
         (room > 0).then_some(room)
     }

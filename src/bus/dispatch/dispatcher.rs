@@ -1,4 +1,4 @@
-//! The dispatcher: the thread that works with the distributor while there is something to do, and
+//! The dispatcher: the thread that works with the intake while there is something to do, and
 //! sleeps while there is nothing.
 //!
 //! One round of the dispatcher:
@@ -13,11 +13,11 @@
 //! Control entries therefore stand in the same order as events. A slow watcher for which the
 //! dispatcher waits does not delay the events of the same batch for the other watchers.
 //!
-//! The dispatcher holds the lock of the distributor while it is awake, and lets it go before it
+//! The dispatcher holds the lock of the intake while it is awake, and lets it go before it
 //! sleeps for want of entries, or naps while the reader pulls. It never blocks in a channel. It
-//! waits for the distributor while a publisher delivers directly or a reader pulls, and then for
-//! the locks that it takes under the distributor's, each of which other threads hold for a few
-//! instructions. Lock order: `Dispatch::distributor` before `WaitQueue::waiters`,
+//! waits for the intake while a publisher delivers directly or a reader pulls, and then for
+//! the locks that it takes under the intake's, each of which other threads hold for a few
+//! instructions. Lock order: `Dispatch::intake` before `WaitQueue::waiters`,
 //! `SliceQueue::Ring`, `FlushTicket::handlers`, `Registry::entries`, `Registry::reapable` and
 //! `Fake::state`.
 //!
@@ -29,8 +29,9 @@ use crate::bus::wait::{full_fence, on_bus_thread, spin_for, spin_until};
 use crate::sync::{Arc, Parker, TryMutexGuard, thread};
 
 use super::direct::Dispatch;
-use super::distributor::{Distributor, wake_or_drain};
-use super::entry::{Control, Entry};
+use super::distributor::wake_or_drain;
+use super::entry::Entry;
+use super::intake::Intake;
 
 pub(crate) struct Dispatcher<T> {
     pub(super) dispatch: Arc<Dispatch<T>>,
@@ -50,82 +51,75 @@ impl<T: Clone> Dispatcher<T> {
 
     /// Works until the bus is closed and the incoming queue is empty.
     fn work(&self) {
-        let mut distributor = self.dispatch.distributor.lock();
+        let mut intake = self.dispatch.intake.lock();
         loop {
-            while let Some(first) = self.look(&mut distributor) {
-                self.round(&mut distributor, first);
-                distributor = self.lend(distributor);
+            while let Some(first) = self.look(&mut intake) {
+                self.round(&mut intake, first);
+                intake = self.lend(intake);
             }
             if self.dispatch.lifecycle.is_quiet() {
                 // All pushes happened before the gate became quiet, so this is the last look that
                 // is needed.
-                let Some(last) = distributor.take() else { return };
-                self.round(&mut distributor, last);
+                let Some(last) = intake.take() else { return };
+                self.round(&mut intake, last);
             } else if self.dispatch.lifecycle.registry.must_reap() {
-                distributor.reap();
-            } else if !self.pass_turn_on(&distributor) {
-                distributor = self.sleep(distributor);
+                intake.reap();
+            } else if !self.pass_turn_on(&intake) {
+                intake = self.sleep(intake);
             }
         }
     }
 
     /// Offers one batch that begins with this entry, and carries out the control entry behind it.
-    fn round(&self, distributor: &mut Distributor<T>, first: Entry<T>) {
+    fn round(&self, intake: &mut Intake<T>, first: Entry<T>) {
         let mut taken = 1;
-        let (batch, control) = distributor.gather(first, distributor.max_batch, &mut taken);
-        distributor.distribute(batch, taken);
-        if !distributor.pending.is_empty() {
-            self.wait_for_room(distributor);
+        let (batch, control) = intake.gather(first, intake.max_batch, &mut taken);
+        intake.distribute(batch, taken);
+        if !intake.pending.is_empty() {
+            self.wait_for_room(intake);
         }
         // Before the control entry, so that a flush finds the watchers reaped that were dropped
         // before it.
         if self.dispatch.lifecycle.registry.must_reap() {
-            distributor.reap();
+            intake.reap();
         }
-        match control {
-            Some(Entry::Control(Control::Register(sender))) => distributor.register(sender),
-            Some(Entry::Control(Control::Flush(ticket))) => distributor.answer(&ticket),
-            Some(Entry::Control(Control::Gap(events))) => distributor.offer_gap(events),
-            Some(entry) => distributor.carried = Some(entry),
-            None => {}
+        if let Some(entry) = control {
+            intake.carry_out(entry);
         }
     }
 
     /// Looks for the next entry, a few times or for as long as the options say. Returns `None` if
     /// no entry came.
-    fn look(&self, distributor: &mut Distributor<T>) -> Option<Entry<T>> {
-        spin_until(|| distributor.take()).or_else(|| self.spin(distributor))
+    fn look(&self, intake: &mut Intake<T>) -> Option<Entry<T>> {
+        spin_until(|| intake.take()).or_else(|| self.spin(intake))
     }
 
     /// Sleeps until there may be something to do, unless there is already. Meanwhile the publishers
     /// may deliver directly.
-    fn sleep<'d>(
-        &'d self,
-        mut distributor: TryMutexGuard<'d, Distributor<T>>,
-    ) -> TryMutexGuard<'d, Distributor<T>> {
+    fn sleep<'d>(&'d self, mut intake: TryMutexGuard<'d, Intake<T>>) -> TryMutexGuard<'d, Intake<T>> {
         let lifecycle = &self.dispatch.lifecycle;
-        distributor.unheard = 0;
+        intake.unheard = 0;
         lifecycle.dispatcher.arm();
         lifecycle.gate.set_idle();
-        distributor.carried = distributor.take();
-        if distributor.carried.is_none() && !lifecycle.is_quiet() && !lifecycle.registry.must_reap() {
-            drop(distributor);
+        intake.carried = intake.take();
+        if intake.carried.is_none() && !lifecycle.is_quiet() && !lifecycle.registry.must_reap() {
+            drop(intake);
             lifecycle.clock.park(&self.parker, None);
-            distributor = self.dispatch.distributor.lock();
+            intake = self.dispatch.intake.lock();
         }
         lifecycle.gate.clear_idle();
         lifecycle.dispatcher.disarm();
-        distributor
+        intake
     }
 
     /// Keeps looking for the next entry, for as long as the options say. Returns `None` if no entry
     /// came, or if the dispatcher has something else to do.
-    fn spin(&self, distributor: &mut Distributor<T>) -> Option<Entry<T>> {
+    fn spin(&self, intake: &mut Intake<T>) -> Option<Entry<T>> {
         let lifecycle = &self.dispatch.lifecycle;
         if lifecycle.spin.is_zero() || lifecycle.room.is_waited_for() {
             return None;
         }
-        let found = || match distributor.take() {
+        let found = || match intake.take() {
             None => (lifecycle.is_closing() || lifecycle.registry.must_reap()).then_some(None),
             entry => Some(entry),
         };
@@ -136,9 +130,9 @@ impl<T: Clone> Dispatcher<T> {
     /// it sleeps. The publisher that got the last turn may be a task that is not polled. While
     /// there is still room, the next publisher therefore gets a turn as well. Returns whether there
     /// was room and a publisher waited for it. The dispatcher then looks again.
-    fn pass_turn_on(&self, distributor: &Distributor<T>) -> bool {
+    fn pass_turn_on(&self, intake: &Intake<T>) -> bool {
         let lifecycle = &self.dispatch.lifecycle;
-        let is_wanted = lifecycle.room.is_waited_for() && !distributor.incoming.is_full();
+        let is_wanted = lifecycle.room.is_waited_for() && !intake.incoming.is_full();
         if is_wanted {
             // No fence: a publisher that waits had found the queue full before the last round's
             // fence.
@@ -148,13 +142,13 @@ impl<T: Clone> Dispatcher<T> {
     }
 
     /// Waits until every pending event has found room or was given up.
-    fn wait_for_room(&self, distributor: &mut Distributor<T>) {
+    fn wait_for_room(&self, intake: &mut Intake<T>) {
         let lifecycle = &self.dispatch.lifecycle;
-        let mut pending = std::mem::take(&mut distributor.pending);
+        let mut pending = std::mem::take(&mut intake.pending);
         loop {
             let abandoned = lifecycle.is_abandoned();
             for &i in &pending {
-                let sender = &mut distributor.senders[i];
+                let sender = &mut intake.distributor.senders[i];
                 // An event that fits is not lost, even at the last moment. A stopped watcher is
                 // offered nothing more.
                 if !sender.state.is_stopped() {
@@ -166,25 +160,25 @@ impl<T: Clone> Dispatcher<T> {
             }
             full_fence();
             for &i in &pending {
-                wake_or_drain(&mut distributor.senders[i], abandoned);
+                wake_or_drain(&mut intake.distributor.senders[i], abandoned);
             }
-            pending.retain(|&i| distributor.senders[i].is_pending());
+            pending.retain(|&i| intake.distributor.senders[i].is_pending());
             if pending.is_empty() {
                 break;
             }
-            if self.pass_turn_on(distributor) {
+            if self.pass_turn_on(intake) {
                 // Time for the woken publisher to use its turn.
-                let _ = spin_until(|| distributor.incoming.is_full().then_some(()));
+                let _ = spin_until(|| intake.incoming.is_full().then_some(()));
             } else {
-                self.park_for_room(distributor, &pending);
+                self.park_for_room(intake, &pending);
             }
         }
-        distributor.pending = pending;
+        intake.pending = pending;
     }
 
-    fn park_for_room(&self, distributor: &Distributor<T>, pending: &[usize]) {
+    fn park_for_room(&self, intake: &Intake<T>, pending: &[usize]) {
         let lifecycle = &self.dispatch.lifecycle;
-        let pending = || pending.iter().map(|&i| &*distributor.senders[i]);
+        let pending = || pending.iter().map(|&i| &*intake.distributor.senders[i]);
         pending().for_each(MailboxSender::want_room);
         lifecycle.dispatcher.arm();
         // The second look, behind the fence in `arm`, at everything that can end the wait.
@@ -209,7 +203,7 @@ impl<T> Drop for Dispatcher<T> {
         while !lifecycle.is_quiet() {
             thread::yield_now();
         }
-        let history = self.dispatch.distributor.lock().end(thread::panicking());
+        let history = self.dispatch.intake.lock().end(thread::panicking());
         lifecycle.set_ended();
         // Everything has been handled, so nobody waits for the events that were only kept.
         drop(history);

@@ -6,9 +6,14 @@ mod dispatcher;
 mod distributor;
 mod entry;
 mod history;
+mod inline;
+mod intake;
+mod later;
+mod nested;
 mod pull;
 
 pub(crate) use self::direct::Dispatch;
 pub(crate) use self::dispatcher::Dispatcher;
 pub(crate) use self::distributor::Completion;
 pub(crate) use self::entry::{Control, Entry, FlushTicket, IntoEntry};
+pub(crate) use self::inline::InlineFront;

@@ -6,7 +6,7 @@
 //!
 //! - *Lend*: the dispatcher begins this when it has worked for some rounds, and the reader slept in
 //!   none of them. The bus has one watcher then, without a filter, for which the dispatcher would
-//!   wait. The dispatcher lets the distributor's lock go, and naps.
+//!   wait. The dispatcher lets the intake's lock go, and naps.
 //! - *Pull*: a reader that finds its mailbox empty tries to get the lock, and offers what waits.
 //! - *Hand back*: before the reader sleeps, it sets the idle bits of the gate. From then on, the
 //!   publishers answer. If something waits already, or if the reader does not get the lock, it
@@ -31,7 +31,7 @@ use crate::sync::{Arc, BUSY_ROUNDS, TryMutexGuard};
 
 use super::direct::{Dispatch, Offered, Sleepers, wake};
 use super::dispatcher::Dispatcher;
-use super::distributor::Distributor;
+use super::intake::Intake;
 
 /// The length of a nap, by the system's clock. In a model, a nap does not end by itself.
 const NAP: Duration = Duration::from_millis(1);
@@ -51,15 +51,15 @@ impl<T: Send + Sync> Upstream for Arc<Dispatch<T>> {
     }
 
     fn hand_back(&self) {
-        if let Some(mut distributor) = self.distributor.try_lock() {
+        if let Some(mut intake) = self.intake.try_lock() {
             if !self.lifecycle.is_lent() {
                 // Somebody else answers, and has looked since.
                 return;
             }
             self.lifecycle.set_lent(false);
-            distributor.unheard = 0;
+            intake.unheard = 0;
             self.lifecycle.gate.set_idle();
-            if distributor.incoming.is_empty() && !self.lifecycle.room.is_waited_for() {
+            if intake.incoming.is_empty() && !self.lifecycle.room.is_waited_for() {
                 return;
             }
         }
@@ -93,22 +93,22 @@ impl<T> Dispatch<T> {
     /// Offers what waits, if the distributor is lent, and at least so many entries wait.
     fn offer_lent(&self, least: usize) -> Option<Offered> {
         let mut sleepers = Sleepers::default();
-        let mut distributor = self.distributor.try_lock()?;
-        if !self.lifecycle.is_lent() || distributor.incoming.len() < least {
+        let mut intake = self.intake.try_lock()?;
+        if !self.lifecycle.is_lent() || intake.incoming.len() < least {
             return None;
         }
-        let offered = distributor.offer_waiting(&mut sleepers);
-        distributor.pulled += offered.as_ref().map_or(0, |offered| offered.taken);
-        drop(distributor);
+        let offered = intake.offer_waiting(&mut sleepers);
+        intake.pulled += offered.as_ref().map_or(0, |offered| offered.taken);
+        drop(intake);
         wake(sleepers);
         offered
     }
 }
 
-impl<T> Distributor<T> {
+impl<T> Intake<T> {
     /// Returns whether the reader may pull.
     fn is_lendable(&mut self) -> bool {
-        let [only] = &mut *self.senders else { return false };
+        let [only] = &mut *self.distributor.senders else { return false };
         self.unheard >= BUSY_ROUNDS
             && self.carried.is_none()
             && self.lifecycle.spin.is_zero()
@@ -122,7 +122,7 @@ impl<T> Distributor<T> {
         self.lifecycle.is_closing()
             || self.lifecycle.is_abandoned()
             || self.lifecycle.registry.must_reap()
-            || self.senders.iter().any(|sender| sender.state.wake_cell.is_armed())
+            || self.distributor.senders.iter().any(|sender| sender.state.wake_cell.is_armed())
     }
 }
 
@@ -131,10 +131,10 @@ impl<T: Clone> Dispatcher<T> {
     /// the dispatcher answers for the entries again.
     pub(super) fn lend<'d>(
         &'d self,
-        mut distributor: TryMutexGuard<'d, Distributor<T>>,
-    ) -> TryMutexGuard<'d, Distributor<T>> {
-        if !self.dispatch.is_direct || !distributor.is_lendable() {
-            return distributor;
+        mut intake: TryMutexGuard<'d, Intake<T>>,
+    ) -> TryMutexGuard<'d, Intake<T>> {
+        if !self.dispatch.is_direct || !intake.is_lendable() {
+            return intake;
         }
         let (lifecycle, clock) = (&self.dispatch.lifecycle, Clock::system());
         lifecycle.dispatcher.arm();
@@ -143,24 +143,24 @@ impl<T: Clone> Dispatcher<T> {
         // hands back, or this thread sees the cell armed.
         full_fence();
 
-        while !distributor.is_needed() {
-            let waiting = distributor.incoming.len();
-            distributor.pulled = 0;
-            drop(distributor);
+        while !intake.is_needed() {
+            let waiting = intake.incoming.len();
+            intake.pulled = 0;
+            drop(intake);
             clock.park(&self.parker, clock.deadline(NAP));
-            distributor = self.dispatch.distributor.lock();
+            intake = self.dispatch.intake.lock();
             if !lifecycle.is_lent() || !lifecycle.dispatcher.is_armed() {
                 break;
             }
-            if distributor.pulled < waiting.max(1) {
-                distributor.senders.iter_mut().for_each(|sender| sender.note_slow());
+            if intake.pulled < waiting.max(1) {
+                intake.distributor.senders.iter_mut().for_each(|sender| sender.note_slow());
                 break;
             }
         }
         lifecycle.set_lent(false);
         lifecycle.gate.clear_idle();
         lifecycle.dispatcher.disarm();
-        distributor.unheard = 0;
-        distributor
+        intake.unheard = 0;
+        intake
     }
 }

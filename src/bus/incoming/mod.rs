@@ -3,6 +3,7 @@
 mod gap;
 mod publisher;
 mod queue;
+mod way;
 
 pub use self::publisher::Publisher;
 pub(crate) use self::queue::IncomingQueue;

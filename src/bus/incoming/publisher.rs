@@ -38,6 +38,16 @@ use super::queue::{IncomingQueue, Refused};
 /// unless a shutdown by deadline gives up. A refused event is not a gap, because no watcher hears
 /// of it. The publisher has the event back, and [`BusStats`](crate::stats::BusStats) counts it.
 ///
+/// # On an inline bus
+///
+/// An [inline](crate::Broadcaster::inline) bus has no incoming queue. Each publish takes the lock
+/// of the bus, and offers its event to every watcher before it returns. It is `Full`, and the
+/// waiting forms wait, if a watcher with [`Wait`](crate::OverflowPolicy::Wait) has no capacity, or
+/// one with `WaitFor` that has not been full for its limit. Of a batch, the events at the front
+/// that fit are accepted. Hold no lock that a filter, a hook, or the `Clone` or `Drop` of an event
+/// takes, because that code runs inside the publish. If such code publishes, on any bus, it gets
+/// `Full` where it would have to wait.
+///
 /// # Ending
 ///
 /// A publisher does not keep the bus open. After the [`Broadcaster`](crate::Broadcaster) has closed
@@ -81,14 +91,16 @@ impl<T> Publisher<T> {
 impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     /// Publishes an event without waiting for room.
     ///
-    /// This waits for no lock, registration, shutdown or watcher. If the dispatcher sleeps, this
-    /// delivers the event [directly](crate::BusOptions::direct_delivery), or wakes the dispatcher
-    /// with one system call. The incoming queue is crossbeam's bounded channel, in which a push may
-    /// retry for as long as another publisher or the dispatcher needs to copy one entry.
+    /// On an inline bus, this waits for the lock of the bus. On any other bus, it waits for no
+    /// lock, registration, shutdown or watcher. If the dispatcher sleeps, this delivers the event
+    /// [directly](crate::BusOptions::direct_delivery), or wakes the dispatcher with one system
+    /// call. The incoming queue is crossbeam's bounded channel, in which a push may retry for as
+    /// long as another publisher or the dispatcher needs to copy one entry.
     ///
     /// # Errors
     ///
-    /// - [`PublishError::Full`] if the incoming queue is full.
+    /// - [`PublishError::Full`] if the incoming queue is full, or on an inline bus if a watcher
+    ///   that is waited for has no capacity.
     /// - [`PublishError::Stopped`] if the bus is closed.
     ///
     /// Both return the event.
@@ -131,9 +143,10 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     /// Waits while the incoming queue is full. The queue stays full while the dispatcher waits for
     /// a watcher whose policy is [`Wait`](crate::OverflowPolicy::Wait). If one of your threads
     /// reads such a watcher and also publishes on the same bus, it waits for itself once both
-    /// queues are full. The bus cannot recognise this. Use [`try_publish`](Self::try_publish) on
-    /// such a thread. In an async task this blocks the executor's thread, so use `publish_async`
-    /// there.
+    /// queues are full. On an inline bus it does so when the watcher's queue is full, and in a task
+    /// the reader may be another task of the same thread. The bus cannot recognise this. Use
+    /// [`try_publish`](Self::try_publish) on such a thread. In an async task this blocks the
+    /// executor's thread, so use `publish_async` there.
     ///
     /// # Examples
     ///
@@ -196,7 +209,8 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     /// Publishes many events, and waits for room.
     ///
     /// The bus accepts the events in order, in pieces of at most `max_batch`. Events of other
-    /// publishers may come between two pieces, but never into one.
+    /// publishers may come between two pieces, but never into one. On an inline bus, a piece also
+    /// ends where the capacity of a watcher that is waited for ends.
     ///
     /// The iterator is read to its end before the first event is published. The events of a `Vec`
     /// are not copied for this.
@@ -332,18 +346,7 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn ready(&self) -> impl Future<Output = Result<(), Stopped>> + Send {
-        async move {
-            let incoming = &*self.incoming;
-            if let Some(result) = incoming.readiness() {
-                return result;
-            }
-            let waiting = incoming.lifecycle.waiting(&incoming.lifecycle.room, None, || incoming.readiness());
-            // Without a deadline the wait cannot time out.
-            let result = waiting.await.unwrap_or(Err(Stopped));
-            // `ready` has taken no room, so the next publisher that waits gets the turn.
-            incoming.lifecycle.room.wake(1);
-            result
-        }
+        async move { self.incoming.ready().await }
     }
 
     /// Returns whether the bus has been closed. A `true` stays true, and a `false` may be out of

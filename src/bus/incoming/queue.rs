@@ -1,32 +1,39 @@
-//! The sending end of the incoming queue: pushes entries through the gate, and waits for room.
+//! The way into a bus: pushes entries, and waits for capacity.
 
-use crate::bus::dispatch::{Control, Dispatch, Entry, IntoEntry};
-use crate::bus::mailbox::Upstream;
-use crate::bus::state::{Duty, Lifecycle, Refusal};
-use crate::bus::wait::{TimedOut, spin_until};
+use crate::bus::dispatch::{Control, Dispatch, Entry, InlineFront, IntoEntry};
+use crate::bus::mailbox::{Call, Upstream};
+use crate::bus::state::{Lifecycle, Refusal};
+use crate::bus::wait::{InsideCall, Place, TimedOut, spin_until};
 use crate::clock::{Clock, Deadline};
 use crate::error::{PublishError, Stopped};
 use crate::sync::{Arc, Sender};
 
-/// The sending end of the incoming queue, which publishers and the broadcaster share.
+use super::way::Way;
+
+/// The way into a bus, which publishers and the broadcaster share.
 pub(crate) struct IncomingQueue<T> {
     pub(crate) lifecycle: Arc<Lifecycle>,
-    entries: Sender<Entry<T>>,
-    dispatch: Arc<Dispatch<T>>,
+    way: Way<T>,
     max_batch: usize,
 }
 
-/// An entry that did not get into the queue, and the reason.
+/// An entry that did not get into the bus, and the reason.
 pub(crate) struct Refused<T>(pub(crate) Entry<T>, pub(crate) Refusal);
 
 impl<T> IncomingQueue<T> {
+    /// Creates the way into a bus with a dispatcher.
     pub(crate) fn new(
         lifecycle: Arc<Lifecycle>,
         entries: Sender<Entry<T>>,
         dispatch: Arc<Dispatch<T>>,
         max_batch: usize,
     ) -> Self {
-        Self { lifecycle, entries, dispatch, max_batch }
+        Self { lifecycle, way: Way::Queue { entries, dispatch }, max_batch }
+    }
+
+    /// Creates the way into an inline bus.
+    pub(crate) fn inline(lifecycle: Arc<Lifecycle>, front: Arc<InlineFront<T>>, max_batch: usize) -> Self {
+        Self { lifecycle, way: Way::Inline(front), max_batch }
     }
 
     /// Returns the distributor, for a reader, if it may be lent.
@@ -34,95 +41,48 @@ impl<T> IncomingQueue<T> {
     where
         T: Send + Sync + 'static,
     {
-        self.dispatch.is_direct().then(|| Box::new(self.dispatch.clone()) as Box<dyn Upstream>)
-    }
-
-    /// Pushes an entry if there is room. If the queue is full because the reader pulls, makes room.
-    /// Never waits.
-    #[inline]
-    pub(crate) fn try_push(&self, entry: Entry<T>) -> Result<(), Refused<T>> {
-        match self.try_push_once(entry) {
-            Err(Refused(entry, Refusal::Full)) if self.dispatch.is_lent() => {
-                self.dispatch.relieve();
-                self.try_push_once(entry)
-            }
-            result => result,
-        }
-    }
-
-    /// Pushes an entry if there is room. Never waits.
-    #[inline]
-    fn try_push_once(&self, entry: Entry<T>) -> Result<(), Refused<T>> {
-        let is_control = matches!(entry, Entry::Control(_));
-        match self.lifecycle.gate.enter() {
-            Ok(pass) => {
-                let surplus = entry.surplus();
-                self.count_surplus(surplus);
-                let sent = self.entries.try_send(entry);
-                if sent.is_err() {
-                    self.count_surplus(surplus.wrapping_neg());
-                }
-                self.fulfil(pass.leave(), is_control, sent.is_ok());
-                match sent {
-                    Ok(()) => Ok(()),
-                    Err(entry) => Err(Refused(entry, Refusal::Full)),
-                }
-            }
-            Err(duty) => {
-                self.fulfil(duty, is_control, false);
-                Err(Refused(entry, Refusal::Stopped))
-            }
-        }
-    }
-
-    #[inline]
-    fn count_surplus(&self, events: u64) {
-        // A single event has none, so its publish counts nothing.
-        if events != 0 {
-            self.lifecycle.surplus.add(events);
-        }
+        self.way.upstream()
     }
 
     /// Returns how many events are accepted and have not been offered: those in the incoming queue,
     /// and those that the dispatcher has taken and carries.
     pub(crate) fn pending(&self, accepted: u64) -> u64 {
-        let Lifecycle { taken, surplus, .. } = &*self.lifecycle;
-        let pushed = (self.entries.len() as u64).wrapping_add(taken.get()).wrapping_add(surplus.get());
-        // The counts are read one by one, so a snapshot of a running bus may be behind `accepted`.
-        let pending = pushed.wrapping_sub(accepted);
-        if pending > u64::MAX / 2 { 0 } else { pending }
+        self.way.pending(&self.lifecycle, accepted)
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
+    /// Pushes an entry if there is room. If the queue is full because the reader pulls, makes room.
+    /// Does not wait for capacity.
+    #[inline]
+    pub(crate) fn try_push(&self, entry: Entry<T>) -> Result<(), Refused<T>> {
+        match self.try_push_once(entry, &mut Call::default()) {
+            Err(Refused(entry, Refusal::Full)) if self.way.relieve() => {
+                self.try_push_once(entry, &mut Call::default())
+            }
+            result => result,
+        }
     }
 
-    /// Carries out the duty of a caller that has left the gate. `is_sent` is whether the caller has
-    /// sent an entry.
     #[inline]
-    fn fulfil(&self, duty: Duty, is_control: bool, is_sent: bool) {
-        match duty {
-            Duty::Nothing if !is_control || !self.dispatch.is_direct() => {}
-            // Only the dispatcher carries out a control entry, and a refused entry needs no
-            // delivery.
-            Duty::Deliver if !is_control && is_sent => self.dispatch.deliver(),
-            // While the reader pulls, a control entry would wait for the reader. No fence: a
-            // dispatcher that lends at this moment looks after its nap.
-            Duty::Nothing | Duty::Deliver | Duty::Wake => {
-                self.lifecycle.dispatcher.wake();
-            }
-        }
+    fn try_push_once(&self, entry: Entry<T>, call: &mut Call) -> Result<(), Refused<T>> {
+        self.way.try_push(entry, call, &self.lifecycle).map_err(|(entry, refusal)| Refused(entry, refusal))
     }
 
     /// Pushes an entry, and waits for room until the deadline. On a thread of this bus this does
     /// not wait, because the room might never come.
     pub(crate) fn push(&self, entry: Entry<T>, deadline: Deadline) -> Result<(), Refused<T>> {
-        match self.try_push_once(entry) {
-            Err(Refused(entry, Refusal::Full)) => self.push_later(entry, deadline),
+        let mut call = Call::default();
+        match self.try_push_once(entry, &mut call) {
+            Err(Refused(entry, Refusal::Full)) => self.push_later(entry, &mut call, deadline),
             result => result,
         }
     }
 
     #[cold]
-    fn push_later(&self, entry: Entry<T>, deadline: Deadline) -> Result<(), Refused<T>> {
+    fn push_later(&self, entry: Entry<T>, call: &mut Call, deadline: Deadline) -> Result<(), Refused<T>> {
         let mut held = Some(entry);
-        let pushed = self.wait_push(&mut held, &self.lifecycle.clock, deadline);
+        let pushed = self.wait_push(&mut held, call, &self.lifecycle.clock, deadline);
         match (held, pushed) {
             (Some(entry), Err(refusal)) => Err(Refused(entry, refusal)),
             _ => Ok(()),
@@ -136,11 +96,18 @@ impl<T> IncomingQueue<T> {
         held: &mut Option<Control<T>>,
         deadline: Deadline,
     ) -> Result<(), Refusal> {
-        match self.attempt(held) {
+        let mut call = Call::default();
+        match self.attempt(held, &mut call) {
             Some(result) => result,
             // Of the control entries, only a flush has a deadline.
-            None => self.wait_push(held, &self.lifecycle.end_clock, deadline),
+            None => self.wait_push(held, &mut call, &self.lifecycle.end_clock, deadline),
         }
+    }
+
+    /// Returns whether the running thread must not wait for capacity, which might never come: it
+    /// works for this bus, or it has the lock of some inline bus, and others may wait for that.
+    fn must_not_wait(&self) -> bool {
+        self.lifecycle.is_current() || InsideCall::is_marked()
     }
 
     /// Waits for capacity until the deadline, and pushes the value. The caller has tried once.
@@ -148,26 +115,35 @@ impl<T> IncomingQueue<T> {
     fn wait_push<P: IntoEntry<T>>(
         &self,
         held: &mut Option<P>,
+        call: &mut Call,
         clock: &Clock,
         deadline: Deadline,
     ) -> Result<(), Refusal> {
-        if self.lifecycle.is_current() {
-            return self.attempt(held).unwrap_or_else(|| self.last_attempt(held));
+        if self.must_not_wait() {
+            return self.attempt(held, call).unwrap_or_else(|| self.last_attempt(held, call));
         }
-        if let Some(result) = spin_until(|| self.attempt(held)) {
+        if let Some(result) = spin_until(|| self.attempt(held, call)) {
             return result;
         }
-        match self.lifecycle.room.wait(clock, deadline, || self.attempt(held)) {
-            Ok(result) => result,
-            Err(TimedOut) => self.last_attempt(held),
+        let mut place = Place::new(&self.lifecycle.room);
+        loop {
+            // A watcher of an inline bus whose limit has passed is no longer in the way.
+            let until = call.until;
+            let attempt = || self.attempt_until(held, call, until);
+            match place.wait(clock, earlier(deadline, until), attempt) {
+                Ok(Some(result)) => return result,
+                Err(TimedOut) if clock.has_passed(deadline) => return self.last_attempt(held, call),
+                // The turn that it may have had was of no use.
+                Ok(None) => self.lifecycle.room.pass_on(),
+                Err(TimedOut) => {}
+            }
         }
     }
 
     /// Tries a last time, as [`try_push`](Self::try_push) does.
-    fn last_attempt<P: IntoEntry<T>>(&self, held: &mut Option<P>) -> Result<(), Refusal> {
-        if self.dispatch.is_lent() {
-            self.dispatch.relieve();
-            if let Some(result) = self.attempt(held) {
+    fn last_attempt<P: IntoEntry<T>>(&self, held: &mut Option<P>, call: &mut Call) -> Result<(), Refusal> {
+        if self.way.relieve() {
+            if let Some(result) = self.attempt(held, call) {
                 return result;
             }
         }
@@ -184,24 +160,52 @@ impl<T> IncomingQueue<T> {
         held: &mut Option<P>,
         deadline: Deadline,
     ) -> Result<(), Refusal> {
-        if let Some(result) = self.attempt(held) {
+        let (mut call, lifecycle) = (Call::default(), &*self.lifecycle);
+        let room = &lifecycle.room;
+        if let Some(result) = self.attempt(held, &mut call) {
             return result;
         }
-        let attempt = || match self.attempt(held) {
-            // On a thread of this bus the room might never come.
-            None if self.lifecycle.is_current() => Some(self.last_attempt(held)),
-            result => result,
-        };
-        match self.lifecycle.waiting(&self.lifecycle.room, deadline, attempt).await {
-            Ok(result) => result,
-            Err(TimedOut) => self.last_attempt(held),
+        loop {
+            let until = call.until;
+            let attempt = || match self.attempt_until(held, &mut call, until) {
+                // On a thread of this bus the capacity might never come.
+                None if self.must_not_wait() => Some(Some(self.last_attempt(held, &mut call))),
+                result => result,
+            };
+            // Only what is pushed into an incoming queue has a deadline here.
+            let waiting = if lifecycle.is_inline() {
+                lifecycle.waiting_by_the_clock(room, until, attempt)
+            } else {
+                lifecycle.waiting(room, deadline, attempt)
+            };
+            match waiting.await {
+                Ok(Some(result)) => return result,
+                Err(TimedOut) if !lifecycle.is_inline() => return self.last_attempt(held, &mut call),
+                // The turn that it may have had was of no use.
+                Ok(None) => room.pass_on(),
+                // A watcher of an inline bus whose limit has passed is no longer in the way.
+                Err(TimedOut) => {}
+            }
         }
     }
 
-    /// Tries to push the value that the caller holds. Returns `None` if the queue is full. A value
+    /// Tries to push the value that the caller holds, as [`attempt`](Self::attempt) does. Returns
+    /// `Some(None)` if the caller has to check again earlier than at `until`.
+    #[allow(clippy::option_option, reason = "the outer one is the condition of a wait")]
+    fn attempt_until<P: IntoEntry<T>>(
+        &self,
+        held: &mut Option<P>,
+        call: &mut Call,
+        until: Deadline,
+    ) -> Option<Option<Result<(), Refusal>>> {
+        let result = self.attempt(held, call);
+        (result.is_some() || earlier(call.until, until) != until).then_some(result)
+    }
+
+    /// Tries to push the value that the caller holds. Returns `None` if there is no room. A value
     /// that is refused stays in `held`.
-    fn attempt<P: IntoEntry<T>>(&self, held: &mut Option<P>) -> Option<Result<(), Refusal>> {
-        let Err(Refused(entry, refusal)) = self.try_push_once(held.take()?.into_entry()) else {
+    fn attempt<P: IntoEntry<T>>(&self, held: &mut Option<P>, call: &mut Call) -> Option<Result<(), Refusal>> {
+        let Err(Refused(entry, refusal)) = self.try_push_once(held.take()?.into_entry(), call) else {
             return Some(Ok(()));
         };
         *held = Some(P::from_entry(entry));
@@ -210,11 +214,34 @@ impl<T> IncomingQueue<T> {
 
     /// Returns `Ok` if there may be room or if this is a thread of the bus, which must not wait.
     /// Returns an error if the bus is closed, and `None` if the caller has to wait.
-    pub(crate) fn readiness(&self) -> Option<Result<(), Stopped>> {
+    fn readiness(&self, call: &mut Call) -> Option<Result<(), Stopped>> {
         if self.lifecycle.gate.is_closed() {
             return Some(Err(Stopped));
         }
-        (!self.entries.is_full() || self.lifecycle.is_current()).then_some(Ok(()))
+        (self.must_not_wait() || self.way.has_room(call, &self.lifecycle)).then_some(Ok(()))
+    }
+
+    /// Waits until there may be room. Returns at once on a thread of the bus, which must not wait.
+    pub(crate) async fn ready(&self) -> Result<(), Stopped> {
+        let (mut call, lifecycle) = (Call::default(), &*self.lifecycle);
+        if let Some(result) = self.readiness(&mut call) {
+            return result;
+        }
+        loop {
+            let until = call.until;
+            let look = || {
+                let result = self.readiness(&mut call);
+                (result.is_some() || earlier(call.until, until) != until).then_some(result)
+            };
+            let waited = lifecycle.waiting_by_the_clock(&lifecycle.room, until, look).await;
+            // It has taken no capacity, so the next publisher that waits gets the turn.
+            lifecycle.room.pass_on();
+            // At the limit of a watcher of an inline bus, and before an earlier one, it checks
+            // again.
+            if let Ok(Some(result)) = waited {
+                return result;
+            }
+        }
     }
 
     /// Counts a refused event, and returns it in the publisher's error.
@@ -270,4 +297,8 @@ impl<T> IncomingQueue<T> {
             Refusal::Stopped => PublishError::Stopped(events),
         }
     }
+}
+
+fn earlier(one: Deadline, other: Deadline) -> Deadline {
+    one.into_iter().chain(other).min()
 }

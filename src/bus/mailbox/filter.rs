@@ -21,7 +21,7 @@ impl<T: Clone> MailboxSender<T> {
             // A filter that panics stops its watcher, because the events that it would have let
             // pass cannot be known.
             self.state.count_panic();
-            return lifecycle.stop(&self.state);
+            return lifecycle.stop_offering(&self.state);
         };
         let passed: usize = runs.iter().map(Range::len).sum();
         self.sent.filtered += (all.len() - passed) as u64;
@@ -47,11 +47,11 @@ impl<T: Clone> MailboxSender<T> {
     /// Returns the parts of the range that the filter lets pass. Returns `None` if the filter
     /// panicked, or if there is none.
     fn passing(&mut self, events: &[T], range: Range<usize>) -> Option<Vec<Range<usize>>> {
-        let filter = self.filter.as_mut()?;
+        let (filter, mut judged) = (self.filter.as_mut()?, self.judged.take());
         catch_panic(|| {
             let mut runs: Vec<Range<usize>> = Vec::new();
             for i in range {
-                if filter(&events[i]) {
+                if judged.take().unwrap_or_else(|| filter(&events[i])) {
                     match runs.last_mut() {
                         Some(run) if run.end == i => run.end = i + 1,
                         _ => runs.push(i..i + 1),

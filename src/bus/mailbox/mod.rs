@@ -1,6 +1,7 @@
 //! The mailbox of one watcher: its queue, the sender on the dispatcher, and the receiver on the
 //! reader's thread.
 
+mod capacity;
 mod filter;
 mod hooks;
 mod queue;
@@ -8,6 +9,7 @@ mod receiver;
 mod sender;
 mod slice;
 
+pub(crate) use self::capacity::{Call, Room};
 pub(crate) use self::hooks::{FilterHook, OnAbandon, OnDrop};
 pub(crate) use self::queue::SliceQueue;
 pub(crate) use self::receiver::{MailboxReceiver, Next, Upstream};

@@ -383,7 +383,7 @@ impl<T> MailboxReceiver<T> {
     fn make_room(&self) {
         full_fence();
         if self.state.is_room_wanted(self.consumed) {
-            self.lifecycle.dispatcher.wake();
+            self.lifecycle.room_came();
         }
     }
 

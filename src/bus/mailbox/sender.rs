@@ -46,8 +46,12 @@ pub(crate) struct MailboxSender<T> {
     /// The place in the order of events at which the watcher starts.
     start: Start,
     /// The parts that still wait for room, if the dispatcher waits for this watcher.
-    pending: VecDeque<Part<T>>,
-    deadline: Deadline,
+    pub(super) pending: VecDeque<Part<T>>,
+    pub(super) deadline: Deadline,
+    /// Whether a publisher of an inline bus has found no room since there last was some.
+    pub(super) is_full: bool,
+    /// What the filter said about the event that is offered next, if it has been asked already.
+    pub(super) judged: Option<bool>,
     /// If the reader did not keep up when it was to pull: how many events were sent by then. Else
     /// zero.
     slow_until: u64,
@@ -57,9 +61,9 @@ pub(crate) struct MailboxSender<T> {
 }
 
 /// A range of the events of a batch.
-struct Part<T> {
+pub(super) struct Part<T> {
     batch: Arc<SharedBatch<T>>,
-    range: Range<usize>,
+    pub(super) range: Range<usize>,
 }
 
 impl<T> MailboxSender<T> {
@@ -85,6 +89,8 @@ impl<T> MailboxSender<T> {
             start,
             pending: VecDeque::new(),
             deadline: None,
+            is_full: false,
+            judged: None,
             slow_until: 0,
             gave_up: false,
         }
@@ -92,7 +98,7 @@ impl<T> MailboxSender<T> {
 
     /// Returns the free room in events. The result is at least `wanted` if there is that much room,
     /// and exact if there is less.
-    fn credit(&mut self, wanted: usize) -> usize {
+    pub(super) fn credit(&mut self, wanted: usize) -> usize {
         let free = |sender: &Self| sender.state.capacity.saturating_sub(sender.in_use());
         let mut credit = free(self);
         if credit < wanted as u64 {
@@ -222,6 +228,11 @@ impl<T> MailboxSender<T> {
         } else {
             return;
         };
+        self.lose_pending(reason);
+    }
+
+    /// Loses the pending events.
+    pub(super) fn lose_pending(&mut self, reason: DropReason) {
         while let Some(part) = self.pending.pop_front() {
             self.lose(reason, &part.batch.events()[part.range]);
         }
@@ -240,26 +251,6 @@ impl<T> MailboxSender<T> {
         self.sent.decided += lost;
         self.sent.drops.abandoned += lost;
         self.state.publish_sent(&self.sent);
-    }
-
-    /// Asks the reader for a wake-up when there is room for all pending events, or when half the
-    /// queue is free, whichever comes first. A wake-up at the first free slot would cost one
-    /// wake-up for each event.
-    pub(crate) fn want_room(&self) {
-        let pending: usize = self.pending.iter().map(|part| part.range.len()).sum();
-        let need = (pending as u64).min((self.state.capacity / 2).max(1));
-        // The queue of a reader that is just being dropped may have been emptied, so the difference
-        // may be negative. Then the dispatcher waits for nothing.
-        self.state.want_room((self.sent.queued + need).saturating_sub(self.state.capacity));
-    }
-
-    /// Returns whether the reader has given back the room that was asked for.
-    pub(crate) fn found_room(&self) -> bool {
-        self.state.is_room_wanted(self.state.consumed())
-    }
-
-    pub(crate) fn deadline(&self) -> Deadline {
-        self.deadline
     }
 
     /// Reports what was abandoned, and drops the user's closures. Their destructors may panic. Each
@@ -291,8 +282,9 @@ impl<T> MailboxSender<T> {
     }
 
     /// Closes the mailbox. The dispatcher sends nothing more to this watcher, and the queued events
-    /// stay readable.
-    pub(crate) fn close(mut self, lifecycle: &Lifecycle) {
+    /// stay readable. Returns the watcher's state, so that the caller wakes the reader.
+    #[must_use = "the reader is to be woken"]
+    pub(crate) fn close(mut self, lifecycle: &Lifecycle) -> Arc<WatcherState> {
         if self.state.is_gone() {
             drop(self.drain(lifecycle.is_abandoned()));
         }
@@ -300,6 +292,7 @@ impl<T> MailboxSender<T> {
         let state = self.state.clone();
         drop(self);
         lifecycle.sender_closed(&state);
+        state
     }
 
     /// Calls the hook with the number of events abandoned since the last call. The hook is user
@@ -318,9 +311,6 @@ impl<T: Clone> MailboxSender<T> {
     pub(crate) fn offer(&mut self, batch: &Arc<SharedBatch<T>>, lifecycle: &Lifecycle) -> bool {
         if !self.is_offered() {
             return false;
-        }
-        if let OverflowPolicy::WaitFor(limit) = self.state.policy {
-            self.deadline = lifecycle.clock.deadline(limit);
         }
         let all = 0..batch.events().len();
         if self.filter.is_none() {

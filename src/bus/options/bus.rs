@@ -3,11 +3,15 @@
 use std::time::Duration;
 
 use crate::error::BuildError;
+use crate::escape::escape;
 use crate::policy::OverflowPolicy;
 #[cfg(feature = "serde")]
 use crate::serde_object::object_only;
 
 use super::check::{MAX_BATCH, MAX_QUEUE, check_history, check_len, check_name, check_queue_len, check_spin};
+
+/// The default name of the dispatcher's thread.
+const THREAD_NAME: &str = "eventcast";
 
 /// Options of a [`Broadcaster`](crate::Broadcaster).
 ///
@@ -70,6 +74,7 @@ pub struct BusOptions {
     pub(crate) spin: Duration,
     pub(crate) direct_delivery: bool,
     pub(crate) history: usize,
+    pub(crate) inline: bool,
     pub(crate) thread_name: String,
 }
 
@@ -88,7 +93,8 @@ impl Default for BusOptions {
             spin: Duration::ZERO,
             direct_delivery: true,
             history: 0,
-            thread_name: "eventcast".to_owned(),
+            inline: false,
+            thread_name: THREAD_NAME.to_owned(),
         }
     }
 }
@@ -266,6 +272,30 @@ impl BusOptions {
         self
     }
 
+    /// Sets whether the bus is inline: default `false`.
+    ///
+    /// An inline bus has no thread and no incoming queue. Each publish offers its events to the
+    /// watchers itself, under a lock, so an event is in the queues when its publish returns. See
+    /// [`Broadcaster::inline`](crate::Broadcaster::inline) for what this changes. With an inline
+    /// bus, [`incoming_len`](Self::incoming_len) is the number of entries that the code inside one
+    /// call may add.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, BusOptions, Delivery};
+    ///
+    /// let bus = Broadcaster::with_options(BusOptions::default().queue_len(16).inline(true))?;
+    /// let mut watcher = bus.watch()?;
+    /// bus.publisher().publish("hello")?;
+    /// assert_eq!(watcher.try_recv()?, Delivery::Event("hello"));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn inline(mut self, is_inline: bool) -> Self {
+        self.inline = is_inline;
+        self
+    }
+
     /// Sets the name of the dispatcher's thread. Default `eventcast`.
     ///
     /// # Examples
@@ -383,6 +413,19 @@ impl BusOptions {
         self.history
     }
 
+    /// Returns whether the bus is inline.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::BusOptions;
+    ///
+    /// assert!(!BusOptions::default().get_inline());
+    /// ```
+    pub fn get_inline(&self) -> bool {
+        self.inline
+    }
+
     /// Returns the name of the dispatcher's thread.
     ///
     /// # Examples
@@ -402,6 +445,22 @@ impl BusOptions {
         check_len("max_batch", self.max_batch, MAX_BATCH, "events")?;
         check_spin(self.spin)?;
         check_history(self.history)?;
-        check_name("thread_name", &self.thread_name)
+        check_name("thread_name", &self.thread_name)?;
+        if self.inline {
+            self.check_inline()?;
+        }
+        Ok(())
+    }
+
+    /// Checks that no option is set that means nothing in an inline bus.
+    fn check_inline(&self) -> Result<(), BuildError> {
+        let allowed = "the default in an inline bus, which has no dispatcher";
+        if !self.direct_delivery {
+            return Err(BuildError::new("direct_delivery", false, allowed));
+        }
+        if self.thread_name != THREAD_NAME {
+            return Err(BuildError::new("thread_name", escape(&self.thread_name), allowed));
+        }
+        Ok(())
     }
 }

@@ -1,6 +1,7 @@
 //! The state that all parts of one bus share, for events of any type: the gate, the places to wait,
 //! the flags of its end, and the registry.
 
+use std::fmt;
 use std::time::Duration;
 
 use crate::clock::{Clock, Deadline};
@@ -9,12 +10,25 @@ use crate::report::ShutdownReport;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, Parker, Tally, unique_id};
 
-use crate::bus::wait::{Timer, WaitQueue, Waiting, WakeCell, full_fence, is_bus_thread};
+use crate::bus::wait::{BusThread, Timer, WaitQueue, Waiting, WakeCell, full_fence, is_bus_thread};
 
 use super::gate::{Gate, Refusal};
+use super::owner::Owner;
 use super::registry::{Registry, Totals};
 use super::threads::Threads;
 use super::watcher::WatcherState;
+
+/// The front of an inline bus, as those see it that stop, drop or close.
+pub(crate) trait Drive: Send + Sync {
+    /// Does what is due, or has the owner do it. Waits for no lock.
+    fn drive(&self, lifecycle: &Lifecycle);
+}
+
+impl fmt::Debug for dyn Drive {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Drive")
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Lifecycle {
@@ -22,6 +36,10 @@ pub(crate) struct Lifecycle {
     pub(crate) gate: Gate,
     /// The place where the dispatcher waits, when it is idle or when a watcher has to make room.
     pub(crate) dispatcher: WakeCell,
+    /// The front of an inline bus, which has no dispatcher. `None` in a bus that has one.
+    front: Option<Box<dyn Drive>>,
+    /// The owner of an inline bus.
+    pub(crate) owner: Owner,
     /// Publishers, registrations and flushes that wait for room in the incoming queue.
     pub(crate) room: WaitQueue,
     /// Threads and tasks that wait for the end, for a flush, or for a handler.
@@ -30,8 +48,11 @@ pub(crate) struct Lifecycle {
     /// The clock for the deadlines of flushes, shutdowns and joins. With a fake `clock` these run
     /// on real time, unless the test asks for the other.
     pub(crate) end_clock: Clock,
-    /// The timer that wakes tasks at these deadlines. No other wait of a task has one.
+    /// The timer that wakes tasks at these deadlines.
     pub(crate) timer: Arc<Timer>,
+    /// The timer that wakes tasks that publish on an inline bus, at the limits of its watchers, if
+    /// the clock is not that of `timer`.
+    limits: Option<Arc<Timer>>,
     /// The time for which a thread keeps looking, after `spin_until` and before it parks. From zero
     /// to one second.
     pub(crate) spin: Duration,
@@ -56,13 +77,19 @@ impl Lifecycle {
     pub(crate) fn new(clock: Clock, spin: Duration, dispatcher: &Parker) -> Self {
         let id = unique_id();
         let (end_clock, done) = (clock.for_the_end(), Arc::new(WaitQueue::new()));
+        let timer = Arc::new(Timer::new(id, end_clock.clone()));
+        // A fake clock may leave the ends to the system's.
+        let limits = clock.is_fake().then(|| Arc::new(Timer::new(id, clock.clone())));
         Self {
             id,
             gate: Gate::new(),
             dispatcher: WakeCell::new(dispatcher),
+            front: None,
+            owner: Owner::new(),
             room: WaitQueue::new(),
             done: done.clone(),
-            timer: Arc::new(Timer::new(id, end_clock.clone())),
+            timer,
+            limits,
             clock,
             end_clock,
             spin,
@@ -79,9 +106,50 @@ impl Lifecycle {
         }
     }
 
+    /// Creates the state of an inline bus.
+    pub(crate) fn inline(clock: Clock, spin: Duration, front: Box<dyn Drive>) -> Self {
+        let (room, front) = (WaitQueue::inline(), Some(front));
+        Self { front, room, ..Self::new(clock, spin, &Parker::new()) }
+    }
+
+    /// Returns whether the bus has no dispatcher.
+    pub(crate) fn is_inline(&self) -> bool {
+        self.front.is_some()
+    }
+
     /// Returns whether the running thread works for this bus, and therefore must not wait for it.
     pub(crate) fn is_current(&self) -> bool {
-        is_bus_thread(self.id)
+        self.is_inline() && self.owner.is_this_thread() || is_bus_thread(self.id)
+    }
+
+    /// Has what is due done: by the dispatcher, or by this thread or the owner of an inline bus.
+    /// The caller has noted what is due, and fenced.
+    fn attend(&self) {
+        match &self.front {
+            Some(front) => front.drive(self),
+            None => {
+                self.dispatcher.wake();
+            }
+        }
+    }
+
+    /// Returns whether this thread is inside a call of this inline bus, and so must wake nobody
+    /// yet: a waker may take locks. If so, it wakes those that wait when it has let the lock go.
+    fn wakes_later(&self) -> bool {
+        self.is_inline() && self.owner.is_this_thread() && self.owner.ask()
+    }
+
+    /// Notes that a reader has given back room that somebody waits for: the dispatcher, or a
+    /// publisher of an inline bus. The caller has fenced.
+    pub(crate) fn room_came(&self) {
+        if !self.is_inline() {
+            self.dispatcher.wake();
+        } else if !self.wakes_later() {
+            // A publishing task's waker may run here. If it publishes itself, it must not wait for
+            // capacity that only this reader frees.
+            let _mark = BusThread::enter(self.id);
+            self.room.pass_on();
+        }
     }
 
     /// Returns a future that waits in `queue`, one of the queues of this bus, until a deadline by
@@ -95,6 +163,18 @@ impl Lifecycle {
         Waiting::new(&self.end_clock, &self.timer, queue, deadline, condition)
     }
 
+    /// Returns a future that waits in `queue`, like [`waiting`](Self::waiting), until a deadline by
+    /// the clock of the bus.
+    pub(crate) fn waiting_by_the_clock<'s, F>(
+        &'s self,
+        queue: &'s WaitQueue,
+        deadline: Deadline,
+        condition: F,
+    ) -> Waiting<'s, F> {
+        let timer = self.limits.as_ref().unwrap_or(&self.timer);
+        Waiting::new(&self.clock, timer, queue, deadline, condition)
+    }
+
     // ── the end ──
 
     pub(crate) fn close(&self) {
@@ -103,7 +183,10 @@ impl Lifecycle {
         // sides. The gate's own words say whether the gate is quiet.
         self.closing.store(true, Ordering::Relaxed);
         full_fence();
-        self.dispatcher.wake();
+        self.attend();
+        if self.wakes_later() {
+            return;
+        }
         self.room.wake_all();
         #[cfg(any(feature = "recorder", eventcast_loom))]
         self.wake_feeds();
@@ -136,7 +219,7 @@ impl Lifecycle {
         // Relaxed: the fence orders this store. Its partners are the fences of the waiting sides.
         self.abandoned.store(true, Ordering::Relaxed);
         full_fence();
-        self.dispatcher.wake();
+        self.attend();
         self.done.wake_all();
         #[cfg(any(feature = "recorder", eventcast_loom))]
         self.wake_feeds();
@@ -173,25 +256,33 @@ impl Lifecycle {
 
     /// Stops a watcher, on any thread.
     pub(crate) fn stop(&self, state: &WatcherState) {
+        self.stop_offering(state);
+        if !self.wakes_later() {
+            state.wake_cell.wake();
+        }
+    }
+
+    /// Stops a watcher whose filter has panicked, on the thread that offers, which wakes the reader
+    /// as after each offer.
+    pub(crate) fn stop_offering(&self, state: &WatcherState) {
         if state.set_stopped() {
             self.reap(state.id);
         }
-        state.wake_cell.wake();
     }
 
-    /// Stops a watcher for which an event does not fit, on the dispatcher. The dispatcher wakes the
-    /// reader as after each offer.
+    /// Stops a watcher for which an event does not fit, on the thread that offers. The rest is as
+    /// in [`stop_offering`](Self::stop_offering).
     pub(crate) fn evict(&self, state: &WatcherState) {
         if state.set_evicted() {
             self.reap(state.id);
         }
     }
 
-    /// Asks the dispatcher to reap a watcher that has stopped. Fences.
+    /// Has a watcher reaped that has stopped. Fences.
     pub(crate) fn reap(&self, id: u64) {
         self.registry.add_reapable(id);
         full_fence();
-        self.dispatcher.wake();
+        self.attend();
     }
 
     /// Notes that a watcher's receiver is being dropped. Retires the watcher if its mailbox is
@@ -201,17 +292,18 @@ impl Lifecycle {
             self.registry.retire(state, || self.is_closing());
         }
         full_fence();
-        self.done.wake_all();
+        if !self.wakes_later() {
+            self.done.wake_all();
+        }
     }
 
-    /// Notes that the dispatcher has closed the mailbox of a watcher, and wakes the reader. Retires
-    /// the watcher if its reader has finished too.
+    /// Notes that the mailbox of a watcher has been closed. Retires the watcher if its reader has
+    /// finished too. Fences. The caller wakes the reader.
     pub(crate) fn sender_closed(&self, state: &Arc<WatcherState>) {
         if state.set_closed() {
             self.registry.retire(state, || self.is_closing());
         }
         full_fence();
-        state.wake_cell.wake();
     }
 
     // ── statistics ──

@@ -3,6 +3,7 @@
 mod end_reason;
 mod gate;
 mod lifecycle;
+mod owner;
 mod registry;
 mod shutdown;
 mod threads;
@@ -10,7 +11,7 @@ mod watcher;
 
 pub use self::end_reason::EndReason;
 pub(crate) use self::gate::{Duty, Refusal};
-pub(crate) use self::lifecycle::Lifecycle;
+pub(crate) use self::lifecycle::{Drive, Lifecycle};
 pub(crate) use self::shutdown::Patience;
 pub(crate) use self::threads::Threads;
 pub(crate) use self::watcher::{Sent, WatcherState};

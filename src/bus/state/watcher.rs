@@ -180,6 +180,17 @@ impl WatcherState {
         self.wake_at.store(at, Ordering::Relaxed);
     }
 
+    /// Asks for a wake-up at this value of `consumed`, unless an earlier one has been asked for and
+    /// has not come. The caller then fences, and looks again.
+    pub(crate) fn wish_for_room(&self, at: u64) {
+        // Relaxed, both: written under the lock of an inline bus. The caller's fence orders the
+        // store before its second look at `consumed`.
+        let before = self.wake_at.load(Ordering::Relaxed);
+        if before <= self.consumed() || at < before {
+            self.wake_at.store(at, Ordering::Relaxed);
+        }
+    }
+
     pub(crate) fn has_room(&self) {
         // Relaxed: a reader that sees this late only looks at a wake cell that is not armed.
         self.wake_at.store(NEVER, Ordering::Relaxed);

@@ -189,6 +189,11 @@ pub(crate) struct WaitQueue {
     /// The number of entries in `waiters`. Wakers read it without the lock.
     waiting: AtomicUsize,
     waiters: Mutex<Waiters>,
+    /// Whether nobody passes turns on for a task that does not use its own.
+    is_inline: bool,
+    /// Whether a waiter that cannot use its turn passes it to those behind, because those that wait
+    /// do not all wait for the same.
+    passes_behind: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -220,6 +225,11 @@ impl Wake {
         }
     }
 
+    /// Returns one for a thread, and none for a task.
+    fn is_thread(&self) -> usize {
+        usize::from(matches!(self, Self::Thread(_)))
+    }
+
     fn wake(self) {
         match self {
             Self::Thread(unparker) => unparker.unpark(),
@@ -233,7 +243,17 @@ impl Wake {
 impl WaitQueue {
     pub(crate) fn new() -> Self {
         let waiters = Waiters { next_ticket: 0, entries: BTreeMap::new() };
-        Self { waiting: AtomicUsize::new(0), waiters: Mutex::new(waiters) }
+        Self {
+            waiting: AtomicUsize::new(0),
+            waiters: Mutex::new(waiters),
+            is_inline: false,
+            passes_behind: AtomicBool::new(false),
+        }
+    }
+
+    /// Creates the queue of the publishers of an inline bus.
+    pub(crate) fn inline() -> Self {
+        Self { is_inline: true, ..Self::new() }
     }
 
     /// Waits until `condition` gives a result, or until the deadline. The waiter looks at
@@ -266,7 +286,7 @@ impl WaitQueue {
     #[inline]
     pub(crate) fn wake(&self, turns: usize) {
         if self.is_waited_for() {
-            self.wake_some(turns);
+            self.wake_some(turns, 0, Wake::turns);
         }
     }
 
@@ -274,14 +294,50 @@ impl WaitQueue {
         self.wake(usize::MAX);
     }
 
+    /// Returns whether more than one thread or task waits.
+    pub(crate) fn has_several(&self) -> bool {
+        // Relaxed: as in `is_waited_for`.
+        self.waiting.load(Ordering::Relaxed) > 1
+    }
+
+    /// Has each waiter that cannot use its turn pass it to those behind, from here on.
+    pub(crate) fn pass_behind(&self) {
+        // Relaxed: written under the lock of an inline bus. A waiter that cannot use its turn has
+        // had that lock since.
+        self.passes_behind.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn passes_behind(&self) -> bool {
+        // Relaxed: as in `pass_behind`.
+        self.is_inline && self.passes_behind.load(Ordering::Relaxed)
+    }
+
+    /// Passes a turn on. In the queue of an inline bus, that is to all tasks before the first
+    /// thread, and to that thread: a task that is woken and not polled must not delay the others.
+    /// The caller has made the condition true as for [`wake`](Self::wake).
+    #[inline]
+    pub(crate) fn pass_on(&self) {
+        if !self.is_inline {
+            self.wake(1);
+        } else if self.is_waited_for() {
+            self.wake_some(1, 0, Wake::is_thread);
+        }
+    }
+
     #[cold]
-    fn wake_some(&self, mut turns: usize) {
+    fn wake_some(&self, mut turns: usize, first: u64, uses: impl Fn(&Wake) -> usize) {
         let mut chosen = Vec::new();
         {
             let mut waiters = self.waiters.lock();
             while turns > 0 {
-                let Some((_, wake)) = waiters.entries.pop_first() else { break };
-                turns = turns.saturating_sub(wake.turns());
+                let next = if first == 0 {
+                    waiters.entries.pop_first()
+                } else {
+                    let next = waiters.entries.range(first..).next().map(|(ticket, _)| *ticket);
+                    next.and_then(|ticket| waiters.entries.remove_entry(&ticket))
+                };
+                let Some((_, wake)) = next else { break };
+                turns = turns.saturating_sub(uses(&wake));
                 chosen.push(wake);
             }
             // Relaxed: only written under the lock.
@@ -363,7 +419,8 @@ impl<'l> Place<'l> {
     /// Looks at the condition. Returns `None` if it does not hold. In this case `wake` is
     /// registered, so that the caller is woken for the next look.
     pub(crate) fn poll<R>(&mut self, wake: Wake, mut condition: impl FnMut() -> Option<R>) -> Option<R> {
-        if self.ticket.is_some_and(|ticket| !self.queue.is_waiting(ticket)) {
+        let is_chosen = self.ticket.is_some_and(|ticket| !self.queue.is_waiting(ticket));
+        if is_chosen {
             // The waiter was chosen, but another may have been faster. In that case the waiter
             // keeps its old place.
             if let Some(result) = condition() {
@@ -371,8 +428,14 @@ impl<'l> Place<'l> {
                 return Some(result);
             }
         }
-        self.ticket = Some(self.queue.register(wake, self.ticket));
-        condition()
+        let ticket = self.queue.register(wake, self.ticket);
+        self.ticket = Some(ticket);
+        let result = condition();
+        if is_chosen && result.is_none() && self.queue.passes_behind() {
+            // What came may be of use to somebody who waits for something else.
+            self.queue.wake_some(1, ticket + 1, Wake::is_thread);
+        }
+        result
     }
 }
 
@@ -381,7 +444,7 @@ impl Drop for Place<'_> {
         if let Some(ticket) = self.ticket {
             if !self.queue.cancel(ticket) {
                 // The place was chosen meanwhile, so the turn passes to the next waiter.
-                self.queue.wake(1);
+                self.queue.pass_on();
             }
         }
     }

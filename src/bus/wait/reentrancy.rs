@@ -1,7 +1,7 @@
 //! The mark of the threads that work for a bus. A dispatcher or a handler that waited for its own
 //! bus would wait without end.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use crate::sync::thread_local;
 
@@ -40,6 +40,36 @@ impl Drop for BusThread {
             // An error means that the thread is ending, and its marks end with it.
             let _ = BUSES.try_with(|buses| buses.borrow_mut().pop());
         }
+    }
+}
+
+thread_local! {
+    #[allow(clippy::missing_const_for_thread_local, reason = "as above")]
+    /// The number of calls of inline buses that this thread is inside.
+    static INSIDE: Cell<usize> = Cell::new(0);
+}
+
+/// A mark on this thread, which is inside a call of an inline bus until the mark is dropped, and
+/// has the lock of that bus.
+#[derive(Debug)]
+pub(crate) struct InsideCall(());
+
+impl InsideCall {
+    pub(crate) fn enter() -> Self {
+        // An error means that the thread is ending. Its last destructors call no other bus.
+        let _ = INSIDE.try_with(|inside| inside.set(inside.get() + 1));
+        Self(())
+    }
+
+    /// Returns whether this thread is inside a call of an inline bus.
+    pub(crate) fn is_marked() -> bool {
+        INSIDE.try_with(Cell::get).unwrap_or(0) > 0
+    }
+}
+
+impl Drop for InsideCall {
+    fn drop(&mut self) {
+        let _ = INSIDE.try_with(|inside| inside.set(inside.get().saturating_sub(1)));
     }
 }
 

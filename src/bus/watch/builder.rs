@@ -215,8 +215,9 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
     /// Sets a filter. If `keep` returns `false` for an event, the dispatcher does not offer the
     /// event to this watcher, and counts it as filtered.
     ///
-    /// The filter runs on the dispatcher, so it must be quick and must not wait. If it panics, the
-    /// panic is counted, this watcher ends as if stopped, and nothing else happens.
+    /// The filter runs on the dispatcher, or inside the publish on an
+    /// [inline](crate::Broadcaster::inline) bus, so it must be quick and must not wait. If it
+    /// panics, the panic is counted, this watcher ends as if stopped, and nothing else happens.
     ///
     /// # Examples
     ///
@@ -243,7 +244,9 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
     /// Sets a hook that receives the events that this watcher has just lost, and the reason.
     ///
     /// The hook runs on the dispatcher, so it must be quick and must not wait. No other thread
-    /// waits for a lock that the dispatcher holds then. A panic is caught and counted. The hook
+    /// waits for a lock that the dispatcher holds then. On an
+    /// [inline](crate::Broadcaster::inline) bus it runs inside the publish, for whose lock other
+    /// publishers wait. A panic is caught and counted. The hook
     /// does not receive events that were in the queue of a watcher that was dropped, or of a
     /// handler that ended before it had handled them.
     ///
@@ -308,12 +311,16 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
     ///
     /// - [`WatchError::Stopped`] if the bus is closed.
     /// - [`WatchError::Invalid`] if an option is out of range.
-    /// - [`WatchError::WouldDeadlock`] on a thread of this bus while the incoming queue is full.
+    /// - [`WatchError::WouldDeadlock`] on a thread of this bus while the incoming queue is full. On
+    ///   an inline bus: inside a call that has taken
+    ///   [`incoming_len`](BusOptions::incoming_len) entries already, or inside a call of another
+    ///   inline bus if the lock is not to be had within 10 ms.
     ///
     /// # Blocking
     ///
     /// Waits only while the incoming queue is full. This does not wait until the dispatcher has
-    /// carried out the registration. In an async task, use `watch_async`.
+    /// carried out the registration. In an async task, use `watch_async`. On an inline bus this
+    /// waits for the lock, carries out the registration, and never for room.
     ///
     /// # Examples
     ///

@@ -19,7 +19,7 @@ struct Registering<'l, T> {
 impl<T> Drop for Registering<'_, T> {
     fn drop(&mut self) {
         if let Some(Control::Register(sender)) = self.entry.take() {
-            sender.close(self.lifecycle);
+            sender.close(self.lifecycle).wake_cell.wake();
         }
     }
 }

@@ -174,7 +174,7 @@ impl EventBroadcaster {
     pub fn watch_builder(&self) -> WatchBuilder<'_, Event> {
         let (dropped, abandoned, panicked) =
             (self.shared.losses.clone(), self.shared.losses.clone(), self.shared.losses.clone());
-        // This hook runs on the dispatcher. Lock order: `Dispatch::distributor` before
+        // This hook runs on the dispatcher. Lock order: `Dispatch::intake` before
         // `Warnings::silent`.
         let builder = self.shared.bus.watch_builder().on_drop_named(move |name, reason, events| {
             dropped.tell(&Loss::new(LossReason::Dropped(reason), name, events));

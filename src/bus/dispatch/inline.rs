@@ -1,0 +1,448 @@
+//! The front of an inline bus: a bus without a thread and without an incoming queue. Each publish
+//! offers its events to the watchers itself, under one lock.
+//!
+//! Between two calls every accepted event is in the queue of each watcher, or is counted as
+//! filtered or lost. Nothing is ever pending. One call:
+//!
+//! 1. Take the lock. This thread is the *owner* from here on.
+//! 2. If the bus is closing, refuse. If a watcher with `Wait` has no capacity, refuse: the caller
+//!    waits without the lock, and tries again.
+//! 3. Accept, and offer to each mailbox in turn. Fence, and note the readers that sleep.
+//! 4. Carry out what your code has added during the call (`nested.rs`).
+//! 5. Leave the ownership. If something has become due (a watcher to reap, the close), do it, and
+//!    leave again.
+//! 6. Let the lock go. Only then wake readers and publishers, because a waker is the user's code
+//!    and may take locks. Nested calls leave their wake-ups to the owner, too.
+//!
+//! # Rules
+//!
+//! - Publishing, registration, flushes and gaps wait for the lock. Receiving, `stop`, the drop of a
+//!   watcher, `close`, `shutdown`, `stats` and the drop of the last handle do not: what they leave
+//!   is due, and the owner does it (`state/owner.rs`).
+//! - No thread has the lock while it waits for capacity, a deadline or a reader.
+//! - Filters, `on_drop`, `Clone` and `Drop` of events, and the completion run under it. Destructors
+//!   of closures run without it. Lock order: `InlineFront::core` before `NestedEntries::list`,
+//!   `SliceQueue::Ring`, `FlushTicket::handlers`, `Registry::entries`, `Registry::reapable` and
+//!   `Fake::state`.
+//! - A call from inside a call of another inline bus tries the lock for a bounded time.
+
+use std::time::Duration;
+
+use crate::bus::mailbox::{Call, MailboxSender, Room};
+use crate::bus::state::{Drive, Lifecycle, Refusal};
+use crate::bus::wait::{InsideCall, full_fence};
+use crate::clock::Clock;
+use crate::sync::{Arc, TryMutex, TryMutexGuard, thread};
+
+use super::distributor::{Completion, Distributor, answer, drain_gone};
+use super::entry::{Control, Entry};
+use super::later::Later;
+use super::nested::NestedEntries;
+
+/// How long a call from inside a call of another inline bus tries to get the lock. Two buses whose
+/// filters publish into each other would wait forever.
+const PATIENCE: Duration = Duration::from_millis(10);
+
+pub(crate) struct InlineFront<T> {
+    core: TryMutex<Core<T>>,
+    nested: NestedEntries<T>,
+}
+
+/// What the lock guards.
+struct Core<T> {
+    distributor: Distributor<T>,
+    /// Whether a reader has been asked for a wake-up when there is capacity.
+    has_wishes: bool,
+    has_ended: bool,
+}
+
+impl<T: Clone + Send + Sync + 'static> InlineFront<T> {
+    pub(crate) fn new(most_nested: usize, completion: Option<Completion<T>>, history: usize) -> Self {
+        let distributor = Distributor::new(completion, history);
+        let core = Core { distributor, has_wishes: false, has_ended: false };
+        Self { core: TryMutex::new(core), nested: NestedEntries::new(most_nested) }
+    }
+
+    /// Accepts and offers an event or the first events of a batch, or carries out a control entry.
+    ///
+    /// # Errors
+    ///
+    /// Returns what was not accepted, and why. If it is `Full`, a reader that frees capacity wakes
+    /// a publisher.
+    pub(crate) fn push(
+        &self,
+        entry: Entry<T>,
+        call: &mut Call,
+        lifecycle: &Lifecycle,
+    ) -> Result<(), (Entry<T>, Refusal)> {
+        call.begin();
+        if lifecycle.is_closing() {
+            return Err((entry, Refusal::Stopped));
+        }
+        if lifecycle.owner.is_this_thread() {
+            return self.nested.add(entry);
+        }
+        let Some(guard) = self.enter() else { return Err((entry, Refusal::Full)) };
+        let mut turn = Turn::begin(self, guard, lifecycle);
+        turn.push(entry, call)
+    }
+
+    /// Returns whether every watcher that is waited for has capacity. If not, a reader that frees
+    /// some wakes a publisher.
+    pub(crate) fn has_room(&self, call: &mut Call, lifecycle: &Lifecycle) -> bool {
+        call.begin();
+        let Some(mut core) = self.enter() else { return true };
+        core.has_room(call, lifecycle)
+    }
+
+    /// Takes the lock. Returns `None` if that takes too long inside a call of another inline bus.
+    fn enter(&self) -> Option<TryMutexGuard<'_, Core<T>>> {
+        if !InsideCall::is_marked() {
+            return Some(self.core.lock());
+        }
+        let clock = Clock::system();
+        let end = clock.deadline(PATIENCE);
+        loop {
+            if let Some(guard) = self.core.try_lock() {
+                return Some(guard);
+            }
+            if clock.has_passed(end) {
+                return None;
+            }
+            thread::yield_now();
+        }
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> Drive for Arc<InlineFront<T>> {
+    fn drive(&self, lifecycle: &Lifecycle) {
+        // If there is no owner and the lock is taken, another thread is between two of its own
+        // instructions: it has the lock and is not yet the owner, or not any more.
+        while !lifecycle.owner.ask() {
+            if let Some(guard) = self.core.try_lock() {
+                let mut turn = Turn::begin(self, guard, lifecycle);
+                return turn.do_due();
+            }
+            thread::yield_now();
+        }
+    }
+}
+
+/// One outermost call of the owner. Its drop leaves the ownership and the lock.
+struct Turn<'f, T: Clone + Send + Sync + 'static> {
+    front: &'f InlineFront<T>,
+    lifecycle: &'f Lifecycle,
+    /// `None` once the lock has been let go.
+    core: Option<TryMutexGuard<'f, Core<T>>>,
+    later: Later<T>,
+    mark: Option<InsideCall>,
+    /// Whether the call was refused for want of capacity, and has had the readers wake a publisher.
+    is_refused: bool,
+    /// Whether the step that runs may end the call. It is not if something unforeseen unwinds.
+    is_whole: bool,
+}
+
+impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
+    fn begin(front: &'f InlineFront<T>, core: TryMutexGuard<'f, Core<T>>, lifecycle: &'f Lifecycle) -> Self {
+        lifecycle.owner.set();
+        front.nested.begin();
+        Self {
+            front,
+            lifecycle,
+            core: Some(core),
+            later: Later::default(),
+            mark: Some(InsideCall::enter()),
+            is_refused: false,
+            is_whole: false,
+        }
+    }
+
+    fn push(&mut self, entry: Entry<T>, call: &mut Call) -> Result<(), (Entry<T>, Refusal)> {
+        let result = self.accept(entry, call);
+        self.carry_out_nested();
+        self.is_whole = true;
+        result
+    }
+
+    fn do_due(&mut self) {
+        self.reap_or_end();
+        self.is_whole = true;
+    }
+
+    fn accept(&mut self, entry: Entry<T>, call: &mut Call) -> Result<(), (Entry<T>, Refusal)> {
+        if self.lifecycle.is_closing() {
+            return Err((entry, Refusal::Stopped));
+        }
+        match entry {
+            Entry::Event(mut event) => match self.room_for(&mut event, 1, call) {
+                Some(room) => {
+                    self.front.nested.set_events_left(room - 1);
+                    self.offer(vec![event], Some(call));
+                    Ok(())
+                }
+                None => Err((Entry::Event(event), Refusal::Full)),
+            },
+            Entry::Batch(events) => {
+                let rest = self.accept_in_parts(events, call);
+                let refusal = if self.lifecycle.is_closing() { Refusal::Stopped } else { Refusal::Full };
+                if rest.is_empty() { Ok(()) } else { Err((Entry::Batch(rest), refusal)) }
+            }
+            Entry::Control(control) => {
+                self.note_room_left(match &control {
+                    // From its registration on, this watcher may have to be waited for, too.
+                    Control::Register(sender) => sender.credit_at_first(),
+                    Control::Flush(_) | Control::Gap(_) => usize::MAX,
+                });
+                self.control(control);
+                Ok(())
+            }
+        }
+    }
+
+    /// Accepts the events of a batch in front for which there is capacity. Returns the others.
+    fn accept_in_parts(&mut self, events: Vec<T>, call: &mut Call) -> Vec<T> {
+        let mut left = events.len();
+        let mut rest = events.into_iter();
+        while let Some(first) = rest.as_mut_slice().first_mut() {
+            let Some(room) = self.room_for(first, left, call) else { break };
+            let part: Vec<T> = rest.by_ref().take(room).collect();
+            left -= part.len();
+            self.front.nested.set_events_left(room - part.len());
+            self.offer(part, Some(call));
+            call.begin_anew();
+            // What was promised to nested events comes before the next part.
+            self.carry_out_nested();
+            if self.lifecycle.is_closing() {
+                break;
+            }
+        }
+        rest.collect()
+    }
+
+    /// Returns for how many events there is capacity, of which this is the first. If there is none,
+    /// returns `None`, and has a reader that frees capacity for so many events wake a publisher.
+    fn room_for(&mut self, first: &mut T, events: usize, call: &mut Call) -> Option<usize> {
+        let core = self.core.as_mut()?;
+        // If filters are asked, a mailbox is full.
+        self.front.nested.set_events_left(0);
+        let mut room = core.room_for(first, call, self.lifecycle);
+        if room.is_none() {
+            // A batch waits for much, unless an event that waits behind it needs one place.
+            let events = if self.lifecycle.room.has_several() { 1 } else { events };
+            core.wish_for(events, self.lifecycle);
+            room = core.room_for(first, call, self.lifecycle);
+        }
+        self.is_refused = room.is_none();
+        room
+    }
+
+    fn offer(&mut self, events: Vec<T>, call: Option<&Call>) {
+        let Some(core) = self.core.as_mut() else { return };
+        let Core { distributor, .. } = &mut **core;
+        if let Some(call) = call.filter(|call| call.has_asked()) {
+            distributor.senders.iter_mut().for_each(|sender| sender.set_judged(call));
+        }
+        let batch = distributor.offer(events, self.lifecycle, |_, sender, is_pending| {
+            if is_pending {
+                sender.time_out();
+            }
+        });
+        let Some(batch) = batch else { return };
+        full_fence();
+        let abandoned = self.lifecycle.is_abandoned();
+        for sender in &mut distributor.senders {
+            self.later.note(&sender.state);
+            drain_gone(sender, abandoned);
+        }
+        // Last, because the destructors of the events that leave the history run here.
+        distributor.history.keep(batch);
+    }
+
+    /// Notes the capacity that there is for what user code adds in this call.
+    fn note_room_left(&mut self, most: usize) {
+        let Some(core) = self.core.as_mut() else { return };
+        let mut least = most;
+        // Without a watcher that is waited for, this takes no time.
+        if core.distributor.waited_for > 0 {
+            for sender in &mut core.distributor.senders {
+                least = least.min(match sender.look(&self.lifecycle.clock) {
+                    Room::For(events) => events,
+                    Room::IfFiltered | Room::Full => 0,
+                });
+            }
+        }
+        self.front.nested.set_events_left(least);
+    }
+
+    fn control(&mut self, control: Control<T>) {
+        let (Some(core), lifecycle) = (self.core.as_mut(), self.lifecycle) else { return };
+        let (distributor, later) = (&mut core.distributor, &mut self.later);
+        match control {
+            Control::Register(sender) => {
+                let show = |sender: &mut MailboxSender<T>| {
+                    full_fence();
+                    later.note(&sender.state);
+                    drain_gone(sender, lifecycle.is_abandoned());
+                };
+                if let Err(stopped) = distributor.register(sender, lifecycle, show) {
+                    later.close(stopped, lifecycle);
+                }
+            }
+            // The caller checks the ticket next.
+            Control::Flush(ticket) => answer(&ticket, lifecycle),
+            Control::Gap(events) => {
+                distributor.add_gap(events, lifecycle);
+                full_fence();
+                distributor.senders.iter().for_each(|sender| later.note(&sender.state));
+            }
+        }
+    }
+
+    /// Carries out, in order, what nested calls have added. That may add more.
+    fn carry_out_nested(&mut self) {
+        while let Some(entry) = self.front.nested.take() {
+            match entry {
+                Entry::Event(event) => self.offer(vec![event], None),
+                Entry::Batch(events) => self.offer(events, None),
+                Entry::Control(control) => self.control(control),
+            }
+        }
+    }
+
+    /// Reaps the watchers that have stopped, and ends the bus if it is closing.
+    fn reap_or_end(&mut self) {
+        let (Some(core), later) = (self.core.as_mut(), &mut self.later) else { return };
+        if self.lifecycle.registry.must_reap() {
+            core.distributor.reap(self.lifecycle, |sender| later.close(sender, self.lifecycle));
+        }
+        if self.lifecycle.is_closing() && !std::mem::replace(&mut core.has_ended, true) {
+            later.end(&mut core.distributor, self.lifecycle);
+        }
+        later.note_due();
+    }
+
+    /// Ends the bus after something unforeseen has unwound this thread: no thread may be left
+    /// waiting.
+    #[cold]
+    fn fail(&mut self) {
+        self.lifecycle.close();
+        let Some(core) = self.core.as_mut() else { return };
+        let nested = std::iter::from_fn(|| self.front.nested.take());
+        self.later.keep(core.distributor.give_up(nested, self.lifecycle));
+        self.reap_or_end();
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> Drop for Turn<'_, T> {
+    fn drop(&mut self) {
+        if !self.is_whole {
+            self.fail();
+        }
+        while self.lifecycle.owner.leave() {
+            self.lifecycle.owner.set();
+            self.reap_or_end();
+        }
+        // A publisher that got a turn and did not use it must not delay the others.
+        let is_refused = self.is_refused;
+        if self.core.as_mut().is_some_and(|core| !is_refused && core.passes_turn_on(self.lifecycle)) {
+            self.later.note_room();
+        }
+        self.core = None;
+        self.mark = None;
+        std::mem::take(&mut self.later).carry_out(self.lifecycle);
+    }
+}
+
+impl<T> Core<T> {
+    /// Returns for how many events there is capacity, of which this is the first. Returns `None` if
+    /// there is none. The filters of full watchers are asked about the event, if nothing else is in
+    /// its way.
+    fn room_for(&mut self, first: &mut T, call: &mut Call, lifecycle: &Lifecycle) -> Option<usize> {
+        let (mut least, mut asks) = (usize::MAX, false);
+        // Each of them notes since when it has none.
+        for sender in &mut self.distributor.senders {
+            match sender.room(&lifecycle.clock, call) {
+                Room::For(events) => least = least.min(events),
+                Room::IfFiltered => asks = true,
+                Room::Full => least = 0,
+            }
+        }
+        if least == 0 || !asks {
+            return (least > 0).then_some(least);
+        }
+        // A filter sees complete events only. To complete one twice changes nothing.
+        if let Some(complete) = &self.distributor.completion {
+            complete(first);
+        }
+        for sender in &mut self.distributor.senders {
+            let is_full = sender.room(&lifecycle.clock, call) == Room::IfFiltered;
+            if is_full && !sender.refuses(first, lifecycle, call) {
+                return None;
+            }
+        }
+        Some(1)
+    }
+
+    /// Returns whether every watcher that is waited for has capacity. If not, has a reader that
+    /// frees some wake a publisher.
+    fn has_room(&mut self, call: &mut Call, lifecycle: &Lifecycle) -> bool {
+        if self.is_free(call, lifecycle) {
+            return true;
+        }
+        self.wish_for(1, lifecycle);
+        self.is_free(call, lifecycle)
+    }
+
+    fn is_free(&mut self, call: &mut Call, lifecycle: &Lifecycle) -> bool {
+        // Each of them notes since when it has no capacity.
+        self.distributor.senders.iter_mut().fold(true, |is_free, sender| {
+            is_free & matches!(sender.room(&lifecycle.clock, call), Room::For(_))
+        })
+    }
+
+    /// Has the readers of full mailboxes wake a publisher when there is capacity for so many
+    /// events. The caller then checks again: a reader frees capacity, fences, and checks the wish.
+    #[cold]
+    fn wish_for(&mut self, events: usize, lifecycle: &Lifecycle) {
+        self.has_wishes = true;
+        for sender in &mut self.distributor.senders {
+            if !matches!(sender.look(&lifecycle.clock), Room::For(_)) {
+                sender.wish_for(events);
+                if sender.has_filter() {
+                    lifecycle.room.pass_behind();
+                }
+            }
+        }
+        full_fence();
+    }
+
+    /// Returns whether another publisher waits and there may be capacity for it. If there is none,
+    /// a reader that frees some wakes it. If none waits, the readers need not wake any.
+    fn passes_turn_on(&mut self, lifecycle: &Lifecycle) -> bool {
+        if !lifecycle.room.is_waited_for() {
+            if std::mem::take(&mut self.has_wishes) {
+                self.distributor.senders.iter().for_each(|sender| sender.state.has_room());
+            }
+            return false;
+        }
+        let (mut is_free, mut is_any_free) = self.look(lifecycle);
+        if !is_free {
+            self.wish_for(1, lifecycle);
+            (is_free, is_any_free) = self.look(lifecycle);
+        }
+        is_free || is_any_free && lifecycle.room.passes_behind()
+    }
+
+    /// Returns whether all watchers that are waited for have capacity, and whether one of them has.
+    fn look(&mut self, lifecycle: &Lifecycle) -> (bool, bool) {
+        let (mut is_free, mut is_any_free) = (true, false);
+        for sender in &mut self.distributor.senders {
+            match sender.look(&lifecycle.clock) {
+                Room::For(usize::MAX) => {}
+                Room::For(_) => is_any_free = true,
+                Room::IfFiltered | Room::Full => is_free = false,
+            }
+        }
+        (is_free, is_any_free)
+    }
+}

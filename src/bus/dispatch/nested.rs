@@ -1,0 +1,110 @@
+//! The entries that code inside a call of an inline bus adds: a filter, a hook, `Clone` or `Drop`
+//! that publishes on its own bus. The owner carries them out before the outermost call returns.
+
+use std::collections::VecDeque;
+
+use crate::bus::state::Refusal;
+use crate::sync::Mutex;
+use crate::sync::atomic::{AtomicUsize, Ordering};
+
+use super::entry::{Control, Entry};
+
+/// The number of entries for which an empty list keeps memory.
+const KEPT: usize = 16;
+
+/// Only the owner uses this, so the counts are plain numbers: the lock of the bus orders them
+/// between one owner and the next. The list has a lock because the owner reaches it from the
+/// outside, too, beside the lock of the bus.
+pub(super) struct NestedEntries<T> {
+    list: Mutex<VecDeque<Entry<T>>>,
+    /// The number of entries that were added in this outermost call, and of those that wait.
+    added: AtomicUsize,
+    waiting: AtomicUsize,
+    /// The number of events for which there is capacity in every mailbox, beside those accepted so
+    /// far.
+    events_left: AtomicUsize,
+    /// The number of entries that may be added in one outermost call.
+    most: usize,
+}
+
+impl<T> NestedEntries<T> {
+    pub(super) fn new(most: usize) -> Self {
+        Self {
+            list: Mutex::new(VecDeque::new()),
+            added: AtomicUsize::new(0),
+            waiting: AtomicUsize::new(0),
+            events_left: AtomicUsize::new(usize::MAX),
+            most,
+        }
+    }
+
+    /// Begins an outermost call.
+    #[inline]
+    pub(super) fn begin(&self) {
+        // Relaxed: only the owner uses it.
+        self.added.store(0, Ordering::Relaxed);
+    }
+
+    /// Notes the capacity that the accepted events leave.
+    #[inline]
+    pub(super) fn set_events_left(&self, events: usize) {
+        // Relaxed: only the owner uses it.
+        self.events_left.store(events, Ordering::Relaxed);
+    }
+
+    /// Adds an entry, or the first events of a batch if there is capacity for some of them only.
+    ///
+    /// # Errors
+    ///
+    /// Returns what was not added.
+    pub(super) fn add(&self, entry: Entry<T>) -> Result<(), (Entry<T>, Refusal)> {
+        // Relaxed, both: only the owner uses them.
+        let added = self.added.load(Ordering::Relaxed);
+        let left = self.events_left.load(Ordering::Relaxed);
+        if added >= self.most {
+            return Err((entry, Refusal::Full));
+        }
+        let (entry, rest, left) = match entry {
+            Entry::Event(_) | Entry::Batch(_) if left == 0 => return Err((entry, Refusal::Full)),
+            Entry::Event(event) => (Entry::Event(event), None, left - 1),
+            Entry::Batch(mut events) => {
+                let rest = (events.len() > left).then(|| events.split_off(left));
+                let left = left - events.len();
+                (Entry::Batch(events), rest, left)
+            }
+            // From its registration on, this watcher may have to be waited for, too.
+            Entry::Control(Control::Register(sender)) => {
+                let left = left.min(sender.credit_at_first());
+                (Entry::Control(Control::Register(sender)), None, left)
+            }
+            control @ Entry::Control(_) => (control, None, left),
+        };
+        self.set_events_left(left);
+        // Relaxed, both: only the owner uses them.
+        self.added.store(added + 1, Ordering::Relaxed);
+        self.waiting.store(self.waiting.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.list.lock().push_back(entry);
+        match rest {
+            Some(rest) => Err((Entry::Batch(rest), Refusal::Full)),
+            None => Ok(()),
+        }
+    }
+
+    /// Takes the entry that was added first.
+    #[inline]
+    pub(super) fn take(&self) -> Option<Entry<T>> {
+        // Relaxed: only the owner uses it.
+        let waiting = self.waiting.load(Ordering::Relaxed);
+        if waiting == 0 {
+            return None;
+        }
+        // Relaxed: as above.
+        self.waiting.store(waiting - 1, Ordering::Relaxed);
+        let mut list = self.list.lock();
+        let entry = list.pop_front();
+        if list.is_empty() && list.capacity() > KEPT {
+            list.shrink_to(KEPT);
+        }
+        entry
+    }
+}

@@ -1,0 +1,178 @@
+//! The capacity of a mailbox, as those see it that wait for some: a dispatcher, which has offered
+//! the events, or the publishers of an inline bus, which accepts an event only if there is capacity
+//! for it in every mailbox that must not lose it.
+
+use crate::bus::state::Lifecycle;
+use crate::catch::catch_panic;
+use crate::clock::{Clock, Deadline};
+use crate::counters::DropReason;
+use crate::policy::OverflowPolicy;
+
+use super::sender::MailboxSender;
+
+/// The part of one publish that it keeps while it waits.
+#[derive(Debug, Default)]
+pub(crate) struct Call {
+    /// The watchers whose filters have been asked about the first event, and what they said.
+    decisions: Vec<(u64, bool)>,
+    /// The time at which the first of the watchers in the way begins to lose events. `None` if none
+    /// does.
+    pub(crate) until: Deadline,
+}
+
+impl Call {
+    /// Returns whether any filter has been asked.
+    pub(crate) fn has_asked(&self) -> bool {
+        !self.decisions.is_empty()
+    }
+
+    /// Forgets the filters' decisions, because the first event is another one from here on.
+    pub(crate) fn begin_anew(&mut self) {
+        self.decisions.clear();
+    }
+
+    /// Begins an attempt.
+    pub(crate) fn begin(&mut self) {
+        self.until = None;
+    }
+
+    fn waits_until(&mut self, at: Deadline) {
+        self.until = self.until.into_iter().chain(at).min();
+    }
+}
+
+/// What keeps an event from being accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// The watcher has capacity for this many events, or loses what does not fit.
+    For(usize),
+    /// The watcher has no capacity. Its filter might refuse the event.
+    IfFiltered,
+    /// The watcher has no capacity.
+    Full,
+}
+
+impl<T> MailboxSender<T> {
+    // ── for a dispatcher ──
+
+    /// Notes since when a dispatcher waits for capacity for the pending events.
+    pub(crate) fn begin_to_wait(&mut self, clock: &Clock) {
+        if let OverflowPolicy::WaitFor(limit) = self.state.policy {
+            self.deadline = clock.deadline(limit);
+        }
+    }
+
+    /// Asks the reader for a wake-up when there is capacity for all pending events, or when half
+    /// the queue is free, whichever comes first. A wake-up at the first free slot would cost one
+    /// wake-up for each event.
+    pub(crate) fn want_room(&self) {
+        let pending: usize = self.pending.iter().map(|part| part.range.len()).sum();
+        let need = (pending as u64).min((self.state.capacity / 2).max(1));
+        // The queue of a reader that is just being dropped may have been emptied, so the difference
+        // may be negative. Then the dispatcher waits for nothing.
+        self.state.want_room((self.sent.queued + need).saturating_sub(self.state.capacity));
+    }
+
+    /// Returns whether the reader has given back the capacity that was asked for.
+    pub(crate) fn found_room(&self) -> bool {
+        self.state.is_room_wanted(self.state.consumed())
+    }
+
+    pub(crate) fn deadline(&self) -> Deadline {
+        self.deadline
+    }
+
+    // ── for an inline bus ──
+
+    /// Returns whether events wait for capacity in this mailbox.
+    fn waits(&mut self) -> bool {
+        self.state.policy.waits() && !self.state.is_stopped()
+    }
+
+    /// Returns the capacity for the events of a publish. Notes since when there is none. If there
+    /// is none, a watcher with `WaitFor` loses events from its limit on.
+    pub(crate) fn room(&mut self, clock: &Clock, call: &mut Call) -> Room {
+        let room = self.look(clock);
+        if let (Room::Full | Room::IfFiltered, OverflowPolicy::WaitFor(limit)) = (room, self.state.policy) {
+            if !self.is_full {
+                self.is_full = true;
+                self.deadline = clock.deadline(limit);
+            }
+            call.waits_until(self.deadline);
+        }
+        room
+    }
+
+    /// Returns the capacity for events, for a caller that publishes nothing.
+    pub(crate) fn look(&mut self, clock: &Clock) -> Room {
+        if !self.waits() {
+            return Room::For(usize::MAX);
+        }
+        let credit = self.credit(usize::MAX);
+        if credit > 0 {
+            self.is_full = false;
+            return Room::For(credit);
+        }
+        let is_overdue = match self.state.policy {
+            OverflowPolicy::WaitFor(limit) if !self.is_full => limit.is_zero(),
+            OverflowPolicy::WaitFor(_) => clock.has_passed(self.deadline),
+            _ => false,
+        };
+        if is_overdue {
+            Room::For(usize::MAX)
+        } else if self.filter.is_some() {
+            Room::IfFiltered
+        } else {
+            Room::Full
+        }
+    }
+
+    pub(crate) fn has_filter(&self) -> bool {
+        self.filter.is_some()
+    }
+
+    /// Returns for how many events there will be capacity when the watcher is registered.
+    pub(crate) fn credit_at_first(&self) -> usize {
+        if self.state.policy.waits() { self.state.capacity as usize } else { usize::MAX }
+    }
+
+    /// Asks the filter about an event for which there is no capacity, once in each call. Returns
+    /// whether the watcher does not want the event.
+    pub(crate) fn refuses(&mut self, event: &T, lifecycle: &Lifecycle, call: &mut Call) -> bool {
+        let id = self.state.id;
+        let known = call.decisions.iter().find(|(watcher, _)| *watcher == id).map(|(_, wants)| *wants);
+        let wants = known.unwrap_or_else(|| {
+            let Some(filter) = &mut self.filter else { return true };
+            let wants = catch_panic(|| filter(event));
+            if wants.is_none() {
+                // As in an offer: a filter that panics stops its watcher.
+                self.state.count_panic();
+                lifecycle.stop_offering(&self.state);
+            }
+            let wants = wants.unwrap_or(false);
+            call.decisions.push((id, wants));
+            wants
+        });
+        !wants
+    }
+
+    /// Notes that the event is accepted about which the filter may have been asked in this call.
+    pub(crate) fn set_judged(&mut self, call: &Call) {
+        let id = self.state.id;
+        let decision = call.decisions.iter().find(|(watcher, _)| *watcher == id);
+        self.judged = decision.map(|(_, wants)| *wants);
+    }
+
+    /// Asks the reader for a wake-up when there is capacity for `events`, or when half the queue is
+    /// free, whichever comes first. A wish that is still open and comes true earlier stays.
+    pub(crate) fn wish_for(&mut self, events: usize) {
+        let need = (events as u64).min((self.state.capacity / 2).max(1));
+        let at = (self.sent.queued + need).saturating_sub(self.state.capacity);
+        self.state.wish_for_room(at);
+    }
+
+    /// Loses what was offered and did not fit, because the watcher has been full for its limit.
+    pub(crate) fn time_out(&mut self) {
+        self.lose_pending(DropReason::TimedOut);
+    }
+}
