@@ -15,6 +15,7 @@ mod gaps;
 mod handlers;
 mod handles;
 mod history;
+mod inline;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod order;

@@ -7,6 +7,7 @@ mod correlator;
 mod counting;
 mod direct;
 mod history;
+mod inline;
 mod large_events;
 mod many_watchers;
 mod pull;

@@ -34,7 +34,7 @@ fn until_nobody_is_left(bus: &Broadcaster<u64>) {
 
 /// The bytes that the test harness may allocate beside the tests. It keeps about 10 KB when it
 /// reports the test before.
-const OF_THE_HARNESS: i64 = 16 * 1024;
+pub(crate) const OF_THE_HARNESS: i64 = 16 * 1024;
 
 /// Ends a bus, and returns when its memory is free again. `before` is the number of living bytes
 /// before the bus was built.

@@ -72,8 +72,25 @@ fn watched(seed: u64, run: fn(u64)) {
     }
 }
 
+/// Runs as many rounds as the environment says, each with its own seed. Returns their number.
+fn run_rounds(run: fn(u64)) -> u64 {
+    let rounds = from_environment("EVENTCAST_STRESS_ROUNDS", 5000);
+    let first = from_environment("EVENTCAST_STRESS_SEED", 1);
+    (0..rounds).for_each(|round| watched(first.wrapping_add(round), run));
+    rounds
+}
+
 #[test]
 fn everything_at_once() {
+    run_at_once(|seed| round::run_round(seed, false));
+}
+
+#[test]
+fn everything_at_once_without_a_thread() {
+    run_at_once(|seed| round::run_round(seed, true));
+}
+
+fn run_at_once(run: fn(u64)) {
     // The panics that belong to the test print nothing.
     let loud = take_hook();
     set_hook(Box::new(move |info| {
@@ -81,9 +98,7 @@ fn everything_at_once() {
             loud(info);
         }
     }));
-    let rounds = from_environment("EVENTCAST_STRESS_ROUNDS", 5000);
-    let first = from_environment("EVENTCAST_STRESS_SEED", 1);
-    (0..rounds).for_each(|round| watched(first.wrapping_add(round), round::run_round));
+    let rounds = run_rounds(run);
     println!("in {rounds} rounds: {:?}", met::all().collect::<Vec<_>>());
     if rounds >= 1000 {
         for (what, count) in met::all() {

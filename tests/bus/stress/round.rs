@@ -27,14 +27,15 @@ fn spawn_publisher(round: &Arc<Round>, number: u32, hammers: bool, rng: &mut Rng
     Running::thread(move || if hammers { hammer(&round, number) } else { publisher(&round, number, own) })
 }
 
-pub(crate) fn run_round(seed: u64) {
+/// Runs a round on a bus with a dispatcher, or on one without a thread.
+pub(crate) fn run_round(seed: u64, is_inline: bool) {
     let mut rng = Rng(seed);
     let origin = Origin::new(rng.once_in(2));
     let hammers = rng.once_in(3);
     let incoming_len = if hammers { rng.pick(&[16, 512]) } else { rng.pick(&[1, 1, 2, 5, 16]) };
     let options = BusOptions::default().incoming_len(incoming_len).max_batch(rng.pick(&[1, 2, 3, 8, 64]));
     let options = if rng.once_in(4) { options.spin(Duration::from_micros(5)) } else { options };
-    let bus = Arc::new(Broadcaster::with_options(options).unwrap());
+    let bus = Arc::new(Broadcaster::with_options(options.inline(is_inline)).unwrap());
 
     // This watcher never loses anything, because no more events are published than fit.
     let mut witness = bus.watch_builder().name("witness").queue_len(4096).watch().unwrap();

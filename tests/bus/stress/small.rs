@@ -10,14 +10,14 @@ use super::event::{Ident, Origin};
 use super::plan::Published;
 use super::publish::note_one;
 use super::rng::Rng;
-use super::{from_environment, watched};
+use super::run_rounds;
 
 /// Runs three things at about the same moment on a bus that is nearly idle: a publish or two, the
 /// drop of a watcher, and the close. A busy round seldom meets all their orders.
-fn run_small_round(seed: u64) {
+fn run_small_round(seed: u64, is_inline: bool) {
     let mut rng = Rng(seed);
     let origin = Origin::new(rng.once_in(2));
-    let bus = Broadcaster::with_options(BusOptions::default().incoming_len(4)).unwrap();
+    let bus = Broadcaster::with_options(BusOptions::default().incoming_len(4).inline(is_inline)).unwrap();
     let mut witness = bus.watch_builder().queue_len(64).watch().unwrap();
     let policy = rng.pick(&[
         OverflowPolicy::DropIncoming,
@@ -69,7 +69,10 @@ fn run_small_round(seed: u64) {
 
 #[test]
 fn three_things_at_the_same_moment() {
-    let rounds = from_environment("EVENTCAST_STRESS_ROUNDS", 5000);
-    let first = from_environment("EVENTCAST_STRESS_SEED", 1);
-    (0..rounds).for_each(|round| watched(first.wrapping_add(round), run_small_round));
+    run_rounds(|seed| run_small_round(seed, false));
+}
+
+#[test]
+fn three_things_at_the_same_moment_without_a_thread() {
+    run_rounds(|seed| run_small_round(seed, true));
 }

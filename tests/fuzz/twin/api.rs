@@ -48,12 +48,16 @@ pub enum How {
     Timeout,
     Batch,
     TryBatch,
+    /// Polled once. A publish that would wait is dropped then.
+    Async,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refused {
     Full(Vec<Event>),
     Stopped(Vec<Event>),
+    /// The publish would have waited, and was dropped together with its event.
+    Waiting,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,6 +111,7 @@ pub struct Figures {
     pub delivered: u64,
     pub dropped: [u64; 5],
     pub filtered: u64,
+    pub missed: u64,
     /// The number of queued events, or `None` while the dispatcher waits. The number is not
     /// determined then, because an event that waits for room may or may not have found some.
     pub queued: Option<u64>,
@@ -123,6 +128,7 @@ impl Figures {
             *sum += count;
         }
         self.filtered += other.filtered;
+        self.missed += other.missed;
         self.evictions += other.evictions;
         self.queued = self.queued.zip(other.queued).map(|(sum, count)| sum + count);
         self.high_water = self.high_water.max(other.high_water);

@@ -159,6 +159,7 @@ fn publish(bus: &Real, first: Event, program: &[(How, usize)]) -> Vec<Event> {
                 assert!(events.ends_with(&back), "{back:?} came back of {events:?}");
                 back.len()
             }
+            Err(Refused::Waiting) => 1,
         };
         accepted.extend(&events[..events.len() - back]);
     }

@@ -83,6 +83,16 @@ impl Mailbox {
         self.stream.iter().find_map(|slot| if let Slot::Event(event) = slot { Some(*event) } else { None })
     }
 
+    /// Returns what comes next, if it is an event that was published.
+    pub fn next(&self) -> Option<Event> {
+        if let Some(Slot::Event(event)) = self.stream.front() { Some(*event) } else { None }
+    }
+
+    /// Returns for how many events there is space.
+    pub fn free(&self) -> u64 {
+        self.capacity().saturating_sub(self.queued())
+    }
+
     fn events(&self) -> u64 {
         self.stream.iter().filter(|slot| matches!(slot, Slot::Event(_))).count() as u64
     }
@@ -107,11 +117,7 @@ impl Mailbox {
         }
         let kept: Option<Vec<_>> =
             batch.iter().map(|event| self.spec.filter.keeps(*event).map(|keep| (*event, keep))).collect();
-        let Some(kept) = kept else {
-            self.figures.panics += 1;
-            self.is_stopped = true;
-            return;
-        };
+        let Some(kept) = kept else { return self.panic() };
         let wanted: Vec<_> = kept.iter().filter(|(_, keep)| *keep).map(|(event, _)| *event).collect();
         self.figures.filtered += (batch.len() - wanted.len()) as u64;
         if let OverflowPolicy::WaitFor(limit) = self.spec.policy {
@@ -183,6 +189,34 @@ impl Mailbox {
         }
     }
 
+    /// Loses the events that wait for space, because the time for them is over.
+    pub fn time_out(&mut self) {
+        while let Some(event) = self.pending.pop_front() {
+            self.lose_last(DropReason::TimedOut, event);
+        }
+    }
+
+    /// Ends the watcher because its filter has panicked.
+    pub fn panic(&mut self) {
+        self.figures.panics += 1;
+        self.is_stopped = true;
+    }
+
+    /// Shows a published gap.
+    pub fn miss(&mut self, events: u64) {
+        if !self.is_stopped {
+            self.figures.missed += events;
+            self.show_gap(events);
+        }
+    }
+
+    fn show_gap(&mut self, events: u64) {
+        match self.stream.back_mut() {
+            Some(Slot::Gap(count)) => *count += events,
+            _ => self.stream.push_back(Slot::Gap(events)),
+        }
+    }
+
     fn count_lost(&mut self, reason: DropReason, event: Event) {
         self.figures.dropped[place(reason)] += 1;
         self.told.push((reason, event));
@@ -190,10 +224,7 @@ impl Mailbox {
 
     fn lose_last(&mut self, reason: DropReason, event: Event) {
         self.count_lost(reason, event);
-        match self.stream.back_mut() {
-            Some(Slot::Gap(count)) => *count += 1,
-            _ => self.stream.push_back(Slot::Gap(1)),
-        }
+        self.show_gap(1);
     }
 
     fn lose_oldest(&mut self) {

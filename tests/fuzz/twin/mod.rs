@@ -7,6 +7,7 @@
 
 mod api;
 mod crowd;
+mod inline;
 mod mailbox;
 mod plain;
 mod program;
@@ -17,6 +18,11 @@ use crate::cases;
 #[test]
 fn random_programs_do_the_same_on_both() {
     cases::check(400, program::program, |program| program::run(&program));
+}
+
+#[test]
+fn random_programs_do_the_same_on_an_inline_bus_and_its_model() {
+    cases::check(2000, inline::program, |program| inline::run(&program));
 }
 
 #[test]

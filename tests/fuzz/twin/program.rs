@@ -52,7 +52,7 @@ enum Step {
     Shutdown,
 }
 
-fn policy() -> impl Strategy<Value = OverflowPolicy> {
+pub fn policy() -> impl Strategy<Value = OverflowPolicy> {
     prop_oneof![
         3 => Just(OverflowPolicy::DropIncoming),
         2 => Just(OverflowPolicy::Evict),
@@ -62,7 +62,7 @@ fn policy() -> impl Strategy<Value = OverflowPolicy> {
     ]
 }
 
-fn filter() -> impl Strategy<Value = Filter> {
+pub fn filter() -> impl Strategy<Value = Filter> {
     prop_oneof![
         4 => Just(Filter::None),
         3 => (2..5_u64).prop_map(Filter::Without),

@@ -7,7 +7,8 @@ use std::time::{Duration, SystemTime};
 use eventcast::error::{FlushError, PublishError, TryRecvError, WatchError};
 use eventcast::stats::{DropReason, WatcherStats};
 use eventcast::testing::FakeClock;
-use eventcast::{Broadcaster, BusOptions, Delivery, Watcher};
+use eventcast::{Broadcaster, BusOptions, Delivery, Publisher, Watcher};
+use futures::FutureExt;
 
 use super::api::{Bus, Event, Figures, How, Item, Nothing, Reader, Received, Refused, Spec, Totals};
 
@@ -21,6 +22,28 @@ impl Real {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH).drive_the_end();
         let options = BusOptions::default().incoming_len(incoming_len).max_batch(max_batch);
         Self { bus: Broadcaster::with_clock(options, clock.clock()).unwrap(), clock }
+    }
+
+    /// Builds a bus without a thread.
+    pub fn inline(incoming_len: usize, max_batch: usize) -> Self {
+        let clock = FakeClock::new(SystemTime::UNIX_EPOCH).drive_the_end();
+        let options = BusOptions::default().incoming_len(incoming_len).max_batch(max_batch).inline(true);
+        Self { bus: Broadcaster::with_clock(options, clock.clock()).unwrap(), clock }
+    }
+}
+
+/// Publishes in the given way.
+pub fn publish(publisher: &Publisher<Event>, events: Vec<Event>, how: How) -> Result<(), Refused> {
+    match how {
+        How::Try => publisher.try_publish(events[0]).map_err(refused_one),
+        How::Wait => publisher.publish(events[0]).map_err(refused_one),
+        How::Timeout => publisher.publish_timeout(events[0], Duration::ZERO).map_err(refused_one),
+        How::Batch => publisher.publish_batch(events).map_err(refused),
+        How::TryBatch => publisher.try_publish_batch(events).map_err(refused),
+        How::Async => match publisher.publish_async(events[0]).now_or_never() {
+            Some(result) => result.map_err(refused_one),
+            None => Err(Refused::Waiting),
+        },
     }
 }
 
@@ -47,6 +70,7 @@ pub fn figures(stats: &WatcherStats) -> Figures {
         delivered: stats.delivered,
         dropped: [dropped.incoming, dropped.oldest, dropped.timed_out, dropped.stopped, dropped.abandoned],
         filtered: stats.filtered,
+        missed: stats.missed,
         queued: Some(stats.queued),
         high_water: stats.high_water,
         evictions: stats.evictions,
@@ -58,14 +82,7 @@ impl Bus for Real {
     type Reader = RealReader;
 
     fn publish(&self, events: Vec<Event>, how: How) -> Result<(), Refused> {
-        let publisher = self.bus.publisher();
-        match how {
-            How::Try => publisher.try_publish(events[0]).map_err(refused_one),
-            How::Wait => publisher.publish(events[0]).map_err(refused_one),
-            How::Timeout => publisher.publish_timeout(events[0], Duration::ZERO).map_err(refused_one),
-            How::Batch => publisher.publish_batch(events).map_err(refused),
-            How::TryBatch => publisher.try_publish_batch(events).map_err(refused),
-        }
+        publish(&self.bus.publisher(), events, how)
     }
 
     fn watch(&self, spec: &Spec) -> Option<RealReader> {
@@ -134,7 +151,7 @@ impl Bus for Real {
 
 pub struct RealReader {
     pub watcher: Watcher<Event>,
-    told: Arc<Mutex<Vec<(DropReason, Event)>>>,
+    pub told: Arc<Mutex<Vec<(DropReason, Event)>>>,
 }
 
 impl From<TryRecvError> for Nothing {

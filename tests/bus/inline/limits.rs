@@ -1,0 +1,313 @@
+//! The policy `WaitFor`: a watcher is waited for up to its limit, which runs from the first event
+//! that does not fit. From then on it loses events, until it has capacity again.
+
+use std::sync::mpsc;
+use std::task::Poll;
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use eventcast::Delivery::{Event, Lagged};
+use eventcast::OverflowPolicy::WaitFor;
+use eventcast::error::PublishError;
+use eventcast::stats::DropReason;
+use eventcast::testing::FakeClock;
+use eventcast::{Broadcaster, Watcher};
+
+use crate::support::{LONG, available, reporting_waker, watched};
+
+use super::support::{assert_settled, options, poll, timed, waits};
+
+const SECOND: Duration = Duration::from_secs(1);
+const LIMIT: Duration = Duration::from_secs(10);
+/// A second before the limit.
+const BEFORE: Duration = Duration::from_secs(9);
+
+/// Returns a bus with a watcher that is waited for up to the limit and whose queue of one event is
+/// full, and another watcher.
+fn full() -> (FakeClock, Broadcaster<u64>, Watcher<u64>, Watcher<u64>) {
+    let (clock, bus) = timed(options(100));
+    let slow = bus.watch_builder().queue_len(1).overflow(WaitFor(LIMIT)).watch().unwrap();
+    let other = bus.watch().unwrap();
+    bus.publisher().publish(1).unwrap();
+    (clock, bus, slow, other)
+}
+
+#[test]
+fn a_publisher_waits_until_the_limit_and_then_the_watcher_loses() {
+    watched(|| {
+        let (clock, bus, mut slow, mut other) = full();
+        let publisher = bus.publisher();
+        let waiting = thread::spawn(move || publisher.publish(2));
+        clock.wait_for_waiters(1);
+        clock.advance(BEFORE);
+        clock.wait_for_waiters(1);
+        assert_eq!(available(&mut other), [Event(1)]);
+        clock.advance(SECOND);
+        assert_eq!(waiting.join().unwrap(), Ok(()));
+        assert_eq!(slow.stats().dropped.timed_out, 1);
+        assert_eq!(available(&mut other), [Event(2)]);
+        assert_eq!(available(&mut slow), [Event(1), Lagged(1)]);
+        assert_settled(&bus.stats(), 2);
+    });
+}
+
+/// After its limit the watcher loses for every kind of publish, without a further wait. Once it has
+/// capacity, everything is as before.
+#[test]
+fn after_the_limit_a_watcher_loses_until_it_has_capacity() {
+    watched(|| {
+        let (clock, bus, mut slow, _other) = full();
+        let publisher = bus.publisher();
+        assert_eq!(publisher.try_publish(2), Err(PublishError::Full(2)));
+        clock.advance(LIMIT);
+        publisher.try_publish(3).unwrap();
+        publisher.publish(4).unwrap();
+        publisher.try_publish_batch([5, 6]).unwrap();
+        clock.advance(SECOND);
+        publisher.publish_batch([7]).unwrap();
+        assert_eq!(slow.stats().dropped.timed_out, 5);
+        assert_eq!(slow.try_recv(), Ok(Event(1)));
+        publisher.try_publish(8).unwrap();
+        assert_eq!(publisher.try_publish(9), Err(PublishError::Full(9)), "the limit runs anew");
+        clock.advance(BEFORE);
+        assert_eq!(publisher.try_publish(9), Err(PublishError::Full(9)));
+        clock.advance(SECOND);
+        publisher.try_publish(9).unwrap();
+        assert_eq!(available(&mut slow), [Lagged(5), Event(8), Lagged(1)]);
+        assert_settled(&bus.stats(), 8);
+        assert_eq!(bus.stats().rejected_full, 3);
+    });
+}
+
+/// The limit runs from the first refusal, whatever kind of publish was refused, and not from the
+/// first wait.
+#[test]
+fn the_limit_runs_from_the_first_refusal() {
+    watched(|| {
+        let (clock, bus, mut slow, _other) = full();
+        assert!(bus.publisher().try_publish(2).unwrap_err().is_full());
+        clock.advance(BEFORE);
+        let publisher = bus.publisher();
+        let waiting = thread::spawn(move || publisher.publish(3));
+        clock.wait_for_waiters(1);
+        clock.advance(SECOND);
+        assert_eq!(waiting.join().unwrap(), Ok(()));
+        assert_eq!(available(&mut slow), [Event(1), Lagged(1)]);
+    });
+}
+
+/// A watcher that is full and to which nothing is published is not late.
+#[test]
+fn the_limit_starts_at_the_first_refusal_and_not_when_the_queue_is_full() {
+    let (clock, bus, mut slow, _other) = full();
+    clock.advance(LIMIT);
+    assert_eq!(bus.publisher().try_publish(2), Err(PublishError::Full(2)));
+    assert_eq!(slow.try_recv(), Ok(Event(1)));
+    bus.publisher().try_publish(3).unwrap();
+    assert_eq!((available(&mut slow), slow.stats().dropped.total()), (vec![Event(3)], 0));
+}
+
+/// A reader that frees capacity in time loses nothing.
+#[test]
+fn a_reader_that_frees_capacity_in_time_loses_nothing() {
+    watched(|| {
+        let (clock, bus, mut slow, mut other) = full();
+        let publisher = bus.publisher();
+        let waiting = thread::spawn(move || publisher.publish(2));
+        clock.wait_for_waiters(1);
+        clock.advance(BEFORE);
+        assert_eq!(slow.try_recv(), Ok(Event(1)));
+        assert_eq!(waiting.join().unwrap(), Ok(()));
+        clock.advance(LIMIT);
+        assert_eq!((available(&mut slow), slow.stats().dropped.total()), (vec![Event(2)], 0));
+        assert_eq!(available(&mut other), [Event(1), Event(2)]);
+    });
+}
+
+/// A publish with a timeout waits for the earlier of its own deadline and the watcher's limit.
+#[test]
+fn a_timeout_before_the_limit_returns_the_event() {
+    watched(|| {
+        let (clock, bus, mut slow, _other) = full();
+        let publish = |event, timeout| {
+            let publisher = bus.publisher();
+            thread::spawn(move || publisher.publish_timeout(event, timeout))
+        };
+        let early = publish(2, BEFORE);
+        clock.wait_for_waiters(1);
+        clock.advance(BEFORE);
+        assert_eq!(early.join().unwrap(), Err(PublishError::Full(2)));
+        let late = publish(3, LIMIT);
+        clock.wait_for_waiters(1);
+        clock.advance(SECOND);
+        assert_eq!(late.join().unwrap(), Ok(()));
+        assert_eq!(available(&mut slow), [Event(1), Lagged(1)]);
+    });
+}
+
+/// A task that waits is woken at the limit.
+#[test]
+fn a_task_waits_until_the_limit_too() {
+    watched(|| {
+        let (clock, bus, mut slow, mut other) = full();
+        let publisher = bus.publisher();
+        let (waker, woken) = reporting_waker();
+        let mut publishing = Box::pin(publisher.publish_async(2));
+        assert!(poll(publishing.as_mut(), &waker).is_pending());
+        // The thread that keeps the deadlines of tasks.
+        clock.wait_for_waiters(1);
+        clock.advance(BEFORE);
+        assert!(poll(publishing.as_mut(), &waker).is_pending());
+        clock.wait_for_waiters(1);
+        clock.advance(SECOND);
+        woken.recv_timeout(LONG).expect("the task is not woken at the limit");
+        assert_eq!(poll(publishing.as_mut(), &waker), Poll::Ready(Ok(())));
+        assert_eq!(available(&mut slow), [Event(1), Lagged(1)]);
+        assert_eq!(available(&mut other), [Event(1), Event(2)]);
+    });
+}
+
+/// The limit follows the clock of the bus for tasks as well, even if that clock does not drive the
+/// end.
+#[test]
+fn the_limit_of_a_task_follows_the_clock_of_the_bus() {
+    watched(|| {
+        let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+        let bus = Broadcaster::with_clock(options(1), clock.clock()).unwrap();
+        let mut slow = bus.watch_builder().overflow(WaitFor(Duration::from_secs(3600))).watch().unwrap();
+        let publisher = bus.publisher();
+        publisher.publish(1).unwrap();
+        let (waker, woken) = reporting_waker();
+        let mut publishing = Box::pin(publisher.publish_async(2));
+        assert!(poll(publishing.as_mut(), &waker).is_pending());
+        clock.wait_for_waiters(1);
+        clock.advance(Duration::from_secs(3600));
+        woken.recv_timeout(LONG).expect("the task is not woken at the limit");
+        assert_eq!(poll(publishing.as_mut(), &waker), Poll::Ready(Ok(())));
+        assert_eq!(available(&mut slow), [Event(1), Lagged(1)]);
+    });
+}
+
+/// `ready` is ready at the limit, because a `try_publish` is accepted then. The limit runs from its
+/// first look, because a program that calls only these two would otherwise wait forever.
+#[test]
+fn ready_is_ready_at_the_limit() {
+    watched(|| {
+        let (clock, bus, slow, _other) = full();
+        let publisher = bus.publisher();
+        let (waker, woken) = reporting_waker();
+        let mut ready = Box::pin(publisher.ready());
+        assert!(poll(ready.as_mut(), &waker).is_pending());
+        clock.wait_for_waiters(1);
+        clock.advance(LIMIT);
+        woken.recv_timeout(LONG).expect("the task is not woken at the limit");
+        assert_eq!(poll(ready.as_mut(), &waker), Poll::Ready(Ok(())));
+        publisher.try_publish(2).unwrap();
+        assert_eq!(slow.stats().dropped.timed_out, 1);
+    });
+}
+
+/// A batch waits once, and then the watcher loses the rest of it.
+#[test]
+fn a_batch_waits_for_the_limit_once() {
+    watched(|| {
+        let (clock, bus) = timed(options(100));
+        let mut slow = bus.watch_builder().queue_len(2).overflow(WaitFor(LIMIT)).watch().unwrap();
+        let mut other = bus.watch().unwrap();
+        let publisher = bus.publisher();
+        let waiting = thread::spawn(move || publisher.publish_batch(1..=9));
+        clock.wait_for_waiters(1);
+        assert_eq!(available(&mut other), [Event(1), Event(2)]);
+        clock.advance(LIMIT);
+        assert_eq!(waiting.join().unwrap(), Ok(()));
+        assert_eq!(available(&mut slow), [Event(1), Event(2), Lagged(7)]);
+        assert_eq!(available(&mut other), (3..=9).map(Event).collect::<Vec<_>>());
+        assert_settled(&bus.stats(), 9);
+    });
+}
+
+/// Of two limits each counts for its own watcher, and the publisher waits for the longer one.
+#[test]
+fn of_two_limits_the_longer_delays_the_publisher() {
+    for limits in [[1, 10], [10, 1]] {
+        watched(move || {
+            let (clock, bus) = timed(options(1));
+            let (lost_tx, lost) = mpsc::channel();
+            let mut watchers = limits.map(|limit| {
+                let lost_tx = lost_tx.clone();
+                let hook = move |why, events: &[u64]| lost_tx.send((limit, why, events.to_vec())).unwrap();
+                bus.watch_builder().overflow(WaitFor(limit * SECOND)).on_drop(hook).watch().unwrap()
+            });
+            let publisher = bus.publisher();
+            publisher.publish(1).unwrap();
+            let waiting = thread::spawn(move || publisher.publish(2));
+            clock.wait_for_waiters(1);
+            clock.advance(SECOND);
+            clock.wait_for_waiters(1);
+            clock.advance(9 * SECOND);
+            assert_eq!(waiting.join().unwrap(), Ok(()));
+            let mut reports: Vec<_> = lost.try_iter().collect();
+            reports.sort_by_key(|report| report.0);
+            assert_eq!(reports, [1, 10].map(|limit| (limit, DropReason::TimedOut, vec![2])));
+            for watcher in &mut watchers {
+                assert_eq!(available(watcher), [Event(1), Lagged(1)]);
+            }
+        });
+    }
+}
+
+/// A watcher that is late loses, and a full `Wait` watcher beside it is still waited for.
+#[test]
+fn a_late_watcher_does_not_replace_the_wait_for_another() {
+    watched(|| {
+        let (clock, bus, mut slow, _other) = full();
+        let mut unlimited = waits(&bus, 1).watch().unwrap();
+        assert!(bus.publisher().try_publish(2).unwrap_err().is_full());
+        clock.advance(LIMIT);
+        bus.publisher().try_publish(3).unwrap();
+        assert!(bus.publisher().try_publish(4).unwrap_err().is_full(), "the other watcher is full");
+        assert_eq!(slow.stats().dropped.timed_out, 1, "what was refused is not lost");
+        assert_eq!(unlimited.try_recv(), Ok(Event(3)));
+        bus.publisher().try_publish(5).unwrap();
+        assert_eq!(available(&mut slow), [Event(1), Lagged(2)]);
+        assert_eq!(available(&mut unlimited), [Event(5)]);
+    });
+}
+
+/// With a limit of zero a watcher is never waited for.
+#[test]
+fn a_limit_of_zero_loses_without_a_wait() {
+    let (_clock, bus) = timed(options(2));
+    let mut watcher = bus.watch_builder().overflow(WaitFor(Duration::ZERO)).watch().unwrap();
+    (0..5).for_each(|event| bus.publisher().try_publish(event).unwrap());
+    assert_eq!(available(&mut watcher), [Event(0), Event(1), Lagged(3)]);
+    assert_eq!(watcher.stats().dropped.timed_out, 3);
+}
+
+/// A late watcher that is stopped or dropped is no longer waited for.
+#[test]
+fn a_watcher_that_ends_before_its_limit_is_not_waited_for() {
+    watched(|| {
+        let (clock, bus, slow, mut other) = full();
+        let publisher = bus.publisher();
+        let waiting = thread::spawn(move || publisher.publish(2));
+        clock.wait_for_waiters(1);
+        drop(slow);
+        assert_eq!(waiting.join().unwrap(), Ok(()));
+        assert_eq!(available(&mut other), [Event(1), Event(2)]);
+    });
+}
+
+/// The largest limit does not overflow.
+#[test]
+fn the_largest_limit_never_passes() {
+    let (clock, bus) = timed(options(1));
+    let mut watcher = bus.watch_builder().overflow(WaitFor(Duration::MAX)).watch().unwrap();
+    bus.publisher().publish(1).unwrap();
+    for _ in 0..3 {
+        assert!(bus.publisher().try_publish(2).unwrap_err().is_full());
+        clock.advance(Duration::from_secs(u64::MAX / 8));
+    }
+    assert_eq!(watcher.try_recv(), Ok(Event(1)));
+    bus.publisher().try_publish(2).unwrap();
+}

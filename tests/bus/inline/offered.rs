@@ -1,0 +1,273 @@
+//! G13: when a publish returns, its event has been offered to every watcher.
+
+use std::sync::{Barrier, mpsc};
+use std::thread;
+
+use eventcast::Delivery::{Event, Lagged};
+use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Evict, WaitFor};
+use eventcast::bus::EndReason;
+use eventcast::error::TryRecvError;
+use eventcast::stats::DropReason;
+use eventcast::{Broadcaster, Publisher};
+use futures::FutureExt;
+
+use crate::support::{LONG, Live, Tracked, available, watched};
+
+use super::support::{assert_settled, inline, options, policies, timed};
+use std::time::Duration;
+
+type Publish = fn(&Publisher<u64>, u64);
+
+/// Every way to publish one event.
+const WAYS: [Publish; 6] = [
+    |publisher, event| publisher.publish(event).unwrap(),
+    |publisher, event| publisher.try_publish(event).unwrap(),
+    |publisher, event| publisher.publish_timeout(event, LONG).unwrap(),
+    |publisher, event| publisher.publish_batch([event]).unwrap(),
+    |publisher, event| publisher.try_publish_batch([event]).unwrap(),
+    |publisher, event| publisher.publish_async(event).now_or_never().expect("it does not wait").unwrap(),
+];
+
+/// On one thread, without a flush, for every policy and every way to publish.
+#[test]
+fn an_event_is_receivable_when_its_publish_returns() {
+    let bus = inline(8);
+    let mut watchers = policies().map(|policy| bus.watch_builder().overflow(policy).watch().unwrap());
+    let publisher = bus.publisher();
+    for (event, publish) in (0..2000).zip(WAYS.iter().cycle()) {
+        publish(&publisher, event);
+        for watcher in &mut watchers {
+            assert_eq!(watcher.len(), 1);
+            assert_eq!(watcher.try_recv(), Ok(Event(event)));
+            assert_eq!(watcher.try_recv(), Err(TryRecvError::Empty));
+        }
+    }
+}
+
+/// While others publish at the same time, each thread can receive its event after its own publish.
+/// All watchers see one order.
+#[test]
+fn each_of_four_publishing_threads_finds_its_own_event() {
+    const ROUNDS: u64 = if cfg!(miri) { 50 } else { 2_000 };
+    watched(|| {
+        let bus = inline::<(u64, u64)>(4 * ROUNDS as usize);
+        let barrier = Barrier::new(4);
+        let publish_and_look = |id, mut watcher: eventcast::Watcher<_>, publisher: Publisher<_>| {
+            barrier.wait();
+            let mut seen = Vec::new();
+            for number in 0..ROUNDS {
+                publisher.publish((id, number)).unwrap();
+                let before = seen.len();
+                seen.extend(available(&mut watcher));
+                assert!(
+                    seen[before..].contains(&Event((id, number))),
+                    "{number} of thread {id} is not there"
+                );
+            }
+            barrier.wait();
+            seen.extend(available(&mut watcher));
+            seen
+        };
+        let publish_and_look = &publish_and_look;
+        let seen: Vec<_> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..4)
+                .map(|id| {
+                    let (watcher, publisher) = (bus.watch().unwrap(), bus.publisher());
+                    scope.spawn(move || publish_and_look(id, watcher, publisher))
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        assert_eq!(seen[0].len() as u64, 4 * ROUNDS);
+        assert!(seen.iter().all(|others| *others == seen[0]), "the watchers see different orders");
+    });
+}
+
+/// A batch in several pieces, and gaps, each at its place.
+#[test]
+fn batches_and_gaps_are_there_when_their_publish_returns() {
+    let bus = Broadcaster::with_options(options(1000).max_batch(8)).unwrap();
+    let mut watchers = policies().map(|policy| bus.watch_builder().overflow(policy).watch().unwrap());
+    let publisher = bus.publisher();
+    let mut next = 0;
+    let mut check =
+        |wanted: &[_]| watchers.iter_mut().for_each(|watcher| assert_eq!(available(watcher), wanted));
+    for length in [1, 7, 8, 9, 100] {
+        publisher.publish_batch(next..next + length).unwrap();
+        check(&(next..next + length).map(Event).collect::<Vec<_>>());
+        publisher.publish_gap(3).unwrap();
+        check(&[Lagged(3)]);
+        publisher.try_publish_batch([next, next + 1]).unwrap();
+        publisher.try_publish_gap(4).unwrap();
+        publisher.publish_gap_async(5).now_or_never().expect("it does not wait").unwrap();
+        check(&[Event(next), Event(next + 1), Lagged(9)]);
+        next += length;
+    }
+    let stats = bus.stats();
+    assert_settled(&stats, next + 10);
+    assert_eq!(stats.missed, 5 * 12);
+}
+
+/// A filter has seen the event, and the count has its refusal.
+#[test]
+fn a_refused_event_is_counted_as_filtered_when_its_publish_returns() {
+    let bus = inline(8);
+    let mut odd = bus.watch_builder().filter(|n: &u64| n % 2 == 1).watch().unwrap();
+    for event in 0..6 {
+        bus.publisher().publish(event).unwrap();
+        let stats = odd.stats();
+        assert_eq!((stats.filtered, stats.offered), (event / 2 + 1, event.div_ceil(2)), "after {event}");
+    }
+    bus.publisher().publish_batch([10, 11, 12]).unwrap();
+    assert_eq!((odd.stats().filtered, odd.stats().offered), (5, 4));
+    assert_eq!(available(&mut odd), [1, 3, 5, 11].map(Event));
+}
+
+/// What a full queue loses is counted, reported to the hook on the publishing thread, and in the
+/// stream, when the publish returns.
+#[test]
+fn a_loss_is_reported_when_its_publish_returns() {
+    for (policy, reason, lost_event, wanted) in [
+        (DropIncoming, DropReason::Incoming, 3, [Event(1), Event(2), Lagged(1)]),
+        (DropOldest, DropReason::Oldest, 1, [Lagged(1), Event(2), Event(3)]),
+        (WaitFor(Duration::ZERO), DropReason::TimedOut, 3, [Event(1), Event(2), Lagged(1)]),
+    ] {
+        let bus = inline(2);
+        let (lost_tx, lost) = mpsc::channel();
+        let hook = move |why, events: &[u64]| {
+            lost_tx.send((why, events.to_vec(), thread::current().id())).unwrap();
+        };
+        let mut watcher = bus.watch_builder().overflow(policy).on_drop(hook).watch().unwrap();
+        (1..=3).for_each(|event| bus.publisher().try_publish(event).unwrap());
+        assert_eq!(lost.try_recv(), Ok((reason, vec![lost_event], thread::current().id())));
+        assert_eq!(watcher.stats().dropped.by(reason), 1);
+        assert_eq!(available(&mut watcher), wanted, "{policy}");
+    }
+}
+
+/// An eviction is complete when the publish returns: the reader sees the end after the queued
+/// events.
+#[test]
+fn a_watcher_is_evicted_when_the_publish_returns() {
+    let bus = inline(2);
+    let mut watcher = bus.watch_builder().overflow(Evict).watch().unwrap();
+    bus.publisher().publish_batch([1, 2]).unwrap();
+    assert_eq!(watcher.stats().evictions, 0);
+    bus.publisher().try_publish(3).unwrap();
+    assert_eq!(watcher.stats().evictions, 1);
+    assert_eq!(available(&mut watcher), [Event(1), Event(2)]);
+    assert_eq!(watcher.try_recv(), Err(TryRecvError::Stopped));
+    assert_eq!(watcher.end_reason(), Some(EndReason::Evicted));
+}
+
+/// Between two calls nothing is pending, and every accepted event is counted at every watcher.
+#[test]
+fn the_statistics_balance_after_each_publish() {
+    let bus = inline(3);
+    let policies = [DropIncoming, DropOldest, WaitFor(Duration::ZERO), Evict];
+    let mut watchers: Vec<_> =
+        policies.map(|policy| bus.watch_builder().overflow(policy).watch().unwrap()).into();
+    watchers.push(bus.watch_builder().filter(|n: &u64| n % 3 == 0).watch().unwrap());
+    let publisher = bus.publisher();
+    let mut accepted = 0;
+    for round in 0..300_u64 {
+        let length = if round % 5 == 0 { round % 7 } else { 1 };
+        match length {
+            1 => publisher.publish(round).unwrap(),
+            _ => publisher.publish_batch(round..round + length).unwrap(),
+        }
+        accepted += length;
+        let stats = bus.stats();
+        assert_settled(&stats, accepted);
+        assert_eq!(stats.published(), accepted);
+        for watcher in stats.watchers.iter().filter(|watcher| watcher.evictions == 0) {
+            assert_eq!(watcher.offered + watcher.filtered, accepted, "{watcher}");
+        }
+        for watcher in watchers.iter_mut().filter(|_| round % 2 == 0) {
+            let _ = watcher.try_recv();
+        }
+        assert_settled(&bus.stats(), accepted);
+    }
+}
+
+/// A burst on one thread, which no reader can keep up with: nothing is refused, and the newest
+/// events survive, with the number of the others before them.
+#[test]
+fn the_newest_events_of_a_burst_survive() {
+    const EVENTS: u64 = if cfg!(miri) { 3_000 } else { 100_000 };
+    const QUEUE: u64 = 1024;
+    let bus = inline(QUEUE as usize);
+    let mut watcher = bus.watch_builder().overflow(DropOldest).watch().unwrap();
+    let publisher = bus.publisher();
+    (0..EVENTS).for_each(|event| publisher.try_publish(event).unwrap());
+    assert_eq!(bus.stats().rejected_full, 0);
+    assert_eq!(watcher.try_recv(), Ok(Lagged(EVENTS - QUEUE)));
+    assert_eq!(available(&mut watcher), (EVENTS - QUEUE..EVENTS).map(Event).collect::<Vec<_>>());
+}
+
+/// A reader that sleeps wakes for an event, and for a gap that no event follows.
+#[test]
+fn a_publish_wakes_a_reader_that_sleeps() {
+    watched(|| {
+        let (clock, bus) = timed(options(8));
+        let mut watcher = bus.watch().unwrap();
+        let reader = thread::spawn(move || [(); 2].map(|()| watcher.recv_timeout(LONG)));
+        clock.wait_for_waiters(1);
+        bus.publisher().publish(1).unwrap();
+        clock.wait_for_waiters(1);
+        bus.publisher().publish_gap(2).unwrap();
+        assert_eq!(reader.join().unwrap(), [Ok(Event(1)), Ok(Lagged(2))]);
+    });
+}
+
+/// Without watchers an event is accepted and dropped when its publish returns.
+#[test]
+fn without_watchers_nothing_is_kept() {
+    let live = Live::default();
+    let bus = inline::<Tracked>(8);
+    for number in 0..100 {
+        bus.publisher().try_publish(live.event(number)).unwrap();
+        assert_eq!(live.count(), 0);
+    }
+    bus.publisher().publish_batch((0..1000).map(|number| live.event(number))).unwrap();
+    assert_eq!(live.count(), 0);
+    assert_settled(&bus.stats(), 1100);
+}
+
+/// User-supplied code runs on the publishing thread, before the publish returns.
+#[test]
+fn filters_run_on_the_publishing_thread() {
+    let bus = inline::<u64>(8);
+    let (ran_tx, ran) = mpsc::channel();
+    let filter = move |_: &u64| ran_tx.send(thread::current().id()).is_ok();
+    let _watcher = bus.watch_builder().filter(filter).watch().unwrap();
+    bus.publisher().publish(1).unwrap();
+    assert_eq!(ran.try_recv(), Ok(thread::current().id()));
+    let publisher = bus.publisher();
+    let id = thread::spawn(move || {
+        publisher.publish(2).unwrap();
+        thread::current().id()
+    });
+    assert_eq!(ran.recv_timeout(LONG), Ok(id.join().unwrap()));
+}
+
+/// A watcher that is registered and stopped between publishes receives exactly the events in
+/// between.
+#[test]
+fn a_watcher_gets_what_is_published_while_it_is_registered() {
+    let bus = inline(100);
+    let publisher = bus.publisher();
+    for round in 0..50 {
+        publisher.publish(3 * round).unwrap();
+        let mut watcher = bus.watch().unwrap();
+        assert_eq!(watcher.try_recv(), Err(TryRecvError::Empty));
+        publisher.publish(3 * round + 1).unwrap();
+        publisher.publish(3 * round + 2).unwrap();
+        watcher.stop();
+        publisher.publish(1000).unwrap();
+        assert_eq!(available(&mut watcher), [Event(3 * round + 1), Event(3 * round + 2)]);
+        assert_eq!(watcher.try_recv(), Err(TryRecvError::Stopped));
+        drop(watcher);
+        assert_eq!((bus.watchers(), bus.stats().watchers.len()), (0, 0));
+    }
+}

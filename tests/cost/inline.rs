@@ -1,0 +1,170 @@
+//! The costs of an inline bus: no thread, few allocations, little memory, and nothing that stays.
+#![allow(clippy::cast_possible_wrap, reason = "sizes of what is in memory")]
+
+use eventcast::Delivery::Event;
+use eventcast::{Broadcaster, BusOptions, OverflowPolicy, Watcher};
+use test_support::in_own_process;
+
+use crate::counting::{allocations_here, live};
+use crate::many_watchers::OF_THE_HARNESS;
+
+const POLICIES: [OverflowPolicy; 5] = [
+    OverflowPolicy::DropIncoming,
+    OverflowPolicy::DropOldest,
+    OverflowPolicy::Evict,
+    OverflowPolicy::Wait,
+    OverflowPolicy::WaitFor(std::time::Duration::from_secs(1)),
+];
+
+/// The queue length of the watchers.
+const QUEUE: usize = 16;
+
+fn inline() -> Broadcaster<u64> {
+    Broadcaster::with_options(BusOptions::default().inline(true).queue_len(QUEUE)).unwrap()
+}
+
+fn watch(bus: &Broadcaster<u64>, policy: OverflowPolicy) -> Watcher<u64> {
+    bus.watch_builder().overflow(policy).watch().unwrap()
+}
+
+/// G10: an inline bus has no thread, so an idle one uses no processor time. Every call of it is
+/// made here, except those that start a thread of their own by what they promise: a handler and a
+/// task's deadline.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_inline_bus_has_no_thread() {
+    in_own_process!();
+    let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
+    let before = threads();
+    let dispatched = Broadcaster::<u64>::new().unwrap();
+    assert_eq!(threads(), before + 1, "the thread of a dispatcher is seen");
+    let buses: Vec<_> = (0..100).map(|_| inline()).collect();
+    for bus in &buses {
+        let mut watchers = POLICIES.map(|policy| watch(bus, policy));
+        for event in 0..3 * QUEUE as u64 {
+            let _ = bus.publisher().try_publish(event);
+        }
+        assert!(watchers.iter_mut().all(|watcher| watcher.try_recv().is_ok()));
+        bus.publisher().publish_gap(1).unwrap();
+        bus.publisher().publish_batch([1]).unwrap();
+        bus.flush(std::time::Duration::MAX).unwrap();
+        watchers[0].stop();
+        assert_eq!(threads(), before + 1);
+        drop(watchers);
+        assert!(bus.shutdown().complete);
+    }
+    assert_eq!(threads(), before + 1);
+    drop(dispatched);
+}
+
+/// A publish allocates its batch, in two parts, whatever the number of watchers. A queue allocates
+/// a segment for each 31 events, and a receive allocates nothing.
+#[test]
+fn a_publish_allocates_its_batch_and_a_receive_nothing() {
+    /// A multiple of the events in a segment.
+    const EVENTS: u64 = 310;
+    for count in [0, 1, 4] {
+        for policy in POLICIES {
+            let bus = inline();
+            let mut watchers: Vec<_> = (0..count).map(|_| watch(&bus, policy)).collect();
+            let publisher = bus.publisher();
+            publisher.publish(0).unwrap();
+            assert!(watchers.iter_mut().all(|watcher| watcher.try_recv() == Ok(Event(0))));
+            let (mut published, mut received) = (0, 0);
+            for event in 1..=EVENTS {
+                published += allocations_here(|| publisher.publish(event).unwrap()).0;
+                for watcher in &mut watchers {
+                    received += allocations_here(|| assert_eq!(watcher.try_recv(), Ok(Event(event)))).0;
+                }
+            }
+            let most = if count == 0 { EVENTS } else { 2 * EVENTS + count * EVENTS / 31 };
+            println!("{count} watchers, {policy}: {published} and {received} for {EVENTS} events");
+            assert!(published <= most, "{count} watchers, {policy}: {published} for {EVENTS} events");
+            assert_eq!(received, 0, "{count} watchers, {policy}");
+        }
+    }
+}
+
+/// A publish that finds no space allocates nothing.
+#[test]
+fn a_refused_publish_allocates_nothing() {
+    let bus = inline();
+    let _full = watch(&bus, OverflowPolicy::Wait);
+    let publisher = bus.publisher();
+    (0..QUEUE as u64).for_each(|event| publisher.publish(event).unwrap());
+    let (allocated, refused) =
+        allocations_here(|| (0..100).all(|event| publisher.try_publish(event).is_err()));
+    assert_eq!((allocated, refused), (0, true));
+    bus.close();
+    assert_eq!(allocations_here(|| assert!(publisher.try_publish(1).unwrap_err().is_stopped())).0, 0);
+}
+
+/// The bytes of an inline bus, and of each of its watchers before the first event.
+#[test]
+fn an_inline_bus_and_its_watchers_take_little_memory() {
+    const BUSES: i64 = 1000;
+    const BUS: i64 = 1850;
+    const WATCHER: i64 = 1400;
+    const LISTS: i64 = 240;
+    in_own_process!();
+    // The first one makes the process allocate what it allocates only once.
+    drop(watch(&inline(), OverflowPolicy::Wait));
+    let before = live();
+    let buses: Vec<_> = (0..BUSES).map(|_| inline()).collect();
+    let bus = (live() - before) / BUSES;
+    drop(buses);
+    println!("a bus: {bus}");
+    assert!(bus <= BUS, "a bus takes {bus} bytes");
+    for policy in POLICIES {
+        let buses: Vec<_> = (0..BUSES).map(|_| inline()).collect();
+        let before = live();
+        let watchers: Vec<_> = buses.iter().map(|bus| watch(bus, policy)).collect();
+        let alone = (live() - before) / BUSES;
+        let before = live();
+        let others: Vec<_> = (0..BUSES).map(|_| watch(&buses[0], policy)).collect();
+        let each = (live() - before) / BUSES;
+        println!("{policy}: the only watcher {alone}, each of many {each}");
+        // The first watcher also makes the bus allocate its lists.
+        assert!(alone <= WATCHER + LISTS, "{policy}: the only watcher takes {alone} bytes");
+        assert!(each <= WATCHER, "{policy}: a watcher takes {each} bytes");
+        drop((watchers, others));
+    }
+}
+
+/// Buses that are made, watched, used and dropped, in any order, leave nothing behind.
+#[test]
+fn a_hundred_thousand_buses_that_come_and_go_leave_nothing_behind() {
+    const BUSES: usize = 100_000;
+    const ALIVE: usize = 500;
+    in_own_process!();
+    drop(watch(&inline(), OverflowPolicy::Wait));
+    let mut alive: Vec<Option<(Broadcaster<u64>, Watcher<u64>)>> = (0..ALIVE).map(|_| None).collect();
+    let before = live();
+    for number in 0..BUSES {
+        let policy = POLICIES[number % POLICIES.len()];
+        let bus = inline();
+        let mut watcher = watch(&bus, policy);
+        bus.publisher().publish(number as u64).unwrap();
+        assert_eq!(watcher.try_recv(), Ok(Event(number as u64)));
+        // What is not read is dropped with the bus.
+        bus.publisher().publish(0).unwrap();
+        let other = number * 7919 % ALIVE;
+        match alive[other].replace((bus, watcher)) {
+            Some((bus, watcher)) if number % 2 == 0 => {
+                drop(bus);
+                drop(watcher);
+            }
+            Some((bus, watcher)) => {
+                drop(watcher);
+                assert!(bus.stats().watchers.is_empty());
+                drop(bus);
+            }
+            None => {}
+        }
+    }
+    assert!(live() - before > 500_000, "they are counted while they are there");
+    alive.fill_with(|| None);
+    // Less than a byte for each bus. The test harness allocates beside the test.
+    let left = live() - before;
+    assert!(left.abs() < OF_THE_HARNESS, "{left} bytes are left");
+}
