@@ -89,7 +89,7 @@ fn left_out(code: &str) -> Option<&'static str> {
     if ["full_fence();", "fence(Ordering::Acquire);", "fence(Ordering::Release);"].contains(&code) {
         return Some("the fence");
     }
-    let calls = [".wake();", ".wake());", ".wake_all();", ".unpark();", ".wake_by_ref();"];
+    let calls = [".wake();", ".wake());", ".wake_all();", ".pass_on();", ".unpark();", ".wake_by_ref();"];
     let wakes =
         calls.iter().any(|call| code.ends_with(call)) || (code.contains(".wake(") && code.ends_with(");"));
     let is_call = !code.contains([' ', '=']) || code.starts_with("catch_panic(|| ");

@@ -19,5 +19,5 @@ pub use explore::{explore, set_cell, spawn};
 #[cfg(eventcast_loom)]
 pub use harness::{Model, main};
 #[cfg(eventcast_loom)]
-pub use parts::{bus, bus_at, bus_of, direct_bus, history_bus, numbers, select};
+pub use parts::{bus, bus_at, bus_of, direct_bus, history_bus, inline_bus, numbers, select};
 pub use record::Record;

@@ -67,6 +67,18 @@ pub fn direct_bus(incoming: usize, queue: usize, policy: OverflowPolicy) -> Broa
     Broadcaster::with_options(options(incoming, queue, policy)).expect("the options are in range")
 }
 
+/// Returns an inline bus whose watchers have queues of this length and this overflow policy. A call
+/// from inside a call may add two entries.
+///
+/// # Panics
+///
+/// If an option is out of range.
+#[must_use]
+pub fn inline_bus(queue: usize, policy: OverflowPolicy) -> Broadcaster<Payload> {
+    let options = options(2, queue, policy).inline(true);
+    Broadcaster::with_options(options).expect("the options are in range")
+}
+
 fn options(incoming: usize, queue: usize, policy: OverflowPolicy) -> BusOptions {
     BusOptions::default().incoming_len(incoming).queue_len(queue).overflow(policy)
 }

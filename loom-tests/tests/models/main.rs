@@ -22,6 +22,12 @@ mod eviction;
 #[cfg(eventcast_loom)]
 mod history;
 #[cfg(eventcast_loom)]
+mod inline;
+#[cfg(eventcast_loom)]
+mod inline_capacity;
+#[cfg(eventcast_loom)]
+mod inline_handlers;
+#[cfg(eventcast_loom)]
 mod matrix;
 #[cfg(eventcast_loom)]
 mod pull;
@@ -49,6 +55,9 @@ fn main() -> std::process::ExitCode {
         direct::models(),
         eviction::models(),
         history::models(),
+        inline::models(),
+        inline_capacity::models(),
+        inline_handlers::models(),
         matrix::models(),
         pull::models(),
         reader::models(),

@@ -1,0 +1,86 @@
+//! Handlers of an inline bus, and the threads that wait for them.
+//!
+//! The set-up is not explored. A handler runs on a thread of the model, as a `Runner`.
+
+use std::time::Duration;
+
+use eventcast::OverflowPolicy;
+use eventcast::testing::{Exploration, Payload, begin, finish};
+use eventcast_loom_tests::{explore, inline_bus, spawn};
+
+/// A flush waits for a handler on another thread, which has then handled the event.
+fn a_flush_against_a_handler() {
+    explore(Exploration::default().after_set_up(), || {
+        let bus = inline_bus(1, OverflowPolicy::DropIncoming);
+        let runner = bus.watch_builder().runner(|_| ()).unwrap();
+        let handle = runner.handle();
+        begin();
+        let running = spawn(move || runner.run());
+        bus.publisher().try_publish(Payload::new(1)).unwrap();
+        assert_eq!(bus.flush(Duration::from_secs(1)), Ok(()));
+        assert_eq!(handle.stats().delivered, 1);
+        finish();
+        bus.close();
+        running.join().unwrap();
+    });
+}
+
+/// A flush of a bus with a handler while another thread publishes.
+fn a_flush_against_a_publisher() {
+    explore(Exploration::default().after_set_up(), || {
+        let bus = inline_bus(1, OverflowPolicy::DropIncoming);
+        let runner = bus.watch_builder().runner(|_| ()).unwrap();
+        let handle = runner.handle();
+        let (publisher, flushed) = (bus.publisher(), bus.clone());
+        begin();
+        let flushing = spawn(move || {
+            publisher.try_publish(Payload::new(1)).unwrap();
+            assert_eq!(flushed.flush(Duration::from_secs(1)), Ok(()));
+            assert_eq!(handle.stats().delivered, 1);
+            flushed.close();
+        });
+        runner.run();
+        flushing.join().unwrap();
+    });
+}
+
+/// A shutdown waits for a handler on another thread, which has then handled the event.
+fn a_shutdown_against_a_handler() {
+    explore(Exploration::default().after_set_up(), || {
+        let bus = inline_bus(1, OverflowPolicy::DropIncoming);
+        let runner = bus.watch_builder().runner(|_| ()).unwrap();
+        let handle = runner.handle();
+        begin();
+        let running = spawn(move || runner.run());
+        bus.publisher().try_publish(Payload::new(1)).unwrap();
+        let report = bus.shutdown();
+        assert_eq!((report.complete, handle.stats().delivered), (true, 1));
+        running.join().unwrap();
+    });
+}
+
+/// A thread waits for the end of a handler, which a filter drops from inside a publish. The wake-up
+/// waits for the end of the publish, and comes.
+fn a_filter_that_drops_a_handler_against_a_join() {
+    explore(Exploration::default().after_set_up(), || {
+        let bus = inline_bus(1, OverflowPolicy::DropIncoming);
+        let runner = bus.watch_builder().runner(|_| ()).unwrap();
+        let handle = runner.handle();
+        let mut owned = Some(runner);
+        let filter = move |_: &Payload| owned.take().is_some();
+        let watcher = bus.watch_builder().filter(filter).watch().unwrap();
+        let publisher = bus.publisher();
+        begin();
+        let publishing = spawn(move || publisher.try_publish(Payload::new(1)).is_ok());
+        assert!(handle.join(Duration::from_secs(1)));
+        assert!(publishing.join().unwrap());
+        drop(watcher);
+    });
+}
+
+models! {
+    a_flush_against_a_handler,
+    a_flush_against_a_publisher,
+    a_shutdown_against_a_handler,
+    a_filter_that_drops_a_handler_against_a_join,
+}
