@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use std::time::Duration;
 
 use eventcast::Delivery::{Event, Lagged};
-use eventcast::{Broadcaster, Publisher, Watcher};
+use eventcast::{Broadcaster, Publisher};
 use futures::StreamExt;
 use futures::executor::block_on;
 
@@ -264,7 +264,7 @@ fn a_thread_may_publish_while_it_ends() {
 fn a_watcher_is_ready_to_be_selected() {
     use crossbeam_channel::Select;
 
-    let is_ready = |watcher: &Watcher<u64>| {
+    let is_ready = |watcher: &eventcast::Watcher<u64>| {
         let mut select = Select::new();
         watcher.add_to(&mut select);
         select.try_ready().is_ok()

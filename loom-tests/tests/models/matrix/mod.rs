@@ -2,12 +2,13 @@
 //!
 //! One thread does what the row says. Another thread ends the bus as the column says. The
 //! dispatcher is the third thread. The set-up is not explored: the dispatcher sleeps when the two
-//! threads begin.
+//! threads begin. Each pair is there a second time for an inline bus, which has no dispatcher.
 
 mod publishing;
 mod user_code;
 mod watching;
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use eventcast::stats::WatcherStats;
@@ -19,6 +20,11 @@ use eventcast_loom_tests::{Model, explore, set_cell, spawn};
 type Bus = Broadcaster<Payload>;
 
 const SECOND: Duration = Duration::from_secs(1);
+
+thread_local! {
+    /// Whether the bus of the model is inline. loom runs all threads of a model on one thread.
+    static IS_INLINE: Cell<bool> = const { Cell::new(false) };
+}
 
 /// A column: a way to end the bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,7 +83,8 @@ struct Row<S, R> {
     /// The length of the incoming queue, in entries.
     incoming: usize,
     /// Whether an event fills the incoming queue when the two threads begin. The dispatcher is then
-    /// about to wake up for the event. Otherwise the dispatcher sleeps.
+    /// about to wake up for the event. Otherwise the dispatcher sleeps. On an inline bus, the event
+    /// fills the queue of a watcher with `Wait`.
     is_full: bool,
     policy: OverflowPolicy,
     set_up: fn(&Bus) -> S,
@@ -92,10 +99,16 @@ impl<S: 'static, R: 'static> Row<S, R> {
         let options = BusOptions::default().incoming_len(self.incoming).queue_len(1).overflow(self.policy);
         // With this limit, a batch of two events takes two places in the incoming queue.
         // An event that is delivered directly would not fill the incoming queue.
-        let bus = Bus::with_options(options.max_batch(1).direct_delivery(!self.is_full)).unwrap();
+        let is_inline = IS_INLINE.get();
+        let is_direct = is_inline || !self.is_full;
+        let bus =
+            Bus::with_options(options.max_batch(1).direct_delivery(is_direct).inline(is_inline)).unwrap();
+        // A row with `Wait` fills its own watcher.
+        let fills = is_inline && self.is_full && self.policy != OverflowPolicy::Wait;
+        let full = fills.then(|| bus.watch_builder().overflow(OverflowPolicy::Wait).watch().unwrap());
         let prepared = (self.set_up)(&bus);
         rest(&bus);
-        if self.is_full {
+        if self.is_full && (fills || !is_inline) {
             bus.publisher().try_publish(Payload::new(0)).unwrap();
         }
         begin();
@@ -104,6 +117,7 @@ impl<S: 'static, R: 'static> Row<S, R> {
         let ended = end.run(bus);
         let result = acting.join().unwrap();
         finish();
+        drop(full);
         // The end has begun, so this shutdown waits for it.
         let report = ended.map(|bus| {
             let mut report = bus.shutdown();
@@ -162,16 +176,21 @@ pub(crate) fn models() -> Vec<Model> {
         ("filter_drop", "a filter whose `Drop` calls back", user_code::a_filter_whose_drop_calls_back),
     ];
     let mut models: Vec<Model> = Vec::new();
-    for (name, operation, row) in rows {
-        for ((end, column), title) in COLUMNS.into_iter().zip(ENDS) {
-            let explore = move || {
-                set_cell(operation, title);
-                let whole = Exploration::default().after_set_up();
-                // The other columns add little to the whole ones, and what they add shows early.
-                let exploration = if WHOLE.contains(&title) { whole } else { whole.first(10_000) };
-                explore(exploration, move || row(end));
-            };
-            models.push((format!("matrix::{name}::{column}"), Box::new(explore)));
+    for (is_inline, matrix) in [(false, "matrix"), (true, "matrix_inline")] {
+        for (name, operation, row) in rows {
+            for ((end, column), title) in COLUMNS.into_iter().zip(ENDS) {
+                let explore = move || {
+                    let inline = || &*format!("{operation}, inline").leak();
+                    set_cell(if is_inline { inline() } else { operation }, title);
+                    let whole = Exploration::default().after_set_up();
+                    // The other columns add little to the whole ones, and what they add shows
+                    // early.
+                    let exploration = if WHOLE.contains(&title) { whole } else { whole.first(10_000) };
+                    IS_INLINE.set(is_inline);
+                    explore(exploration, move || row(end));
+                };
+                models.push((format!("{matrix}::{name}::{column}"), Box::new(explore)));
+            }
         }
     }
     models
