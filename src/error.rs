@@ -16,7 +16,7 @@ use crate::escape::escape_to;
 ///
 /// let error = PublishError::Full(7);
 /// assert!(error.is_full() && !error.is_stopped());
-/// assert_eq!(error.to_string(), "the incoming queue is full");
+/// assert_eq!(error.to_string(), "the bus is full: a queue has no capacity");
 /// assert_eq!(error.into_inner(), 7);
 /// ```
 #[doc(alias = "SendError")]
@@ -25,7 +25,8 @@ use crate::escape::escape_to;
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PublishError<T> {
-    /// The incoming queue is full, or became full after it had taken a part of a batch.
+    /// The incoming queue is full, or became full after it had taken a part of a batch. On an
+    /// inline bus: the queue of a watcher that publishers wait for.
     Full(T),
     /// The bus has been closed.
     #[doc(alias = "Closed")]
@@ -53,7 +54,7 @@ impl<T> PublishError<T> {
         }
     }
 
-    /// Returns whether the incoming queue was full, so that there may be room later.
+    /// Returns whether a queue was full, so that there may be capacity later.
     ///
     /// # Examples
     ///
@@ -94,7 +95,7 @@ impl<T> fmt::Debug for PublishError<T> {
 impl<T> fmt::Display for PublishError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Full(_) => "the incoming queue is full",
+            Self::Full(_) => "the bus is full: a queue has no capacity",
             Self::Stopped(_) => "the bus has been closed",
         })
     }
@@ -265,8 +266,9 @@ pub enum WatchError {
     Invalid(BuildError),
     /// The system could not start a thread for the handler, log or recording.
     Thread(std::io::Error),
-    /// The incoming queue is full, and the caller is a thread of this bus, where a wait for room
-    /// could never end.
+    /// The incoming queue is full, and the caller is a thread of this bus, where a wait for
+    /// capacity could never end. On an inline bus: the caller is inside a call, see
+    /// [`watch`](crate::WatchBuilder::watch).
     WouldDeadlock,
 }
 
@@ -277,7 +279,7 @@ impl fmt::Display for WatchError {
             Self::Invalid(error) => write!(f, "{error}"),
             Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
             Self::WouldDeadlock => f.write_str(
-                "the incoming queue is full and this is a thread of the bus: register from another thread",
+                "the bus has no capacity and this is a thread of a bus: register from another thread",
             ),
         }
     }

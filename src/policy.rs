@@ -63,8 +63,9 @@ pub enum OverflowPolicy {
     Wait,
     /// The dispatcher waits for room, for each batch at most this long. Then the watcher loses the
     /// events that have found no room. On an [inline](crate::Broadcaster::inline) bus, the time
-    /// counts from the first publish that finds no room. When it is over, the watcher loses each
-    /// event until there is room again, and no publish waits for it.
+    /// counts from the first publish that finds no capacity, even if the watcher's filter refuses
+    /// the event. A publish from inside another call does not count. When the time is over, the
+    /// watcher loses each event until there is room again, and no publish waits for it.
     WaitFor(#[cfg_attr(feature = "serde", serde(with = "crate::duration"))] Duration),
 }
 

@@ -20,11 +20,12 @@ const MAX_EVENT_SIZE: usize = 16 * 1024;
 /// A bounded in-process event bus with many publishers and any number of watchers. Each watcher has
 /// its own queue and policy.
 ///
-/// A bus owns one dispatcher thread. A clone is another handle of the same bus, and costs one
-/// reference count. The drop of the last handle closes the bus and waits for nobody.
-/// [`shutdown`](Self::shutdown) on any handle closes the bus and waits. Publishers and watchers do
-/// not keep the bus open. A handler, a filter or a hook that owns a handle of its own bus keeps it
-/// open until its watcher ends or somebody closes the bus. Let such code own a [`Publisher`].
+/// A bus owns one dispatcher thread, unless it is [inline](Self::inline). A clone is another handle
+/// of the same bus, and costs one reference count. The drop of the last handle closes the bus and
+/// waits for nobody. [`shutdown`](Self::shutdown) on any handle closes the bus and waits.
+/// Publishers and watchers do not keep the bus open. A handler, a filter or a hook that owns a
+/// handle of its own bus keeps it open until its watcher ends or somebody closes the bus. Let such
+/// code own a [`Publisher`].
 ///
 /// # Which policy for which watcher
 ///
@@ -60,7 +61,7 @@ const MAX_EVENT_SIZE: usize = 16 * 1024;
 /// # Fork
 ///
 /// In the child of a `fork` without `exec`, only the thread that forked exists. The child's copy of
-/// a bus has no dispatcher, so it offers nothing. [`flush`](Self::flush),
+/// a bus that is not inline has no dispatcher, so it offers nothing. [`flush`](Self::flush),
 /// [`shutdown`](Self::shutdown) and a publish that waits for room may never return there. Build the
 /// bus after the fork.
 ///
@@ -156,10 +157,11 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     ///
     /// A publish does not count the wait for the lock against its timeout. A filter or hook may
     /// publish on its own bus: up to [`incoming_len`](BusOptions::incoming_len) entries in one
-    /// call, and as many events as every watcher with `Wait` has capacity for. Beyond that, it gets
-    /// `Full`. From inside a call of one inline bus, a publish or registration on another one tries
-    /// for 10 ms, once or twice, to get the lock, and then returns `Full` or `WouldDeadlock`. A
-    /// publish there waits for no capacity, on any bus.
+    /// call, and as many events as every watcher with `Wait` has capacity for. Each piece of a
+    /// batch, of [`max_batch`](BusOptions::max_batch) events, is a call of its own. Beyond that, it
+    /// gets `Full`. From inside a call of one inline bus, a publish or registration on another one
+    /// tries for 10 ms, once or twice, to get the lock, and then returns `Full` or `WouldDeadlock`.
+    /// A publish there waits for no capacity, on any bus.
     ///
     /// `stop`, `close` and the drop of a watcher or of the last handle run what is due on the
     /// calling thread: the destructors of filters and hooks, and of the events that the history
@@ -399,8 +401,8 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
 }
 
 impl<T> Drop for Shared<T> {
-    /// Closes the bus and waits for nobody. The dispatcher's thread still offers the events that
-    /// were accepted.
+    /// Closes the bus and does not wait. A dispatcher's thread still offers the events that were
+    /// accepted.
     fn drop(&mut self) {
         self.incoming.lifecycle.close();
     }

@@ -17,7 +17,7 @@ const THREAD_NAME: &str = "eventcast";
 ///
 /// Memory is bounded by the sum of these numbers of events:
 ///
-/// - `incoming_len` × `max_batch` events in the incoming queue.
+/// - `incoming_len` × `max_batch` events in the incoming queue. An inline bus has none.
 /// - The events in the queues of the watchers.
 /// - Two batches of `max_batch` for the dispatcher and for each watcher: the current one, and the
 ///   one to which the oldest part of the queue belongs.
