@@ -279,7 +279,7 @@ impl fmt::Display for WatchError {
             Self::Invalid(error) => write!(f, "{error}"),
             Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
             Self::WouldDeadlock => f.write_str(
-                "the bus has no capacity and this is a thread of a bus: register from another thread",
+                "the bus has no capacity and this is a thread of the bus: register from another thread",
             ),
         }
     }

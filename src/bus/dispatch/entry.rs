@@ -1,7 +1,7 @@
 //! The entries of the incoming queue: events, and the control entries that have a place among them.
 
 use crate::bus::mailbox::MailboxSender;
-use crate::bus::state::WatcherState;
+use crate::bus::state::{Refusal, WatcherState};
 use crate::sync::{Arc, Mutex};
 
 /// An item of the incoming queue.
@@ -10,6 +10,9 @@ pub(crate) enum Entry<T> {
     Batch(Vec<T>),
     Control(Control<T>),
 }
+
+/// An entry that did not get into the bus, and the reason.
+pub(crate) struct Refused<T>(pub(crate) Entry<T>, pub(crate) Refusal);
 
 /// A control entry. It holds no event, so its size does not depend on the event's. A thread or task
 /// that waits with a control entry therefore holds a few bytes, where an [`Entry`] has the size of

@@ -35,7 +35,7 @@ use crate::clock::Clock;
 use crate::sync::{Arc, TryMutex, TryMutexGuard, thread};
 
 use super::distributor::{Completion, Distributor, answer, drain_gone};
-use super::entry::{Control, Entry};
+use super::entry::{Control, Entry, Refused};
 use super::later::Later;
 use super::nested::NestedEntries;
 
@@ -74,15 +74,15 @@ impl<T: Clone + Send + Sync + 'static> InlineFront<T> {
         entry: Entry<T>,
         call: &mut Call,
         lifecycle: &Lifecycle,
-    ) -> Result<(), (Entry<T>, Refusal)> {
+    ) -> Result<(), Refused<T>> {
         call.begin();
         if lifecycle.is_closing() {
-            return Err((entry, Refusal::Stopped));
+            return Err(Refused(entry, Refusal::Stopped));
         }
         if lifecycle.owner.is_this_thread() {
             return self.nested.add(entry);
         }
-        let Some(guard) = self.enter() else { return Err((entry, Refusal::Full)) };
+        let Some(guard) = self.enter() else { return Err(Refused(entry, Refusal::Full)) };
         let mut turn = Turn::begin(self, guard, lifecycle);
         turn.push(entry, call)
     }
@@ -157,7 +157,7 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
         }
     }
 
-    fn push(&mut self, entry: Entry<T>, call: &mut Call) -> Result<(), (Entry<T>, Refusal)> {
+    fn push(&mut self, entry: Entry<T>, call: &mut Call) -> Result<(), Refused<T>> {
         let result = self.accept(entry, call);
         self.carry_out_nested();
         self.is_whole = true;
@@ -169,9 +169,9 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
         self.is_whole = true;
     }
 
-    fn accept(&mut self, entry: Entry<T>, call: &mut Call) -> Result<(), (Entry<T>, Refusal)> {
+    fn accept(&mut self, entry: Entry<T>, call: &mut Call) -> Result<(), Refused<T>> {
         if self.lifecycle.is_closing() {
-            return Err((entry, Refusal::Stopped));
+            return Err(Refused(entry, Refusal::Stopped));
         }
         match entry {
             Entry::Event(mut event) => match self.room_for(&mut event, 1, call) {
@@ -180,12 +180,12 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
                     self.offer(vec![event], Some(call));
                     Ok(())
                 }
-                None => Err((Entry::Event(event), Refusal::Full)),
+                None => Err(Refused(Entry::Event(event), Refusal::Full)),
             },
             Entry::Batch(events) => {
                 let rest = self.accept_in_parts(events, call);
                 let refusal = if self.lifecycle.is_closing() { Refusal::Stopped } else { Refusal::Full };
-                if rest.is_empty() { Ok(()) } else { Err((Entry::Batch(rest), refusal)) }
+                if rest.is_empty() { Ok(()) } else { Err(Refused(Entry::Batch(rest), refusal)) }
             }
             Entry::Control(control) => {
                 self.note_room_left(match &control {

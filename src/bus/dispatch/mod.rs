@@ -15,5 +15,5 @@ mod pull;
 pub(crate) use self::direct::Dispatch;
 pub(crate) use self::dispatcher::Dispatcher;
 pub(crate) use self::distributor::Completion;
-pub(crate) use self::entry::{Control, Entry, FlushTicket, IntoEntry};
+pub(crate) use self::entry::{Control, Entry, FlushTicket, IntoEntry, Refused};
 pub(crate) use self::inline::InlineFront;

@@ -7,7 +7,7 @@ use crate::bus::state::Refusal;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 
-use super::entry::{Control, Entry};
+use super::entry::{Control, Entry, Refused};
 
 /// The number of entries for which an empty list keeps memory.
 const KEPT: usize = 16;
@@ -57,15 +57,15 @@ impl<T> NestedEntries<T> {
     /// # Errors
     ///
     /// Returns what was not added.
-    pub(super) fn add(&self, entry: Entry<T>) -> Result<(), (Entry<T>, Refusal)> {
+    pub(super) fn add(&self, entry: Entry<T>) -> Result<(), Refused<T>> {
         // Relaxed, both: only the owner uses them.
         let added = self.added.load(Ordering::Relaxed);
         let left = self.events_left.load(Ordering::Relaxed);
         if added >= self.most {
-            return Err((entry, Refusal::Full));
+            return Err(Refused(entry, Refusal::Full));
         }
         let (entry, rest, left) = match entry {
-            Entry::Event(_) | Entry::Batch(_) if left == 0 => return Err((entry, Refusal::Full)),
+            Entry::Event(_) | Entry::Batch(_) if left == 0 => return Err(Refused(entry, Refusal::Full)),
             Entry::Event(event) => (Entry::Event(event), None, left - 1),
             Entry::Batch(mut events) => {
                 let rest = (events.len() > left).then(|| events.split_off(left));
@@ -85,7 +85,7 @@ impl<T> NestedEntries<T> {
         self.waiting.store(self.waiting.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         self.list.lock().push_back(entry);
         match rest {
-            Some(rest) => Err((Entry::Batch(rest), Refusal::Full)),
+            Some(rest) => Err(Refused(Entry::Batch(rest), Refusal::Full)),
             None => Ok(()),
         }
     }

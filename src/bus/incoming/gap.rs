@@ -1,11 +1,10 @@
 //! Gaps from outside: a publisher says that events are missing which the bus never had.
 
-use crate::bus::dispatch::{Control, Entry};
+use crate::bus::dispatch::{Control, Entry, Refused};
 use crate::bus::state::Refusal;
 use crate::error::PublishError;
 
 use super::publisher::Publisher;
-use super::queue::Refused;
 
 impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     /// Publishes a gap: tells every watcher that this many events are missing here. Waits for room

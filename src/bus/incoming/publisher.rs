@@ -3,11 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::bus::dispatch::Entry;
+use crate::bus::dispatch::{Entry, Refused};
 use crate::error::{PublishError, Stopped};
 use crate::sync::Arc;
 
-use super::queue::{IncomingQueue, Refused};
+use super::queue::IncomingQueue;
 
 /// A handle that publishes events on a bus. It is `Send` and `Sync`, and a clone costs one
 /// reference count.

@@ -1,6 +1,6 @@
 //! The way into a bus: pushes entries, and waits for capacity.
 
-use crate::bus::dispatch::{Control, Dispatch, Entry, InlineFront, IntoEntry};
+use crate::bus::dispatch::{Control, Dispatch, Entry, InlineFront, IntoEntry, Refused};
 use crate::bus::mailbox::{Call, Upstream};
 use crate::bus::state::{Lifecycle, Refusal};
 use crate::bus::wait::{InsideCall, Place, TimedOut, spin_until};
@@ -16,9 +16,6 @@ pub(crate) struct IncomingQueue<T> {
     way: Way<T>,
     max_batch: usize,
 }
-
-/// An entry that did not get into the bus, and the reason.
-pub(crate) struct Refused<T>(pub(crate) Entry<T>, pub(crate) Refusal);
 
 impl<T> IncomingQueue<T> {
     /// Creates the way into a bus with a dispatcher.
@@ -56,24 +53,19 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
     /// Does not wait for capacity.
     #[inline]
     pub(crate) fn try_push(&self, entry: Entry<T>) -> Result<(), Refused<T>> {
-        match self.try_push_once(entry, &mut Call::default()) {
+        match self.way.try_push(entry, &mut Call::default(), &self.lifecycle) {
             Err(Refused(entry, Refusal::Full)) if self.way.relieve() => {
-                self.try_push_once(entry, &mut Call::default())
+                self.way.try_push(entry, &mut Call::default(), &self.lifecycle)
             }
             result => result,
         }
-    }
-
-    #[inline]
-    fn try_push_once(&self, entry: Entry<T>, call: &mut Call) -> Result<(), Refused<T>> {
-        self.way.try_push(entry, call, &self.lifecycle).map_err(|(entry, refusal)| Refused(entry, refusal))
     }
 
     /// Pushes an entry, and waits for room until the deadline. On a thread of this bus this does
     /// not wait, because the room might never come.
     pub(crate) fn push(&self, entry: Entry<T>, deadline: Deadline) -> Result<(), Refused<T>> {
         let mut call = Call::default();
-        match self.try_push_once(entry, &mut call) {
+        match self.way.try_push(entry, &mut call, &self.lifecycle) {
             Err(Refused(entry, Refusal::Full)) => self.push_later(entry, &mut call, deadline),
             result => result,
         }
@@ -205,11 +197,10 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
     /// Tries to push the value that the caller holds. Returns `None` if there is no room. A value
     /// that is refused stays in `held`.
     fn attempt<P: IntoEntry<T>>(&self, held: &mut Option<P>, call: &mut Call) -> Option<Result<(), Refusal>> {
-        let Err(Refused(entry, refusal)) = self.try_push_once(held.take()?.into_entry(), call) else {
-            return Some(Ok(()));
-        };
-        *held = Some(P::from_entry(entry));
-        (refusal == Refusal::Stopped).then_some(Err(refusal))
+        match self.way.try_push(held.take()?.into_entry(), call, &self.lifecycle) {
+            Ok(()) => Some(Ok(())),
+            Err(refused) => keep(held, refused),
+        }
     }
 
     /// Returns `Ok` if there may be room or if this is a thread of the bus, which must not wait.
@@ -301,4 +292,14 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
 
 fn earlier(one: Deadline, other: Deadline) -> Deadline {
     one.into_iter().chain(other).min()
+}
+
+/// Keeps a value that was refused. A function of its own, because its copies of a large event would
+/// lie on the stack of each attempt.
+#[cold]
+#[inline(never)]
+fn keep<T, P: IntoEntry<T>>(held: &mut Option<P>, refused: Refused<T>) -> Option<Result<(), Refusal>> {
+    let Refused(entry, refusal) = refused;
+    *held = Some(P::from_entry(entry));
+    (refusal == Refusal::Stopped).then_some(Err(refusal))
 }

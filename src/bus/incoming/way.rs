@@ -1,7 +1,7 @@
 //! The two ways of an entry into a bus: through the gate into the incoming queue, or through the
 //! front of an inline bus to the watchers.
 
-use crate::bus::dispatch::{Dispatch, Entry, InlineFront};
+use crate::bus::dispatch::{Dispatch, Entry, InlineFront, Refused};
 use crate::bus::mailbox::{Call, Upstream};
 use crate::bus::state::{Duty, Lifecycle, Refusal};
 use crate::sync::{Arc, Sender};
@@ -49,16 +49,38 @@ impl<T> Way<T> {
 
 impl<T: Clone + Send + Sync + 'static> Way<T> {
     /// Pushes an entry if there is capacity. Does not wait for capacity.
+    ///
+    /// One function does both, because each further one would copy a large event on the stack.
     #[inline]
     pub(super) fn try_push(
         &self,
         entry: Entry<T>,
         call: &mut Call,
         lifecycle: &Lifecycle,
-    ) -> Result<(), (Entry<T>, Refusal)> {
-        match self {
-            Self::Queue { entries, dispatch } => try_push(entries, dispatch, entry, lifecycle),
-            Self::Inline(front) => front.push(entry, call, lifecycle),
+    ) -> Result<(), Refused<T>> {
+        let (entries, dispatch) = match self {
+            Self::Queue { entries, dispatch } => (entries, dispatch),
+            Self::Inline(front) => return front.push(entry, call, lifecycle),
+        };
+        let is_control = matches!(entry, Entry::Control(_));
+        match lifecycle.gate.enter() {
+            Ok(pass) => {
+                let surplus = entry.surplus();
+                count_surplus(lifecycle, surplus);
+                let sent = entries.try_send(entry);
+                if sent.is_err() {
+                    count_surplus(lifecycle, surplus.wrapping_neg());
+                }
+                fulfil(pass.leave(), dispatch, lifecycle, is_control, sent.is_ok());
+                match sent {
+                    Ok(()) => Ok(()),
+                    Err(entry) => Err(Refused(entry, Refusal::Full)),
+                }
+            }
+            Err(duty) => {
+                fulfil(duty, dispatch, lifecycle, is_control, false);
+                Err(Refused(entry, Refusal::Stopped))
+            }
         }
     }
 
@@ -67,33 +89,6 @@ impl<T: Clone + Send + Sync + 'static> Way<T> {
         match self {
             Self::Queue { entries, .. } => !entries.is_full(),
             Self::Inline(front) => front.has_room(call, lifecycle),
-        }
-    }
-}
-
-/// Pushes an entry into the incoming queue if there is capacity. Never waits.
-#[inline]
-fn try_push<T>(
-    entries: &Sender<Entry<T>>,
-    dispatch: &Dispatch<T>,
-    entry: Entry<T>,
-    lifecycle: &Lifecycle,
-) -> Result<(), (Entry<T>, Refusal)> {
-    let is_control = matches!(entry, Entry::Control(_));
-    match lifecycle.gate.enter() {
-        Ok(pass) => {
-            let surplus = entry.surplus();
-            count_surplus(lifecycle, surplus);
-            let sent = entries.try_send(entry);
-            if sent.is_err() {
-                count_surplus(lifecycle, surplus.wrapping_neg());
-            }
-            fulfil(pass.leave(), dispatch, lifecycle, is_control, sent.is_ok());
-            sent.map_err(|entry| (entry, Refusal::Full))
-        }
-        Err(duty) => {
-            fulfil(duty, dispatch, lifecycle, is_control, false);
-            Err((entry, Refusal::Stopped))
         }
     }
 }
