@@ -256,7 +256,7 @@ pub(super) fn drain_gone<T>(sender: &mut MailboxSender<T>, abandoned: bool) {
     }
 }
 
-/// What is left of mailboxes that have been closed. Its destructors are user code.
+/// The remains of mailboxes that have been closed. Their destructors are user code.
 pub(super) struct Rest<T> {
     #[allow(clippy::vec_box, reason = "they come from a list of boxes")]
     senders: Vec<Box<MailboxSender<T>>>,

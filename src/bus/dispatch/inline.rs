@@ -48,7 +48,7 @@ pub(crate) struct InlineFront<T> {
     nested: NestedEntries<T>,
 }
 
-/// What the lock guards.
+/// The state that the lock guards.
 struct Core<T> {
     distributor: Distributor<T>,
     /// Whether a reader has been asked for a wake-up when there is capacity.
@@ -210,7 +210,7 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
             self.front.nested.set_events_left(room - part.len());
             self.offer(part, Some(call));
             call.begin_anew();
-            // What was promised to nested events comes before the next part.
+            // Nested events were promised capacity, so they come before the next part.
             self.carry_out_nested();
             if self.lifecycle.is_closing() {
                 break;

@@ -1,5 +1,5 @@
-//! What the owner of an inline bus does after it has let the lock go: wake readers and publishers,
-//! and run destructors.
+//! The work that the owner of an inline bus does after it has let the lock go: it wakes readers and
+//! publishers, and runs destructors.
 
 use crate::bus::mailbox::{MailboxSender, discard};
 use crate::bus::state::{Lifecycle, WatcherState};

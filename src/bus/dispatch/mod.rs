@@ -1,5 +1,6 @@
-//! From the incoming queue to the mailboxes: the entries, the distributor that offers their events
-//! to the watchers, and the dispatcher, which is the thread that works with the distributor.
+//! From an entry to the mailboxes: the distributor that offers events to the watchers, and the two
+//! that work with it. The dispatcher is a thread, and takes entries out of the incoming queue. The
+//! front of an inline bus takes them from the thread that publishes.
 
 mod direct;
 mod dispatcher;

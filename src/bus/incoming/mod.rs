@@ -1,4 +1,5 @@
-//! The way into the incoming queue: through the gate, for publishers and control entries.
+//! The way into the bus, for publishers and control entries: through the gate into the incoming
+//! queue, or through the front of an inline bus.
 
 mod gap;
 mod publisher;

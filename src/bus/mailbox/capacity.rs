@@ -41,7 +41,7 @@ impl Call {
     }
 }
 
-/// What keeps an event from being accepted.
+/// The capacity of a mailbox for the events of a publish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
     /// The watcher has capacity for this many events, or loses what does not fit.

@@ -50,7 +50,7 @@ pub(crate) struct MailboxSender<T> {
     pub(super) deadline: Deadline,
     /// Whether a publisher of an inline bus has found no room since there last was some.
     pub(super) is_full: bool,
-    /// What the filter said about the event that is offered next, if it has been asked already.
+    /// The filter's decision about the event that is offered next, if it has been asked already.
     pub(super) judged: Option<bool>,
     /// If the reader did not keep up when it was to pull: how many events were sent by then. Else
     /// zero.

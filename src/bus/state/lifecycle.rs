@@ -40,7 +40,8 @@ pub(crate) struct Lifecycle {
     front: Option<Box<dyn Drive>>,
     /// The owner of an inline bus.
     pub(crate) owner: Owner,
-    /// Publishers, registrations and flushes that wait for room in the incoming queue.
+    /// Publishers, registrations and flushes that wait for capacity in the incoming queue, and on
+    /// an inline bus publishers that wait for a watcher's.
     pub(crate) room: WaitQueue,
     /// Threads and tasks that wait for the end, for a flush, or for a handler.
     pub(crate) done: Arc<WaitQueue>,

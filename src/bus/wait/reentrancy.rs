@@ -56,7 +56,8 @@ pub(crate) struct InsideCall(());
 
 impl InsideCall {
     pub(crate) fn enter() -> Self {
-        // An error means that the thread is ending. Its last destructors call no other bus.
+        // An error means that the thread is ending, on a system without native thread-local
+        // storage. Then a call of another inline bus waits for its lock without a bound.
         let _ = INSIDE.try_with(|inside| inside.set(inside.get() + 1));
         Self(())
     }
