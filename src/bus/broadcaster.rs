@@ -284,25 +284,6 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         Self { shared: Arc::new(Shared { incoming, options }) }
     }
 
-    /// Returns a handle that publishes events. The handle does not keep the bus open.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::{Broadcaster, Delivery};
-    /// use std::thread;
-    ///
-    /// let bus = Broadcaster::new()?;
-    /// let mut watcher = bus.watch()?;
-    /// let publisher = bus.publisher();
-    /// thread::spawn(move || publisher.publish(7).unwrap());
-    /// assert_eq!(watcher.recv()?, Delivery::Event(7));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn publisher(&self) -> Publisher<T> {
-        Publisher::new(self.shared.incoming.clone())
-    }
-
     /// Registers a watcher with the bus's default queue length and policy. See
     /// [`WatchBuilder::watch`].
     ///
@@ -330,6 +311,27 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     #[doc(alias = "Watch")]
     pub fn watch(&self) -> Result<Watcher<T>, WatchError> {
         self.watch_builder().watch()
+    }
+}
+
+impl<T> Broadcaster<T> {
+    /// Returns a handle that publishes events. The handle does not keep the bus open.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, Delivery};
+    /// use std::thread;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut watcher = bus.watch()?;
+    /// let publisher = bus.publisher();
+    /// thread::spawn(move || publisher.publish(7).unwrap());
+    /// assert_eq!(watcher.recv()?, Delivery::Event(7));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn publisher(&self) -> Publisher<T> {
+        Publisher::new(self.shared.incoming.clone())
     }
 
     /// Returns the number of watchers that have not been dropped, and of handlers that have not

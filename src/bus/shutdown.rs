@@ -11,7 +11,7 @@ use super::state::Patience;
 /// this.
 const RESERVE: Duration = Duration::from_millis(50);
 
-impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
+impl<T> Broadcaster<T> {
     /// Closes the bus. Every later publish returns `Stopped`. The dispatcher still offers the
     /// events that were accepted. Never waits.
     ///
@@ -157,7 +157,10 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// assert!(report.complete);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn drain_async(&self, timeout: Duration) -> impl Future<Output = ShutdownReport> + Send {
+    pub fn drain_async(&self, timeout: Duration) -> impl Future<Output = ShutdownReport> + Send
+    where
+        T: Send + Sync,
+    {
         async move { self.end_async(self.patience(timeout)).await }
     }
 
@@ -183,7 +186,10 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// assert_eq!(report.bus.accepted, 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn shutdown_async(&self, timeout: Duration) -> impl Future<Output = ShutdownReport> + Send {
+    pub fn shutdown_async(&self, timeout: Duration) -> impl Future<Output = ShutdownReport> + Send
+    where
+        T: Send + Sync,
+    {
         async move { self.end_async(self.patience_before_giving_up(timeout)).await }
     }
 

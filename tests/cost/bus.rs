@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use eventcast::Delivery::Event;
-use eventcast::bus::{Batch, Events, Runner, StopHandle};
+use eventcast::bus::{Batch, EndReason, Events, Runner, StopHandle};
 use eventcast::error::{FlushError, PublishError, WatchError};
 use eventcast::stats::BusStats;
 use eventcast::testing::FakeClock;
@@ -249,7 +249,7 @@ fn types_are_as_free_as_they_should_be() {
     movable::<Events<'static, u8>>();
     // `Debug` requires nothing of the event.
     let bus = Broadcaster::<Plain>::new().unwrap();
-    let watcher = bus.watch_builder().name("w").watch().unwrap();
+    let mut watcher = bus.watch_builder().name("w").watch().unwrap();
     let text = format!(
         "{bus:?} {:?} {watcher:?} {:?}",
         bus.publisher(),
@@ -257,4 +257,55 @@ fn types_are_as_free_as_they_should_be() {
     );
     assert!(text.contains("Watcher { name: \"w\""), "{text}");
     assert!(text.ends_with("Full(..)"), "{text}");
+    assert!(format!("{:?}", watcher.events()).contains("Watcher { name: \"w\""));
+    assert!(format!("{:?}", (&mut watcher).into_iter()).contains("Watcher { name: \"w\""));
+    assert!(format!("{:?}", watcher.into_iter()).contains("Watcher { name: \"w\""));
+}
+
+/// A type that owns parts of a bus, for events of any type. Its `Drop` can name no bound that the
+/// type itself does not have.
+struct Owner<T> {
+    bus: Broadcaster<T>,
+    publisher: Publisher<T>,
+    watcher: Watcher<T>,
+    seen: mpsc::Sender<(usize, usize, u64, bool)>,
+}
+
+impl<T> Drop for Owner<T> {
+    fn drop(&mut self) {
+        let Self { bus, publisher, watcher, seen } = self;
+        let (stop, unread) = (watcher.stop_handle(), watcher.len());
+        stop.stop();
+        watcher.stop();
+        // Reads to the end, without a clone.
+        while watcher.recv_ref().is_ok() {}
+        assert!(watcher.is_empty() && watcher.end_reason() == Some(EndReason::Stopped));
+        assert!(watcher.try_recv_batch().is_err() && watcher.position().is_some());
+        let watchers = bus.watchers();
+        bus.close();
+        assert!(publisher.is_closed() && bus.publisher().is_closed());
+        assert!(format!("{:?}", bus.watch_builder().name("late").queue_len(1)).contains("late"));
+        assert!(bus.drain(LONG).complete && bus.shutdown_timeout(LONG).complete);
+        let report = bus.shutdown();
+        assert_eq!(bus.stats().accepted, report.bus.accepted);
+        let _ = seen.send((unread, watchers, watcher.stats().delivered, report.complete));
+    }
+}
+
+#[test]
+fn a_drop_of_a_generic_owner_needs_no_bounds() {
+    /// An event without `Clone`, with which no bus can be built.
+    #[allow(dead_code, reason = "it is enough that the type exists")]
+    fn exists_for_any_event(owner: Owner<std::cell::Cell<u8>>) {
+        drop(owner);
+    }
+
+    for inline in [false, true] {
+        let bus = Broadcaster::with_options(BusOptions::default().inline(inline)).unwrap();
+        let (publisher, watcher, (seen, said)) = (bus.publisher(), bus.watch().unwrap(), mpsc::channel());
+        publisher.publish_batch(["a", "b"].map(str::to_owned)).unwrap();
+        bus.flush(LONG).unwrap();
+        drop(Owner { bus, publisher, watcher, seen });
+        assert_eq!(said.try_recv(), Ok((2, 1, 2, true)), "inline: {inline}");
+    }
 }

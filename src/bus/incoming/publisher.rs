@@ -348,7 +348,9 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     pub fn ready(&self) -> impl Future<Output = Result<(), Stopped>> + Send {
         async move { self.incoming.ready().await }
     }
+}
 
+impl<T> Publisher<T> {
     /// Returns whether the bus has been closed. A `true` stays true, and a `false` may be out of
     /// date at once.
     ///

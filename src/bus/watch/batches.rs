@@ -8,7 +8,7 @@ use crate::error::{RecvError, RecvTimeoutError, TryRecvError};
 use super::delivery::Batch;
 use super::watcher::Watcher;
 
-impl<T: Clone + Send + Sync + 'static> Watcher<T> {
+impl<T> Watcher<T> {
     /// Waits for events, and receives events that came together as one slice, without cloning.
     ///
     /// The slice is a [prefix](crate::WatchBuilder::prefix), or a part of a batch of the
@@ -123,7 +123,10 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
     /// assert_eq!((batch.lagged, &*batch), (0, &[1, 2, 3][..]));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn recv_batch_async(&mut self) -> impl Future<Output = Result<Batch<'_, T>, RecvError>> + Send {
+    pub fn recv_batch_async(&mut self) -> impl Future<Output = Result<Batch<'_, T>, RecvError>> + Send
+    where
+        T: Send + Sync,
+    {
         async move {
             let next = self.next_async().await;
             self.batch(next).ok_or(RecvError)

@@ -63,7 +63,7 @@ pub struct WatchBuilder<'b, T> {
     pub(super) history: usize,
 }
 
-impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
+impl<'b, T> WatchBuilder<'b, T> {
     pub(crate) fn new(incoming: &'b IncomingQueue<T>, options: &BusOptions) -> Self {
         Self {
             incoming,
@@ -299,7 +299,9 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
         self.on_panic = Some(Box::new(hook));
         self
     }
+}
 
+impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
     /// Registers the watcher.
     ///
     /// The registration travels through the incoming queue, as events do. After this method has

@@ -1,11 +1,12 @@
 //! The iterators of a watcher: over its deliveries, and over its events alone.
 
+use std::fmt;
 use std::iter::FusedIterator;
 
 use super::delivery::Delivery;
 use super::watcher::Watcher;
 
-impl<T: Clone + Send + Sync + 'static> Watcher<T> {
+impl<T> Watcher<T> {
     /// Returns an iterator over events alone, which waits and ends as [`recv`](Self::recv) does.
     /// The iterator passes over losses, which stay counted in [`stats`](Self::stats).
     ///
@@ -41,12 +42,11 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
 /// assert_eq!(watcher.events().next(), Some(3));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug)]
 pub struct Events<'w, T> {
     watcher: &'w mut Watcher<T>,
 }
 
-impl<T: Clone + Send + Sync + 'static> Iterator for Events<'_, T> {
+impl<T: Clone> Iterator for Events<'_, T> {
     type Item = T;
 
     fn next(&mut self) -> Option<T> {
@@ -55,6 +55,12 @@ impl<T: Clone + Send + Sync + 'static> Iterator for Events<'_, T> {
                 return Some(event);
             }
         }
+    }
+}
+
+impl<T> fmt::Debug for Events<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Events").field("watcher", &self.watcher).finish()
     }
 }
 
@@ -74,12 +80,11 @@ impl<T: Clone + Send + Sync + 'static> Iterator for Events<'_, T> {
 /// assert_eq!(deliveries, [Delivery::Event(1), Delivery::Lagged(1)]);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug)]
 pub struct IntoIter<T> {
     watcher: Watcher<T>,
 }
 
-impl<T: Clone + Send + Sync + 'static> Iterator for IntoIter<T> {
+impl<T: Clone> Iterator for IntoIter<T> {
     type Item = Delivery<T>;
 
     fn next(&mut self) -> Option<Delivery<T>> {
@@ -87,12 +92,18 @@ impl<T: Clone + Send + Sync + 'static> Iterator for IntoIter<T> {
     }
 }
 
-// After the end, every receive returns the end.
-impl<T: Clone + Send + Sync + 'static> FusedIterator for Events<'_, T> {}
-impl<T: Clone + Send + Sync + 'static> FusedIterator for IntoIter<T> {}
-impl<T: Clone + Send + Sync + 'static> FusedIterator for Iter<'_, T> {}
+impl<T> fmt::Debug for IntoIter<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IntoIter").field("watcher", &self.watcher).finish()
+    }
+}
 
-impl<T: Clone + Send + Sync + 'static> IntoIterator for Watcher<T> {
+// After the end, every receive returns the end.
+impl<T: Clone> FusedIterator for Events<'_, T> {}
+impl<T: Clone> FusedIterator for IntoIter<T> {}
+impl<T: Clone> FusedIterator for Iter<'_, T> {}
+
+impl<T: Clone> IntoIterator for Watcher<T> {
     type Item = Delivery<T>;
     type IntoIter = IntoIter<T>;
 
@@ -119,12 +130,11 @@ impl<T: Clone + Send + Sync + 'static> IntoIterator for Watcher<T> {
 /// assert_eq!(watcher.recv()?, Delivery::Event(2));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug)]
 pub struct Iter<'w, T> {
     watcher: &'w mut Watcher<T>,
 }
 
-impl<T: Clone + Send + Sync + 'static> Iterator for Iter<'_, T> {
+impl<T: Clone> Iterator for Iter<'_, T> {
     type Item = Delivery<T>;
 
     fn next(&mut self) -> Option<Delivery<T>> {
@@ -132,8 +142,14 @@ impl<T: Clone + Send + Sync + 'static> Iterator for Iter<'_, T> {
     }
 }
 
+impl<T> fmt::Debug for Iter<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Iter").field("watcher", &self.watcher).finish()
+    }
+}
+
 #[allow(clippy::into_iter_without_iter, reason = "`iter_mut` would say nothing that `&mut watcher` does not")]
-impl<'w, T: Clone + Send + Sync + 'static> IntoIterator for &'w mut Watcher<T> {
+impl<'w, T: Clone> IntoIterator for &'w mut Watcher<T> {
     type Item = Delivery<T>;
     type IntoIter = Iter<'w, T>;
 

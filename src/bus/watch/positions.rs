@@ -12,7 +12,7 @@ use super::builder::WatchBuilder;
 use super::delivery::Delivery;
 use super::watcher::Watcher;
 
-impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
+impl<T> WatchBuilder<'_, T> {
     /// Sets the place in the order of events at which the watcher starts. The default is
     /// [`Start::Next`].
     ///
@@ -60,7 +60,7 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
     }
 }
 
-impl<T: Clone + Send + Sync + 'static> Watcher<T> {
+impl<T> Watcher<T> {
     /// Returns the position of the last event that the watcher has received. A watcher that starts
     /// [after](Start::After) this position continues where this one is.
     ///
@@ -168,7 +168,7 @@ impl<T> WithPositions<T> {
     }
 }
 
-impl<T: Clone + Send + Sync + 'static> Stream for WithPositions<T> {
+impl<T: Clone> Stream for WithPositions<T> {
     type Item = (Delivery<T>, Option<u64>);
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {

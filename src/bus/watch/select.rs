@@ -4,7 +4,7 @@ use crate::sync::{Select, Signal};
 
 use super::watcher::Watcher;
 
-impl<T: Clone + Send + Sync + 'static> Watcher<T> {
+impl<T> Watcher<T> {
     /// Adds "something to receive, or the end" to a crossbeam [`Select`], and returns the
     /// operation's index.
     ///

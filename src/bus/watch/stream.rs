@@ -37,7 +37,7 @@ impl<T> Drop for Receiving<'_, T> {
     }
 }
 
-impl<T: Clone + Send + Sync + 'static> Watcher<T> {
+impl<T> Watcher<T> {
     /// Waits for the next delivery as a task. See [`recv`](Self::recv).
     ///
     /// This is cancel-safe: if the future is dropped before it is ready, it has taken nothing. The
@@ -65,7 +65,10 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
     /// assert_eq!(received, Ok(Delivery::Event(7)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn recv_async(&mut self) -> impl Future<Output = Result<Delivery<T>, RecvError>> + Send {
+    pub fn recv_async(&mut self) -> impl Future<Output = Result<Delivery<T>, RecvError>> + Send
+    where
+        T: Clone + Send + Sync,
+    {
         async move {
             let next = self.next_async().await;
             self.delivery(next).ok_or(RecvError)
@@ -128,7 +131,7 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
 ///     Both.next().await;
 /// }
 /// ```
-impl<T: Clone + Send + Sync + 'static> Stream for Watcher<T> {
+impl<T: Clone> Stream for Watcher<T> {
     type Item = Delivery<T>;
 
     fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Delivery<T>>> {

@@ -109,7 +109,7 @@ impl<T> Watcher<T> {
     }
 }
 
-impl<T: Clone + Send + Sync + 'static> Watcher<T> {
+impl<T: Clone> Watcher<T> {
     /// Waits for the next delivery. This clones the event. [`recv_ref`](Self::recv_ref) and
     /// [`recv_batch`](Self::recv_batch) do not.
     ///
@@ -206,6 +206,27 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
         self.delivery(next).ok_or(error)
     }
 
+    /// Returns what a cloning receive gives the caller, or `None` if there is nothing now or at the
+    /// end.
+    pub(crate) fn delivery(&mut self, next: Next) -> Option<Delivery<T>> {
+        match next {
+            Next::Event => Some(Delivery::Event(self.take())),
+            Next::Lagged(count) => Some(Delivery::Lagged(count)),
+            Next::Empty | Next::End => None,
+        }
+    }
+
+    /// Clones the first event of the current slice. The event is borrowed first, so that the next
+    /// receive passes over it even if its `Clone` panics.
+    fn take(&mut self) -> T {
+        self.receiver.borrow(1);
+        let event = self.receiver.events()[0].clone();
+        self.receiver.release();
+        event
+    }
+}
+
+impl<T> Watcher<T> {
     /// Waits for the next delivery, without cloning the event. The watcher gives the event's room
     /// in the queue back when the next receive begins.
     ///
@@ -384,27 +405,8 @@ impl<T: Clone + Send + Sync + 'static> Watcher<T> {
         self.receiver.lifecycle.clock.deadline(timeout)
     }
 
-    /// Returns what a cloning receive gives the caller, or `None` if there is nothing now or at the
-    /// end.
-    pub(crate) fn delivery(&mut self, next: Next) -> Option<Delivery<T>> {
-        match next {
-            Next::Event => Some(Delivery::Event(self.take())),
-            Next::Lagged(count) => Some(Delivery::Lagged(count)),
-            Next::Empty | Next::End => None,
-        }
-    }
-
     pub(crate) fn receiver(&mut self) -> &mut MailboxReceiver<T> {
         &mut self.receiver
-    }
-
-    /// Clones the first event of the current slice. The event is borrowed first, so that the next
-    /// receive passes over it even if its `Clone` panics.
-    fn take(&mut self) -> T {
-        self.receiver.borrow(1);
-        let event = self.receiver.events()[0].clone();
-        self.receiver.release();
-        event
     }
 }
 
