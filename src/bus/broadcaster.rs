@@ -21,7 +21,7 @@ const MAX_EVENT_SIZE: usize = 16 * 1024;
 /// its own queue and policy.
 ///
 /// A bus owns one dispatcher thread, unless it is [inline](Self::inline). A clone is another handle
-/// of the same bus, and costs one reference count. The drop of the last handle closes the bus and
+/// of the same bus, and costs two reference counts. The drop of the last handle closes the bus and
 /// waits for nobody. [`shutdown`](Self::shutdown) on any handle closes the bus and waits.
 /// Publishers and watchers do not keep the bus open. A handler, a filter or a hook that owns a
 /// handle of its own bus keeps it open until its watcher ends or somebody closes the bus. Let such
@@ -85,13 +85,8 @@ const MAX_EVENT_SIZE: usize = 16 * 1024;
 #[doc(alias = "broadcast")]
 #[doc(alias = "topic")]
 pub struct Broadcaster<T> {
-    pub(super) shared: Arc<Shared<T>>,
-}
-
-/// The part of a bus that all its handles share. Its drop closes the bus.
-pub(super) struct Shared<T> {
+    /// What all handles share. This handle is counted there.
     pub(super) incoming: Arc<IncomingQueue<T>>,
-    options: BusOptions,
 }
 
 impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
@@ -271,8 +266,8 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         let dispatcher = Dispatcher::new(dispatch.clone(), parker);
         Threads::spawn(&lifecycle.threads, options.thread_name.clone(), move || dispatcher.run())
             .map_err(|error| BuildError::thread(&options.thread_name, error))?;
-        let incoming = Arc::new(IncomingQueue::new(lifecycle, tx, dispatch, options.max_batch));
-        Ok(Self { shared: Arc::new(Shared { incoming, options }) })
+        let incoming = Arc::new(IncomingQueue::new(lifecycle, tx, dispatch, options));
+        Ok(Self { incoming })
     }
 
     /// Builds an inline bus with options that have been checked.
@@ -280,8 +275,8 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         const { assert!(size_of::<T>() <= MAX_EVENT_SIZE, "events this large belong in a Box or an Arc") };
         let front = Arc::new(InlineFront::new(options.incoming_len, completion, options.history));
         let lifecycle = Arc::new(Lifecycle::inline(clock, options.spin, Box::new(front.clone())));
-        let incoming = Arc::new(IncomingQueue::inline(lifecycle, front, options.max_batch));
-        Self { shared: Arc::new(Shared { incoming, options }) }
+        let incoming = Arc::new(IncomingQueue::inline(lifecycle, front, options));
+        Self { incoming }
     }
 
     /// Registers a watcher with the bus's default queue length and policy. See
@@ -331,7 +326,7 @@ impl<T> Broadcaster<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn publisher(&self) -> Publisher<T> {
-        Publisher::new(self.shared.incoming.clone())
+        Publisher::new(self.incoming.clone())
     }
 
     /// Returns the number of watchers that have not been dropped, and of handlers that have not
@@ -357,7 +352,7 @@ impl<T> Broadcaster<T> {
     #[doc(alias = "receiver_count")]
     #[doc(alias = "subscribers")]
     pub fn watchers(&self) -> usize {
-        self.shared.incoming.lifecycle.registry.present()
+        self.incoming.lifecycle.registry.present()
     }
 
     /// Returns a builder for a watcher with its own queue, policy, filter, prefix or name, or for a
@@ -374,7 +369,7 @@ impl<T> Broadcaster<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn watch_builder(&self) -> WatchBuilder<'_, T> {
-        WatchBuilder::new(&self.shared.incoming, &self.shared.options)
+        WatchBuilder::new(&self.incoming)
     }
 
     /// Returns the counters of the bus so far. Never waits for a publisher, a watcher or the
@@ -396,17 +391,20 @@ impl<T> Broadcaster<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn stats(&self) -> BusStats {
-        let mut stats = self.shared.incoming.lifecycle.stats();
-        stats.pending = self.shared.incoming.pending(stats.accepted);
+        let mut stats = self.incoming.lifecycle.stats();
+        stats.pending = self.incoming.pending(stats.accepted);
         stats
     }
 }
 
-impl<T> Drop for Shared<T> {
-    /// Closes the bus and does not wait. A dispatcher's thread still offers the events that were
-    /// accepted.
+impl<T> Drop for Broadcaster<T> {
+    /// Closes the bus if this is its last handle, and does not wait. A dispatcher's thread still
+    /// offers the events that were accepted. Everything that was done before the drop of any handle
+    /// happens before the end of the bus.
     fn drop(&mut self) {
-        self.incoming.lifecycle.close();
+        if self.incoming.handles.remove() {
+            self.incoming.lifecycle.close();
+        }
     }
 }
 
@@ -428,13 +426,14 @@ impl<T> Clone for Broadcaster<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     fn clone(&self) -> Self {
-        Self { shared: self.shared.clone() }
+        self.incoming.handles.add();
+        Self { incoming: self.incoming.clone() }
     }
 }
 
 impl<T> fmt::Debug for Broadcaster<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Broadcaster").field("options", &self.shared.options).finish_non_exhaustive()
+        f.debug_struct("Broadcaster").field("options", &self.incoming.options).finish_non_exhaustive()
     }
 }
 

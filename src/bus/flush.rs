@@ -52,13 +52,13 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn flush(&self, timeout: Duration) -> Result<(), FlushError> {
-        let lifecycle = &self.shared.incoming.lifecycle;
+        let lifecycle = &self.incoming.lifecycle;
         if lifecycle.is_current() {
             return Err(FlushError::WouldDeadlock);
         }
         let deadline = lifecycle.end_clock.deadline(timeout);
         let ticket = Arc::new(FlushTicket::default());
-        match self.shared.incoming.push_control(&mut Some(Control::Flush(ticket.clone())), deadline) {
+        match self.incoming.push_control(&mut Some(Control::Flush(ticket.clone())), deadline) {
             Ok(()) => {}
             Err(Refusal::Full) => return Err(self.flush_timeout(&ticket)),
             // Everything accepted before has been offered and handled at the end, if it was not
@@ -70,7 +70,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     }
 
     fn flush_to_end(&self, deadline: Deadline, ticket: &FlushTicket) -> Result<(), FlushError> {
-        let lifecycle = &self.shared.incoming.lifecycle;
+        let lifecycle = &self.incoming.lifecycle;
         let answer = lifecycle.done.wait(&lifecycle.end_clock, deadline, || all_flushed(lifecycle));
         answer.unwrap_or_else(|TimedOut| Err(self.flush_timeout(ticket)))
     }
@@ -100,13 +100,13 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// ```
     pub fn flush_async(&self, timeout: Duration) -> impl Future<Output = Result<(), FlushError>> + Send {
         async move {
-            let lifecycle = &self.shared.incoming.lifecycle;
+            let lifecycle = &self.incoming.lifecycle;
             if lifecycle.is_current() {
                 return Err(FlushError::WouldDeadlock);
             }
             let deadline = lifecycle.end_clock.deadline(timeout);
             let ticket = Arc::new(FlushTicket::default());
-            match self.shared.incoming.push_async(&mut Some(Control::Flush(ticket.clone())), deadline).await {
+            match self.incoming.push_async(&mut Some(Control::Flush(ticket.clone())), deadline).await {
                 Ok(()) => {}
                 Err(Refusal::Full) => return Err(self.flush_timeout(&ticket)),
                 Err(Refusal::Stopped) => {
@@ -121,8 +121,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     }
 
     fn flush_timeout(&self, ticket: &FlushTicket) -> FlushError {
-        let cores =
-            ticket.waiting_for().unwrap_or_else(|| self.shared.incoming.lifecycle.registry.waited_for());
+        let cores = ticket.waiting_for().unwrap_or_else(|| self.incoming.lifecycle.registry.waited_for());
         FlushError::Timeout { waiting_for: cores.iter().map(|state| state.name.to_string()).collect() }
     }
 }

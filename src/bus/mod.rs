@@ -176,6 +176,7 @@
 //! | `Lifecycle::closing` | `close` | relaxed, fence after | dispatcher, handlers | relaxed, fence before | no data: the gate's words tell |
 //! | `Lifecycle::abandoned` | shutdown | relaxed, fence after | dispatcher, handlers | relaxed, fence before | no data |
 //! | `Lifecycle::lent` | dispatcher, reader | relaxed, fence after | reader, publisher | relaxed; a reader fences before | no data: the lock publishes it |
+//! | `Handles::open` | a handle that is cloned, upgraded or dropped | relaxed RMW; acq-rel RMW of a drop | the last drop | same word | what was done with the other handles |
 //! | `Registry::reaping` | stopping thread | relaxed, fence after | dispatcher | relaxed, fence before | a list under its own lock |
 //! | `Lifecycle::accepted`, `Lifecycle::missed` | dispatcher | relaxed | `stats` | relaxed | counts |
 //!

@@ -2,6 +2,7 @@
 //! queue, or through the front of an inline bus.
 
 mod gap;
+mod handles;
 mod publisher;
 mod queue;
 mod way;

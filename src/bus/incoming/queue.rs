@@ -2,35 +2,40 @@
 
 use crate::bus::dispatch::{Control, Dispatch, Entry, InlineFront, IntoEntry, Refused};
 use crate::bus::mailbox::{Call, Upstream};
+use crate::bus::options::BusOptions;
 use crate::bus::state::{Lifecycle, Refusal};
 use crate::bus::wait::{InsideCall, Place, TimedOut, spin_until};
 use crate::clock::{Clock, Deadline};
 use crate::error::{PublishError, Stopped};
 use crate::sync::{Arc, Sender};
 
+use super::handles::Handles;
 use super::way::Way;
 
 /// The way into a bus, which publishers and the broadcaster share.
 pub(crate) struct IncomingQueue<T> {
     pub(crate) lifecycle: Arc<Lifecycle>,
+    /// The options of the bus. Its watchers take their defaults from here.
+    pub(crate) options: BusOptions,
+    /// The handles that keep the bus open.
+    pub(crate) handles: Handles,
     way: Way<T>,
-    max_batch: usize,
 }
 
 impl<T> IncomingQueue<T> {
-    /// Creates the way into a bus with a dispatcher.
+    /// Creates the way into a bus with a dispatcher, and counts its first handle.
     pub(crate) fn new(
         lifecycle: Arc<Lifecycle>,
         entries: Sender<Entry<T>>,
         dispatch: Arc<Dispatch<T>>,
-        max_batch: usize,
+        options: BusOptions,
     ) -> Self {
-        Self { lifecycle, way: Way::Queue { entries, dispatch }, max_batch }
+        Self { lifecycle, options, handles: Handles::new(), way: Way::Queue { entries, dispatch } }
     }
 
-    /// Creates the way into an inline bus.
-    pub(crate) fn inline(lifecycle: Arc<Lifecycle>, front: Arc<InlineFront<T>>, max_batch: usize) -> Self {
-        Self { lifecycle, way: Way::Inline(front), max_batch }
+    /// Creates the way into an inline bus, and counts its first handle.
+    pub(crate) fn inline(lifecycle: Arc<Lifecycle>, front: Arc<InlineFront<T>>, options: BusOptions) -> Self {
+        Self { lifecycle, options, handles: Handles::new(), way: Way::Inline(front) }
     }
 
     /// Returns the distributor, for a reader, if it may be lent.
@@ -254,7 +259,7 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
         events: Vec<T>,
         push: impl Fn(Entry<T>) -> Result<(), Refused<T>>,
     ) -> Result<(), PublishError<Vec<T>>> {
-        if events.len() <= self.max_batch {
+        if events.len() <= self.options.max_batch {
             if events.is_empty() {
                 return Ok(());
             }
@@ -266,7 +271,7 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
         }
         let mut rest = events.into_iter();
         loop {
-            let piece: Vec<T> = rest.by_ref().take(self.max_batch).collect();
+            let piece: Vec<T> = rest.by_ref().take(self.options.max_batch).collect();
             if piece.is_empty() {
                 return Ok(());
             }

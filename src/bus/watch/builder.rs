@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::bus::incoming::IncomingQueue;
 use crate::bus::mailbox::{FilterHook, OnAbandon, OnDrop};
-use crate::bus::options::{BusOptions, Start, WatchOptions};
+use crate::bus::options::{Start, WatchOptions};
 use crate::bus::state::Threads;
 #[cfg(feature = "recorder")]
 use crate::catch::catch_panic;
@@ -64,7 +64,8 @@ pub struct WatchBuilder<'b, T> {
 }
 
 impl<'b, T> WatchBuilder<'b, T> {
-    pub(crate) fn new(incoming: &'b IncomingQueue<T>, options: &BusOptions) -> Self {
+    pub(crate) fn new(incoming: &'b IncomingQueue<T>) -> Self {
+        let options = &incoming.options;
         Self {
             incoming,
             name: None,
@@ -314,8 +315,8 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
     /// - [`WatchError::Stopped`] if the bus is closed.
     /// - [`WatchError::Invalid`] if an option is out of range.
     /// - [`WatchError::WouldDeadlock`] on a thread of this bus while the incoming queue is full. On
-    ///   an inline bus: inside a call that has taken
-    ///   [`incoming_len`](BusOptions::incoming_len) entries already, or inside a call of another
+    ///   an inline bus: inside a call that has taken as many entries as
+    ///   [`incoming_len`](crate::BusOptions::incoming_len) already, or inside a call of another
     ///   inline bus if the lock is not to be had within 10 ms.
     ///
     /// # Blocking
