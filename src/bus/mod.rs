@@ -176,7 +176,7 @@
 //! | `Lifecycle::closing` | `close` | relaxed, fence after | dispatcher, handlers | relaxed, fence before | no data: the gate's words tell |
 //! | `Lifecycle::abandoned` | shutdown | relaxed, fence after | dispatcher, handlers | relaxed, fence before | no data |
 //! | `Lifecycle::lent` | dispatcher, reader | relaxed, fence after | reader, publisher | relaxed; a reader fences before | no data: the lock publishes it |
-//! | `Handles::open` | a handle that is cloned, upgraded or dropped | relaxed RMW; acq-rel RMW of a drop | the last drop | same word | what was done with the other handles |
+//! | `Handles::open` | a handle that is cloned, upgraded or dropped | relaxed RMW; release RMW of a drop | the last drop | same word, fence after | what was done before the other drops |
 //! | `Registry::reaping` | stopping thread | relaxed, fence after | dispatcher | relaxed, fence before | a list under its own lock |
 //! | `Lifecycle::accepted`, `Lifecycle::missed` | dispatcher | relaxed | `stats` | relaxed | counts |
 //!
@@ -226,6 +226,7 @@ mod shutdown;
 mod state;
 mod wait;
 mod watch;
+mod weak;
 
 pub use self::broadcaster::Broadcaster;
 #[cfg(feature = "recorder")]
@@ -243,4 +244,6 @@ pub use self::watch::{
 pub use self::watch::{BulkEvents, BulkNext, BulkReader, BulkWaker, EndStage};
 #[cfg(all(feature = "recorder", not(eventcast_loom)))]
 pub(crate) use self::watch::{BulkNext, BulkReader, BulkWaker, EndStage};
+#[doc(inline)]
+pub use self::weak::WeakBroadcaster;
 pub use crate::policy::OverflowPolicy;

@@ -32,6 +32,24 @@ impl<T> Broadcaster<T> {
         self.incoming.lifecycle.close();
     }
 
+    /// Returns whether the bus has been closed. A `true` stays true, and a `false` may be out of
+    /// date when the caller reads it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    ///
+    /// let bus = Broadcaster::<u8>::new()?;
+    /// assert!(!bus.is_closed());
+    /// bus.clone().close();
+    /// assert!(bus.is_closed());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn is_closed(&self) -> bool {
+        self.incoming.lifecycle.is_closed()
+    }
+
     /// Closes the bus, and waits until everything accepted has been offered to every watcher and
     /// handled by every handler. Watchers that you read yourself keep their queued events until you
     /// have read them.

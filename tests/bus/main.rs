@@ -31,3 +31,4 @@ mod stress;
 mod support;
 mod user_code;
 mod waits_for_readers;
+mod weak;

@@ -20,6 +20,8 @@ mod direct;
 #[cfg(eventcast_loom)]
 mod eviction;
 #[cfg(eventcast_loom)]
+mod handles;
+#[cfg(eventcast_loom)]
 mod history;
 #[cfg(eventcast_loom)]
 mod inline;
@@ -54,6 +56,7 @@ fn main() -> std::process::ExitCode {
         bulk::models(),
         direct::models(),
         eviction::models(),
+        handles::models(),
         history::models(),
         inline::models(),
         inline_capacity::models(),

@@ -24,11 +24,17 @@ impl Handles {
         self.open.fetch_add(1, Ordering::Relaxed);
     }
 
+    /// Adds a handle if there is one. Returns whether there was.
+    pub(crate) fn try_add(&self) -> bool {
+        let add = |open: usize| (open > 0).then_some(open + 1);
+        // Relaxed, both: the order of this count alone decides, and no data depends on it.
+        self.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
+    }
+
     /// Removes a handle. Returns whether it was the last one. The caller then closes the bus.
     pub(crate) fn remove(&self) -> bool {
-        // Release: pairs with the Acquire of the last removal, so that the close of the bus follows
-        // everything that was done with the other handles.
-        // Acquire: pairs with the Release of the earlier removals.
-        self.open.fetch_sub(1, Ordering::AcqRel) == 1
+        // Release: pairs with the fence in `Lifecycle::close`, which the last removal is followed by,
+        // so that the end of the bus is after everything that was done before any removal.
+        self.open.fetch_sub(1, Ordering::Release) == 1
     }
 }

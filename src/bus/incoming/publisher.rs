@@ -367,7 +367,7 @@ impl<T> Publisher<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn is_closed(&self) -> bool {
-        self.incoming.lifecycle.gate.is_closed()
+        self.incoming.lifecycle.is_closed()
     }
 }
 
@@ -380,7 +380,7 @@ impl<T> Clone for Publisher<T> {
 impl<T> fmt::Debug for Publisher<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Publisher")
-            .field("closed", &self.incoming.lifecycle.gate.is_closed())
+            .field("closed", &self.incoming.lifecycle.is_closed())
             .finish_non_exhaustive()
     }
 }

@@ -211,7 +211,7 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
     /// Returns `Ok` if there may be room or if this is a thread of the bus, which must not wait.
     /// Returns an error if the bus is closed, and `None` if the caller has to wait.
     fn readiness(&self, call: &mut Call) -> Option<Result<(), Stopped>> {
-        if self.lifecycle.gate.is_closed() {
+        if self.lifecycle.is_closed() {
             return Some(Err(Stopped));
         }
         (self.must_not_wait() || self.way.has_room(call, &self.lifecycle)).then_some(Ok(()))

@@ -203,6 +203,12 @@ impl Lifecycle {
         }
     }
 
+    /// Returns whether the bus refuses entries. If so, it refuses whatever this thread pushes from
+    /// then on: each kind of bus looks at the same words as its publishers do.
+    pub(crate) fn is_closed(&self) -> bool {
+        if self.is_inline() { self.is_closing() } else { self.gate.is_closed() }
+    }
+
     /// Returns whether the bus has been closed.
     pub(crate) fn is_closing(&self) -> bool {
         // Relaxed: no data depends on it. The fence of a waiting side orders it wherever a late

@@ -1,0 +1,66 @@
+//! The handles of a bus: which of them closes it, and what an upgrade finds.
+
+use eventcast::testing::{Exploration, Payload, begin, finish, rest};
+use eventcast::{Broadcaster, OverflowPolicy};
+use eventcast_loom_tests::{bus, explore, inline_bus, numbers, spawn};
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicBool, Ordering};
+
+/// A weak handle is upgraded while the last handle is dropped. Either the bus is open until the new
+/// handle is dropped too, or it is closed when the upgrade returns.
+fn upgrade_against_the_last_drop(make: fn() -> Broadcaster<Payload>, settle: fn(&Broadcaster<Payload>)) {
+    explore(Exploration::default().after_set_up(), move || {
+        let bus = make();
+        let mut watcher = bus.watch().unwrap();
+        let (weak, publisher) = (bus.downgrade(), bus.publisher());
+        settle(&bus);
+        begin();
+        let upgrading = spawn(move || {
+            let upgraded = weak.upgrade();
+            let published = publisher.try_publish(Payload::new(1));
+            assert_eq!(published.is_ok(), upgraded.is_some());
+            upgraded.is_some()
+        });
+        drop(bus);
+        let is_upgraded = upgrading.join().unwrap();
+        finish();
+        let expected = if is_upgraded { vec![1] } else { Vec::new() };
+        assert_eq!(numbers(&mut watcher), (expected, 0));
+    });
+}
+
+fn an_upgrade_against_the_last_drop() {
+    upgrade_against_the_last_drop(|| bus(1, 1, OverflowPolicy::DropIncoming), rest);
+}
+
+fn an_upgrade_against_the_last_drop_inline() {
+    upgrade_against_the_last_drop(|| inline_bus(1, OverflowPolicy::DropIncoming), |_| {});
+}
+
+/// Two threads drop the two handles. What either of them did before its drop happens before the end
+/// that the reader sees, whichever drop is the last one.
+fn the_end_is_after_the_drop_of_each_handle() {
+    explore(Exploration::default().after_set_up(), || {
+        let bus = inline_bus(1, OverflowPolicy::DropIncoming);
+        let (other, mut watcher) = (bus.clone(), bus.watch().unwrap());
+        // The ordering of these two publishes nothing, so the drops have to.
+        let marks = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        begin();
+        let dropping = [(bus, &marks[0]), (other, &marks[1])].map(|(bus, mark)| {
+            let mark = mark.clone();
+            spawn(move || {
+                mark.store(true, Ordering::Relaxed);
+                drop(bus);
+            })
+        });
+        assert!(watcher.recv().is_err());
+        assert!(marks.iter().all(|mark| mark.load(Ordering::Relaxed)));
+        dropping.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+}
+
+models![
+    an_upgrade_against_the_last_drop,
+    an_upgrade_against_the_last_drop_inline,
+    the_end_is_after_the_drop_of_each_handle,
+];

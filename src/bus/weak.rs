@@ -1,0 +1,197 @@
+//! The handle of a bus that does not keep it open.
+
+use std::fmt;
+
+use crate::error::WatchError;
+use crate::sync::Arc;
+
+use super::broadcaster::Broadcaster;
+use super::incoming::{IncomingQueue, Publisher};
+use super::watch::{WatchBuilder, Watcher};
+
+impl<T> Broadcaster<T> {
+    /// Returns a handle of the same bus that does not keep it open.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    ///
+    /// let bus = Broadcaster::<u8>::new()?;
+    /// let weak = bus.downgrade();
+    /// drop(bus);
+    /// assert!(weak.is_closed());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use = "a weak handle does nothing by itself"]
+    pub fn downgrade(&self) -> WeakBroadcaster<T> {
+        WeakBroadcaster { incoming: self.incoming.clone() }
+    }
+}
+
+/// A handle that registers watchers and makes publishers, and does not keep the bus open. Returned
+/// by [`Broadcaster::downgrade`].
+///
+/// Give it to parts of a program that subscribe to a bus and must not decide how long it lives,
+/// such as the objects that a server creates for its clients. When the owner drops the last
+/// [`Broadcaster`], the bus closes and their watchers end. A handler, a filter or a hook that
+/// registers watchers on its own bus should own a `WeakBroadcaster`, because with a `Broadcaster`
+/// it would keep the bus open until its own watcher ends. A [`Publisher`] does not keep the bus
+/// open either.
+///
+/// It is `Send` and `Sync`. A clone costs one reference count, and keeps the memory of the bus
+/// without its watchers' queues.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::error::WatchError;
+/// use eventcast::{Broadcaster, Delivery};
+///
+/// let bus = Broadcaster::new()?;
+/// let subscriptions = bus.downgrade();
+///
+/// let mut watcher = subscriptions.watch()?;
+/// bus.publisher().publish("hello")?;
+/// assert_eq!(watcher.recv()?, Delivery::Event("hello"));
+///
+/// drop(bus);
+/// assert!(watcher.recv().is_err());
+/// assert!(matches!(subscriptions.watch(), Err(WatchError::Stopped)));
+/// assert!(subscriptions.upgrade().is_none());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct WeakBroadcaster<T> {
+    incoming: Arc<IncomingQueue<T>>,
+}
+
+impl<T: Clone + Send + Sync + 'static> WeakBroadcaster<T> {
+    /// Registers a watcher, as [`Broadcaster::watch`] does.
+    ///
+    /// # Errors
+    ///
+    /// As [`WatchBuilder::watch`]. It is [`WatchError::Stopped`] once the last [`Broadcaster`] has
+    /// been dropped.
+    ///
+    /// # Blocking
+    ///
+    /// As [`WatchBuilder::watch`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, Delivery};
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut watcher = bus.downgrade().watch()?;
+    /// bus.publisher().publish(7)?;
+    /// assert_eq!(watcher.recv()?, Delivery::Event(7));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "subscribe")]
+    pub fn watch(&self) -> Result<Watcher<T>, WatchError> {
+        self.watch_builder().watch()
+    }
+}
+
+impl<T> WeakBroadcaster<T> {
+    /// Returns a builder for a watcher or a handler, as [`Broadcaster::watch_builder`] does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    ///
+    /// let bus = Broadcaster::<u8>::new()?;
+    /// let watcher = bus.downgrade().watch_builder().name("client").watch()?;
+    /// assert_eq!(watcher.stats().name, "client");
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn watch_builder(&self) -> WatchBuilder<'_, T> {
+        WatchBuilder::new(&self.incoming)
+    }
+
+    /// Returns a handle that publishes events, as [`Broadcaster::publisher`] does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let weak = bus.downgrade();
+    /// assert!(weak.publisher().publish(1).is_ok());
+    /// drop(bus);
+    /// assert!(weak.publisher().publish(2).unwrap_err().is_stopped());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn publisher(&self) -> Publisher<T> {
+        Publisher::new(self.incoming.clone())
+    }
+
+    /// Returns a handle that keeps the bus open, or `None` if the last [`Broadcaster`] has been
+    /// dropped. Never waits.
+    ///
+    /// After a `None` the bus is closed, even if the last handle is being dropped on another thread
+    /// at this moment. After a `Some` it is open until the returned handle is dropped, unless it is
+    /// [closed](Broadcaster::close) explicitly. A bus that was closed that way can still be
+    /// upgraded while a `Broadcaster` is left, so that you can read its statistics or wait for its
+    /// end.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let weak = bus.downgrade();
+    /// let upgraded = weak.upgrade().expect("`bus` is left");
+    /// drop(bus);
+    /// upgraded.publisher().publish(1)?;
+    /// drop(upgraded);
+    /// assert!(weak.upgrade().is_none());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use = "an upgraded handle that is dropped may close the bus"]
+    pub fn upgrade(&self) -> Option<Broadcaster<T>> {
+        if self.incoming.handles.try_add() {
+            return Some(Broadcaster { incoming: self.incoming.clone() });
+        }
+        // The thread that drops the last handle may not have closed the bus yet. Two threads may
+        // close it at the same time.
+        if !self.is_closed() {
+            self.incoming.lifecycle.close();
+        }
+        None
+    }
+
+    /// Returns whether the bus has been closed, as [`Broadcaster::is_closed`] does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    ///
+    /// let bus = Broadcaster::<u8>::new()?;
+    /// let weak = bus.downgrade();
+    /// assert!(!weak.is_closed());
+    /// bus.close();
+    /// assert!(weak.is_closed() && weak.upgrade().is_some());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn is_closed(&self) -> bool {
+        self.incoming.lifecycle.is_closed()
+    }
+}
+
+impl<T> Clone for WeakBroadcaster<T> {
+    fn clone(&self) -> Self {
+        Self { incoming: self.incoming.clone() }
+    }
+}
+
+impl<T> fmt::Debug for WeakBroadcaster<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WeakBroadcaster").field("closed", &self.is_closed()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,152 @@
+//! Weak handles: they watch and publish, and do not keep the bus open.
+
+use std::sync::Barrier;
+use std::thread;
+
+use eventcast::Delivery::Event;
+use eventcast::bus::{EndReason, WeakBroadcaster};
+use eventcast::error::WatchError;
+use eventcast::{Broadcaster, BusOptions, Delivery};
+
+use crate::support::{LONG, watched};
+
+/// Returns a bus with a dispatcher, and one without.
+fn buses() -> [Broadcaster<u64>; 2] {
+    [false, true].map(|inline| Broadcaster::with_options(BusOptions::default().inline(inline)).unwrap())
+}
+
+#[track_caller]
+fn assert_gone(weak: &WeakBroadcaster<u64>) {
+    assert!(weak.is_closed());
+    assert!(weak.upgrade().is_none());
+    assert!(matches!(weak.watch(), Err(WatchError::Stopped)));
+    assert!(matches!(weak.watch_builder().spawn(|_| ()), Err(WatchError::Stopped)));
+    assert!(weak.publisher().try_publish(0).unwrap_err().is_stopped());
+}
+
+#[test]
+fn a_weak_handle_does_not_keep_the_bus_open() {
+    for bus in buses() {
+        let weak = bus.downgrade();
+        let (other, mut watcher) = (weak.clone(), weak.watch().unwrap());
+        weak.publisher().publish(1).unwrap();
+        assert!(!weak.is_closed() && !other.is_closed());
+        drop(bus);
+        assert_gone(&weak);
+        assert_gone(&other);
+        assert_eq!(watcher.events().collect::<Vec<_>>(), [1]);
+        assert_eq!(watcher.end_reason(), Some(EndReason::Closed));
+        drop(weak);
+        assert_gone(&other);
+    }
+}
+
+#[test]
+fn a_weak_handle_is_a_handle_of_the_same_bus() {
+    for bus in buses() {
+        let weak = bus.downgrade();
+        let mut watcher = weak.watch_builder().name("client").watch().unwrap();
+        bus.publisher().publish(1).unwrap();
+        weak.publisher().publish(2).unwrap();
+        bus.flush(LONG).unwrap();
+        let stats = bus.stats();
+        assert_eq!((bus.watchers(), stats.accepted, stats.watchers[0].name.as_str()), (1, 2, "client"));
+        assert_eq!(watcher.try_recv(), Ok(Event(1)));
+        assert_eq!(format!("{weak:?}"), "WeakBroadcaster { closed: false, .. }");
+    }
+}
+
+/// The defaults of a watcher are the options of its bus.
+#[test]
+fn a_watcher_of_a_weak_handle_has_the_defaults_of_the_bus() {
+    for inline in [false, true] {
+        let options = BusOptions::default().inline(inline).queue_len(2);
+        let bus = Broadcaster::with_options(options).unwrap();
+        let watcher = bus.downgrade().watch().unwrap();
+        bus.publisher().publish_batch([1, 2, 3]).unwrap();
+        bus.shutdown();
+        assert_eq!(watcher.len(), 2, "inline: {inline}");
+    }
+}
+
+#[test]
+fn an_upgraded_handle_keeps_the_bus_open() {
+    for bus in buses() {
+        let weak = bus.downgrade();
+        let mut watcher = weak.watch().unwrap();
+        let upgraded = weak.upgrade().unwrap();
+        drop(bus);
+        assert!(!weak.is_closed() && !upgraded.is_closed());
+        upgraded.publisher().publish(1).unwrap();
+        assert_eq!(watcher.recv(), Ok(Event(1)));
+        let again = weak.upgrade().unwrap();
+        drop(upgraded);
+        again.publisher().publish(2).unwrap();
+        assert_eq!(watcher.recv(), Ok(Event(2)));
+        drop(again);
+        assert_gone(&weak);
+        assert!(watcher.recv().is_err());
+    }
+}
+
+/// After an explicit close, what keeps the bus open only keeps its handles.
+#[test]
+fn a_closed_bus_can_be_upgraded_while_a_handle_is_left() {
+    for bus in buses() {
+        let weak = bus.downgrade();
+        weak.publisher().publish(1).unwrap();
+        bus.close();
+        let upgraded = weak.upgrade().unwrap();
+        assert!(upgraded.is_closed() && upgraded.watch().is_err());
+        assert_eq!(upgraded.shutdown(), bus.shutdown());
+        assert_eq!(upgraded.stats().accepted, 1);
+        drop((bus, upgraded));
+        assert_gone(&weak);
+    }
+}
+
+/// With a handle of its own, the handler would keep the bus open, and so never end.
+#[test]
+fn a_handler_with_a_weak_handle_does_not_keep_its_bus_open() {
+    watched(|| {
+        for bus in buses() {
+            let weak = bus.downgrade();
+            let registers = move |delivery: Delivery<&u64>| {
+                let _ = (delivery, weak.watch());
+            };
+            let handle = bus.watch_builder().spawn(registers).unwrap();
+            bus.publisher().publish(1).unwrap();
+            drop(bus);
+            assert!(handle.join(LONG));
+            assert_eq!((handle.stats().delivered, handle.stats().panics), (1, 0));
+        }
+    });
+}
+
+/// An upgrade that succeeds finds an open bus, and one that fails a closed one.
+#[test]
+fn threads_upgrade_while_the_last_handle_is_dropped() {
+    const THREADS: usize = 3;
+    watched(|| {
+        for _ in 0..100 {
+            for bus in buses() {
+                let (weak, start) = (bus.downgrade(), Barrier::new(THREADS + 1));
+                let upgrading = || {
+                    start.wait();
+                    for _ in 0..10 {
+                        let Some(bus) = weak.upgrade() else {
+                            return assert!(weak.publisher().try_publish(0).unwrap_err().is_stopped());
+                        };
+                        assert!(bus.publisher().publish(0).is_ok());
+                    }
+                };
+                thread::scope(|scope| {
+                    (0..THREADS).for_each(|_| drop(scope.spawn(upgrading)));
+                    start.wait();
+                    drop(bus);
+                });
+                assert_gone(&weak);
+            }
+        }
+    });
+}
