@@ -9,6 +9,7 @@ mod direct;
 mod drop_oldest;
 mod edges;
 mod end;
+mod ended;
 mod evict;
 mod faults;
 mod gaps;

@@ -5,6 +5,7 @@ mod builder;
 #[cfg(any(feature = "recorder", eventcast_loom))]
 mod bulk;
 mod delivery;
+mod ended;
 mod handler;
 mod iter;
 mod positions;

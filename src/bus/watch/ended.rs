@@ -1,0 +1,64 @@
+//! A watcher without a bus.
+
+use std::time::Duration;
+
+use crate::bus::mailbox::{MailboxReceiver, SliceQueue};
+use crate::bus::state::{Drive, Lifecycle, WatcherState};
+use crate::clock::Clock;
+use crate::policy::OverflowPolicy;
+use crate::sync::{Arc, Parker};
+
+use super::watcher::Watcher;
+
+/// The front of a bus that has ended, where nothing is ever due.
+struct Ended;
+
+impl Drive for Ended {
+    fn drive(&self, _: &Lifecycle) {}
+}
+
+impl<T> Watcher<T> {
+    /// Returns a watcher that belongs to no bus and is at its end: every receive returns the end.
+    ///
+    /// Use it where a watcher is wanted and a bus that is closed is no error, for example in a
+    /// `subscribe` of your own that cannot fail. Like any other watcher at its end, it has no
+    /// [`end_reason`](Self::end_reason) until a receive has returned the end. Then the reason is
+    /// [`Closed`](crate::bus::EndReason::Closed), or `Stopped` if you have stopped the watcher
+    /// first. It has no [`position`](Self::position), and its name is `ended`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, Watcher};
+    ///
+    /// struct Server {
+    ///     changes: Broadcaster<u32>,
+    /// }
+    ///
+    /// impl Server {
+    ///     /// Returns a watcher that ends with the server. On a server that has ended, it is at its
+    ///     /// end.
+    ///     fn subscribe(&self) -> Watcher<u32> {
+    ///         self.changes.watch().unwrap_or_else(|_| Watcher::ended())
+    ///     }
+    /// }
+    ///
+    /// let server = Server { changes: Broadcaster::new()? };
+    /// let mut first = server.subscribe();
+    /// server.changes.publisher().publish(1)?;
+    /// server.changes.close();
+    /// assert_eq!(first.events().collect::<Vec<_>>(), [1]);
+    /// assert!(server.subscribe().recv().is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "empty")]
+    pub fn ended() -> Self {
+        let lifecycle = Arc::new(Lifecycle::inline(Clock::system(), Duration::ZERO, Box::new(Ended)));
+        lifecycle.set_ended();
+        let (parker, policy) = (Parker::new(), OverflowPolicy::default());
+        let state = Arc::new(WatcherState::new(0, "ended", 1, policy, false, &parker));
+        state.set_closed();
+        let queue = Arc::new(SliceQueue::new(1, 0, policy));
+        Self::new(MailboxReceiver::new(state, lifecycle, queue, parker, Vec::new(), None, None))
+    }
+}
