@@ -237,7 +237,7 @@ pub use self::state::EndReason;
 #[cfg(feature = "recorder")]
 pub(crate) use self::wait::{Timer, TimerEntry};
 pub use self::watch::{
-    Batch, Delivery, Events, IntoIter, Iter, Runner, StopHandle, WatchBuilder, WatchHandle, Watcher,
+    Batch, Delivery, Events, IntoIter, Iter, Runner, StopHandle, TryIter, WatchBuilder, WatchHandle, Watcher,
     WithPositions,
 };
 #[cfg(eventcast_loom)]

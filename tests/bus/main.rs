@@ -10,6 +10,7 @@ mod drop_oldest;
 mod edges;
 mod end;
 mod ended;
+mod event_watcher;
 mod evict;
 mod faults;
 mod gaps;

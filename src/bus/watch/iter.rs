@@ -26,6 +26,68 @@ impl<T> Watcher<T> {
     pub fn events(&mut self) -> Events<'_, T> {
         Events { watcher: self }
     }
+
+    /// Returns an iterator over the deliveries that are in the queue now, losses included. It never
+    /// waits, and returns `None` if there is nothing to receive now, and at the end.
+    /// [`end_reason`](Self::end_reason) tells the two apart.
+    ///
+    /// The iterator also returns what arrives while it runs. If publishers may be faster than the
+    /// caller, bound it with [`take`](Iterator::take).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, Delivery};
+    ///
+    /// let bus = Broadcaster::inline();
+    /// let mut watcher = bus.watch_builder().queue_len(2).watch()?;
+    /// bus.publisher().publish_batch([1, 2, 3])?;
+    /// let queued: Vec<_> = watcher.try_iter().collect();
+    /// assert_eq!(queued, [Delivery::Event(1), Delivery::Event(2), Delivery::Lagged(1)]);
+    /// assert_eq!(watcher.try_iter().next(), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[doc(alias = "drain")]
+    pub fn try_iter(&mut self) -> TryIter<'_, T> {
+        TryIter { watcher: self }
+    }
+}
+
+/// An iterator over the deliveries that a watcher has in its queue. It never waits. See
+/// [`Watcher::try_iter`].
+///
+/// It is not a [`FusedIterator`]: after a `None` it continues with what has arrived since, except
+/// at the end of the watcher.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::{Broadcaster, Delivery};
+///
+/// let bus = Broadcaster::inline();
+/// let mut watcher = bus.watch()?;
+/// let mut arrived = watcher.try_iter();
+/// assert_eq!(arrived.next(), None);
+/// bus.publisher().publish(1)?;
+/// assert_eq!(arrived.next(), Some(Delivery::Event(1)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct TryIter<'w, T> {
+    watcher: &'w mut Watcher<T>,
+}
+
+impl<T: Clone> Iterator for TryIter<'_, T> {
+    type Item = Delivery<T>;
+
+    fn next(&mut self) -> Option<Delivery<T>> {
+        self.watcher.try_recv().ok()
+    }
+}
+
+impl<T> fmt::Debug for TryIter<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TryIter").field("watcher", &self.watcher).finish()
+    }
 }
 
 /// An iterator over the events of a watcher, without its losses. See [`Watcher::events`].

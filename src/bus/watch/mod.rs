@@ -23,7 +23,7 @@ pub use self::bulk::{BulkEvents, BulkNext, BulkReader, BulkWaker, EndStage};
 pub(crate) use self::bulk::{BulkNext, BulkReader, BulkWaker, EndStage};
 pub use self::delivery::{Batch, Delivery};
 pub use self::handler::{Runner, WatchHandle};
-pub use self::iter::{Events, IntoIter, Iter};
+pub use self::iter::{Events, IntoIter, Iter, TryIter};
 pub use self::positions::WithPositions;
 pub use self::stop_handle::StopHandle;
 pub use self::watcher::Watcher;
