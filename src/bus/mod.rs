@@ -237,8 +237,8 @@ pub use self::state::EndReason;
 #[cfg(feature = "recorder")]
 pub(crate) use self::wait::{Timer, TimerEntry};
 pub use self::watch::{
-    Batch, Delivery, Events, IntoIter, Iter, Runner, StopHandle, TryIter, WatchBuilder, WatchHandle, Watcher,
-    WithPositions,
+    Batch, Delivery, EventWatcher, Events, IntoIter, Iter, Runner, StopHandle, TryIter, WatchBuilder,
+    WatchHandle, Watcher, WithPositions,
 };
 #[cfg(eventcast_loom)]
 pub use self::watch::{BulkEvents, BulkNext, BulkReader, BulkWaker, EndStage};

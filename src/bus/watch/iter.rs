@@ -8,7 +8,8 @@ use super::watcher::Watcher;
 
 impl<T> Watcher<T> {
     /// Returns an iterator over events alone, which waits and ends as [`recv`](Self::recv) does.
-    /// The iterator passes over losses, which stay counted in [`stats`](Self::stats).
+    /// The iterator passes over losses, which stay counted in [`stats`](Self::stats). For a reader
+    /// that owns its watcher, see [`into_events`](Self::into_events).
     ///
     /// # Examples
     ///

@@ -6,6 +6,7 @@ mod builder;
 mod bulk;
 mod delivery;
 mod ended;
+mod event_watcher;
 mod handler;
 mod iter;
 mod positions;
@@ -22,6 +23,7 @@ pub use self::bulk::{BulkEvents, BulkNext, BulkReader, BulkWaker, EndStage};
 #[cfg(all(feature = "recorder", not(eventcast_loom)))]
 pub(crate) use self::bulk::{BulkNext, BulkReader, BulkWaker, EndStage};
 pub use self::delivery::{Batch, Delivery};
+pub use self::event_watcher::EventWatcher;
 pub use self::handler::{Runner, WatchHandle};
 pub use self::iter::{Events, IntoIter, Iter, TryIter};
 pub use self::positions::WithPositions;

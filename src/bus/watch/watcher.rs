@@ -201,7 +201,11 @@ impl<T: Clone> Watcher<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn recv_timeout(&mut self, timeout: Duration) -> Result<Delivery<T>, RecvTimeoutError> {
-        let next = self.receiver.wait(self.deadline(timeout));
+        self.recv_until(self.deadline(timeout))
+    }
+
+    pub(super) fn recv_until(&mut self, deadline: Deadline) -> Result<Delivery<T>, RecvTimeoutError> {
+        let next = self.receiver.wait(deadline);
         let error = if next == Next::End { RecvTimeoutError::Stopped } else { RecvTimeoutError::Timeout };
         self.delivery(next).ok_or(error)
     }

@@ -1,0 +1,328 @@
+//! A watcher that returns events alone, without its losses.
+
+use std::fmt;
+use std::iter::FilterMap;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures_core::Stream;
+
+use crate::error::{RecvError, RecvTimeoutError, TryRecvError};
+
+use super::delivery::Delivery;
+use super::iter::{Events, IntoIter};
+use super::watcher::Watcher;
+
+impl<T> Watcher<T> {
+    /// Turns the watcher into one that returns events alone. It skips losses, which stay counted in
+    /// [`stats`](Self::stats).
+    ///
+    /// Use it if the watcher's policy loses nothing, such as [`Wait`](crate::OverflowPolicy::Wait)
+    /// or [`Evict`](crate::OverflowPolicy::Evict), or if a loss is of no interest to the reader. To
+    /// keep the watcher, use the iterator [`events`](Self::events).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, OverflowPolicy};
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut events = bus.watch_builder().overflow(OverflowPolicy::Wait).watch()?.into_events();
+    /// bus.publisher().publish_batch([1, 2])?;
+    /// assert_eq!((events.recv()?, events.recv()?), (1, 2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn into_events(self) -> EventWatcher<T> {
+        EventWatcher { watcher: self }
+    }
+}
+
+/// A watcher that returns events alone: `T` where a [`Watcher`] returns `Delivery<T>`. Returned by
+/// [`Watcher::into_events`].
+///
+/// It skips losses. They stay counted in the [`stats`](Watcher::stats) of its
+/// [`watcher`](Self::watcher). In everything else it receives like the watcher: the same order, the
+/// same end, the same cancel safety.
+///
+/// It is a `Stream` and [`IntoIterator`], but not `Iterator`, because `events.next()` would then be
+/// ambiguous.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::Broadcaster;
+/// use eventcast::error::TryRecvError;
+///
+/// let bus = Broadcaster::inline();
+/// let mut events = bus.watch_builder().queue_len(2).watch()?.into_events();
+/// bus.publisher().publish_batch([1, 2, 3])?;
+/// assert_eq!(events.try_iter().collect::<Vec<_>>(), [1, 2]);
+/// // The queue had no capacity for the third event.
+/// assert_eq!(events.try_recv(), Err(TryRecvError::Empty));
+/// assert_eq!(events.watcher().stats().dropped.incoming, 1);
+/// bus.publisher().publish(4)?;
+/// assert_eq!(events.try_recv(), Ok(4));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[doc(alias = "Receiver")]
+#[must_use = "a watcher that is dropped receives nothing"]
+pub struct EventWatcher<T> {
+    watcher: Watcher<T>,
+}
+
+impl<T: Clone> EventWatcher<T> {
+    /// Waits for the next event. This clones the event.
+    ///
+    /// # Errors
+    ///
+    /// [`RecvError`] at the end, as [`Watcher::recv`].
+    ///
+    /// # Panics
+    ///
+    /// Only if the event's `Clone` panics. The event then counts as delivered.
+    ///
+    /// # Blocking
+    ///
+    /// Waits as [`Watcher::recv`] does. In an async task, use `recv_async`, or the `Stream`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    /// use eventcast::error::RecvError;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut events = bus.watch()?.into_events();
+    /// bus.publisher().publish_gap(3)?;
+    /// bus.publisher().publish(7)?;
+    /// bus.close();
+    /// assert_eq!(events.recv(), Ok(7));
+    /// assert_eq!(events.recv(), Err(RecvError));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn recv(&mut self) -> Result<T, RecvError> {
+        self.watcher.events().next().ok_or(RecvError)
+    }
+
+    /// Returns the next event if there is one now. Never waits.
+    ///
+    /// # Errors
+    ///
+    /// - [`TryRecvError::Empty`] if there is no event now.
+    /// - [`TryRecvError::Stopped`] at the end.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    /// use eventcast::error::TryRecvError;
+    ///
+    /// let bus = Broadcaster::inline();
+    /// let mut events = bus.watch()?.into_events();
+    /// assert_eq!(events.try_recv(), Err(TryRecvError::Empty));
+    /// bus.publisher().publish(7)?;
+    /// assert_eq!(events.try_recv(), Ok(7));
+    /// bus.close();
+    /// assert_eq!(events.try_recv(), Err(TryRecvError::Stopped));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
+        loop {
+            if let Delivery::Event(event) = self.watcher.try_recv()? {
+                return Ok(event);
+            }
+        }
+    }
+
+    /// Waits for the next event for at most `timeout`, by the bus's clock. A loss that is skipped
+    /// does not extend the wait.
+    ///
+    /// # Errors
+    ///
+    /// - [`RecvTimeoutError::Timeout`] if no event has arrived in time.
+    /// - [`RecvTimeoutError::Stopped`] at the end.
+    ///
+    /// # Blocking
+    ///
+    /// Waits for at most `timeout`. In an async task, put `recv_async` under your runtime's
+    /// timeout.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    /// use eventcast::error::RecvTimeoutError;
+    /// use std::time::Duration;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut events = bus.watch()?.into_events();
+    /// assert_eq!(events.recv_timeout(Duration::ZERO), Err(RecvTimeoutError::Timeout));
+    /// bus.publisher().publish(7)?;
+    /// assert_eq!(events.recv_timeout(Duration::from_secs(10)), Ok(7));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn recv_timeout(&mut self, timeout: Duration) -> Result<T, RecvTimeoutError> {
+        let deadline = self.watcher.deadline(timeout);
+        loop {
+            if let Delivery::Event(event) = self.watcher.recv_until(deadline)? {
+                return Ok(event);
+            }
+        }
+    }
+
+    /// Returns an iterator over the events that are in the queue now, which never waits. It
+    /// continues after a `None` as [`Watcher::try_iter`] does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    ///
+    /// let bus = Broadcaster::inline();
+    /// let mut events = bus.watch()?.into_events();
+    /// bus.publisher().publish_batch([1, 2])?;
+    /// assert_eq!(events.try_iter().sum::<u32>(), 3);
+    /// assert_eq!(events.try_iter().next(), None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn try_iter(&mut self) -> impl Iterator<Item = T> {
+        self.watcher.try_iter().filter_map(Delivery::event)
+    }
+}
+
+impl<T> EventWatcher<T> {
+    /// Waits for the next event as a task. See [`recv`](Self::recv).
+    ///
+    /// This is cancel-safe: if the future is dropped before it is ready, it has taken no event. It
+    /// may have skipped losses.
+    ///
+    /// # Errors
+    ///
+    /// [`RecvError`] at the end, as [`recv`](Self::recv).
+    ///
+    /// # Panics
+    ///
+    /// Only if the event's `Clone` panics. The event then counts as delivered.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    ///
+    /// let bus = Broadcaster::new()?;
+    /// let mut events = bus.watch()?.into_events();
+    /// bus.publisher().try_publish(7)?;
+    /// assert_eq!(futures::executor::block_on(events.recv_async()), Ok(7));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn recv_async(&mut self) -> impl Future<Output = Result<T, RecvError>> + Send
+    where
+        T: Clone + Send + Sync,
+    {
+        async move {
+            loop {
+                if let Delivery::Event(event) = self.watcher.recv_async().await? {
+                    return Ok(event);
+                }
+            }
+        }
+    }
+
+    /// Returns the watcher, for its length, its counters, its position, or to stop it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    ///
+    /// let bus = Broadcaster::inline();
+    /// let mut events = bus.watch()?.into_events();
+    /// bus.publisher().publish_batch([1, 2])?;
+    /// assert_eq!(events.watcher().len(), 2);
+    /// events.watcher().stop();
+    /// assert_eq!((&mut events).into_iter().collect::<Vec<_>>(), [1, 2]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn watcher(&self) -> &Watcher<T> {
+        &self.watcher
+    }
+
+    /// Turns this back into the watcher, which returns the losses that have not been skipped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Broadcaster, Delivery};
+    ///
+    /// let bus = Broadcaster::inline();
+    /// let mut events = bus.watch_builder().queue_len(1).watch()?.into_events();
+    /// bus.publisher().publish_batch([1, 2])?;
+    /// assert_eq!(events.recv()?, 1);
+    /// assert_eq!(events.into_watcher().recv()?, Delivery::Lagged(1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn into_watcher(self) -> Watcher<T> {
+        self.watcher
+    }
+}
+
+/// A stream of the events that [`recv_async`](EventWatcher::recv_async) returns. After the end
+/// every further `next()` returns the end again.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::Broadcaster;
+/// use futures::StreamExt;
+///
+/// let bus = Broadcaster::new()?;
+/// let events = bus.watch()?.into_events();
+/// bus.publisher().publish_batch([1, 2, 3])?;
+/// bus.close();
+/// let doubled = futures::executor::block_on(events.map(|n| 2 * n).collect::<Vec<_>>());
+/// assert_eq!(doubled, [2, 4, 6]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+impl<T: Clone> Stream for EventWatcher<T> {
+    type Item = T;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<T>> {
+        let watcher = &mut self.get_mut().watcher;
+        loop {
+            match ready!(Pin::new(&mut *watcher).poll_next(cx)) {
+                Some(Delivery::Event(event)) => return Poll::Ready(Some(event)),
+                Some(Delivery::Lagged(_)) => {}
+                None => return Poll::Ready(None),
+            }
+        }
+    }
+}
+
+impl<T: Clone> IntoIterator for EventWatcher<T> {
+    type Item = T;
+    type IntoIter = FilterMap<IntoIter<T>, fn(Delivery<T>) -> Option<T>>;
+
+    /// Returns an iterator over the events up to the end. It waits as [`recv`](Self::recv) does.
+    fn into_iter(self) -> Self::IntoIter {
+        self.watcher.into_iter().filter_map(Delivery::event)
+    }
+}
+
+#[allow(clippy::into_iter_without_iter, reason = "`iter_mut` would say nothing that `&mut events` does not")]
+impl<'w, T: Clone> IntoIterator for &'w mut EventWatcher<T> {
+    type Item = T;
+    type IntoIter = Events<'w, T>;
+
+    /// Returns an iterator over the events up to the end. It waits as
+    /// [`recv`](EventWatcher::recv) does.
+    fn into_iter(self) -> Events<'w, T> {
+        self.watcher.events()
+    }
+}
+
+impl<T> fmt::Debug for EventWatcher<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EventWatcher").field("watcher", &self.watcher).finish()
+    }
+}
