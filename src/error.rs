@@ -266,6 +266,10 @@ pub enum WatchError {
     Invalid(BuildError),
     /// The system could not start a thread for the handler, log or recording.
     Thread(std::io::Error),
+    /// The incoming queue is full, and the call does not wait, or has waited for its timeout:
+    /// [`try_watch`](crate::WatchBuilder::try_watch) and
+    /// [`watch_timeout`](crate::WatchBuilder::watch_timeout).
+    Full,
     /// The incoming queue is full, and the caller is a thread of this bus, where a wait for
     /// capacity could never end. On an inline bus: the caller is inside a call, see
     /// [`watch`](crate::WatchBuilder::watch).
@@ -278,6 +282,7 @@ impl fmt::Display for WatchError {
             Self::Stopped => f.write_str("the bus has been closed"),
             Self::Invalid(error) => write!(f, "{error}"),
             Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
+            Self::Full => f.write_str("the bus is full: it has no capacity for a registration"),
             Self::WouldDeadlock => f.write_str(
                 "the bus has no capacity and this is a thread of the bus: register from another thread",
             ),
@@ -290,7 +295,7 @@ impl Error for WatchError {
         match self {
             Self::Invalid(error) => Some(error),
             Self::Thread(error) => Some(error),
-            Self::Stopped | Self::WouldDeadlock => None,
+            Self::Stopped | Self::Full | Self::WouldDeadlock => None,
         }
     }
 }

@@ -58,7 +58,8 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         }
         let deadline = lifecycle.end_clock.deadline(timeout);
         let ticket = Arc::new(FlushTicket::default());
-        match self.incoming.push_control(&mut Some(Control::Flush(ticket.clone())), deadline) {
+        let entry = &mut Some(Control::Flush(ticket.clone()));
+        match self.incoming.push_control(entry, &lifecycle.end_clock, deadline) {
             Ok(()) => {}
             Err(Refusal::Full) => return Err(self.flush_timeout(&ticket)),
             // Everything accepted before has been offered and handled at the end, if it was not

@@ -31,6 +31,7 @@ mod select;
 mod statistics;
 mod stress;
 mod support;
+mod try_watch;
 mod user_code;
 mod waits_for_readers;
 mod weak;

@@ -47,7 +47,8 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
         if events == 0 {
             return Ok(());
         }
-        self.incoming.push_control(&mut Some(Control::Gap(events)), None).map_err(refused_gap)
+        let clock = &self.incoming.lifecycle.clock;
+        self.incoming.push_control(&mut Some(Control::Gap(events)), clock, None).map_err(refused_gap)
     }
 
     /// Publishes a gap as [`publish_gap`](Self::publish_gap) does, without waiting for room.

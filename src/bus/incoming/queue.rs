@@ -91,14 +91,21 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
     pub(crate) fn push_control(
         &self,
         held: &mut Option<Control<T>>,
+        clock: &Clock,
         deadline: Deadline,
     ) -> Result<(), Refusal> {
         let mut call = Call::default();
         match self.attempt(held, &mut call) {
             Some(result) => result,
-            // Of the control entries, only a flush has a deadline.
-            None => self.wait_push(held, &mut call, &self.lifecycle.end_clock, deadline),
+            None => self.wait_push(held, &mut call, clock, deadline),
         }
+    }
+
+    /// Pushes a control entry, like [`try_push`](Self::try_push). A control entry that is refused
+    /// stays in `held`.
+    pub(crate) fn try_push_control(&self, held: &mut Option<Control<T>>) -> Result<(), Refusal> {
+        let mut call = Call::default();
+        self.attempt(held, &mut call).unwrap_or_else(|| self.last_attempt(held, &mut call))
     }
 
     /// Returns whether the running thread must not wait for capacity, which might never come: it

@@ -21,7 +21,7 @@ use super::handler::{Handler, OnPanic, Runner, WatchHandle};
 use super::watcher::Watcher;
 
 /// A builder for a watcher that differs from the bus's defaults. Finish with
-/// [`watch`](Self::watch), [`watch_async`](Self::watch_async), [`spawn`](Self::spawn) or
+/// [`watch`](Self::watch) or one of its forms, with [`spawn`](Self::spawn) or with
 /// [`runner`](Self::runner).
 ///
 /// # Examples
@@ -321,8 +321,9 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
     ///
     /// # Blocking
     ///
-    /// Waits only while the incoming queue is full. This does not wait until the dispatcher has
-    /// carried out the registration. In an async task, use `watch_async`. On an inline bus this
+    /// Waits only while the incoming queue is full. [`try_watch`](Self::try_watch) does not wait,
+    /// and [`watch_timeout`](Self::watch_timeout) has a limit. This does not wait until the
+    /// dispatcher has carried out the registration. In an async task, use `watch_async`. On an inline bus this
     /// waits for the lock, carries out the registration, and never for room.
     ///
     /// # Examples

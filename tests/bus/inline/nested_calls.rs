@@ -357,9 +357,12 @@ fn other_nested_calls_of_an_occupied_bus_return_an_error() {
         let holder = Holder::start(&other);
         let outer = other.clone();
         let (watched, flushed, gap) = inside(&bus, move || {
-            (outer.watch().map(drop), outer.flush(LONG), outer.publisher().publish_gap(2))
+            let watched =
+                [outer.watch(), outer.watch_builder().try_watch(), outer.watch_builder().watch_timeout(LONG)];
+            (watched.map(|watched| watched.map(drop)), outer.flush(LONG), outer.publisher().publish_gap(2))
         });
-        assert!(matches!(watched, Err(WatchError::WouldDeadlock)), "{watched:?}");
+        use WatchError::{Full, WouldDeadlock};
+        assert!(matches!(watched, [Err(WouldDeadlock), Err(Full), Err(Full)]), "{watched:?}");
         assert!(flushed.is_err());
         assert_eq!(gap, Err(PublishError::Full(())));
         drop(holder.finish());
