@@ -66,7 +66,7 @@ pub struct WeakBroadcaster<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> WeakBroadcaster<T> {
-    /// Registers a watcher, as [`Broadcaster::watch`] does.
+    /// Registers a watcher, like [`Broadcaster::watch`].
     ///
     /// # Errors
     ///
@@ -95,7 +95,7 @@ impl<T: Clone + Send + Sync + 'static> WeakBroadcaster<T> {
 }
 
 impl<T> WeakBroadcaster<T> {
-    /// Returns a builder for a watcher or a handler, as [`Broadcaster::watch_builder`] does.
+    /// Returns a builder for a watcher or a handler, like [`Broadcaster::watch_builder`].
     ///
     /// # Examples
     ///
@@ -111,7 +111,7 @@ impl<T> WeakBroadcaster<T> {
         WatchBuilder::new(&self.incoming)
     }
 
-    /// Returns a handle that publishes events, as [`Broadcaster::publisher`] does.
+    /// Returns a handle that publishes events, like [`Broadcaster::publisher`].
     ///
     /// # Examples
     ///
@@ -132,8 +132,8 @@ impl<T> WeakBroadcaster<T> {
     /// Returns a handle that keeps the bus open, or `None` if the last [`Broadcaster`] has been
     /// dropped. Never waits.
     ///
-    /// After a `None` the bus is closed, even if the last handle is being dropped on another thread
-    /// at this moment. After a `Some` it is open until the returned handle is dropped, unless it is
+    /// After a `None` the bus is closed, even if another thread is still dropping the last handle.
+    /// After a `Some` it is open until the returned handle is dropped, unless it is
     /// [closed](Broadcaster::close) explicitly. A bus that was closed that way can still be
     /// upgraded while a `Broadcaster` is left, so that you can read its statistics or wait for its
     /// end.
@@ -165,7 +165,7 @@ impl<T> WeakBroadcaster<T> {
         None
     }
 
-    /// Returns whether the bus has been closed, as [`Broadcaster::is_closed`] does.
+    /// Returns whether the bus has been closed, like [`Broadcaster::is_closed`].
     ///
     /// # Examples
     ///

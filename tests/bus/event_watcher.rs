@@ -40,7 +40,6 @@ fn try_iter_returns_what_is_queued_now() {
         bus.publisher().publish_batch([4, 5]).unwrap();
         bus.flush(LONG).unwrap();
         assert_eq!(arrived.next(), Some(Event(4)));
-        drop(arrived);
         bus.shutdown();
         assert_eq!(watcher.try_iter().collect::<Vec<_>>(), [Event(5)], "the rest is still there");
         assert_eq!(watcher.end_reason(), Some(EndReason::Closed));
@@ -50,7 +49,7 @@ fn try_iter_returns_what_is_queued_now() {
 
 // ── events alone ──
 
-/// Publishes events with a loss before, between and behind them.
+/// Publishes events with losses before, between and after them.
 fn publish_with_losses(bus: &Broadcaster<u64>) {
     bus.publisher().publish_gap(2).unwrap();
     bus.publisher().publish(1).unwrap();
@@ -109,7 +108,7 @@ fn a_receive_that_has_only_losses_is_empty() {
         assert_eq!(pin!(&mut events).poll_next(cx), Poll::Pending);
         assert_eq!(events.try_recv(), Err(TryRecvError::Empty));
         assert_eq!(events.recv_timeout(Duration::ZERO), Err(RecvTimeoutError::Timeout));
-        // A receive that was given up has taken no event.
+        // A receive that was cancelled has taken no event.
         bus.publisher().publish(1).unwrap();
         bus.flush(LONG).unwrap();
         assert_eq!((events.watcher().len(), events.try_recv()), (1, Ok(1)));
@@ -148,7 +147,7 @@ fn a_loss_does_not_extend_the_wait() {
             clock.advance(Duration::from_secs(4));
             let (received, mut events) = waiting.join().unwrap();
             assert_eq!(received, Err(RecvTimeoutError::Timeout));
-            // An event that is there is received, even behind a loss and without time.
+            // An event that is there is received, even after a loss and with a timeout of zero.
             bus.publisher().publish_gap(1).unwrap();
             bus.publisher().publish(7).unwrap();
             bus.flush(LONG).unwrap();

@@ -107,7 +107,7 @@ fn a_closed_bus_and_wrong_options_are_other_errors() {
     });
 }
 
-/// On a thread of the bus a wait could never end. These calls have an answer for that.
+/// On a thread of the bus a wait could never end, so these calls return `Full`.
 #[test]
 fn on_a_thread_of_the_bus_neither_waits() {
     watched(|| {

@@ -105,7 +105,7 @@ fn a_closed_bus_can_be_upgraded_while_a_handle_is_left() {
     }
 }
 
-/// With a handle of its own, the handler would keep the bus open, and so never end.
+/// With a `Broadcaster`, the handler would keep the bus open, and so never end.
 #[test]
 fn a_handler_with_a_weak_handle_does_not_keep_its_bus_open() {
     watched(|| {

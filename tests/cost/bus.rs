@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use eventcast::Delivery::Event;
-use eventcast::bus::{Batch, EndReason, Events, Runner, StopHandle};
+use eventcast::bus::{Batch, EndReason, EventWatcher, Events, Runner, StopHandle, TryIter, WeakBroadcaster};
 use eventcast::error::{FlushError, PublishError, WatchError};
 use eventcast::stats::BusStats;
 use eventcast::testing::FakeClock;
@@ -229,6 +229,7 @@ fn types_are_as_free_as_they_should_be() {
     struct Plain(std::marker::PhantomPinned);
 
     send_sync::<Broadcaster<Plain>>();
+    send_sync::<WeakBroadcaster<Plain>>();
     send_sync::<Publisher<Plain>>();
     send_sync::<BusOptions>();
     send_sync::<OverflowPolicy>();
@@ -242,11 +243,13 @@ fn types_are_as_free_as_they_should_be() {
     send_sync::<WatchError>();
     send_sync::<FlushError>();
     send::<Watcher<Plain>>();
+    send::<EventWatcher<Plain>>();
     send::<Runner<Plain, fn(Delivery<&Plain>)>>();
     fn movable<T: Send>() {}
     movable::<WatchBuilder<'static, u8>>();
     movable::<Batch<'static, u8>>();
     movable::<Events<'static, u8>>();
+    movable::<TryIter<'static, u8>>();
     // `Debug` requires nothing of the event.
     let bus = Broadcaster::<Plain>::new().unwrap();
     let mut watcher = bus.watch_builder().name("w").watch().unwrap();
@@ -266,14 +269,16 @@ fn types_are_as_free_as_they_should_be() {
 /// type itself does not have.
 struct Owner<T> {
     bus: Broadcaster<T>,
+    weak: WeakBroadcaster<T>,
     publisher: Publisher<T>,
     watcher: Watcher<T>,
+    events: EventWatcher<T>,
     seen: mpsc::Sender<(usize, usize, u64, bool)>,
 }
 
 impl<T> Drop for Owner<T> {
     fn drop(&mut self) {
-        let Self { bus, publisher, watcher, seen } = self;
+        let Self { bus, weak, publisher, watcher, events, seen } = self;
         let (stop, unread) = (watcher.stop_handle(), watcher.len());
         stop.stop();
         watcher.stop();
@@ -281,10 +286,12 @@ impl<T> Drop for Owner<T> {
         while watcher.recv_ref().is_ok() {}
         assert!(watcher.is_empty() && watcher.end_reason() == Some(EndReason::Stopped));
         assert!(watcher.try_recv_batch().is_err() && watcher.position().is_some());
+        events.watcher().stop();
+        drop(std::mem::replace(events, Watcher::ended().into_events()).into_watcher());
         let watchers = bus.watchers();
-        bus.close();
-        assert!(publisher.is_closed() && bus.publisher().is_closed());
-        assert!(format!("{:?}", bus.watch_builder().name("late").queue_len(1)).contains("late"));
+        weak.upgrade().expect("`bus` is left").close();
+        assert!(publisher.is_closed() && weak.clone().publisher().is_closed() && bus.is_closed());
+        assert!(format!("{:?}", bus.downgrade().watch_builder().name("late").queue_len(1)).contains("late"));
         assert!(bus.drain(LONG).complete && bus.shutdown_timeout(LONG).complete);
         let report = bus.shutdown();
         assert_eq!(bus.stats().accepted, report.bus.accepted);
@@ -305,7 +312,8 @@ fn a_drop_of_a_generic_owner_needs_no_bounds() {
         let (publisher, watcher, (seen, said)) = (bus.publisher(), bus.watch().unwrap(), mpsc::channel());
         publisher.publish_batch(["a", "b"].map(str::to_owned)).unwrap();
         bus.flush(LONG).unwrap();
-        drop(Owner { bus, publisher, watcher, seen });
+        let (weak, events) = (bus.downgrade(), bus.watch().unwrap().into_events());
+        drop(Owner { bus, weak, publisher, watcher, events, seen });
         assert_eq!(said.try_recv(), Ok((2, 1, 2, true)), "inline: {inline}");
     }
 }

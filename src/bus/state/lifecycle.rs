@@ -203,8 +203,8 @@ impl Lifecycle {
         }
     }
 
-    /// Returns whether the bus refuses entries. If so, it refuses whatever this thread pushes from
-    /// then on: each kind of bus looks at the same words as its publishers do.
+    /// Returns whether the bus refuses entries. After a `true`, it refuses everything that this
+    /// thread pushes, because each kind of bus reads the word that its publishers read.
     pub(crate) fn is_closed(&self) -> bool {
         if self.is_inline() { self.is_closing() } else { self.gate.is_closed() }
     }

@@ -84,7 +84,7 @@ impl<T: Clone> EventWatcher<T> {
     ///
     /// # Blocking
     ///
-    /// Waits as [`Watcher::recv`] does. In an async task, use `recv_async`, or the `Stream`.
+    /// Waits like [`Watcher::recv`]. In an async task, use `recv_async`, or the `Stream`.
     ///
     /// # Examples
     ///
@@ -171,8 +171,8 @@ impl<T: Clone> EventWatcher<T> {
         }
     }
 
-    /// Returns an iterator over the events that are in the queue now, which never waits. It
-    /// continues after a `None` as [`Watcher::try_iter`] does.
+    /// Returns an iterator over the events that are in the queue now, which never waits. Like
+    /// [`Watcher::try_iter`], it continues after a `None`.
     ///
     /// # Examples
     ///
@@ -303,7 +303,7 @@ impl<T: Clone> IntoIterator for EventWatcher<T> {
     type Item = T;
     type IntoIter = FilterMap<IntoIter<T>, fn(Delivery<T>) -> Option<T>>;
 
-    /// Returns an iterator over the events up to the end. It waits as [`recv`](Self::recv) does.
+    /// Returns an iterator over the events up to the end. It waits like [`recv`](Self::recv).
     fn into_iter(self) -> Self::IntoIter {
         self.watcher.into_iter().filter_map(Delivery::event)
     }
@@ -314,8 +314,8 @@ impl<'w, T: Clone> IntoIterator for &'w mut EventWatcher<T> {
     type Item = T;
     type IntoIter = Events<'w, T>;
 
-    /// Returns an iterator over the events up to the end. It waits as
-    /// [`recv`](EventWatcher::recv) does.
+    /// Returns an iterator over the events up to the end. It waits like
+    /// [`recv`](EventWatcher::recv).
     fn into_iter(self) -> Events<'w, T> {
         self.watcher.events()
     }

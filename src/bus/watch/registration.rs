@@ -28,13 +28,13 @@ impl<T> Drop for Registering<'_, T> {
 }
 
 impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
-    /// Registers the watcher as [`watch`](Self::watch) does, but does not wait while the incoming
+    /// Registers the watcher like [`watch`](Self::watch), but does not wait while the incoming
     /// queue is full.
     ///
     /// # Errors
     ///
-    /// [`WatchError::Full`] if the incoming queue is full, also on a thread of the bus. The bus then
-    /// offers nothing to this watcher, and does not count it. On an inline bus: where `watch`
+    /// [`WatchError::Full`] if the incoming queue is full, also on a thread of the bus. The bus
+    /// then offers nothing to this watcher, and does not count it. On an inline bus: where `watch`
     /// returns [`WatchError::WouldDeadlock`], and in no other case, because a registration needs no
     /// capacity there. Otherwise as [`watch`](Self::watch).
     ///
@@ -70,19 +70,20 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
         Ok(Watcher::new(registered(receiver, registering, pushed, WatchError::Full)?))
     }
 
-    /// Registers the watcher as [`watch`](Self::watch) does, and waits for at most `timeout`, by the
-    /// bus's clock, while the incoming queue is full.
+    /// Registers the watcher like [`watch`](Self::watch), but waits for at most `timeout` while the
+    /// incoming queue is full, by the bus's clock.
     ///
     /// # Errors
     ///
-    /// [`WatchError::Full`] if the incoming queue has been full until the timeout. On a thread of the
-    /// bus, and on an inline bus, this does not wait, and returns what
+    /// [`WatchError::Full`] if the incoming queue has been full until the timeout. On a thread of
+    /// the bus, and on an inline bus, this does not wait, and returns what
     /// [`try_watch`](Self::try_watch) returns. Otherwise as [`watch`](Self::watch).
     ///
     /// # Blocking
     ///
-    /// Waits for at most `timeout`. On an inline bus it waits for the lock, like every registration,
-    /// and not for capacity. In an async task, put `watch_async` under your runtime's timeout.
+    /// Waits for at most `timeout`. On an inline bus it waits for the lock, like every
+    /// registration, and not for capacity. In an async task, put `watch_async` under your runtime's
+    /// timeout.
     ///
     /// # Examples
     ///
