@@ -23,14 +23,14 @@ use crate::sync::thread_local;
 /// use eventcast::record::LossReason;
 /// use eventcast::stats::DropReason;
 ///
-/// assert_eq!(LossReason::QueueFull.to_string(), "incoming queue full");
+/// assert_eq!(LossReason::QueueFull.to_string(), "queue full");
 /// let overflow = LossReason::Dropped(DropReason::Incoming);
 /// assert!(overflow.to_string().starts_with("dropped, "));
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LossReason {
-    /// A recorder found the incoming queue full.
+    /// A recorder found the queue full, see [`Recorded::Full`](crate::Recorded::Full).
     QueueFull,
     /// A recorder found the broadcaster closed.
     Stopped,
@@ -74,7 +74,7 @@ pub enum LossReason {
 impl fmt::Display for LossReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::QueueFull => f.write_str("incoming queue full"),
+            Self::QueueFull => f.write_str("queue full"),
             Self::Stopped => f.write_str("broadcaster closed"),
             Self::EmptyReason => f.write_str("empty reason"),
             Self::Invalid(field) => write!(f, "invalid {field}"),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::bus::{Broadcaster, BusOptions, OverflowPolicy};
+use crate::bus::{Broadcaster, BusOptions, Completion, OverflowPolicy};
 use crate::clock::Clock;
 use crate::error::BuildError;
 use crate::record::correlator::{CorrelatorOptions, EventCorrelator};
@@ -14,7 +14,7 @@ use crate::record::loss::{Loss, LossHook, OnLoss};
 use crate::record::recorder::{DEFAULT_MAX_MESSAGE_LEN, RecorderContext, Scrub};
 use crate::sync::{Arc, Mutex};
 
-use super::{EventBroadcaster, Shared};
+use super::{EventBroadcaster, Shared, both_queues};
 
 /// A builder for an [`EventBroadcaster`] that differs from the defaults. [`build`](Self::build)
 /// starts the broadcaster.
@@ -95,7 +95,8 @@ impl EventBroadcasterBuilder {
     /// Sets the options of the bus, such as the lengths of the queues, the policy when a watcher's
     /// queue is full, and the name of the dispatcher's thread. [`build`](Self::build) refuses
     /// [`Evict`](crate::OverflowPolicy::Evict) as the policy of all watchers, because it would end
-    /// recordings and logs. A watcher may choose it for itself.
+    /// recordings and logs. A watcher may choose it for itself. This sets all options of the bus,
+    /// so call [`inline`](Self::inline) after it.
     ///
     /// # Examples
     ///
@@ -114,6 +115,25 @@ impl EventBroadcasterBuilder {
     /// ```
     pub fn bus(mut self, options: BusOptions) -> Self {
         self.bus = options;
+        self
+    }
+
+    /// Sets whether the bus is inline, without a dispatcher. Default: no.
+    /// [`EventBroadcaster::inline`] has what this changes.
+    ///
+    /// This changes [`BusOptions::inline`] in the options of [`bus`](Self::bus), and the later of
+    /// the two calls counts. [`build`](Self::build) refuses `thread_name` and `direct_delivery`.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{BusOptions, EventBroadcaster};
+    ///
+    /// let bus = BusOptions::default().queue_len(100);
+    /// assert!(EventBroadcaster::builder().bus(bus).inline(true).build().is_ok());
+    /// ```
+    pub fn inline(mut self, is_inline: bool) -> Self {
+        self.bus = self.bus.inline(is_inline);
         self
     }
 
@@ -252,7 +272,9 @@ impl EventBroadcasterBuilder {
     /// The hook runs on the thread on which the loss happens: the thread that records, the
     /// dispatcher's, a recording's, the thread that reads a watcher or runs a handler, or the one
     /// that drops the broadcaster. It must therefore be quick, and must not wait for this
-    /// broadcaster. If the hook panics, the panic is counted, and nothing else happens.
+    /// broadcaster. On an [inline](Self::inline) broadcaster it must also take no lock that your
+    /// program holds while it records. If the hook panics, the panic is counted, and nothing else
+    /// happens.
     ///
     /// An event at which a handler or a log panics is reported too, on the handler's thread,
     /// because nobody knows how far the handler came.
@@ -401,19 +423,35 @@ impl EventBroadcasterBuilder {
     /// ```
     pub fn build(self) -> Result<EventBroadcaster, BuildError> {
         let max_message_len = self.checked_message_len()?;
-        let Self { bus, clock, event_time, scrub, on_loss, drop_timeout, correlator, retry, .. } = self;
-        retry.check()?;
+        self.retry.check()?;
         // Made only to check the options. Each recording takes a copy of them.
-        EventCorrelator::new(correlator.clone())?;
-        let losses = Arc::new(LossHook::new(on_loss, &clock));
-        let recorder =
-            RecorderContext::new(clock.clone(), max_message_len, scrub, event_time, losses.clone());
-        if bus.get_overflow() == OverflowPolicy::Evict {
+        EventCorrelator::new(self.correlator.clone())?;
+        if self.bus.get_overflow() == OverflowPolicy::Evict {
             let allowed = "a policy that does not end recordings";
             return Err(BuildError::new("overflow", OverflowPolicy::Evict, allowed));
         }
+        self.start(max_message_len, Broadcaster::with_completion)
+    }
+
+    /// Starts a broadcaster with options that have been checked. `start_bus` starts its bus.
+    pub(super) fn start<E>(
+        self,
+        max_message_len: usize,
+        start_bus: impl FnOnce(BusOptions, Clock, Option<Completion<Event>>) -> Result<Broadcaster<Event>, E>,
+    ) -> Result<EventBroadcaster, E> {
+        let Self { bus, clock, event_time, scrub, on_loss, drop_timeout, correlator, retry, .. } = self;
+        let (losses, is_inline) = (Arc::new(LossHook::new(on_loss, &clock)), bus.get_inline());
+        let recorder = RecorderContext::new(
+            clock.clone(),
+            max_message_len,
+            scrub,
+            event_time,
+            is_inline,
+            losses.clone(),
+        );
         let shared = Shared {
-            bus: Broadcaster::with_completion(bus, clock.clone(), recorder.completion())?,
+            recording_queue_len: is_inline.then(|| both_queues(&bus)),
+            bus: start_bus(bus, clock.clone(), recorder.completion())?,
             recorder: Arc::new(recorder),
             recordings: Recordings::new(clock.clone(), losses.clone()),
             losses,

@@ -57,7 +57,7 @@ impl EventBroadcaster {
     ///
     /// # Blocking
     ///
-    /// Waits only while the incoming queue is full.
+    /// As [`WatchBuilder::watch`](crate::WatchBuilder::watch).
     ///
     /// # Examples
     ///
@@ -89,7 +89,7 @@ impl EventBroadcaster {
     ///
     /// # Blocking
     ///
-    /// Waits only while the incoming queue is full.
+    /// As [`WatchBuilder::watch`](crate::WatchBuilder::watch).
     ///
     /// # Examples
     ///
@@ -139,7 +139,7 @@ impl EventBroadcaster {
     ///
     /// # Blocking
     ///
-    /// Waits only while the incoming queue is full.
+    /// As [`WatchBuilder::watch`](crate::WatchBuilder::watch).
     ///
     /// # Examples
     ///

@@ -6,11 +6,12 @@ mod logging;
 mod shutdown;
 mod stats;
 
+use std::convert::Infallible;
 use std::fmt;
 use std::slice;
 use std::time::Duration;
 
-use crate::bus::{Broadcaster, Delivery, WatchBuilder, WatchHandle};
+use crate::bus::{Broadcaster, BusOptions, Delivery, WatchBuilder, WatchHandle};
 use crate::clock::Clock;
 use crate::counters::DropReason;
 use crate::error::{BuildError, FlushError, WatchError};
@@ -18,7 +19,7 @@ use crate::record::correlator::CorrelatorOptions;
 use crate::record::delivery::{RecordingBuilder, RecordingHandle, Recordings, RetryPolicy};
 use crate::record::event::{Event, EventSource};
 use crate::record::loss::{Loss, LossHook, LossReason};
-use crate::record::recorder::{Recorder, RecorderContext};
+use crate::record::recorder::{DEFAULT_MAX_MESSAGE_LEN, Recorder, RecorderContext};
 use crate::record::sink::EventSink;
 use crate::sync::{Arc, Mutex};
 
@@ -29,8 +30,9 @@ pub use stats::EventBroadcasterStats;
 /// A broadcaster that records events and gives each to any number of watchers, logs and sinks, as
 /// client-go's event broadcaster does.
 ///
-/// [Recorders](Recorder) never wait. Each watcher, log and recording has its own queue, so a slow
-/// one does not delay another. Events that a full queue loses are counted, and reported to
+/// [Recorders](Recorder) never wait, except for the lock of an [inline](Self::inline) broadcaster.
+/// Each watcher, log and recording has its own queue, so a slow one does not delay another. Events
+/// that a full queue loses are counted, and reported to
 /// [`on_loss`](EventBroadcasterBuilder::on_loss).
 ///
 /// A clone is another handle of the same broadcaster, and costs one reference count. Recorders,
@@ -96,9 +98,20 @@ struct Shared {
     recordings: Recordings,
     correlator: CorrelatorOptions,
     retry: RetryPolicy,
+    /// The default length of a recording's queue, if recordings have another one than watchers.
+    recording_queue_len: Option<usize>,
     drop_timeout: Duration,
     /// The handlers and logs that the broadcaster itself has started, for the drop.
     handlers: Mutex<Vec<WatchHandle>>,
+}
+
+/// The largest length of a watcher's queue, in events.
+const MAX_QUEUE_LEN: usize = 1 << 24;
+
+/// Returns the default length of a recording's queue on an inline bus. No incoming queue takes a
+/// burst there, so the recording's own queue has the capacity of both.
+fn both_queues(bus: &BusOptions) -> usize {
+    (bus.get_incoming_len() + bus.get_queue_len()).min(MAX_QUEUE_LEN)
 }
 
 impl EventBroadcaster {
@@ -125,6 +138,56 @@ impl EventBroadcaster {
     #[doc(alias = "NewBroadcaster")]
     pub fn new() -> Result<Self, BuildError> {
         Self::builder().build()
+    }
+
+    /// Builds an inline broadcaster with the defaults: one without a dispatcher. A recorder offers
+    /// each event to the watchers, logs and recordings itself, under a lock. This cannot fail,
+    /// because it starts no thread. For other options use
+    /// [`EventBroadcasterBuilder::inline`].
+    ///
+    /// It suits a program that records a few events an hour, which needs no thread to pass them on,
+    /// and a test, because an event is in every queue when the recorder returns. Logs, handlers and
+    /// recordings still run on their own threads, so a slow log or store delays no recorder. What
+    /// they do with an event is the same. What differs:
+    ///
+    /// - A recorder waits for the lock, and so for the code that runs inside another call: the
+    ///   filters of watchers and recordings, and the hooks for lost events. It waits for no
+    ///   capacity, handler or sink. `scrub` runs before the lock is taken.
+    /// - Filters and hooks run on the thread that records. They must be quick, and must take no
+    ///   lock that your program holds while it records. [`Broadcaster::inline`] has the details,
+    ///   also for a filter that records.
+    /// - There is no incoming queue to fill up. A recorder gets
+    ///   [`Recorded::Full`](crate::Recorded::Full) if a watcher or recording with
+    ///   [`Wait`](crate::OverflowPolicy::Wait) has no capacity, or one with
+    ///   [`WaitFor`](crate::OverflowPolicy::WaitFor) whose limit has not passed. Nothing gets the
+    ///   event then. It is counted in [`RecorderStats::full`](crate::stats::RecorderStats::full)
+    ///   and reported to `on_loss`.
+    /// - The queue of a recording is by default as long as both queues of a broadcaster with a
+    ///   dispatcher together: 2000 events. Logs and watchers have queues of 1000.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{EventBroadcaster, MemorySink, ObjectReference};
+    /// use std::time::Duration;
+    ///
+    /// let store = MemorySink::new();
+    /// let events = EventBroadcaster::inline();
+    /// let mut watcher = events.watch_builder().watch()?;
+    /// events.start_recording_to_sink(store.clone())?;
+    /// let job = ObjectReference::new("Job", "backup");
+    /// events.new_recorder("runner").normal(job, "Done", "backed up");
+    /// // The event is in the watcher's queue. The recording stores it on another thread.
+    /// assert_eq!(watcher.try_recv()?.event().unwrap().reason, "Done");
+    /// events.flush(Duration::from_secs(10))?;
+    /// assert_eq!(store.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn inline() -> Self {
+        // The options are the builder's defaults, so they need no check.
+        let bus = |_, _, _| Ok::<_, Infallible>(Broadcaster::inline());
+        let Ok(events) = Self::builder().inline(true).start(DEFAULT_MAX_MESSAGE_LEN, bus);
+        events
     }
 
     /// Returns a recorder that records in the name of `source`: a component's name, or a
@@ -174,7 +237,8 @@ impl EventBroadcaster {
     pub fn watch_builder(&self) -> WatchBuilder<'_, Event> {
         let (dropped, abandoned, panicked) =
             (self.shared.losses.clone(), self.shared.losses.clone(), self.shared.losses.clone());
-        // This hook runs on the dispatcher. Lock order: `Dispatch::intake` before
+        // This hook runs on the dispatcher, or inside a call of an inline bus. Lock order:
+        // `Dispatch::intake` before `Warnings::silent`. Lock order: `InlineFront::core` before
         // `Warnings::silent`.
         let builder = self.shared.bus.watch_builder().on_drop_named(move |name, reason, events| {
             dropped.tell(&Loss::new(LossReason::Dropped(reason), name, events));
@@ -200,7 +264,7 @@ impl EventBroadcaster {
     ///
     /// # Blocking
     ///
-    /// Waits only while the incoming queue is full.
+    /// As [`WatchBuilder::watch`].
     ///
     /// # Examples
     ///
@@ -240,7 +304,7 @@ impl EventBroadcaster {
     ///
     /// # Blocking
     ///
-    /// Waits only while the incoming queue is full.
+    /// As [`WatchBuilder::watch`].
     ///
     /// # Examples
     ///
@@ -283,8 +347,12 @@ impl EventBroadcaster {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn recording(&self) -> RecordingBuilder<'_> {
+        let mut watch = self.watch_builder();
+        if let Some(events) = self.shared.recording_queue_len {
+            watch = watch.queue_len(events);
+        }
         RecordingBuilder::new(
-            self.watch_builder(),
+            watch,
             self.shared.correlator.clone(),
             self.shared.retry,
             &self.shared.recordings,

@@ -115,8 +115,10 @@ impl<'b> RecordingBuilder<'b> {
     }
 
     /// Sets how many events wait at most while the sink is slow or fails. 1 to 16,777,216, default
-    /// as the broadcaster's. A repeat of an event whose write is pending takes no room, except with
-    /// [`WriteOrder::Bus`]. Once as many events wait, further ones are lost, repeats too.
+    /// as the broadcaster's. On an [inline](crate::EventBroadcaster::inline) broadcaster, the
+    /// default is `incoming_len` and `queue_len` together. A repeat of an event whose write is
+    /// pending takes no space, except with [`WriteOrder::Bus`]. Once as many events wait, further
+    /// ones are lost, repeats too.
     ///
     /// # Examples
     ///
@@ -187,7 +189,8 @@ impl<'b> RecordingBuilder<'b> {
     }
 
     /// Sets a filter. Events for which `keep` returns `false` are not recorded. `keep` runs on the
-    /// dispatcher, see [`WatchBuilder::filter`].
+    /// dispatcher, or on the thread that records if the broadcaster is
+    /// [inline](crate::EventBroadcaster::inline), see [`WatchBuilder::filter`].
     ///
     /// # Examples
     ///

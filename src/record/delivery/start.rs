@@ -32,11 +32,12 @@ impl RecordingBuilder<'_> {
     /// - [`WatchError::Invalid`] if an option is out of range.
     /// - [`WatchError::Thread`] if the system cannot start a thread.
     /// - [`WatchError::WouldDeadlock`] if this is called on a thread of this broadcaster while the
-    ///   incoming queue is full.
+    ///   incoming queue is full. On an inline broadcaster: inside a call, see
+    ///   [`WatchBuilder::watch`](crate::WatchBuilder::watch).
     ///
     /// # Blocking
     ///
-    /// Only while the incoming queue is full.
+    /// As [`WatchBuilder::watch`](crate::WatchBuilder::watch).
     ///
     /// # Examples
     ///

@@ -34,6 +34,9 @@ pub(crate) struct RecorderContext {
     pub(crate) scrub: Option<Scrub>,
     /// Whether recorded events have an event time, as events.k8s.io/v1 demands.
     pub(crate) has_event_time: bool,
+    /// Whether the bus is inline. The recorders then complete the events, because the bus would do
+    /// it under its lock.
+    pub(crate) is_inline: bool,
     pub(crate) losses: Arc<LossHook>,
     counters: RecorderCounters,
 }
@@ -120,15 +123,16 @@ impl RecorderContext {
         max_message_len: usize,
         scrub: Option<Scrub>,
         has_event_time: bool,
+        is_inline: bool,
         losses: Arc<LossHook>,
     ) -> Self {
         let counters = RecorderCounters::default();
-        Self { clock, max_message_len, scrub, has_event_time, losses, counters }
+        Self { clock, max_message_len, scrub, has_event_time, is_inline, losses, counters }
     }
 
     /// Creates a context with the defaults: no `scrub` function, and no `on_loss` hook.
     pub(crate) fn with_clock(clock: Clock) -> Self {
-        Self::new(clock, DEFAULT_MAX_MESSAGE_LEN, None, false, Arc::default())
+        Self::new(clock, DEFAULT_MAX_MESSAGE_LEN, None, false, false, Arc::default())
     }
 
     pub(crate) fn stats(&self) -> RecorderStats {
@@ -147,17 +151,20 @@ impl RecorderContext {
         }
     }
 
-    /// Returns the function with which the bus makes the names of events. Returns `None` if the
-    /// recorders make them, because the `scrub` function sees them.
+    /// Returns the function with which the dispatcher makes the names of events. Returns `None` if
+    /// the recorders make them: the `scrub` function sees them, or there is no dispatcher.
     pub(crate) fn completion(&self) -> Option<Completion<Event>> {
         let (clock, has_event_time) = (self.clock.clone(), self.has_event_time);
-        let completion = move |event: &mut Event| {
-            complete(event, &clock, has_event_time);
-            if has_event_time {
-                timed::set_action(event);
-            }
-        };
-        self.scrub.is_none().then(|| Box::new(completion) as _)
+        let completion = move |event: &mut Event| complete_unchanged(event, &clock, has_event_time);
+        (self.scrub.is_none() && !self.is_inline).then(|| Box::new(completion) as _)
+    }
+
+    /// Completes an event that is not scrubbed and not cut, unless the dispatcher does it.
+    #[inline]
+    pub(super) fn complete_without_dispatcher(&self, event: &mut Event) {
+        if self.is_inline {
+            complete_unchanged(event, &self.clock, self.has_event_time);
+        }
     }
 
     /// Makes the name of an event, and what else it has before it is scrubbed.
@@ -228,6 +235,14 @@ impl RecorderContext {
         counter.fetch_add(1, Ordering::Relaxed);
         self.losses.tell(&Loss::new(reason, component, slice::from_ref(event)));
         recorded
+    }
+}
+
+/// Completes an event that is not scrubbed and not cut.
+fn complete_unchanged(event: &mut Event, clock: &Clock, has_event_time: bool) {
+    complete(event, clock, has_event_time);
+    if has_event_time {
+        timed::set_action(event);
     }
 }
 

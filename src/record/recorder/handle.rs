@@ -361,16 +361,19 @@ impl Recorder {
         context.refuse(refusal, &source.component, &context.bare(parts))
     }
 
-    /// Makes the event, and offers it to the queue. The dispatcher makes the event's name, unless a
-    /// `scrub` function sees the event first.
+    /// Makes the event, and offers it to the queue. The dispatcher makes the event's name, if there
+    /// is one and no `scrub` function sees the event first.
     pub(super) fn publish(&self, parts: EventParts) -> Recorded {
         let RecorderState { queue, source, cluster_namespace, context, .. } = &*self.shared;
         let changes = context.changes(&parts.message);
         let now = context.clock.now().into();
         let number = name::number(&context.clock, &parts.involved_object.name, now);
-        let event = parts.into_event(number, now, source, cluster_namespace);
+        let mut event = parts.into_event(number, now, source, cluster_namespace);
         match queue {
-            Destination::Bus(publisher) if !changes => self.outcome(publisher.try_publish(event)),
+            Destination::Bus(publisher) if !changes => {
+                context.complete_without_dispatcher(&mut event);
+                self.outcome(publisher.try_publish(event))
+            }
             _ => self.publish_changed(event),
         }
     }

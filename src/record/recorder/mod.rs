@@ -2,7 +2,8 @@
 //! thread.
 //!
 //! A call makes the event, scrubs and cuts it, and tries to publish it. Only the event's name is
-//! made later, by the dispatcher. A call waits for nothing.
+//! made later, by the dispatcher, if there is one. A call waits for nothing, except for the lock of
+//! an inline bus.
 //! If the event cannot be recorded, the call returns a value, increases a counter and calls one
 //! hook. Without a hook, the feature `tracing` logs a warning.
 //!

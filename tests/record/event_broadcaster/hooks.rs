@@ -74,7 +74,7 @@ fn on_loss_hears_of_every_refusal() {
     assert_eq!(first[1].0, LossReason::ScrubPanicked);
     assert_eq!(
         losses[2],
-        (LossReason::QueueFull, r"tester: 1 event lost (incoming queue full): Pod/a\u{1b} Full".to_owned())
+        (LossReason::QueueFull, r"tester: 1 event lost (queue full): Pod/a\u{1b} Full".to_owned())
     );
     assert_eq!(last.0, LossReason::Stopped);
     assert!(losses.iter().all(|(_, text)| !text.contains(secret)));

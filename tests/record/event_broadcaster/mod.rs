@@ -4,6 +4,7 @@
 mod end;
 mod handlers;
 mod hooks;
+mod inline;
 mod logs;
 mod watchers;
 

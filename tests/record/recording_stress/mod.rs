@@ -1,7 +1,7 @@
 //! Many small rounds of recordings at work, each with its own seed: sinks that fail in every way,
-//! hang and lose answers, any number of workers, every policy, user code that panics and calls
-//! back, and the end at any moment. The test checks each round to the last event, against counts
-//! that it keeps itself.
+//! hang and lose answers, any number of workers, every policy, with and without a dispatcher, user
+//! code that panics and calls back, and the end at any moment. The test checks each round to the
+//! last event, against counts that it keeps itself.
 //!
 //! `EVENTCAST_STRESS_ROUNDS` sets the number of rounds, and `EVENTCAST_STRESS_SEED` the seed of the
 //! first one. A failure names the seed of its round.

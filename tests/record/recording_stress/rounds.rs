@@ -60,6 +60,7 @@ pub(super) fn round(seed: u64) {
     let (hook, dice) = (known.clone(), Dice(Mutex::new(rng.fork())));
     let events = EventBroadcaster::builder()
         .bus(BusOptions::default().incoming_len(rng.pick(&[1, 4, 1000])).max_batch(rng.pick(&[1, 3, 256])))
+        .inline(rng.once_in(2))
         .drop_timeout(Duration::from_millis(rng.below(3)))
         .on_loss(move |loss| {
             let place = loss.place().to_owned();

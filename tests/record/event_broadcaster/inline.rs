@@ -1,0 +1,376 @@
+//! An event broadcaster without a dispatcher: recorders offer the events themselves.
+
+use std::iter;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
+
+use eventcast::Delivery;
+use eventcast::EventType::{Normal, Warning};
+use eventcast::record::{EventBroadcasterBuilder, LossReason, RecordingBuilder};
+use eventcast::stats::DropReason;
+use eventcast::{
+    BusOptions, CorrelatorOptions, Event, EventBroadcaster, MemorySink, OverflowPolicy, Recorded, Recorder,
+    SinkError,
+};
+
+use crate::support::{LONG, Scripted, assert_balanced, at_once, clock, gate, pod, record};
+
+use super::{Shared, collect};
+
+fn inline() -> EventBroadcasterBuilder {
+    EventBroadcaster::builder().inline(true)
+}
+
+/// Records an event about a pod of this name.
+fn note(recorder: &Recorder, name: &str) -> Recorded {
+    recorder.event(pod(name), Normal, "Started", "up")
+}
+
+/// Returns whether a filter runs on the thread that records.
+fn is_inline(events: &EventBroadcaster) -> bool {
+    let (tx, rx) = channel();
+    let filter = move |_: &Event| tx.send(thread::current().id()).is_ok();
+    let watcher = events.watch_builder().filter(filter).watch().unwrap();
+    record(events, "web-0", "Started");
+    let filtered_on = rx.recv_timeout(LONG).unwrap();
+    drop(watcher);
+    filtered_on == thread::current().id()
+}
+
+#[test]
+fn of_the_bus_options_and_inline_the_later_call_counts() {
+    let bus = |is_inline| BusOptions::default().inline(is_inline);
+    let builder = EventBroadcaster::builder;
+    assert!(is_inline(&EventBroadcaster::inline()));
+    assert!(!is_inline(&EventBroadcaster::new().unwrap()));
+    for (builder, expected) in [
+        (builder().inline(true), true),
+        (builder().inline(true).inline(false), false),
+        (builder().bus(bus(true)), true),
+        (builder().bus(bus(false)).inline(true), true),
+        (builder().bus(bus(true)).inline(false), false),
+        (builder().inline(true).bus(BusOptions::default()), false),
+    ] {
+        let shown = format!("{builder:?}");
+        assert_eq!(is_inline(&builder.build().unwrap()), expected, "{shown}");
+    }
+}
+
+#[test]
+fn an_option_of_the_dispatcher_is_an_error() {
+    let default = BusOptions::default;
+    for (bus, option) in [
+        (default().thread_name("events"), "thread_name"),
+        (default().direct_delivery(false), "direct_delivery"),
+        (default().incoming_len(0), "incoming_len"),
+    ] {
+        let error = inline().bus(bus).inline(true).build().unwrap_err();
+        assert_eq!(error.option(), option);
+    }
+}
+
+/// Every queue has the event when the recorder returns, with its name, whichever thread records.
+#[test]
+fn an_event_is_in_the_queues_when_its_call_returns() {
+    let events = EventBroadcaster::inline();
+    thread::scope(|scope| {
+        for thread in 0..4 {
+            let name = format!("web-{thread}");
+            let own = name.clone();
+            let filter = move |event: &Event| event.involved_object.name == *own;
+            let mut watcher = events.watch_builder().filter(filter).watch().unwrap();
+            let recorder = events.new_recorder("tester");
+            scope.spawn(move || {
+                for _ in 0..500 {
+                    assert!(note(&recorder, &name).is_accepted());
+                    let Ok(Delivery::Event(event)) = watcher.try_recv() else { panic!("it is not there") };
+                    assert!(event.metadata.name.starts_with(&format!("{name}.")), "{event:?}");
+                }
+            });
+        }
+    });
+    assert_eq!(events.stats().bus.accepted, 4 * 500);
+}
+
+/// A recording has the capacity of both queues of a broadcaster with a dispatcher, because no
+/// incoming queue takes a burst. Watchers have the length of the options.
+#[test]
+fn a_burst_as_long_as_both_queues_waits_for_a_sink_that_hangs() {
+    let short = BusOptions::default().incoming_len(3).queue_len(4);
+    for (bus, own, fits, watched) in
+        [(BusOptions::default(), None, 2000, 1000), (short.clone(), None, 7, 4), (short, Some(2), 2, 4)]
+    {
+        let clock = clock();
+        let losses: Shared<(LossReason, String, u64)> = Shared::default();
+        let told = losses.clone();
+        let events = inline()
+            .bus(bus)
+            .inline(true)
+            .clock(clock.clock())
+            .on_loss(move |loss| {
+                told.lock().unwrap().push((loss.reason(), loss.place().to_owned(), loss.count()));
+            })
+            .build()
+            .unwrap();
+        let watcher = events.watch_builder().watch().unwrap();
+        let (gate, pass) = gate();
+        let (sink, _calls) = Scripted::new(&clock, move |_, _| {
+            pass();
+            Ok(())
+        });
+        let builder = events.recording().correlator(CorrelatorOptions::off());
+        let builder = own.into_iter().fold(builder, RecordingBuilder::queue_len);
+        let recording = builder.start(sink.clone()).unwrap();
+        let recorder = events.new_recorder("tester");
+        for number in 0..fits {
+            assert!(note(&recorder, &format!("web-{number}")).is_accepted());
+        }
+        assert_eq!(recording.stats().watcher.dropped.total(), 0);
+        assert_eq!(watcher.len(), fits.min(watched));
+        losses.lock().unwrap().clear();
+        assert!(note(&recorder, "one-too-many").is_accepted());
+        let lost = (LossReason::Dropped(DropReason::Incoming), "recording".to_owned(), 1);
+        assert!(losses.lock().unwrap().contains(&lost), "{:?}", losses.lock().unwrap());
+        drop(gate);
+        events.flush(LONG).unwrap();
+        assert_eq!((sink.store.len(), recording.stats().created), (fits, fits as u64));
+        assert_balanced(&recording.stats());
+    }
+}
+
+#[test]
+fn the_longest_queues_are_no_error_of_a_recording() {
+    let longest = BusOptions::default().incoming_len(1 << 24).queue_len(1 << 24);
+    let events = inline().bus(longest).inline(true).build().unwrap();
+    assert!(events.start_recording_to_sink(MemorySink::new()).is_ok());
+}
+
+/// A recorder does not wait for a recording with `Wait` either. It returns `Full`, nothing gets the
+/// event, and the event is counted once and reported once.
+#[test]
+fn a_recording_that_is_waited_for_refuses_for_all() {
+    let clock = clock();
+    let losses: Shared<(LossReason, String, String)> = Shared::default();
+    let told = losses.clone();
+    let events = inline()
+        .clock(clock.clock())
+        .on_loss(move |loss| {
+            let object = loss.events()[0].involved_object.name.to_string();
+            told.lock().unwrap().push((loss.reason(), loss.place().to_owned(), object));
+        })
+        .build()
+        .unwrap();
+    let watcher = events.watch_builder().watch().unwrap();
+    let (gate, pass) = gate();
+    let (sink, _calls) = Scripted::new(&clock, move |_, _| {
+        pass();
+        Ok(())
+    });
+    let builder = events.recording().queue_len(2).overflow(OverflowPolicy::Wait);
+    let recording = builder.start(sink.clone()).unwrap();
+    let recorder = events.new_recorder("tester");
+    let outcomes: Vec<_> = ["a", "b", "c"].map(|name| note(&recorder, name)).into();
+    assert_eq!(outcomes, [Recorded::Accepted, Recorded::Accepted, Recorded::Full]);
+    assert_eq!(watcher.len(), 2);
+    let stats = events.stats();
+    assert_eq!((stats.bus.accepted, stats.bus.rejected_full, stats.recorder.full), (2, 1, 1));
+    assert_eq!(*losses.lock().unwrap(), [(LossReason::QueueFull, "tester".to_owned(), "c".to_owned())]);
+    drop(gate);
+    events.flush(LONG).unwrap();
+    assert!(note(&recorder, "d").is_accepted());
+    assert!(events.shutdown().complete);
+    assert_eq!((sink.store.len(), recording.stats().created), (3, 3));
+}
+
+/// Four threads record, and a log, a handler, a watcher and a recording get everything.
+#[test]
+fn a_shutdown_is_complete_and_its_counts_are_equal() {
+    const EACH: u64 = 200;
+    let events = EventBroadcaster::inline();
+    let lines = Arc::new(AtomicUsize::new(0));
+    let counted = lines.clone();
+    events.start_logging(move |_| _ = counted.fetch_add(1, Ordering::SeqCst)).unwrap();
+    let (seen, handler) = collect();
+    events.start_event_watcher(handler).unwrap();
+    let watcher = events.watch_builder().watch().unwrap();
+    let store = MemorySink::new();
+    events.recording().correlator(CorrelatorOptions::off()).start(store.clone()).unwrap();
+    thread::scope(|scope| {
+        for thread in 0..4 {
+            let recorder = events.new_recorder("tester");
+            scope.spawn(move || {
+                for number in 0..EACH {
+                    assert!(note(&recorder, &format!("web-{thread}-{number}")).is_accepted());
+                }
+            });
+        }
+    });
+    let report = events.shutdown();
+    assert!(report.is_clean(), "{report:#}");
+    assert_eq!(events.shutdown(), report);
+    let all = 4 * EACH;
+    assert_eq!((report.recordings[0].created, store.len() as u64), (all, all));
+    assert_balanced(&report.recordings[0]);
+    assert_eq!((lines.load(Ordering::SeqCst) as u64, seen.lock().unwrap().len() as u64), (all, all));
+    assert_eq!((watcher.len() as u64, events.stats().bus.accepted), (all, all));
+    assert_eq!(note(&events.new_recorder("tester"), "late"), Recorded::Stopped);
+}
+
+/// A flush, on a thread and as a task, waits until the sink has written.
+#[test]
+fn a_flush_waits_for_the_sink() {
+    let clock = clock();
+    let events = inline().clock(clock.clock()).build().unwrap();
+    let sink = Scripted::obedient(&clock);
+    events.start_recording_to_sink(sink.clone()).unwrap();
+    for number in 0..200 {
+        record(&events, &format!("web-{number}"), "Started");
+        if number % 2 == 0 {
+            events.flush(LONG).unwrap();
+        } else {
+            futures::executor::block_on(events.flush_async(LONG)).unwrap();
+        }
+        assert_eq!(sink.store.len(), number + 1);
+    }
+}
+
+/// While the store is unavailable, recorders record, and the events are stored when it answers.
+#[test]
+fn an_outage_delays_events_and_loses_none() {
+    let clock = clock();
+    let events = inline().clock(clock.clock()).retry(at_once()).build().unwrap();
+    let is_away = Arc::new(AtomicBool::new(true));
+    let away = is_away.clone();
+    let (sink, _calls) = Scripted::new(&clock, move |_, _| {
+        let unavailable = away.load(Ordering::SeqCst);
+        if unavailable { Err(SinkError::unavailable("away")) } else { Ok(()) }
+    });
+    let (outages_tx, outages) = channel();
+    let builder = events.recording().correlator(CorrelatorOptions::off());
+    let builder = builder.on_outage(move |outage| outages_tx.send(outage.is_over()).unwrap());
+    let recording = builder.start(sink.clone()).unwrap();
+    let recorder = events.new_recorder("tester");
+    for number in 0..100 {
+        assert!(note(&recorder, &format!("web-{number}")).is_accepted());
+    }
+    assert_eq!(outages.recv_timeout(LONG), Ok(false));
+    is_away.store(false, Ordering::SeqCst);
+    events.flush(LONG).unwrap();
+    assert_eq!((sink.store.len(), recording.stats().lost()), (100, 0));
+    assert_eq!(outages.try_recv(), Ok(true));
+}
+
+/// The correlator counts repeats, and a recording counts events with an event time in a series.
+#[test]
+fn repeats_are_counted() {
+    for has_event_time in [false, true] {
+        let store = MemorySink::new();
+        let events = inline().event_time(has_event_time).build().unwrap();
+        let recording = events.start_recording_to_sink(store.clone()).unwrap();
+        let recorder = events.new_recorder("example.com/tester");
+        for _ in 0..30 {
+            assert!(recorder.event(pod("web-0"), Warning, "BackOff", "restarting").is_accepted());
+        }
+        events.flush(LONG).unwrap();
+        let stored = store.events();
+        let [event] = &stored[..] else { panic!("{stored:?}") };
+        let count = if has_event_time { event.series().unwrap().count } else { event.count };
+        assert_eq!((count, event.event_time().is_some()), (30, has_event_time));
+        assert_eq!(event.action().as_str(), if has_event_time { "BackOff" } else { "" });
+        assert_balanced(&recording.stats());
+    }
+}
+
+#[test]
+fn the_drop_of_the_last_handle_waits_for_the_recording() {
+    let clock = clock();
+    let sink = Scripted::obedient(&clock);
+    let events = inline().clock(clock.clock()).build().unwrap();
+    events.start_recording_to_sink(sink.clone()).unwrap();
+    let recorder = events.new_recorder("tester");
+    let other = events.clone();
+    drop(events);
+    assert!(note(&recorder, "web-0").is_accepted());
+    drop(other);
+    assert_eq!(sink.store.len(), 1);
+    assert_eq!(note(&recorder, "web-0"), Recorded::Stopped);
+}
+
+/// An event that a filter records follows the event at which the filter was asked.
+#[test]
+fn a_filter_may_record() {
+    let events = EventBroadcaster::inline();
+    let recorder = events.new_recorder("filter");
+    let filter = move |event: &Event| {
+        if event.reason == "Started" {
+            let object = event.involved_object.clone();
+            assert!(recorder.event(object, Normal, "Seen", "by the filter").is_accepted());
+        }
+        true
+    };
+    let mut watcher = events.watch_builder().filter(filter).watch().unwrap();
+    let store = MemorySink::new();
+    events.start_recording_to_sink(store.clone()).unwrap();
+    for _ in 0..3 {
+        record(&events, "web-0", "Started");
+    }
+    let reasons: Vec<_> =
+        iter::from_fn(|| watcher.try_recv().ok()?.event()).map(|event| event.reason).collect();
+    assert_eq!(reasons, ["Started", "Seen"].repeat(3));
+    assert!(events.shutdown().complete);
+    let counts: Vec<_> = store.events().iter().map(|event| (event.reason.to_string(), event.count)).collect();
+    assert_eq!(counts, [("Started".to_owned(), 3), ("Seen".to_owned(), 3)]);
+}
+
+/// A hook that records each loss feeds itself. The chain ends inside the one call that began it,
+/// after as many events as `incoming_len` allows, and what is refused then is counted.
+#[test]
+fn a_hook_that_records_what_is_lost_comes_to_an_end() {
+    let recorder: Arc<OnceLock<Recorder>> = Arc::default();
+    let (own, calls) = (recorder.clone(), Arc::new(AtomicUsize::new(0)));
+    let counted = calls.clone();
+    let bus = BusOptions::default().queue_len(1).incoming_len(5);
+    let hook = move |_: &eventcast::record::Loss<'_>| {
+        counted.fetch_add(1, Ordering::SeqCst);
+        let _ = note(own.get().unwrap(), "loss");
+    };
+    let events = inline().bus(bus).inline(true).on_loss(hook).build().unwrap();
+    recorder.set(events.new_recorder("hook")).unwrap();
+    let watcher = events.watch_builder().watch().unwrap();
+    assert!(note(&events.new_recorder("tester"), "first").is_accepted());
+    assert_eq!(calls.load(Ordering::SeqCst), 0);
+    assert!(note(&events.new_recorder("tester"), "second").is_accepted());
+    // One call for the second event, and one for each event that the hook recorded.
+    assert_eq!(calls.load(Ordering::SeqCst), 6);
+    assert_eq!((watcher.stats().dropped.incoming, events.stats().recorder.full), (6, 1));
+}
+
+/// `scrub` runs before the lock is taken: it is not delayed by a filter of another call.
+#[test]
+fn scrubbing_waits_for_no_filter() {
+    let (scrubbed_tx, scrubbed) = channel();
+    let scrub = move |event: &mut Event| scrubbed_tx.send(event.involved_object.name.to_string()).unwrap();
+    let events = inline().scrub(scrub).build().unwrap();
+    let (gate, pass) = gate();
+    let held = Mutex::new(true);
+    let filter = move |_: &Event| {
+        if std::mem::take(&mut *held.lock().unwrap()) {
+            pass();
+        }
+        true
+    };
+    let watcher = events.watch_builder().filter(filter).watch().unwrap();
+    thread::scope(|scope| {
+        let [first, second] = [(); 2].map(|()| events.new_recorder("tester"));
+        scope.spawn(move || note(&first, "first"));
+        gate.entered.recv_timeout(LONG).unwrap();
+        assert_eq!(scrubbed.recv_timeout(LONG).unwrap(), "first");
+        scope.spawn(move || note(&second, "second"));
+        assert_eq!(scrubbed.recv_timeout(LONG).unwrap(), "second");
+        assert_eq!(watcher.len(), 0, "the filter still holds the first event");
+        drop(gate);
+    });
+    assert_eq!(watcher.len(), 2);
+}
