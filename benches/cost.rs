@@ -1,8 +1,9 @@
 //! The cost of publishing one event, on the thread that publishes.
 //!
 //! Runs of 64 events are timed, because the clock alone costs about as much as one publish. Beside
-//! the publisher there is one thread that takes the events away. This thread is a rival's reader,
-//! or the dispatcher, whose watcher the publisher itself reads between two runs. There are two
+//! the publisher there is one thread that takes the events away. This thread is the reader of a
+//! rival or of an inline bus, or the dispatcher, whose watcher the publisher itself reads between
+//! two runs. There are two
 //! cases. With direct delivery, the first events of the second case do not wake the dispatcher.
 //!
 //! - [`State::Awake`]: the runs follow each other closely, and the thread is at work.
@@ -60,6 +61,7 @@ pub struct Contender {
 pub const CONTENDERS: &[Contender] = &[
     Contender { name: "eventcast try_publish", measure: eventcast },
     Contender { name: "eventcast, no direct delivery", measure: eventcast_by_the_dispatcher },
+    Contender { name: "eventcast inline try_publish", measure: eventcast_inline },
     Contender { name: "crossbeam try_send", measure: crossbeam },
     Contender { name: "tokio broadcast send", measure: tokio_broadcast },
     Contender { name: "bus try_broadcast", measure: bus },
@@ -184,6 +186,21 @@ fn to_bus(state: State, runs: usize, options: BusOptions) -> Costs {
     let costs = time(state, runs, |payload| publisher.try_publish(payload).is_ok(), read);
     assert_eq!(check.finish(arrived).1, 0, "events were lost");
     costs
+}
+
+/// Measures `try_publish` to an inline bus with one watcher.
+#[must_use]
+pub fn eventcast_inline(state: State, runs: usize) -> Costs {
+    let bus = ours::bus_with::<Payload>(ours::options().inline(true));
+    let mut watcher = bus.watch().expect("the bus is open");
+    let read = move |counted: &mut Counted| {
+        while let Ok(batch) = watcher.recv_batch() {
+            batch.iter().for_each(|payload| counted.see(payload));
+        }
+    };
+    // The end of the sender, with the only handle of the bus, ends the reader.
+    let sender = (bus.publisher(), bus);
+    time_beside(state, runs, read, sender, |(publisher, _), payload| publisher.try_publish(payload).is_ok())
 }
 
 fn crossbeam(state: State, runs: usize) -> Costs {

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, mpsc};
 
-use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Publisher, Watcher};
+use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Publisher, WatchBuilder, Watcher};
 
 use crate::load::{Arrived, Check, Contender, Flood, Load, Payload, QUEUE, See, payload, run};
 
@@ -16,7 +16,13 @@ pub fn contenders() -> Vec<Contender<Flood>> {
     vec![
         one("eventcast", "lossless; parks; recv_batch", batches),
         one("eventcast, publish_batch of 64", "lossless; parks; recv_batch", |load| {
-            published_in_batches(load, 64)
+            published_in_batches(load, options(), 64)
+        }),
+        one("eventcast, inline", "lossless; parks; recv_batch", |load| {
+            batches_with(load, options().inline(true))
+        }),
+        one("eventcast, inline, publish_batch of 64", "lossless; parks; recv_batch", |load| {
+            published_in_batches(load, options().inline(true), 64)
         }),
         one("eventcast, recv_ref", "lossless; parks", references),
         one("eventcast, recv (64-byte clone)", "lossless; parks", clones),
@@ -33,7 +39,13 @@ pub fn options() -> BusOptions {
 /// Makes a bus with [`options`].
 #[must_use]
 pub fn bus<T: Clone + Send + Sync + 'static>() -> Broadcaster<T> {
-    Broadcaster::with_options(options()).expect("the options are in range")
+    bus_with(options())
+}
+
+/// Makes a bus with these options.
+#[must_use]
+pub fn bus_with<T: Clone + Send + Sync + 'static>(options: BusOptions) -> Broadcaster<T> {
+    Broadcaster::with_options(options).expect("the options are in range")
 }
 
 /// Returns a function that publishes one event at a time.
@@ -51,11 +63,12 @@ where
 
 fn round<L: Load, R: FnOnce(L::Seen) -> L::Seen + Send>(
     load: &L,
-    options: BusOptions,
+    bus: &Broadcaster<Payload>,
+    watch: impl Fn(WatchBuilder<'_, Payload>) -> WatchBuilder<'_, Payload>,
     read: impl Fn(Watcher<Payload>) -> R,
 ) -> Arrived<L::Seen> {
-    let bus = Broadcaster::with_options(options).expect("the options are in range");
-    let readers = (0..load.watchers()).map(|_| read(bus.watch().expect("the bus is open"))).collect();
+    let watcher = || watch(bus.watch_builder()).watch().expect("the bus is open");
+    let readers = (0..load.watchers()).map(|_| read(watcher())).collect();
     let publishers =
         (0..load.publishers()).map(|_| publish(load, bus.publisher(), |payload| payload)).collect();
     run(load, publishers, readers, || bus.close())
@@ -77,14 +90,14 @@ pub fn batches<L: Load>(load: &L) -> Arrived<L::Seen> {
 
 /// Runs the same round on a bus with these options.
 pub fn batches_with<L: Load>(load: &L, options: BusOptions) -> Arrived<L::Seen> {
-    round(load, options, read_batches)
+    round(load, &bus_with(options), |builder| builder, read_batches)
 }
 
 /// Runs a round in which each publisher uses `publish_batch`, with `size` events at a time, and
-/// each reader uses `recv_batch`.
+/// each reader uses `recv_batch`, on a bus with these options.
 #[must_use]
-pub fn published_in_batches(load: &Flood, size: u64) -> Arrived<Check> {
-    let bus = bus();
+pub fn published_in_batches(load: &Flood, options: BusOptions, size: u64) -> Arrived<Check> {
+    let bus = bus_with(options);
     let readers = (0..load.watchers).map(|_| read_batches(bus.watch().expect("the bus is open"))).collect();
     let publishers = (0..load.publishers)
         .map(|_| {
@@ -105,7 +118,16 @@ pub fn published_in_batches(load: &Flood, size: u64) -> Arrived<Check> {
 
 /// Runs a round in which each reader uses `recv_ref`.
 pub fn references<L: Load>(load: &L) -> Arrived<L::Seen> {
-    round(load, options(), |mut watcher| {
+    references_with(load, options(), |builder| builder)
+}
+
+/// Runs the same round on a bus with these options, with watchers as `watch` makes them.
+pub fn references_with<L: Load>(
+    load: &L,
+    options: BusOptions,
+    watch: impl Fn(WatchBuilder<'_, Payload>) -> WatchBuilder<'_, Payload>,
+) -> Arrived<L::Seen> {
+    round(load, &bus_with(options), watch, |mut watcher| {
         move |mut seen: L::Seen| {
             while let Ok(delivery) = watcher.recv_ref() {
                 if let Delivery::Event(payload) = delivery {
@@ -119,12 +141,17 @@ pub fn references<L: Load>(load: &L) -> Arrived<L::Seen> {
 
 /// Runs a round in which each reader uses `recv`, which clones each event.
 pub fn clones<L: Load>(load: &L) -> Arrived<L::Seen> {
-    round(load, options(), |mut watcher| {
-        move |mut seen: L::Seen| {
-            watcher.events().for_each(|payload| seen.see(&payload));
-            seen
-        }
-    })
+    round(
+        load,
+        &bus(),
+        |builder| builder,
+        |mut watcher| {
+            move |mut seen: L::Seen| {
+                watcher.events().for_each(|payload| seen.see(&payload));
+                seen
+            }
+        },
+    )
 }
 
 /// Runs a round in which each event is in an `Arc`, and each reader uses `recv`.

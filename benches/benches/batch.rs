@@ -19,7 +19,7 @@ fn batch(criterion: &mut Criterion) {
     let mut group = group(criterion, "batch/1_to_1", EVENTS);
     for size in [1, 8, 64, 256] {
         bench_rounds(&mut group, size.to_string(), || {
-            ours::published_in_batches(&flood, size).lossless(&flood)
+            ours::published_in_batches(&flood, ours::options(), size).lossless(&flood)
         });
     }
     group.finish();

@@ -24,7 +24,7 @@ fn fan_out(criterion: &mut Criterion) {
         let mut group = group(criterion, format!("fan_out/1_to_{watchers}"), flood.each * watchers as u64);
         bench_rounds(&mut group, "eventcast", || ours::batches(&flood).lossless(&flood));
         bench_rounds(&mut group, "eventcast, batches of 64", || {
-            ours::published_in_batches(&flood, 64).lossless(&flood)
+            ours::published_in_batches(&flood, ours::options(), 64).lossless(&flood)
         });
         bench_rounds(&mut group, "crossbeam, one message per event", || {
             rivals::crossbeam(&flood).lossless(&flood)

@@ -21,7 +21,9 @@ fn producers(criterion: &mut Criterion) {
         let deliveries = flood.total() * WATCHERS as u64;
         let mut group = group(criterion, format!("producers/{publishers}_to_{WATCHERS}"), deliveries);
         bench_rounds(&mut group, "one by one", || ours::batches(&flood).lossless(&flood));
-        bench_rounds(&mut group, "batches of 64", || ours::published_in_batches(&flood, 64).lossless(&flood));
+        bench_rounds(&mut group, "batches of 64", || {
+            ours::published_in_batches(&flood, ours::options(), 64).lossless(&flood)
+        });
         group.finish();
     }
 }

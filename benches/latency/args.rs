@@ -8,7 +8,7 @@ use lexopt::prelude::{Long, Short};
 
 pub(crate) const HELP: &str = "\
 Measures how long an event takes from one thread to another, and the cost of sending it: eventcast
-beside raw channels and two rivals.
+with a dispatcher and inline, beside raw channels and two rivals.
 
 Usage: latency [OPTIONS]
 
@@ -16,7 +16,7 @@ Options:
       --rate RATE     Only this: events a second, such as 1000, 10k or 1M; or `idle`, one event at a
                       time after a pause of half a millisecond; or `cost`, the cost of sending.
                       May be given several times [default: idle, 1k, 10k, 100k, 1M and cost]
-      --only TEXT     Only contenders whose name contains TEXT
+      --only TEXT     Only contenders whose name contains TEXT, such as `inline`
       --seconds S     The length of a round, from 0.01 to 60 [default: 1]
       --rounds N      Rounds of each contender, from 1 to 1000 [default: 5]
       --quick         One round of a twentieth of a second: to see that it works

@@ -18,10 +18,11 @@ mod report;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use eventcast::{BusOptions, OverflowPolicy};
 use eventcast_benches::cost::{self, State};
-use eventcast_benches::load::{Contender, Load};
+use eventcast_benches::load::{Arrived, Contender, Load};
 use eventcast_benches::table::progress;
-use eventcast_benches::timed::{Schedule, Timed};
+use eventcast_benches::timed::{Schedule, Stopwatch, Timed};
 use eventcast_benches::{ours, rivals};
 
 use args::{HELP, Part, Settings, read};
@@ -35,11 +36,33 @@ fn contenders() -> Vec<Contender<Timed>> {
     vec![
         one("eventcast handler", "lossless; parks", ours::handlers),
         one("eventcast recv_ref", "lossless; parks", ours::references),
+        one("eventcast, filter", "lossless; parks", |load| filtered(load, ours::options())),
+        one("eventcast, DropOldest", "loses the oldest; parks", |load| {
+            ours::references_with(load, oldest(), |builder| builder)
+        }),
+        one("eventcast inline", "lossless; parks", |load| {
+            ours::references_with(load, ours::options().inline(true), |builder| builder)
+        }),
+        one("eventcast inline, filter", "lossless; parks", |load| {
+            filtered(load, ours::options().inline(true))
+        }),
+        one("eventcast inline, DropOldest", "loses the oldest; parks", |load| {
+            ours::references_with(load, oldest().inline(true), |builder| builder)
+        }),
         one("crossbeam channel, one hop", "lossless; parks", rivals::crossbeam),
         one(TWO_HOPS, "lossless; parks", rivals::two_hops),
         one("tokio broadcast", "loses the oldest; parks; blocking_recv on a thread", rivals::tokio_broadcast),
         one("bus", "lossless; wakes by the clock", rivals::bus),
     ]
+}
+
+/// Runs a round with `recv_ref` of a watcher whose filter accepts everything.
+fn filtered(load: &Timed, options: BusOptions) -> Arrived<Stopwatch> {
+    ours::references_with(load, options, |builder| builder.filter(|_| true))
+}
+
+fn oldest() -> BusOptions {
+    ours::options().overflow(OverflowPolicy::DropOldest)
 }
 
 /// The time for which all is quiet before an event that is sent alone.

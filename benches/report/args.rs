@@ -13,7 +13,7 @@ Usage: eventcast-benches report [OPTIONS]
        eventcast-benches render [--out DIR]
 
 `report` builds the programs versus, latency and recording in release, runs them one after the
-other, and writes what they found to DIR/figures/NAME.json. It takes about ten minutes, in which
+other, and writes what they found to DIR/figures/NAME.json. It takes about twelve minutes, in which
 the machine should do nothing else. Then it does what `render` does.
 
 `render` writes the page DIR/figures.md, and the plots beside the data files, from all data files

@@ -14,8 +14,8 @@ use signal_hook::consts::TERM_SIGNALS;
 
 /// The programs in the order in which they run, each with the time that it takes about.
 pub(crate) const PROGRAMS: [(&str, &str); 3] = [
-    ("versus", "about four minutes"),
-    ("latency", "about three minutes"),
+    ("versus", "about five minutes"),
+    ("latency", "about five minutes"),
     ("recording", "about two minutes"),
 ];
 

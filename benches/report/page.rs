@@ -20,7 +20,7 @@ cargo run --release -p eventcast-benches -- report --name \"My machine\" --out /
 cargo run --release -p eventcast-benches -- render
 ```
 
-The first command takes about ten minutes. Let the machine do nothing else meanwhile. The command writes the page,
+The first command takes about twelve minutes. Let the machine do nothing else meanwhile. The command writes the page,
 and into the folder `figures` a data file and two plots for each machine. A data file has every round of every contender. The
 second command writes into another folder. The third command measures nothing. It makes page and plots from the data files.
 
@@ -33,6 +33,8 @@ second command writes into another folder. The third command measures nothing. I
   the bus is faster. A share behind it says how many of the events the contender lost.
 - `1 to 4` means one publisher and four readers, each on a thread. A dash stands for a load that the contender cannot take,
   or for a figure that the data does not have.
+- Lines with `inline` are a bus without a dispatcher. `one thread` means that the same thread publishes each event and
+  receives it at each watcher. A bus with a dispatcher cannot do that.
 - With one reader, the line `crossbeam channel per watcher` is a raw channel between the threads.
 - In the tables of latency, the number after the comma is the 99th percentile. A latency counts from the moment at which the
   event was due, so it contains the lateness of the sender.
@@ -95,13 +97,14 @@ fn machine(report: &Report) -> String {
             let _ = write!(out, "\n{text}");
         }
     };
-    let throughput = [tables::throughput(report), tables::cost(report), tables::of_tasks(report)];
+    let mut throughput = vec![tables::throughput(report), tables::cost(report), tables::of_tasks(report)];
+    throughput.extend(tables::of_one_thread(report));
     part("Throughput", Some(("throughput", "Throughput of all contenders")), &throughput);
     part("Waiting", None, &[tables::idle(report)]);
     let mut latency = vec![tables::latency(report)];
     latency.extend(tables::lateness(report));
     latency.push(tables::sending(report));
-    part("Latency", Some(("latency", "Latency of six contenders")), &latency);
+    part("Latency", Some(("latency", "Latency of all contenders")), &latency);
     part("Recording", None, &[recording::table(report)]);
     out
 }

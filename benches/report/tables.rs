@@ -10,13 +10,19 @@ use crate::data::{Case, Idle, Latency, Report, Rival, Section, Timed};
 /// The end of the name of a case whose readers are tasks.
 const TASKS: &str = ", tasks";
 
-/// Returns the cases whose readers are threads.
-pub(crate) fn threads(report: &Report) -> Vec<&Case> {
-    report.versus.cases.iter().filter(|case| !case.name.ends_with(TASKS)).collect()
+/// The end of the name of a case in which one thread publishes and receives.
+const ONE_THREAD: &str = ", one thread";
+
+/// Returns the cases whose names have one of these ends.
+fn cases<'r>(report: &'r Report, ends: &[&str]) -> Vec<&'r Case> {
+    report.versus.cases.iter().filter(|case| ends.iter().any(|end| case.name.ends_with(end))).collect()
 }
 
-fn tasks(report: &Report) -> Vec<&Case> {
-    report.versus.cases.iter().filter(|case| case.name.ends_with(TASKS)).collect()
+/// Returns the cases whose readers are threads of their own.
+pub(crate) fn threads(report: &Report) -> Vec<&Case> {
+    let others = cases(report, &[TASKS, ONE_THREAD]);
+    let is_other = |case: &&Case| others.iter().any(|other| other.name == case.name);
+    report.versus.cases.iter().filter(|case| !is_other(case)).collect()
 }
 
 /// Returns the sections with latencies.
@@ -68,7 +74,8 @@ pub(crate) fn rival<'c>(case: &'c Case, name: &str) -> Option<&'c Rival> {
 /// Returns a table with a line for each name, and a column for each case.
 fn by_case(head: &str, cases: &[&Case], cell: impl Fn(&Rival) -> String, manner: bool) -> String {
     let mut first = vec![head.to_owned()];
-    first.extend(cases.iter().map(|case| case.name.trim_end_matches(TASKS).to_owned()));
+    let name = |case: &&Case| case.name.split(", ").next().unwrap_or_default().to_owned();
+    first.extend(cases.iter().map(name));
     first.extend(manner.then(|| "manner".to_owned()));
     let mut rows = vec![first];
     for (name, how) in lines(cases) {
@@ -89,7 +96,16 @@ pub(crate) fn throughput(report: &Report) -> String {
 }
 
 pub(crate) fn of_tasks(report: &Report) -> String {
-    by_case("tasks: M deliveries/s (least–most), ours / this", &tasks(report), rate, false)
+    by_case("tasks: M deliveries/s (least–most), ours / this", &cases(report, &[TASKS]), rate, false)
+}
+
+/// Returns the table of one thread that publishes and receives. Returns `None` if the data does not
+/// have it.
+pub(crate) fn of_one_thread(report: &Report) -> Option<String> {
+    let cases = cases(report, &[ONE_THREAD]);
+    let cell = |rival: &Rival| format!("{}, {}", optional(rival.publisher, whole), ratio(rival.ours_to_this));
+    let head = "one thread: ns to publish an event and receive it, ours / this";
+    (!cases.is_empty()).then(|| by_case(head, &cases, cell, false))
 }
 
 pub(crate) fn cost(report: &Report) -> String {

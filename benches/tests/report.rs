@@ -106,9 +106,17 @@ fn a_quick_report_measures_and_renders() {
     for rows in [&data["versus"]["cases"], &data["latency"]["sections"], &data["recording"]["rows"]] {
         assert!(rows.as_array().is_some_and(|rows| rows.len() > 5), "{rows}");
     }
-    for part in
-        ["## A machine (1)\n", "| eventcast | ", "| eventcast handler | ", "| `correlator` | ", "trial"]
-    {
+    for part in [
+        "## A machine (1)\n",
+        "| eventcast | ",
+        "| eventcast, inline | ",
+        "| one thread: ",
+        "| eventcast handler | ",
+        "| eventcast inline, DropOldest | ",
+        "| eventcast inline try_publish | ",
+        "| `correlator` | ",
+        "trial",
+    ] {
         assert!(made["figures.md"].contains(part), "{part} is missing:\n{}", made["figures.md"]);
     }
     rendered(&folder);

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use cpu_time::ProcessTime;
 use disruptor::{BusySpin, Sleep};
+use eventcast::BusOptions;
 use photon_ring::TryRecvError;
 
 use eventcast_benches::load::{Payload, QUEUE, QUEUE_POWER};
@@ -49,16 +50,8 @@ const READERS: usize = 4;
 
 pub(crate) fn measure(length: Duration) -> Vec<Idle> {
     vec![
-        row("eventcast", length, eventcast, || {
-            let bus = ours::bus::<Payload>();
-            per_reader(
-                || bus.watch().expect("the bus is open"),
-                || {
-                    // After the flush, the dispatcher has reached the last registration.
-                    bus.flush(Duration::from_secs(10)).expect("nothing is in its way");
-                },
-            )
-        }),
+        of_eventcast("eventcast", length, &ours::options()),
+        of_eventcast("eventcast, inline", length, &ours::options().inline(true)),
         row("crossbeam channel per watcher", length, crossbeam, || {
             per_reader(|| crossbeam_channel::bounded::<Payload>(QUEUE), || ())
         }),
@@ -85,6 +78,24 @@ pub(crate) fn measure(length: Duration) -> Vec<Idle> {
             bytes: None,
         },
     ]
+}
+
+fn of_eventcast(name: &'static str, length: Duration, options: &BusOptions) -> Idle {
+    row(
+        name,
+        length,
+        |length| eventcast(length, options),
+        || {
+            let bus = ours::bus_with::<Payload>(options.clone());
+            per_reader(
+                || bus.watch().expect("the bus is open"),
+                || {
+                    // After the flush, the dispatcher has reached the last registration.
+                    bus.flush(Duration::from_secs(10)).expect("nothing is in its way");
+                },
+            )
+        },
+    )
 }
 
 fn row(
@@ -129,8 +140,8 @@ fn cpu_while(length: Duration, readers: Vec<impl FnOnce() + Send>, end: impl FnO
     })
 }
 
-fn eventcast(length: Duration) -> f64 {
-    let bus = ours::bus::<Payload>();
+fn eventcast(length: Duration, options: &BusOptions) -> f64 {
+    let bus = ours::bus_with::<Payload>(options.clone());
     let watchers: Vec<_> = (0..READERS).map(|_| bus.watch().expect("the bus is open")).collect();
     let readers = watchers.into_iter().map(|mut watcher| move || _ = watcher.recv()).collect();
     cpu_while(length, readers, || bus.close())

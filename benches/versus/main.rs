@@ -17,6 +17,7 @@
 #![allow(clippy::print_stdout, reason = "what it finds is its output")]
 
 mod idle;
+mod one_thread;
 mod report;
 mod tasks;
 
@@ -35,19 +36,25 @@ use report::{Figures, Table};
 static ALLOCATOR: idle::Counting = idle::Counting;
 
 const HELP: &str = "\
-Measures eventcast beside other crates that carry events to several readers in a process.
+Measures eventcast, with a dispatcher and inline, beside other crates that carry events to several
+readers in a process.
 
 Usage: versus [OPTIONS]
 
 Options:
       --rounds N      Rounds of each contender in each case, at least 1 [default: 7]
-      --case TEXT     Only cases whose name contains TEXT, such as \"1 to 16\" or \"tasks\"
-      --only TEXT     Only contenders whose name contains TEXT; eventcast is always there
+      --case TEXT     Only cases whose name contains TEXT, such as \"1 to 16\", \"tasks\" or
+                      \"one thread\"
+      --only TEXT     Only contenders whose name contains TEXT, such as \"inline\"; the first one,
+                      with which the others are compared, is always there
       --no-idle       Do not measure the cost of waiting for nothing
       --quick         One round of a tenth of the length: to see that it works
       --json          One JSON document instead of tables
       --markdown      Tables in Markdown
   -h, --help          Print this
+
+In the cases with one thread, it publishes each event, and receives it at each watcher. They have
+no eventcast with a dispatcher, which may not have offered the event when its publish returns.
 
 Exit status: 0, 2 for bad usage; a contender that lost, doubled or reordered an event unnoticed
 ends the program with a panic.
@@ -73,6 +80,11 @@ const TASKS: &[Case] = &[
     Case { name: "1 to 16, tasks", publishers: 1, watchers: 16 },
 ];
 
+const ONE_THREAD: &[Case] = &[
+    Case { name: "1 to 1, one thread", publishers: 1, watchers: 1 },
+    Case { name: "1 to 4, one thread", publishers: 1, watchers: 4 },
+];
+
 struct Settings {
     rounds: usize,
     case: String,
@@ -96,7 +108,8 @@ fn main() -> ExitCode {
     };
     let mut tables = Vec::new();
     let threads: Vec<_> = ours::contenders().into_iter().chain(rivals::contenders()).collect();
-    for (cases, contenders) in [(THREADS, threads), (TASKS, tasks::contenders())] {
+    let all = [(THREADS, threads), (TASKS, tasks::contenders()), (ONE_THREAD, one_thread::contenders())];
+    for (cases, contenders) in all {
         for case in cases.iter().filter(|case| case.name.contains(&settings.case)) {
             tables.push(measure(case, &contenders, &settings));
         }
@@ -173,7 +186,8 @@ fn fitting(case: &Case, contender: &Contender<Flood>, long: Duration) -> Flood {
 }
 
 fn measure(case: &Case, contenders: &[Contender<Flood>], settings: &Settings) -> Table {
-    let wanted = |name: &str| name == "eventcast" || name.contains(&settings.only);
+    let first = contenders.first().map(|contender| contender.name);
+    let wanted = |name: &str| first == Some(name) || name.contains(&settings.only);
     let any = flood(case, FEWEST);
     let mut running: Vec<(&Contender<Flood>, Flood, Figures)> = contenders
         .iter()

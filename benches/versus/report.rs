@@ -14,7 +14,7 @@ use crate::idle::Idle;
 pub(crate) struct Table {
     pub(crate) case: Case,
     pub(crate) rounds: usize,
-    /// The rows of the contenders, eventcast first.
+    /// The rows of the contenders, eventcast first, or eventcast inline.
     pub(crate) rows: Vec<Figures>,
 }
 

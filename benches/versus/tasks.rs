@@ -2,18 +2,19 @@
 
 use std::time::Instant;
 
-use eventcast::Delivery;
+use eventcast::{BusOptions, Delivery};
 use tokio::runtime::{Builder, Runtime};
 
 use eventcast_benches::load::{
     Arrived, Check, Contender, Flood, Load, Payload, QUEUE, QUEUE_POWER, See, payload,
 };
-use eventcast_benches::ours::bus;
+use eventcast_benches::ours::{bus_with, options};
 
 pub(crate) fn contenders() -> Vec<Contender<Flood>> {
     let one = |name, manner, round| Contender { name, manner, can: |_| true, round };
     vec![
-        one("eventcast", "lossless", ours),
+        one("eventcast", "lossless", |load| ours(load, options())),
+        one("eventcast, inline", "lossless", |load| ours(load, options().inline(true))),
         one("tokio broadcast", "loses the oldest", tokio_broadcast),
         one("async-broadcast", "lossless", async_broadcast),
     ]
@@ -42,9 +43,9 @@ where
     })
 }
 
-fn ours(load: &Flood) -> Arrived<Check> {
+fn ours(load: &Flood, options: BusOptions) -> Arrived<Check> {
     let events = load.each;
-    let bus = bus::<Payload>();
+    let bus = bus_with::<Payload>(options);
     let readers = (0..load.watchers)
         .map(|_| {
             let mut watcher = bus.watch().expect("the bus is open");
