@@ -7,7 +7,7 @@
 //!
 //! The library knows no runtime: its futures wake the task that polls them, and its threads wait as
 //! threads do. All readers here have the policy `Wait`, so the publishers keep the pace of the
-//! slowest reader.
+//! slowest reader. The bus has a dispatcher, which is faster for streams than an inline bus.
 
 use std::error::Error;
 use std::io::{self, Write};

@@ -37,7 +37,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Everything that was accepted is handled before the program ends.
+/// Everything that was accepted is handled before the program ends. The buses here have a
+/// dispatcher, for which a shutdown waits too.
 fn in_order(out: &mut String) -> Result<(), Box<dyn Error>> {
     let bus = Broadcaster::new()?;
     // A handler has a thread of the bus, so the shutdown waits for it.

@@ -6,9 +6,9 @@
 //! cargo run --example sse
 //! ```
 //!
-//! Each client is a watcher with its own queue. The task that writes to the client's connection
-//! reads this queue, so a client needs no thread. A client that reads too slowly is evicted: its
-//! stream ends, and it comes back with the id of its last text. The bus keeps the newest texts.
+//! Each client is a watcher. The task that writes to its connection reads the watcher's queue, so a
+//! client needs no thread. One that reads too slowly is evicted, and comes back with the id of its
+//! last text. The bus keeps the newest texts. Its dispatcher wakes the clients, and no request does.
 
 use std::convert::Infallible;
 use std::error::Error;

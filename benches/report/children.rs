@@ -13,11 +13,8 @@ use serde_json::Value;
 use signal_hook::consts::TERM_SIGNALS;
 
 /// The programs in the order in which they run, each with the time that it takes about.
-pub(crate) const PROGRAMS: [(&str, &str); 3] = [
-    ("versus", "about five minutes"),
-    ("latency", "about five minutes"),
-    ("recording", "about two minutes"),
-];
+pub(crate) const PROGRAMS: [(&str, &str); 3] =
+    [("versus", "about five minutes"), ("latency", "about five minutes"), ("recording", "about two minutes")];
 
 /// The places of the programs.
 #[derive(Debug)]
