@@ -7,9 +7,9 @@
 //!
 //! The journal must not miss a tick that the bus accepted, so the bus waits for it (`Wait`). The
 //! view shows only the newest tick: its queue holds one tick, the bus drops older ones
-//! (`DropOldest`), and the view learns how many it missed. The bus has a dispatcher: a thread that
-//! reads a socket must not wait for a lock, and on an inline bus a publish does. Here a thread of the program itself
-//! sends the datagrams, for half a second.
+//! (`DropOldest`), and the view learns how many it missed. The bus has a dispatcher, because a
+//! thread that reads a socket must not wait for a lock, as a publish on an inline bus does. Here a
+//! thread of the program itself sends the datagrams, for half a second.
 
 use std::error::Error;
 use std::io::{self, Write};

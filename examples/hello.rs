@@ -5,8 +5,8 @@
 //! cargo run --example hello
 //! ```
 //!
-//! `EventBroadcaster::inline()` in place of `new()?` needs one thread less. A program that records
-//! a few events an hour can use it.
+//! `EventBroadcaster::inline()` instead of `new()?` needs one thread less. A program that records a
+//! few events an hour can use it.
 
 use std::io::{self, Write};
 use std::time::Duration;

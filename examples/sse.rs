@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Each client is a watcher. The task that writes to its connection reads the watcher's queue, so a
-//! client needs no thread. One that reads too slowly is evicted, and comes back with the id of its
-//! last text. The bus keeps the newest texts. Its dispatcher wakes the clients, and no request does.
+//! client needs no thread. One that reads too slowly is evicted, and returns with the id of its
+//! last text. The bus keeps the newest. It has a dispatcher, so no request has to wake all clients.
 
 use std::convert::Infallible;
 use std::error::Error;

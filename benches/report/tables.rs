@@ -18,7 +18,7 @@ fn cases<'r>(report: &'r Report, ends: &[&str]) -> Vec<&'r Case> {
     report.versus.cases.iter().filter(|case| ends.iter().any(|end| case.name.ends_with(end))).collect()
 }
 
-/// Returns the cases whose readers are threads of their own.
+/// Returns the cases in which each reader is a thread.
 pub(crate) fn threads(report: &Report) -> Vec<&Case> {
     let others = cases(report, &[TASKS, ONE_THREAD]);
     let is_other = |case: &&Case| others.iter().any(|other| other.name == case.name);

@@ -2,9 +2,7 @@
 #![allow(clippy::cast_possible_wrap, reason = "sizes of what is in memory")]
 
 use eventcast::Delivery::Event;
-use eventcast::{
-    Broadcaster, BusOptions, EventBroadcaster, MemorySink, ObjectReference, OverflowPolicy, Watcher,
-};
+use eventcast::{Broadcaster, BusOptions, OverflowPolicy, Watcher};
 use test_support::in_own_process;
 
 use crate::counting::{allocations_here, live};
@@ -57,26 +55,6 @@ fn an_inline_bus_has_no_thread() {
     }
     assert_eq!(threads(), before + 1);
     drop(dispatched);
-}
-
-/// The only threads of an inline event broadcaster are the two of each recording.
-#[cfg(target_os = "linux")]
-#[test]
-fn an_inline_event_broadcaster_has_no_thread_of_its_own() {
-    in_own_process!();
-    let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
-    let before = threads();
-    let events: Vec<_> = (0..100).map(|_| EventBroadcaster::inline()).collect();
-    for events in &events {
-        let mut watcher = events.watch_builder().watch().unwrap();
-        events.new_recorder("tester").normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
-        assert!(watcher.try_recv().is_ok());
-        assert_eq!(threads(), before);
-    }
-    events[0].start_recording_to_sink(MemorySink::new()).unwrap();
-    assert_eq!(threads(), before + 2);
-    assert!(events.iter().all(|events| events.shutdown().complete));
-    assert_eq!(threads(), before);
 }
 
 /// A publish allocates its batch, in two parts, whatever the number of watchers. A queue allocates

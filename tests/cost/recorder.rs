@@ -11,9 +11,10 @@ use eventcast::correlator::SpamFilter;
 use eventcast::sink::WriteOrder;
 use eventcast::testing::FakeClock;
 use eventcast::{
-    BusOptions, CorrelatorOptions, Event, EventBroadcaster, EventSink, ObjectReference, Recorded, Recorder,
-    RetryPolicy, SinkError, Text,
+    BusOptions, CorrelatorOptions, Event, EventBroadcaster, EventSink, MemorySink, ObjectReference, Recorded,
+    Recorder, RetryPolicy, SinkError, Text,
 };
+use test_support::in_own_process;
 
 use crate::bus::SLICES_AT_A_TIME;
 use crate::counting::{Followed, allocations_here, so_far};
@@ -272,4 +273,24 @@ fn what_a_series_counts_allocates_nothing_on_the_recordings_thread() {
     assert!(broadcaster.shutdown().complete);
     let stats = recording.stats();
     assert_eq!((stats.created, stats.updated, stats.coalesced), (1, EVENTS - 1, EVENTS - 3));
+}
+
+/// The only threads of an inline event broadcaster are the two of each recording.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_inline_broadcaster_has_no_thread_of_its_own() {
+    in_own_process!();
+    let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
+    let before = threads();
+    let events: Vec<_> = (0..100).map(|_| EventBroadcaster::inline()).collect();
+    for events in &events {
+        let mut watcher = events.watch_builder().watch().unwrap();
+        events.new_recorder("tester").normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
+        assert!(watcher.try_recv().is_ok());
+        assert_eq!(threads(), before);
+    }
+    events[0].start_recording_to_sink(MemorySink::new()).unwrap();
+    assert_eq!(threads(), before + 2);
+    assert!(events.iter().all(|events| events.shutdown().complete));
+    assert_eq!(threads(), before);
 }
