@@ -101,6 +101,11 @@ assert_eq!(store.events().len(), 4);
 //! - [`flush`](Broadcaster::flush) returns [`WouldDeadlock`](error::FlushError::WouldDeadlock).
 //! - [`shutdown`](Broadcaster::shutdown) closes the bus, and returns a report that is not complete.
 //!
+//! On a target without threads, such as `wasm32-unknown-unknown`, an [inline](Broadcaster::inline)
+//! bus works, and [`Broadcaster::new`] returns an error. That target has no clock either, so every
+//! timeout there has expired. A wait without a timeout never ends if the running thread is the only
+//! one that could end it.
+//!
 //! If a process forks, the child has none of these threads. The child's copy of a bus offers
 //! nothing, and a thread that waits for this copy waits for ever. Build the bus after the fork.
 //!
@@ -212,8 +217,8 @@ pub mod stats {
 
 #[doc(inline)]
 pub use crate::bus::{
-    Broadcaster, BusOptions, Delivery, OverflowPolicy, Publisher, WatchBuilder, WatchHandle, WatchOptions,
-    Watcher,
+    Broadcaster, BusOptions, Delivery, EventWatcher, OverflowPolicy, Publisher, WatchBuilder, WatchHandle,
+    WatchOptions, Watcher, WeakBroadcaster,
 };
 #[doc(inline)]
 pub use crate::clock::Clock;

@@ -48,8 +48,10 @@ pub(crate) use real::*;
 #[cfg(all(feature = "select", not(eventcast_loom)))]
 pub(crate) use signal::{Select, Signal};
 
-/// Whether time passes. It does not in a model.
-pub(crate) const HAS_TIME: bool = cfg!(not(eventcast_loom));
+/// Whether time passes. It does not in a model, nor where the standard library has no clock: on
+/// WebAssembly without a system.
+pub(crate) const HAS_TIME: bool =
+    cfg!(not(any(eventcast_loom, all(target_family = "wasm", target_os = "unknown"))));
 
 /// Returns a number that nothing else in this process has. The number names a bus, and
 /// distinguishes its threads from others.
@@ -127,6 +129,9 @@ pub(crate) use dashmap::{DashMap, SharedValue};
 #[allow(clippy::disallowed_methods, reason = "this is the facade")]
 mod real {
     use std::cell::Cell;
+    use std::sync::OnceLock;
+
+    use crossbeam_queue::{ArrayQueue, SegQueue};
 
     use super::parker::Parker;
 
@@ -268,34 +273,61 @@ mod real {
         }
     }
 
-    /// A queue between threads that takes memory as it fills, in segments of 31 entries:
-    /// crossbeam's. Its users count the entries in it, and that bounds it.
+    /// A queue between threads, one of crossbeam's two. Its users count the entries in it, and that
+    /// bounds it.
     #[derive(Debug)]
-    pub(crate) struct Segments<T>(crossbeam_queue::SegQueue<T>);
+    pub(crate) enum Fifo<T> {
+        /// A short queue, which takes its memory at the first entry. Each entry costs one atomic
+        /// exchange at either end.
+        Short(OnceLock<Box<ArrayQueue<T>>>, usize),
+        /// A queue that takes memory as it fills, in segments of 31 entries. Each entry costs two
+        /// exchanges at either end.
+        Long(Box<SegQueue<T>>),
+    }
 
-    impl<T> Segments<T> {
-        /// Creates a queue for at most this many entries at once. Only the model enforces the
-        /// limit.
-        pub(crate) fn new(_most: usize) -> Self {
-            Self(crossbeam_queue::SegQueue::new())
+    /// The number of entries up to which a queue is short. Two segments take as much memory.
+    const SHORT: usize = 64;
+
+    impl<T> Fifo<T> {
+        /// Creates a queue that never holds more than this many entries.
+        pub(crate) fn new(most: usize) -> Self {
+            if most <= SHORT {
+                Self::Short(OnceLock::new(), most.max(1))
+            } else {
+                Self::Long(Box::new(SegQueue::new()))
+            }
         }
 
         #[inline]
         pub(crate) fn push(&self, value: T) {
-            self.0.push(value);
+            match self {
+                Self::Short(queue, most) => {
+                    let queue = queue.get_or_init(|| Box::new(ArrayQueue::new(*most)));
+                    let pushed = queue.push(value);
+                    assert!(pushed.is_ok(), "more is queued than there was credit for");
+                }
+                Self::Long(queue) => queue.push(value),
+            }
         }
 
         #[inline]
         pub(crate) fn pop(&self) -> Option<T> {
-            self.0.pop()
+            match self {
+                Self::Short(queue, _) => queue.get()?.pop(),
+                Self::Long(queue) => queue.pop(),
+            }
         }
     }
 
     /// Returns the number of the gate's cells: one for each thread that can run at once, rounded up
     /// to a power of two and from 2 to 32.
     pub(crate) fn gate_cells() -> usize {
-        let threads = std::thread::available_parallelism().map_or(4, usize::from);
-        threads.next_power_of_two().clamp(2, 32)
+        // The system answers from files, which takes longer than the rest of a bus.
+        static CELLS: OnceLock<usize> = OnceLock::new();
+        *CELLS.get_or_init(|| {
+            let threads = std::thread::available_parallelism().map_or(4, usize::from);
+            threads.next_power_of_two().clamp(2, 32)
+        })
     }
 
     thread_local! {

@@ -104,11 +104,11 @@ pub(crate) const REPLACEMENTS: &[Replacement] = &[
     },
     Replacement {
         file: "bus/mailbox/sender.rs",
-        place: "MailboxSender::send",
-        code: "self.queue.push(BatchSlice::new(batch, range.start, range.end, self.sent.decided));",
+        place: "MailboxSender::send_slice",
+        code: "self.queue.push(slice);",
         change: "publishes the count before the queue",
-        written: "if $ON { self.sent.decided += events; self.state.publish_sent(&self.sent); self.sent.decided -= events; } \
-                  $CODE",
+        written: "if $ON { self.sent.decided += events as u64; self.state.publish_sent(&self.sent); \
+                  self.sent.decided -= events as u64; } $CODE",
     },
     Replacement {
         file: "bus/mailbox/receiver.rs",

@@ -94,21 +94,26 @@ fn the_bounded_queue_does_what_crossbeam_does() {
 }
 
 #[test]
-fn the_segments_do_what_crossbeam_does() {
+fn the_fifo_does_what_crossbeam_does() {
     for seed in 0..500 {
         let mut random = Random(seed);
         let program: Vec<u64> = (0..80).map(|_| random.below(2)).collect();
         let wanted = {
             let alive = Alive::default();
+            // The library uses the one for short queues, and the other for all others.
+            let short = crossbeam_queue::ArrayQueue::new(program.len());
             let queue = crossbeam_queue::SegQueue::new();
             let seen: Vec<_> = (0..)
                 .zip(&program)
                 .map(|(i, step): (i32, _)| {
                     if *step == 0 {
+                        assert!(short.push(i).is_ok());
                         queue.push((i, alive.clone()));
                         None
                     } else {
-                        queue.pop().map(|(number, _)| number)
+                        let number = queue.pop().map(|(number, _)| number);
+                        assert_eq!(short.pop(), number);
+                        number
                     }
                 })
                 .collect();
@@ -118,7 +123,7 @@ fn the_segments_do_what_crossbeam_does() {
         };
         loom::model(move || {
             let alive = Alive::default();
-            let queue = model::Segments::new(program.len());
+            let queue = model::Fifo::new(program.len());
             let seen: Vec<_> = (0..)
                 .zip(&program)
                 .map(|(i, step): (i32, _)| {

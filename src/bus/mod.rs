@@ -1,9 +1,10 @@
 //! The bus: publishers, watchers, and the way of an event between them.
 //!
-//! - [`Broadcaster`] starts a bus, flushes it and ends it. [`BusOptions`] are its options.
+//! - [`Broadcaster`] starts a bus, flushes it and ends it. [`BusOptions`] are its options. A
+//!   [`WeakBroadcaster`] does not keep the bus open.
 //! - [`Publisher`] publishes.
 //! - [`Watcher`] receives, one [`Delivery`] or one [`Batch`] at a time. [`WatchBuilder`] registers
-//!   it, with an [`OverflowPolicy`] of its own.
+//!   it, with an [`OverflowPolicy`] of its own. An [`EventWatcher`] returns events alone.
 //! - A handler receives on a thread of the bus, which [`WatchHandle`] stops, or on any thread or
 //!   task that runs a [`Runner`].
 //!
@@ -99,10 +100,9 @@
 //!   readers that sleep. Only then does it wait, for those watchers that must be waited for. It
 //!   does one queue operation for each watcher and batch, none for each event.
 //! * A **reader** takes slices out of its queue, reads the events in place, and gives room back by
-//!   a plain store of `consumed`. The reader then fences and wakes the dispatcher where necessary:
-//!   at the end of each slice, and earlier if its policy makes the dispatcher wait. If the
-//!   dispatcher has lent the distributor, a reader without events takes what waits in the incoming
-//!   queue itself (`dispatch/pull.rs`).
+//!   a plain store of `consumed`. If its policy makes the dispatcher wait, or if it is a handler,
+//!   the reader then fences and wakes those that wait. If the dispatcher has lent the distributor,
+//!   a reader without events takes what waits in the incoming queue itself (`dispatch/pull.rs`).
 //!
 //! * In an **inline bus**, a publisher takes the lock, offers its events to every watcher, fences
 //!   once, lets the lock go, and wakes the readers that sleep (`dispatch/inline.rs`). Between two
@@ -122,9 +122,10 @@
 //!    missing. A reader that finds its queue empty below a decided offset has found a gap.
 //! 4. The queue and the current slice together never hold more events than the queue's length, not
 //!    counting those that were replayed: the dispatcher sends only as many as it has credit for.
-//!    The credit is the bound. The queue itself has none, because slots for all events would cost
-//!    every idle watcher their memory. With `DropOldest` there is no credit: the sender makes room
-//!    in the queue, and the events that the reader holds come on top.
+//!    The credit is the bound, and a queue relies on it. Only a short queue has a slot for each
+//!    event, because slots for all events of a long one would cost every watcher their memory. With
+//!    `DropOldest` there is no credit: the sender evicts the oldest events from the queue, and the
+//!    events that the reader holds are not counted.
 //! 5. After `set_closed` the dispatcher puts nothing into the queue. After `set_gone` the reader
 //!    takes events out only to discard them. Both may empty the queue of a reader that is gone, and
 //!    each counts the events that it takes out.

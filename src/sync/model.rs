@@ -463,9 +463,9 @@ impl<T> Clone for Receiver<T> {
 
 /// A stand-in made of the bounded queue. Its users promise that it is never full.
 #[derive(Debug)]
-pub(crate) struct Segments<T>(Sender<T>, Receiver<T>);
+pub(crate) struct Fifo<T>(Sender<T>, Receiver<T>);
 
-impl<T> Segments<T> {
+impl<T> Fifo<T> {
     pub(crate) fn new(most: usize) -> Self {
         let (tx, rx) = bounded(most);
         Self(tx, rx)

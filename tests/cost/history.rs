@@ -55,7 +55,7 @@ fn a_history_takes_what_the_documents_say() {
     in_own_process!();
     let start = live();
     let (alone, reader) = bytes_for_each(start, 1);
-    // 8 for the event, 56 for its batch, and up to 16 for its place in the list.
+    // 64 for the batch with the event, and up to 16 for its place in the list.
     assert!((64.0..=81.0).contains(&alone), "{alone} bytes for an event that was alone in its batch");
     assert!(reader <= 36.0, "{reader} bytes for each event that a reader is still to read");
     let (together, reader) = bytes_for_each(start, 250);

@@ -131,9 +131,10 @@ fn measure(policy: OverflowPolicy, queue_len: usize) -> Measured {
 fn an_idle_watcher_takes_what_the_documents_say() {
     const FIXED: i64 = 1536;
     const SEGMENT: i64 = 1000;
+    const SHORT: i64 = 1920;
     in_own_process!();
     for policy in POLICIES {
-        for queue_len in [1, 32, 100] {
+        for queue_len in [1, 32, 64, 65, 100] {
             let Measured { idle, full, read } = measure(policy, queue_len);
             println!("{policy}, queue_len {queue_len}: {idle} idle, {full} full, {read} read");
             assert!(idle < 2048, "{policy}: {idle} bytes are 2 KiB or more");
@@ -141,6 +142,7 @@ fn an_idle_watcher_takes_what_the_documents_say() {
             let events = queue_len as i64;
             let (most_full, most_read) = match policy {
                 OverflowPolicy::DropOldest => (FIXED + 24 * (events + 4), FIXED + 24 * (events + 4)),
+                _ if queue_len <= 64 => (SHORT + 32 * events, SHORT + 32 * events),
                 _ => (FIXED + SEGMENT * (events / 31 + 2), FIXED + SEGMENT * 2),
             };
             // The watchers share the events themselves.

@@ -7,9 +7,10 @@
 
 use std::collections::HashMap;
 
-use crate::bus::mailbox::{BatchSlice, MailboxSender, Positions, SharedBatch, discard};
+use crate::bus::mailbox::{BatchSlice, MailboxSender, Positions, SharedBatch, Single, discard};
 use crate::bus::options::Start;
 use crate::bus::state::{Lifecycle, WatcherState};
+use crate::catch::catch_panic;
 use crate::sync::Arc;
 
 use super::entry::{Control, Entry, FlushTicket};
@@ -155,6 +156,30 @@ pub(super) fn answer(ticket: &FlushTicket, lifecycle: &Lifecycle) {
     ticket.reach(lifecycle.registry.unfinished().into_iter().map(offset).collect());
 }
 
+impl<T> Distributor<T> {
+    /// Returns whether one watcher alone gets the next event: there is no other, and the history
+    /// keeps nothing.
+    pub(super) fn is_for_one(&mut self) -> bool {
+        match &mut *self.senders {
+            [only] => !self.history.keeps_events() && only.takes_single(),
+            _ => false,
+        }
+    }
+
+    /// Accepts an event and offers it to the only watcher. The caller has
+    /// [checked](Self::is_for_one) that it takes the event, and fences afterwards.
+    #[inline]
+    pub(super) fn offer_to_one(&mut self, mut event: T, lifecycle: &Lifecycle) {
+        let position = self.accept(1, lifecycle);
+        if let Some(complete) = &self.completion {
+            complete(&mut event);
+        }
+        if let Some(only) = self.senders.first_mut() {
+            only.offer_single(Single::new(event, position));
+        }
+    }
+}
+
 impl<T: Clone> Distributor<T> {
     /// Offers events to every watcher without waiting. `offered` sees the index of each sender, and
     /// the sender, and whether some of the events still wait for capacity there. The caller fences,
@@ -164,22 +189,53 @@ impl<T: Clone> Distributor<T> {
         &mut self,
         mut events: Vec<T>,
         lifecycle: &Lifecycle,
-        mut offered: impl FnMut(usize, &mut MailboxSender<T>, bool),
+        offered: impl FnMut(usize, &mut MailboxSender<T>, bool),
     ) -> Option<Arc<SharedBatch<T>>> {
         let first = self.accept(events.len(), lifecycle);
-        if events.is_empty() || self.senders.is_empty() && !self.history.keeps_events() {
+        if events.is_empty() || self.needs_nothing() {
             discard(events);
             return None;
         }
         if let Some(complete) = &self.completion {
             events.iter_mut().for_each(complete);
         }
-        let batch = SharedBatch::new(events, Positions::from(first));
+        Some(self.offer_batch(SharedBatch::new(events, Positions::from(first)), lifecycle, offered))
+    }
+
+    /// Offers one event, like [`offer`](Self::offer).
+    pub(super) fn offer_event(
+        &mut self,
+        mut event: T,
+        lifecycle: &Lifecycle,
+        offered: impl FnMut(usize, &mut MailboxSender<T>, bool),
+    ) -> Option<Arc<SharedBatch<T>>> {
+        let position = self.accept(1, lifecycle);
+        if self.needs_nothing() {
+            catch_panic(|| drop(event));
+            return None;
+        }
+        if let Some(complete) = &self.completion {
+            complete(&mut event);
+        }
+        Some(self.offer_batch(Arc::new(SharedBatch::of_one(event, position)), lifecycle, offered))
+    }
+
+    /// Returns whether no watcher and no history needs events.
+    fn needs_nothing(&self) -> bool {
+        self.senders.is_empty() && !self.history.keeps_events()
+    }
+
+    fn offer_batch(
+        &mut self,
+        batch: Arc<SharedBatch<T>>,
+        lifecycle: &Lifecycle,
+        mut offered: impl FnMut(usize, &mut MailboxSender<T>, bool),
+    ) -> Arc<SharedBatch<T>> {
         for (i, sender) in self.senders.iter_mut().enumerate() {
             let is_pending = sender.offer(&batch, lifecycle);
             offered(i, sender, is_pending);
         }
-        Some(batch)
+        batch
     }
 
     /// Adds a watcher. Offers it what the history has from its start on. `show` is called
@@ -272,10 +328,6 @@ impl<T> Default for Rest<T> {
 }
 
 impl<T> Rest<T> {
-    pub(super) fn is_empty(&self) -> bool {
-        self.senders.is_empty() && self.history.is_none()
-    }
-
     /// Closes the mailbox of a sender that was removed, and keeps the sender. The caller wakes the
     /// reader.
     pub(super) fn close(&mut self, mut sender: Box<MailboxSender<T>>, lifecycle: &Lifecycle) {

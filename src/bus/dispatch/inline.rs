@@ -28,7 +28,7 @@
 
 use std::time::Duration;
 
-use crate::bus::mailbox::{Call, MailboxSender, Room};
+use crate::bus::mailbox::{Call, MailboxSender, Room, SharedBatch};
 use crate::bus::state::{Drive, Lifecycle, Refusal};
 use crate::bus::wait::{InsideCall, full_fence};
 use crate::clock::Clock;
@@ -177,7 +177,7 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
             Entry::Event(mut event) => match self.room_for(&mut event, 1, call) {
                 Some(room) => {
                     self.front.nested.set_events_left(room - 1);
-                    self.offer(vec![event], Some(call));
+                    self.offer_event(event, Some(call));
                     Ok(())
                 }
                 None => Err(Refused(Entry::Event(event), Refusal::Full)),
@@ -236,26 +236,41 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
         room
     }
 
+    fn offer_event(&mut self, event: T, call: Option<&Call>) {
+        let Some(core) = self.core.as_mut() else { return };
+        if core.distributor.is_for_one() {
+            core.distributor.offer_to_one(event, self.lifecycle);
+            return self.show(None);
+        }
+        core.use_decisions(call);
+        let batch = core.distributor.offer_event(event, self.lifecycle, time_out);
+        if batch.is_some() {
+            self.show(batch);
+        }
+    }
+
     fn offer(&mut self, events: Vec<T>, call: Option<&Call>) {
         let Some(core) = self.core.as_mut() else { return };
-        let Core { distributor, .. } = &mut **core;
-        if let Some(call) = call.filter(|call| call.has_asked()) {
-            distributor.senders.iter_mut().for_each(|sender| sender.set_judged(call));
+        core.use_decisions(call);
+        let batch = core.distributor.offer(events, self.lifecycle, time_out);
+        if batch.is_some() {
+            self.show(batch);
         }
-        let batch = distributor.offer(events, self.lifecycle, |_, sender, is_pending| {
-            if is_pending {
-                sender.time_out();
-            }
-        });
-        let Some(batch) = batch else { return };
+    }
+
+    /// Notes the readers that sleep, after an offer. Gives the batch to the history.
+    fn show(&mut self, batch: Option<Arc<SharedBatch<T>>>) {
+        let Some(core) = self.core.as_mut() else { return };
         full_fence();
         let abandoned = self.lifecycle.is_abandoned();
-        for sender in &mut distributor.senders {
+        for sender in &mut core.distributor.senders {
             self.later.note(&sender.state);
             drain_gone(sender, abandoned);
         }
         // Last, because the destructors of the events that leave the history run here.
-        distributor.history.keep(batch);
+        if let Some(batch) = batch {
+            core.distributor.history.keep(batch);
+        }
     }
 
     /// Notes the capacity that there is for what user code adds in this call.
@@ -302,7 +317,7 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
     fn carry_out_nested(&mut self) {
         while let Some(entry) = self.front.nested.take() {
             match entry {
-                Entry::Event(event) => self.offer(vec![event], None),
+                Entry::Event(event) => self.offer_event(event, None),
                 Entry::Batch(events) => self.offer(events, None),
                 Entry::Control(control) => self.control(control),
             }
@@ -349,11 +364,25 @@ impl<T: Clone + Send + Sync + 'static> Drop for Turn<'_, T> {
         }
         self.core = None;
         self.mark = None;
-        std::mem::take(&mut self.later).carry_out(self.lifecycle);
+        self.later.carry_out(self.lifecycle);
+    }
+}
+
+/// Loses what was offered and did not fit: the watcher has been full for its limit.
+fn time_out<T>(_: usize, sender: &mut MailboxSender<T>, is_pending: bool) {
+    if is_pending {
+        sender.time_out();
     }
 }
 
 impl<T> Core<T> {
+    /// Has the filters that a publish has asked about its first event not asked again.
+    fn use_decisions(&mut self, call: Option<&Call>) {
+        if let Some(call) = call.filter(|call| call.has_asked()) {
+            self.distributor.senders.iter_mut().for_each(|sender| sender.set_judged(call));
+        }
+    }
+
     /// Returns for how many events there is capacity, of which this is the first. Returns `None` if
     /// there is none. The filters of full watchers are asked about the event, if nothing else is in
     /// its way.

@@ -8,7 +8,14 @@ use crate::sync::Arc;
 
 use super::distributor::{Distributor, Rest};
 
+/// The work of one call. Most calls leave none, or one reader, and allocate nothing here.
 pub(super) struct Later<T> {
+    reader: Option<Arc<WatcherState>>,
+    more: Option<Box<Work<T>>>,
+}
+
+struct Work<T> {
+    /// The readers besides the first.
     readers: Vec<Arc<WatcherState>>,
     publishers: Publishers,
     rest: Rest<T>,
@@ -27,6 +34,12 @@ enum Publishers {
 
 impl<T> Default for Later<T> {
     fn default() -> Self {
+        Self { reader: None, more: None }
+    }
+}
+
+impl<T> Default for Work<T> {
+    fn default() -> Self {
         Self {
             readers: Vec::new(),
             publishers: Publishers::None,
@@ -39,74 +52,92 @@ impl<T> Default for Later<T> {
 }
 
 impl<T> Later<T> {
+    fn work(&mut self) -> &mut Work<T> {
+        self.more.get_or_insert_default()
+    }
+
     /// Notes a reader if it sleeps. The caller has fenced since it changed what the reader sees.
     #[inline]
     pub(super) fn note(&mut self, state: &Arc<WatcherState>) {
         if state.wake_cell.is_armed() {
-            self.readers.push(state.clone());
+            self.note_sleeping(state.clone());
+        }
+    }
+
+    #[cold]
+    fn note_sleeping(&mut self, state: Arc<WatcherState>) {
+        if self.reader.is_none() {
+            self.reader = Some(state);
+        } else {
+            self.work().readers.push(state);
         }
     }
 
     /// Closes the mailbox of a sender that was removed. Its closures are dropped later.
     pub(super) fn close(&mut self, sender: Box<MailboxSender<T>>, lifecycle: &Lifecycle) {
         let state = sender.state.clone();
-        self.rest.close(sender, lifecycle);
+        self.work().rest.close(sender, lifecycle);
         self.note(&state);
     }
 
     /// Ends the bus.
     pub(super) fn end(&mut self, distributor: &mut Distributor<T>, lifecycle: &Lifecycle) {
-        let Self { rest, readers, .. } = self;
+        let Work { rest, readers, has_ended, .. } = self.work();
         distributor.end(lifecycle, rest, |state| readers.push(state.clone()));
-        self.has_ended = true;
+        *has_ended = true;
     }
 
     /// Notes that something was due. The thread that noted it has left the wake-ups to the owner.
     pub(super) fn note_due(&mut self) {
-        (self.publishers, self.was_due) = (Publishers::All, true);
+        let work = self.work();
+        (work.publishers, work.was_due) = (Publishers::All, true);
     }
 
     /// Notes that there is capacity.
     pub(super) fn note_room(&mut self) {
-        if self.publishers == Publishers::None {
-            self.publishers = Publishers::Next;
+        let work = self.work();
+        if work.publishers == Publishers::None {
+            work.publishers = Publishers::Next;
         }
     }
 
     /// Keeps events whose destructors are to run last.
     pub(super) fn keep(&mut self, events: Vec<T>) {
-        self.events = events;
+        self.work().events = events;
     }
 
     /// Does all of it. The caller has let the lock go.
     #[inline]
-    pub(super) fn carry_out(self, lifecycle: &Lifecycle) {
-        let is_nothing = self.readers.is_empty() && self.publishers == Publishers::None;
-        if !is_nothing || !self.rest.is_empty() {
+    pub(super) fn carry_out(&mut self, lifecycle: &Lifecycle) {
+        if self.reader.is_some() || self.more.is_some() {
             self.carry_out_now(lifecycle);
         }
     }
 
     #[cold]
-    fn carry_out_now(self, lifecycle: &Lifecycle) {
+    fn carry_out_now(&mut self, lifecycle: &Lifecycle) {
         // A waker or destructor must not wait for this bus: the thread may be the one for which it
         // would wait.
         let _mark = BusThread::enter(lifecycle.id);
-        for state in &self.readers {
+        if let Some(state) = self.reader.take() {
             state.wake_cell.wake();
         }
-        match self.publishers {
+        let Some(work) = self.more.take() else { return };
+        for state in &work.readers {
+            state.wake_cell.wake();
+        }
+        match work.publishers {
             Publishers::None => {}
             // No fence: a publisher that waits has looked under the lock that was let go.
             Publishers::Next => lifecycle.room.pass_on(),
             Publishers::All => lifecycle.room.wake_all(),
         }
-        let history = self.rest.release();
-        discard(self.events);
-        if self.has_ended {
+        let history = work.rest.release();
+        discard(work.events);
+        if work.has_ended {
             lifecycle.set_ended();
         }
-        if self.was_due {
+        if work.was_due {
             // No fence: the owner has seen by an exchange what was due.
             lifecycle.done.wake_all();
         }

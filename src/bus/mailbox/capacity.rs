@@ -82,6 +82,21 @@ impl<T> MailboxSender<T> {
         self.deadline
     }
 
+    /// Gives up the pending events if the watcher has stopped, the bus is abandoned, or the
+    /// deadline has passed.
+    pub(crate) fn give_up_pending(&mut self, clock: &Clock, abandon: bool) {
+        let reason = if self.state.is_stopped() && !self.state.has_given_up() {
+            DropReason::Stopped
+        } else if abandon {
+            DropReason::Abandoned
+        } else if clock.has_passed(self.deadline) {
+            DropReason::TimedOut
+        } else {
+            return;
+        };
+        self.lose_pending(reason);
+    }
+
     // ── for an inline bus ──
 
     /// Returns whether events wait for capacity in this mailbox.

@@ -1,5 +1,6 @@
 //! The user's closures that a mailbox calls.
 
+use crate::catch::catch_panic;
 use crate::counters::DropReason;
 
 /// A closure that decides, on the dispatcher, whether a watcher is offered an event.
@@ -13,3 +14,32 @@ pub(crate) type OnDrop<T> = Box<dyn FnMut(&str, DropReason, &[T]) + Send>;
 /// shutdown by deadline gave up. If the dispatcher's thread unwinds, the closure also receives the
 /// number of accepted events that were not yet in the queue.
 pub(crate) type OnAbandon = Box<dyn FnMut(&str, u64) + Send>;
+
+/// The hooks of a sender that receive losses. Few watchers have any, so they are in a box.
+pub(super) struct LossHooks<T> {
+    pub(super) on_drop: Option<OnDrop<T>>,
+    pub(super) on_abandon: Option<OnAbandon>,
+    /// The number of events abandoned here that `on_abandon` has not received yet.
+    pub(super) unreported: u64,
+}
+
+impl<T> LossHooks<T> {
+    pub(super) fn new(on_drop: Option<OnDrop<T>>, on_abandon: Option<OnAbandon>) -> Option<Box<Self>> {
+        let is_any = on_drop.is_some() || on_abandon.is_some();
+        is_any.then(|| Box::new(Self { on_drop, on_abandon, unreported: 0 }))
+    }
+
+    /// Calls `on_abandon` with the number of events that it has not received yet.
+    pub(super) fn report(&mut self, name: &str) {
+        let events = std::mem::take(&mut self.unreported);
+        if let Some(hook) = self.on_abandon.as_mut().filter(|_| events > 0) {
+            catch_panic(|| hook(name, events));
+        }
+    }
+
+    /// Drops the hooks, each separately, because a second panic during the first ends the process.
+    pub(super) fn discard(self) {
+        catch_panic(|| drop(self.on_drop));
+        catch_panic(|| drop(self.on_abandon));
+    }
+}

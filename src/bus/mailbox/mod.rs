@@ -4,6 +4,7 @@
 mod capacity;
 mod filter;
 mod hooks;
+mod newest;
 mod queue;
 mod receiver;
 mod sender;
@@ -14,4 +15,4 @@ pub(crate) use self::hooks::{FilterHook, OnAbandon, OnDrop};
 pub(crate) use self::queue::SliceQueue;
 pub(crate) use self::receiver::{MailboxReceiver, Next, Upstream};
 pub(crate) use self::sender::MailboxSender;
-pub(crate) use self::slice::{BatchSlice, Positions, SharedBatch, discard};
+pub(crate) use self::slice::{BatchSlice, Positions, SharedBatch, Single, discard};

@@ -1,8 +1,9 @@
 //! A watcher's queue of slices, in one of two forms.
 //!
-//! The *chain* is crossbeam's segmented queue, with one entry for each slice. It takes memory as it
-//! fills, so a queue that may become long costs nothing while it is short. Credit bounds what is
-//! sent into the chain. The length of the history bounds what is replayed into it.
+//! The *chain* has one entry for each slice. It is one of crossbeam's queues: a fixed array for a
+//! short queue, and segments for all others, so that a queue that may become long costs nothing
+//! while it is short. Credit bounds what is sent into the chain. The length of the history bounds
+//! what is replayed into it.
 //!
 //! The *ring* is for `DropOldest` alone. There the sender has to take back exactly the oldest
 //! events, which a chain cannot do from its sending end. The ring is a deque under its own lock.
@@ -14,14 +15,13 @@
 use std::collections::VecDeque;
 
 use crate::policy::OverflowPolicy;
-use crate::sync::{Mutex, Segments};
+use crate::sync::{Fifo, Mutex};
 
 use super::slice::BatchSlice;
 
 #[derive(Debug)]
 pub(crate) enum SliceQueue<T> {
-    /// The chain, in a box, because its padding would otherwise enlarge the other form.
-    Chain(Box<Segments<BatchSlice<T>>>),
+    Chain(Fifo<BatchSlice<T>>),
     Ring(Box<Mutex<Ring<T>>>),
 }
 
@@ -53,7 +53,7 @@ impl<T> SliceQueue<T> {
                 most: capacity,
             })));
         }
-        Self::Chain(Box::new(Segments::new(capacity + replayed)))
+        Self::Chain(Fifo::new(capacity + replayed))
     }
 
     /// Adds a slice for which there is room. The caller has credit for it, or has cut the ring.
@@ -62,6 +62,24 @@ impl<T> SliceQueue<T> {
         match self {
             Self::Chain(chain) => chain.push(slice),
             Self::Ring(ring) => ring.lock().push(slice),
+        }
+    }
+
+    /// Adds a slice to a ring, and takes the oldest events out so that at most `capacity` stay.
+    /// Returns these, oldest first. A chain only adds the slice.
+    #[inline]
+    pub(crate) fn push_newest(&self, slice: BatchSlice<T>, capacity: usize) -> Vec<BatchSlice<T>> {
+        match self {
+            Self::Chain(chain) => {
+                chain.push(slice);
+                Vec::new()
+            }
+            Self::Ring(ring) => {
+                let mut ring = ring.lock();
+                let lost = ring.cut(capacity.saturating_sub(slice.len()));
+                ring.push(slice);
+                lost
+            }
         }
     }
 
@@ -130,7 +148,7 @@ impl<T> Ring<T> {
 
     fn pop(&mut self) -> Option<BatchSlice<T>> {
         let one = match self.slices.front_mut() {
-            Some(front) if front.len() > 1 => front.split_front(1),
+            Some(front) if front.len() > 1 => front.split_front(1)?,
             Some(_) => self.slices.pop_front()?,
             None => return None,
         };
@@ -144,12 +162,9 @@ impl<T> Ring<T> {
             let excess = self.events - capacity;
             let slice = match self.slices.front_mut() {
                 Some(front) if front.len() > excess => front.split_front(excess),
-                Some(_) => match self.slices.pop_front() {
-                    Some(slice) => slice,
-                    None => break,
-                },
-                None => break,
+                _ => self.slices.pop_front(),
             };
+            let Some(slice) = slice else { break };
             self.events -= slice.len();
             lost.push(slice);
         }

@@ -80,8 +80,8 @@ impl<T> MailboxReceiver<T> {
         upstream: Option<Box<dyn Upstream>>,
     ) -> Self {
         let events = prefix.len();
-        let current =
-            (events > 0).then(|| BatchSlice::new(SharedBatch::new(prefix, Positions::none()), 0, events, 0));
+        let batch = |prefix| SharedBatch::new(prefix, Positions::none());
+        let current = (events > 0).then(|| BatchSlice::new(batch(prefix), 0..events, 0));
         let announces = state.is_handler;
         Self {
             state,
@@ -301,7 +301,10 @@ impl<T> MailboxReceiver<T> {
         if current.len() == 0 {
             self.reached = self.reached.max(current.position_behind(0));
             let done = self.current.take();
-            self.announce();
+            // Only a handler is waited for, and a reader whose policy waits for capacity.
+            if self.announces || self.state.policy.waits() {
+                self.announce();
+            }
             // The last holder of a batch runs its events' destructors. They run after the
             // announcement, so that no thread waits for them.
             drop(done);

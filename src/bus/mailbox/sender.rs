@@ -18,23 +18,20 @@ use std::ops::Range;
 use crate::bus::options::Start;
 use crate::bus::state::{Lifecycle, Sent, WatcherState};
 use crate::catch::catch_panic;
-use crate::clock::{Clock, Deadline};
+use crate::clock::Deadline;
 use crate::counters::DropReason;
 use crate::policy::OverflowPolicy;
 use crate::sync::Arc;
 
-use super::hooks::{FilterHook, OnAbandon, OnDrop};
+use super::hooks::{FilterHook, LossHooks, OnAbandon, OnDrop};
 use super::queue::{SliceQueue, events_in};
 use super::slice::{BatchSlice, SharedBatch, copied};
 
 pub(crate) struct MailboxSender<T> {
     pub(crate) state: Arc<WatcherState>,
-    queue: Arc<SliceQueue<T>>,
+    pub(super) queue: Arc<SliceQueue<T>>,
     pub(super) filter: Option<FilterHook<T>>,
-    on_drop: Option<OnDrop<T>>,
-    on_abandon: Option<OnAbandon>,
-    /// The number of events abandoned here that `on_abandon` has not received yet.
-    unreported: u64,
+    hooks: Option<Box<LossHooks<T>>>,
     pub(super) sent: Sent,
     /// The reader's `consumed` at the sender's last look. The reader may be further.
     consumed: u64,
@@ -79,9 +76,7 @@ impl<T> MailboxSender<T> {
             state,
             queue,
             filter,
-            on_drop,
-            on_abandon,
-            unreported: 0,
+            hooks: LossHooks::new(on_drop, on_abandon),
             sent: Sent::default(),
             consumed: 0,
             replayed: 0,
@@ -139,22 +134,30 @@ impl<T> MailboxSender<T> {
     /// user code runs: no event is lost, copied or dropped.
     pub(crate) fn offer_whole(&mut self, batch: Arc<SharedBatch<T>>) {
         let all = 0..batch.events().len();
-        self.sent.offered += all.len() as u64;
-        self.state.publish_offered(self.sent.offered);
+        self.begin_whole(all.len());
         self.send(batch, all);
         self.state.publish_sent(&self.sent);
     }
 
-    /// Queues a slice for which there is room.
+    pub(super) fn begin_whole(&mut self, events: usize) {
+        self.sent.offered += events as u64;
+        self.state.publish_offered(self.sent.offered);
+    }
+
+    /// Queues events that fit.
     fn send(&mut self, batch: Arc<SharedBatch<T>>, range: Range<usize>) {
-        let events = range.len() as u64;
-        self.queue.push(BatchSlice::new(batch, range.start, range.end, self.sent.decided));
-        self.sent.decided += events;
-        self.sent.queued += events;
+        let events = range.len();
+        self.send_slice(BatchSlice::new(batch, range, self.sent.decided), events);
+    }
+
+    pub(super) fn send_slice(&mut self, slice: BatchSlice<T>, events: usize) {
+        self.queue.push(slice);
+        self.sent.decided += events as u64;
+        self.sent.queued += events as u64;
         self.note_high_water();
     }
 
-    fn note_high_water(&mut self) {
+    pub(super) fn note_high_water(&mut self) {
         if self.in_use() > self.sent.high_water {
             self.consumed = self.state.consumed();
             // The events that the reader holds count too. Those of a ring have left the queue, so
@@ -165,12 +168,12 @@ impl<T> MailboxSender<T> {
     }
 
     /// Counts events that the reader will not receive, and calls the hook with them.
-    fn lose(&mut self, reason: DropReason, events: &[T]) {
+    pub(super) fn lose(&mut self, reason: DropReason, events: &[T]) {
         self.sent.decided += events.len() as u64;
         self.count_lost(reason, events);
     }
 
-    fn count_lost(&mut self, reason: DropReason, events: &[T]) {
+    pub(super) fn count_lost(&mut self, reason: DropReason, events: &[T]) {
         let drops = &mut self.sent.drops;
         let count = match reason {
             DropReason::Incoming => &mut drops.incoming,
@@ -180,7 +183,7 @@ impl<T> MailboxSender<T> {
             DropReason::Abandoned => &mut drops.abandoned,
         };
         *count += events.len() as u64;
-        if let Some(hook) = &mut self.on_drop {
+        if let Some(hook) = self.hooks.as_mut().and_then(|hooks| hooks.on_drop.as_mut()) {
             if catch_panic(|| hook(&self.state.name, reason, events)).is_none() {
                 self.state.count_panic();
             }
@@ -216,21 +219,6 @@ impl<T> MailboxSender<T> {
         !self.pending.is_empty()
     }
 
-    /// Gives up the pending events if the watcher has stopped, the bus is abandoned, or the
-    /// deadline has passed.
-    pub(crate) fn give_up_pending(&mut self, clock: &Clock, abandon: bool) {
-        let reason = if self.state.is_stopped() && !self.state.has_given_up() {
-            DropReason::Stopped
-        } else if abandon {
-            DropReason::Abandoned
-        } else if clock.has_passed(self.deadline) {
-            DropReason::TimedOut
-        } else {
-            return;
-        };
-        self.lose_pending(reason);
-    }
-
     /// Loses the pending events.
     pub(super) fn lose_pending(&mut self, reason: DropReason) {
         while let Some(part) = self.pending.pop_front() {
@@ -247,7 +235,7 @@ impl<T> MailboxSender<T> {
         let lost = pending as u64 + events;
         self.sent.offered += events;
         self.state.publish_offered(self.sent.offered);
-        self.unreported += lost;
+        self.owe_report(lost);
         self.sent.decided += lost;
         self.sent.drops.abandoned += lost;
         self.state.publish_sent(&self.sent);
@@ -257,11 +245,11 @@ impl<T> MailboxSender<T> {
     /// closure is dropped separately, because two panics at once would end the process.
     pub(crate) fn drop_closures(&mut self) {
         self.report_abandoned();
-        let (filter, on_drop) = (self.filter.take(), self.on_drop.take());
-        let on_abandon = self.on_abandon.take();
+        let filter = self.filter.take();
         catch_panic(|| drop(filter));
-        catch_panic(|| drop(on_drop));
-        catch_panic(|| drop(on_abandon));
+        if let Some(hooks) = self.hooks.take() {
+            hooks.discard();
+        }
     }
 
     /// Empties the queue of a reader that is gone. Both ends may do so at once, and each counts
@@ -276,7 +264,7 @@ impl<T> MailboxSender<T> {
             let drops = &mut self.sent.drops;
             *(if abandon { &mut drops.abandoned } else { &mut drops.stopped }) += events;
             self.state.publish_sent(&self.sent);
-            self.unreported += if abandon { events } else { 0 };
+            self.owe_report(if abandon { events } else { 0 });
         }
         slices
     }
@@ -298,9 +286,15 @@ impl<T> MailboxSender<T> {
     /// Calls the hook with the number of events abandoned since the last call. The hook is user
     /// code, so the caller chooses when it runs.
     pub(crate) fn report_abandoned(&mut self) {
-        let events = std::mem::take(&mut self.unreported);
-        if let Some(hook) = self.on_abandon.as_mut().filter(|_| events > 0) {
-            catch_panic(|| hook(&self.state.name, events));
+        if let Some(hooks) = &mut self.hooks {
+            hooks.report(&self.state.name);
+        }
+    }
+
+    /// Counts events for the next [report](Self::report_abandoned).
+    fn owe_report(&mut self, events: u64) {
+        if let Some(hooks) = &mut self.hooks {
+            hooks.unreported += events;
         }
     }
 }
@@ -370,6 +364,10 @@ impl<T: Clone> MailboxSender<T> {
             }
             OverflowPolicy::DropOldest => self.offer_newest(batch, range),
             OverflowPolicy::Wait | OverflowPolicy::WaitFor(_) => {
+                // The usual case, without the list.
+                if batch.events().len() == 1 && self.pending.is_empty() && self.credit(1) > 0 {
+                    return self.send(batch.clone(), range);
+                }
                 self.pending.push_back(Part { batch: batch.clone(), range });
                 self.send_pending();
             }
@@ -439,7 +437,7 @@ impl<T: Clone> MailboxSender<T> {
 
     /// Sends as [`send`](Self::send) does, but as a copy, so that the batch need not live for a
     /// part of it.
-    fn send_copy(&mut self, batch: &Arc<SharedBatch<T>>, range: Range<usize>) {
+    pub(super) fn send_copy(&mut self, batch: &Arc<SharedBatch<T>>, range: Range<usize>) {
         if range.is_empty() {
             return;
         }
@@ -448,28 +446,6 @@ impl<T: Clone> MailboxSender<T> {
         } else {
             self.state.count_panic();
             self.send(batch.clone(), range);
-        }
-    }
-
-    /// Puts the newest events into the ring, and takes the oldest out of it.
-    fn offer_newest(&mut self, batch: &Arc<SharedBatch<T>>, range: Range<usize>) {
-        let capacity = self.state.capacity as usize;
-        let skipped = range.len().saturating_sub(capacity);
-        if skipped > 0 {
-            // The events in the ring are older still.
-            self.cut(0);
-            self.lose(DropReason::Oldest, &batch.events()[range.start..range.start + skipped]);
-            self.send_copy(batch, range.start + skipped..range.end);
-        } else {
-            self.cut(capacity - range.len());
-            self.send(batch.clone(), range);
-        }
-    }
-
-    fn cut(&mut self, capacity: usize) {
-        for slice in self.queue.cut(capacity) {
-            self.sent.queued -= slice.len() as u64;
-            self.count_lost(DropReason::Oldest, slice.events());
         }
     }
 }

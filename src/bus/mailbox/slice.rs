@@ -6,6 +6,9 @@ use std::ops::Range;
 use crate::catch::catch_panic;
 use crate::sync::Arc;
 
+/// The size up to which a single event is moved out of its vector, in bytes.
+const SMALL: usize = 128;
+
 /// Drops events one by one, and catches their panics. In a plain `Vec`, a second `Drop` that panics
 /// would abort the process.
 pub(crate) fn discard<T>(mut events: Vec<T>) {
@@ -21,9 +24,17 @@ pub(crate) fn discard<T>(mut events: Vec<T>) {
 /// a panic in an event's `Drop` is caught here.
 #[derive(Debug)]
 pub(crate) struct SharedBatch<T> {
-    /// The events, in a box that takes their memory and no more.
-    events: Box<[T]>,
+    events: Events<T>,
     positions: Positions,
+}
+
+/// The events of a batch. A single event needs no allocation beside the batch's own.
+#[derive(Debug)]
+enum Events<T> {
+    /// One event, until the batch is dropped.
+    One(Option<T>),
+    /// The events, in a box that takes their memory and no more.
+    Many(Box<[T]>),
 }
 
 /// The positions of a batch's events in the order of the bus. They grow by one, except where a
@@ -87,12 +98,28 @@ impl Positions {
 }
 
 impl<T> SharedBatch<T> {
-    pub(crate) fn new(events: Vec<T>, positions: Positions) -> Arc<Self> {
-        Arc::new(Self { events: events.into_boxed_slice(), positions })
+    pub(crate) fn new(mut events: Vec<T>, positions: Positions) -> Arc<Self> {
+        // A large event stays where it is, because to move it takes time and stack.
+        let is_small = size_of::<T>() <= SMALL && events.len() == 1;
+        let one = if is_small { events.pop() } else { None };
+        let events = match one {
+            Some(event) => Events::One(Some(event)),
+            None => Events::Many(events.into_boxed_slice()),
+        };
+        Arc::new(Self { events, positions })
     }
 
+    /// Creates a batch of one event, which has this position.
+    pub(crate) fn of_one(event: T, position: u64) -> Self {
+        Self { events: Events::One(Some(event)), positions: Positions::from(position) }
+    }
+
+    #[inline]
     pub(crate) fn events(&self) -> &[T] {
-        &self.events
+        match &self.events {
+            Events::One(event) => event.as_slice(),
+            Events::Many(events) => events,
+        }
     }
 
     /// Returns the position of the event at `index`, in the order of the bus. Returns zero if the
@@ -104,77 +131,133 @@ impl<T> SharedBatch<T> {
 
 impl<T> Drop for SharedBatch<T> {
     fn drop(&mut self) {
-        discard(std::mem::take(&mut self.events).into_vec());
+        if std::mem::needs_drop::<T>() {
+            match &mut self.events {
+                Events::One(event) => {
+                    catch_panic(|| *event = None);
+                }
+                Events::Many(events) => discard(std::mem::take(events).into_vec()),
+            }
+        }
     }
 }
 
-/// A range of a batch, on its way to one watcher.
+/// A batch of one event that one watcher receives, so that it needs no reference count.
 #[derive(Debug)]
-pub(crate) struct BatchSlice<T> {
-    batch: Arc<SharedBatch<T>>,
+pub(crate) struct Single<T> {
+    batch: SharedBatch<T>,
+    /// The number of events that the watcher has moved past: 0 or 1.
     start: u32,
-    end: u32,
-    /// The watcher's offset of the event at `start`: the number of events that were decided for it
-    /// before.
-    offset: u64,
 }
+
+impl<T> Single<T> {
+    #[allow(clippy::unnecessary_box_returns, reason = "a large event should not be moved once more")]
+    pub(crate) fn new(event: T, position: u64) -> Box<Self> {
+        Box::new(Self { batch: SharedBatch::of_one(event, position), start: 0 })
+    }
+}
+
+/// A range of a batch, on its way to one watcher. It takes 24 bytes, because the queue has one for
+/// each event that was published alone.
+#[derive(Debug)]
+pub(crate) enum BatchSlice<T> {
+    /// Events from `start` to `end`.
+    Shared {
+        batch: Arc<SharedBatch<T>>,
+        start: u32,
+        end: u32,
+        /// The watcher's offset of the event at `start`: the number of events that were decided for
+        /// it before.
+        offset: u64,
+    },
+    Single {
+        single: Box<Single<T>>,
+        offset: u64,
+    },
+}
+
+#[cfg(not(eventcast_loom))]
+const _: () = assert!(size_of::<BatchSlice<[u8; 100]>>() == 24);
 
 impl<T> BatchSlice<T> {
-    pub(crate) fn new(batch: Arc<SharedBatch<T>>, start: usize, end: usize, offset: u64) -> Self {
-        debug_assert!(start <= end && end <= batch.events.len());
-        Self { batch, start: start as u32, end: end as u32, offset }
+    #[inline]
+    pub(crate) fn new(batch: Arc<SharedBatch<T>>, range: Range<usize>, offset: u64) -> Self {
+        debug_assert!(range.start <= range.end && range.end <= batch.events().len());
+        Self::Shared { batch, start: range.start as u32, end: range.end as u32, offset }
     }
 
+    #[inline]
+    fn batch(&self) -> &SharedBatch<T> {
+        match self {
+            Self::Shared { batch, .. } => batch,
+            Self::Single { single, .. } => &single.batch,
+        }
+    }
+
+    #[inline]
+    fn range(&self) -> Range<usize> {
+        match self {
+            Self::Shared { start, end, .. } => *start as usize..*end as usize,
+            Self::Single { single, .. } => single.start as usize..1,
+        }
+    }
+
+    #[inline]
     pub(crate) fn events(&self) -> &[T] {
-        &self.batch.events[self.start as usize..self.end as usize]
+        &self.batch().events()[self.range()]
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> usize {
-        (self.end - self.start) as usize
+        self.range().len()
     }
 
+    #[inline]
     pub(crate) fn offset(&self) -> u64 {
-        self.offset
+        let (Self::Shared { offset, .. } | Self::Single { offset, .. }) = self;
+        *offset
     }
 
     /// Returns the position of the event at `index`, or zero if it has none.
     pub(crate) fn position(&self, index: usize) -> u64 {
-        self.batch.position(self.start as usize + index)
+        self.batch().position(self.range().start + index)
     }
 
     /// Returns the position up to which everything has been decided when the first `events`
     /// events of the slice have been received. Returns zero if the events have no position.
     pub(crate) fn position_behind(&self, events: usize) -> u64 {
-        match (self.start as usize + events).checked_sub(1) {
-            Some(index) => self.batch.position(index),
-            None => self.batch.position(0).saturating_sub(1),
+        match (self.range().start + events).checked_sub(1) {
+            Some(index) => self.batch().position(index),
+            None => self.batch().position(0).saturating_sub(1),
         }
     }
 
-    /// Splits off the first `events` events, and returns them as a slice.
-    pub(crate) fn split_front(&mut self, events: usize) -> Self {
-        let front = Self {
-            batch: self.batch.clone(),
-            start: self.start,
-            end: self.start + events as u32,
-            offset: self.offset,
-        };
+    /// Splits off the first `events` events, which are not all, and returns them as a slice.
+    /// Returns `None` if the slice has no parts.
+    pub(crate) fn split_front(&mut self, events: usize) -> Option<Self> {
+        let Self::Shared { batch, start, offset, .. } = self else { return None };
+        let range = *start as usize..*start as usize + events;
+        let front = Self::new(batch.clone(), range, *offset);
         self.advance(events);
-        front
+        Some(front)
     }
 
     /// Moves past the first `events` events, whatever became of them.
     pub(crate) fn advance(&mut self, events: usize) {
         debug_assert!(events <= self.len());
-        self.start += events as u32;
-        self.offset += events as u64;
+        let (start, offset) = match self {
+            Self::Shared { start, offset, .. } => (start, offset),
+            Self::Single { single, offset } => (&mut single.start, offset),
+        };
+        *start += events as u32;
+        *offset += events as u64;
     }
 }
 
 /// Copies these ranges of a batch into an allocation of their size, so that a slow watcher does not
 /// keep the whole batch alive. Returns `None` if a `Clone` panicked.
 pub(crate) fn copied<T: Clone>(batch: &SharedBatch<T>, runs: &[Range<usize>]) -> Option<Arc<SharedBatch<T>>> {
-    let events = runs.iter().flat_map(|run| &batch.events[run.clone()]);
+    let events = runs.iter().flat_map(|run| &batch.events()[run.clone()]);
     // The vector is outside of `catch_panic`, because the copies already made must not be dropped
     // while a panic unwinds. If one of them panicked too, the process would end.
     let mut copies = Vec::with_capacity(runs.iter().map(Range::len).sum());

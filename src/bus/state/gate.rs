@@ -33,11 +33,14 @@ const ONE: u64 = 4;
 
 #[derive(Debug)]
 pub(crate) struct Gate {
-    /// The words, each with its counters. The number of cells is a power of two.
+    /// The words, each with its counters. The number of cells is a power of two, or zero for an
+    /// inline bus.
     cells: Box<[CachePadded<Cell>]>,
+    /// The cell of an inline bus, which no publisher enters: its lock keeps publishers apart.
+    inline: Option<Cell>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Cell {
     word: AtomicU64,
     /// The number of events refused through this cell because the queue was full. They are counted
@@ -56,14 +59,17 @@ pub(crate) enum Refusal {
 
 impl Gate {
     pub(crate) fn new() -> Self {
-        let cell = || {
-            CachePadded::new(Cell {
-                word: AtomicU64::new(0),
-                refused_full: AtomicU64::new(0),
-                refused_stopped: AtomicU64::new(0),
-            })
-        };
-        Self { cells: (0..gate_cells()).map(|_| cell()).collect() }
+        let cell = |_| CachePadded::new(Cell::default());
+        Self { cells: (0..gate_cells()).map(cell).collect(), inline: None }
+    }
+
+    /// Creates the gate of an inline bus, which is only closed, and counts.
+    pub(crate) fn inline() -> Self {
+        Self { cells: Box::default(), inline: Some(Cell::default()) }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Cell> {
+        self.cells.iter().map(|cell| &**cell).chain(&self.inline)
     }
 
     #[inline]
@@ -95,7 +101,7 @@ impl Gate {
 
     /// Closes the gate, which lets in no further publisher. Those inside finish.
     pub(crate) fn close(&self) {
-        for cell in &self.cells {
+        for cell in self.all() {
             // Relaxed: the order of the word decides, see `enter`. `is_quiet` acquires what the
             // publishers did.
             cell.word.fetch_or(CLOSED, Ordering::Relaxed);
@@ -112,7 +118,7 @@ impl Gate {
 
     pub(crate) fn is_closed(&self) -> bool {
         // Relaxed: a hint to publishers. `enter` decides.
-        self.cells.iter().all(|cell| cell.word.load(Ordering::Relaxed) & CLOSED != 0)
+        self.all().all(|cell| cell.word.load(Ordering::Relaxed) & CLOSED != 0)
     }
 
     /// Sets the idle bit. A publisher that leaves after this has a duty.
@@ -138,7 +144,7 @@ impl Gate {
 
     #[cold]
     pub(crate) fn count_refused(&self, refusal: Refusal, events: u64) {
-        let cell = self.cell();
+        let cell = self.inline.as_ref().unwrap_or_else(|| self.cell());
         let counter = match refusal {
             Refusal::Full => &cell.refused_full,
             Refusal::Stopped => &cell.refused_stopped,
@@ -152,7 +158,7 @@ impl Gate {
     /// Returns how many events were refused so far, because the queue was full and because the gate
     /// was closed.
     pub(crate) fn refused(&self) -> (u64, u64) {
-        self.cells.iter().fold((0_u64, 0_u64), |(full, stopped), cell| {
+        self.all().fold((0_u64, 0_u64), |(full, stopped), cell| {
             // Relaxed: counts.
             (
                 full.saturating_add(cell.refused_full.load(Ordering::Relaxed)),

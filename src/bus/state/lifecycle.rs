@@ -71,11 +71,15 @@ pub(crate) struct Lifecycle {
     pub(crate) registry: Registry,
     pub(crate) threads: Arc<Threads>,
     /// The report of the bus at its end, once a shutdown has seen it.
-    pub(super) report: Mutex<Option<ShutdownReport>>,
+    pub(super) report: Mutex<Option<Box<ShutdownReport>>>,
 }
 
 impl Lifecycle {
     pub(crate) fn new(clock: Clock, spin: Duration, dispatcher: &Parker) -> Self {
+        Self::with_gate(Gate::new(), clock, spin, dispatcher)
+    }
+
+    fn with_gate(gate: Gate, clock: Clock, spin: Duration, dispatcher: &Parker) -> Self {
         let id = unique_id();
         let (end_clock, done) = (clock.for_the_end(), Arc::new(WaitQueue::new()));
         let timer = Arc::new(Timer::new(id, end_clock.clone()));
@@ -83,7 +87,7 @@ impl Lifecycle {
         let limits = clock.is_fake().then(|| Arc::new(Timer::new(id, clock.clone())));
         Self {
             id,
-            gate: Gate::new(),
+            gate,
             dispatcher: WakeCell::new(dispatcher),
             front: None,
             owner: Owner::new(),
@@ -110,10 +114,11 @@ impl Lifecycle {
     /// Creates the state of an inline bus.
     pub(crate) fn inline(clock: Clock, spin: Duration, front: Box<dyn Drive>) -> Self {
         let (room, front) = (WaitQueue::inline(), Some(front));
-        Self { front, room, ..Self::new(clock, spin, &Parker::new()) }
+        Self { front, room, ..Self::with_gate(Gate::inline(), clock, spin, &Parker::new()) }
     }
 
     /// Returns whether the bus has no dispatcher.
+    #[inline]
     pub(crate) fn is_inline(&self) -> bool {
         self.front.is_some()
     }
@@ -210,6 +215,7 @@ impl Lifecycle {
     }
 
     /// Returns whether the bus has been closed.
+    #[inline]
     pub(crate) fn is_closing(&self) -> bool {
         // Relaxed: no data depends on it. The fence of a waiting side orders it wherever a late
         // look would lose a wake-up.
@@ -232,6 +238,7 @@ impl Lifecycle {
         self.wake_feeds();
     }
 
+    #[inline]
     pub(crate) fn is_abandoned(&self) -> bool {
         // Relaxed: no data depends on it.
         self.abandoned.load(Ordering::Relaxed)
@@ -315,6 +322,7 @@ impl Lifecycle {
 
     // ── statistics ──
 
+    #[inline]
     pub(crate) fn set_accepted(&self, events: u64) {
         // Relaxed: a count. The locks that are taken later publish it to a thread that has waited
         // for a flush or for the end.

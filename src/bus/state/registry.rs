@@ -28,7 +28,8 @@ struct Entries {
     /// Whether the dispatcher has offered everything and closed every mailbox.
     ended: bool,
     watchers: BTreeMap<u64, Arc<WatcherState>>,
-    departed: Departed,
+    /// `None` until a watcher has been dropped.
+    departed: Option<Box<Departed>>,
 }
 
 /// The sums of the dropped watchers.
@@ -37,6 +38,13 @@ struct Departed {
     all: WatcherStats,
     /// The part of `all` that belongs to watchers that were given a name, by name.
     named: BTreeMap<String, WatcherStats>,
+}
+
+impl Default for Departed {
+    fn default() -> Self {
+        let all = WatcherStats { name: "departed".to_owned(), ..WatcherStats::default() };
+        Self { all, named: BTreeMap::new() }
+    }
 }
 
 impl Departed {
@@ -66,10 +74,9 @@ impl Entries {
 
 impl Registry {
     pub(crate) fn new() -> Self {
-        let all = WatcherStats { name: "departed".to_owned(), ..WatcherStats::default() };
-        let departed = Departed { all, named: BTreeMap::new() };
+        let entries = Entries { total: 0, ended: false, watchers: BTreeMap::new(), departed: None };
         Self {
-            entries: Mutex::new(Entries { total: 0, ended: false, watchers: BTreeMap::new(), departed }),
+            entries: Mutex::new(entries),
             reaping: AtomicBool::new(false),
             reapable: Mutex::new(Vec::new()),
         }
@@ -99,7 +106,7 @@ impl Registry {
     pub(crate) fn retire(&self, state: &Arc<WatcherState>, is_closing: impl FnOnce() -> bool) {
         let mut entries = self.entries.lock();
         if !ends_with_the_bus(state, is_closing) && entries.watchers.remove(&state.id).is_some() {
-            entries.departed.add(state.stats());
+            entries.departed.get_or_insert_default().add(state.stats());
         }
     }
 
@@ -166,7 +173,8 @@ impl Registry {
     /// the dispatcher has not closed its mailbox yet.
     pub(crate) fn totals(&self, is_closing: bool) -> Totals {
         let entries = self.entries.lock();
-        let (mut watchers, mut departed) = (Vec::new(), entries.departed.clone());
+        let mut departed = entries.departed.as_deref().cloned().unwrap_or_default();
+        let mut watchers = Vec::new();
         for state in entries.watchers.values() {
             if state.is_finished() && !ends_with_the_bus(state, || is_closing) {
                 departed.add(state.stats());

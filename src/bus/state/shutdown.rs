@@ -74,7 +74,8 @@ impl Lifecycle {
         let mut report = {
             // Lock order: `Lifecycle::report` before `Registry::entries`. `stats` takes the second.
             let mut report = self.report.lock();
-            report.get_or_insert_with(|| ShutdownReport::new(!self.is_abandoned(), self.stats())).clone()
+            let make = || Box::new(ShutdownReport::new(!self.is_abandoned(), self.stats()));
+            (**report.get_or_insert_with(make)).clone()
         };
         report.threads_ended = self.threads.join();
         report

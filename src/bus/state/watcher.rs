@@ -141,6 +141,7 @@ impl WatcherState {
     }
 
     /// Publishes how many events were offered, before any of them is queued or lost.
+    #[inline]
     pub(crate) fn publish_offered(&self, offered: u64) {
         // Relaxed: the queue and the fence in `publish_sent`, which both come after this store,
         // publish it.
@@ -148,6 +149,7 @@ impl WatcherState {
     }
 
     /// Publishes the dispatcher's counters.
+    #[inline]
     pub(crate) fn publish_sent(&self, sent: &Sent) {
         let to = &self.sent;
         // Release: pairs with the fence in `stats`, so that `stats` never sees more events lost
@@ -167,6 +169,7 @@ impl WatcherState {
         to.decided.store(sent.decided, Ordering::Relaxed);
     }
 
+    #[inline]
     pub(crate) fn consumed(&self) -> u64 {
         // Acquire: pairs with the Release in `set_consumed`, so that the room that it reports is
         // really there.
@@ -208,6 +211,7 @@ impl WatcherState {
 
     // ── the reader's side ──
 
+    #[inline]
     pub(crate) fn decided(&self) -> u64 {
         // Acquire: pairs with the fence in `publish_sent`.
         self.sent.decided.load(Ordering::Acquire)
@@ -286,6 +290,7 @@ impl WatcherState {
         self.flags.fetch_update(Ordering::Release, Ordering::Relaxed, evicted).is_ok()
     }
 
+    #[inline]
     pub(crate) fn is_stopped(&self) -> bool {
         // Relaxed: no data depends on it. A dispatcher that sees it late only offers a little more.
         self.flags.load(Ordering::Relaxed) & STOPPED != 0
@@ -296,6 +301,7 @@ impl WatcherState {
         self.flags.load(Ordering::Relaxed) & GAVE_UP != 0
     }
 
+    #[inline]
     pub(crate) fn is_gone(&self) -> bool {
         // Relaxed: the dispatcher's fence after its offers orders this load. Its partner is the
         // reader's fence after `set_gone`.
@@ -303,6 +309,7 @@ impl WatcherState {
     }
 
     /// Returns the reason of the end if an empty queue means the end.
+    #[inline]
     pub(crate) fn end(&self) -> Option<EndReason> {
         // Acquire: pairs with the Release in `set_closed`, so that a look at the queue after this
         // finds all that was put into it. It also pairs with the Releases in `set_stopped` and

@@ -147,6 +147,7 @@ impl WakeCell {
 
     /// Returns whether a thread or task waits. As for [`wake`](Self::wake), the caller has made the
     /// condition true and then fenced.
+    #[inline]
     pub(crate) fn is_armed(&self) -> bool {
         // Relaxed: the caller's fence orders this load after the condition. Its partner is the
         // fence in `arm` and `arm_task`.

@@ -55,6 +55,7 @@ thread_local! {
 pub(crate) struct InsideCall(());
 
 impl InsideCall {
+    #[inline]
     pub(crate) fn enter() -> Self {
         // An error means that the thread is ending, on a system without native thread-local
         // storage. Then a call of another inline bus waits for its lock without a bound.
@@ -63,12 +64,14 @@ impl InsideCall {
     }
 
     /// Returns whether this thread is inside a call of an inline bus.
+    #[inline]
     pub(crate) fn is_marked() -> bool {
         INSIDE.try_with(Cell::get).unwrap_or(0) > 0
     }
 }
 
 impl Drop for InsideCall {
+    #[inline]
     fn drop(&mut self) {
         let _ = INSIDE.try_with(|inside| inside.set(inside.get().saturating_sub(1)));
     }

@@ -1,0 +1,65 @@
+//! Offers with `DropOldest`, which always fit, and offers to a single watcher.
+
+use std::ops::Range;
+
+use crate::counters::DropReason;
+use crate::policy::OverflowPolicy;
+use crate::sync::Arc;
+
+use super::sender::MailboxSender;
+use super::slice::{BatchSlice, SharedBatch, Single};
+
+impl<T> MailboxSender<T> {
+    /// Returns whether an event can be offered with [`offer_single`](Self::offer_single).
+    #[inline]
+    pub(crate) fn takes_single(&mut self) -> bool {
+        let is_offered = self.filter.is_none() && !self.state.is_stopped();
+        is_offered && (self.state.policy == OverflowPolicy::DropOldest || self.credit(1) > 0)
+    }
+
+    /// Offers an event that no other watcher gets.
+    #[inline]
+    pub(crate) fn offer_single(&mut self, single: Box<Single<T>>) {
+        self.begin_whole(1);
+        let slice = BatchSlice::Single { single, offset: self.sent.decided };
+        if self.state.policy == OverflowPolicy::DropOldest {
+            self.send_newest(slice, 1);
+        } else {
+            self.send_slice(slice, 1);
+        }
+        self.state.publish_sent(&self.sent);
+    }
+
+    /// Puts a slice that fits into the ring, and takes the oldest events out of it.
+    fn send_newest(&mut self, slice: BatchSlice<T>, events: usize) {
+        let lost = self.queue.push_newest(slice, self.state.capacity as usize);
+        self.sent.decided += events as u64;
+        self.sent.queued += events as u64;
+        self.count_oldest(lost);
+        self.note_high_water();
+    }
+
+    fn count_oldest(&mut self, lost: Vec<BatchSlice<T>>) {
+        for slice in lost {
+            self.sent.queued -= slice.len() as u64;
+            self.count_lost(DropReason::Oldest, slice.events());
+        }
+    }
+}
+
+impl<T: Clone> MailboxSender<T> {
+    /// Puts the newest events into the ring, and takes the oldest out of it.
+    pub(super) fn offer_newest(&mut self, batch: &Arc<SharedBatch<T>>, range: Range<usize>) {
+        let skipped = range.len().saturating_sub(self.state.capacity as usize);
+        if skipped > 0 {
+            // The events in the ring are older still.
+            let lost = self.queue.cut(0);
+            self.count_oldest(lost);
+            self.lose(DropReason::Oldest, &batch.events()[range.start..range.start + skipped]);
+            self.send_copy(batch, range.start + skipped..range.end);
+        } else {
+            let slice = BatchSlice::new(batch.clone(), range.clone(), self.sent.decided);
+            self.send_newest(slice, range.len());
+        }
+    }
+}
