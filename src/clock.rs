@@ -35,6 +35,8 @@ pub(crate) type Deadline = Option<Duration>;
 impl Clock {
     /// Creates a clock that reads the clocks of the system. This is the default.
     ///
+    /// `wasm32-unknown-unknown` has none: it is the Unix epoch, and every timeout has expired.
+    ///
     /// # Examples
     ///
     /// ```
@@ -477,20 +479,21 @@ mod system {
         if HAS_TIME { SystemTime::now() } else { SystemTime::UNIX_EPOCH }
     }
 
-    /// Returns the time since `ORIGIN`. In a model, time stands still at zero: a timeout of zero
-    /// has expired at once, and any other never expires.
+    /// Returns the time since `ORIGIN`, or zero where no time passes.
     pub(super) fn system_monotonic() -> Duration {
         if HAS_TIME { ORIGIN.get_or_init(Instant::now).elapsed() } else { Duration::ZERO }
     }
 
+    /// In a model, only a timeout of zero expires. Without a clock and threads, every timeout has.
     pub(super) fn system_deadline(timeout: Duration) -> Option<Duration> {
-        if HAS_TIME || timeout.is_zero() { system_monotonic().checked_add(timeout) } else { None }
+        let has_expired = timeout.is_zero() || cfg!(target_family = "wasm");
+        if HAS_TIME { system_monotonic().checked_add(timeout) } else { has_expired.then_some(Duration::ZERO) }
     }
 
     /// Returns the moment as an `Instant`. Returns `None` if the platform cannot represent the
     /// moment, which is then further off than the machine will live.
     pub(super) fn system_instant(at: Duration) -> Option<Instant> {
-        ORIGIN.get_or_init(Instant::now).checked_add(at)
+        if HAS_TIME { ORIGIN.get_or_init(Instant::now).checked_add(at) } else { None }
     }
 }
 
