@@ -1,5 +1,5 @@
-//! A sink that you write yourself, over an asynchronous client. The error that a sink returns
-//! determines what the recording does next. With tenants, it would also name them (`group`).
+//! A sink of your own, over an asynchronous client. Its errors determine what the recording does
+//! next, and `group` would name tenants. The broadcaster has a dispatcher, for bursts of events.
 //!
 //! ```sh
 //! cargo run --example custom_sink

@@ -6,7 +6,7 @@
 //! rest:
 //!
 //! * crossbeam's queues are opaque to loom, so a small bounded queue in `sync/model.rs` stands in
-//!   for both kinds. The stand-in promises less than crossbeam does. Its only happens-before is
+//!   for all of them. The stand-in promises less than crossbeam does. Its only happens-before is
 //!   from the send of a value to its receipt, and from the receipt to the reuse of that slot. It
 //!   reports "full" and "empty" where crossbeam would wait for a peer in the middle of an
 //!   operation.

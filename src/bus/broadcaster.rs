@@ -85,7 +85,7 @@ const MAX_EVENT_SIZE: usize = 16 * 1024;
 #[doc(alias = "broadcast")]
 #[doc(alias = "topic")]
 pub struct Broadcaster<T> {
-    /// What all handles share. This handle is counted there.
+    /// The part that all handles share. It counts this handle.
     pub(super) incoming: Arc<IncomingQueue<T>>,
 }
 

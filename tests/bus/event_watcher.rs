@@ -1,4 +1,4 @@
-//! What a reader without patience gets (`try_iter`), and a watcher that returns events alone.
+//! The iterator that never waits (`try_iter`), and a watcher that returns events alone.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};

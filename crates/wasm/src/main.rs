@@ -1,4 +1,4 @@
-//! What an inline bus does on one thread, as a program for WebAssembly. `.ci/wasm` builds it for
+//! Checks of an inline bus on one thread, as a program for WebAssembly. `.ci/wasm` builds it for
 //! `wasm32-unknown-unknown` and runs it in Node.js. It makes the same checks on every other target.
 //!
 //! On that target, the standard library has no threads, no clock and no output. The host passes one

@@ -324,7 +324,8 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
     /// Waits only while the incoming queue is full. [`try_watch`](Self::try_watch) does not wait,
     /// and [`watch_timeout`](Self::watch_timeout) has a limit. This does not wait until the
     /// dispatcher has carried out the registration. In an async task, use `watch_async`. On an
-    /// inline bus this waits for the lock, carries out the registration, and never for room.
+    /// inline bus this waits for the lock and carries out the registration. It never waits for
+    /// capacity.
     ///
     /// # Examples
     ///
