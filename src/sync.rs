@@ -279,22 +279,21 @@ mod real {
     pub(crate) enum Fifo<T> {
         /// A short queue, which takes its memory at the first entry. Each entry costs one atomic
         /// exchange at either end.
-        Short(OnceLock<Box<ArrayQueue<T>>>, usize),
+        Short(OnceLock<Box<ArrayQueue<T>>>, u8),
         /// A queue that takes memory as it fills, in segments of 31 entries. Each entry costs two
         /// exchanges at either end.
         Long(Box<SegQueue<T>>),
     }
 
     /// The number of entries up to which a queue is short. Two segments take as much memory.
-    const SHORT: usize = 64;
+    const SHORT: u8 = 64;
 
     impl<T> Fifo<T> {
         /// Creates a queue that never holds more than this many entries.
         pub(crate) fn new(most: usize) -> Self {
-            if most <= SHORT {
-                Self::Short(OnceLock::new(), most.max(1))
-            } else {
-                Self::Long(Box::new(SegQueue::new()))
+            match u8::try_from(most) {
+                Ok(most) if most <= SHORT => Self::Short(OnceLock::new(), most.max(1)),
+                _ => Self::Long(Box::new(SegQueue::new())),
             }
         }
 
@@ -302,7 +301,7 @@ mod real {
         pub(crate) fn push(&self, value: T) {
             match self {
                 Self::Short(queue, most) => {
-                    let queue = queue.get_or_init(|| Box::new(ArrayQueue::new(*most)));
+                    let queue = queue.get_or_init(|| Box::new(ArrayQueue::new(usize::from(*most))));
                     let pushed = queue.push(value);
                     assert!(pushed.is_ok(), "more is queued than there was credit for");
                 }

@@ -129,7 +129,7 @@ pub(crate) const REPLACEMENTS: &[Replacement] = &[
         place: "MailboxReceiver::notify",
         code: "if in_current > 0 || self.ended || self.state.decided() > known || self.state.end().is_some() {",
         change: "forgets the borrowed events",
-        written: "if in_current > usize::from($ON) * self.borrowed || self.ended || self.state.decided() > known \
+        written: "if in_current > usize::from($ON) * self.borrowed as usize || self.ended || self.state.decided() > known \
                   || self.state.end().is_some() {",
     },
     Replacement {
@@ -232,7 +232,7 @@ pub(crate) const REPLACEMENTS: &[Replacement] = &[
     },
     Replacement {
         file: "bus/dispatch/inline.rs",
-        place: "Turn::accept_in_parts",
+        place: "Turn::offer_part",
         code: "self.front.nested.set_events_left(room - part.len());",
         change: "promises nested events the room that the batch takes",
         written: "self.front.nested.set_events_left(if $ON { room } else { room - part.len() });",
@@ -264,6 +264,27 @@ pub(crate) const REPLACEMENTS: &[Replacement] = &[
         code: "if !lifecycle.room.is_waited_for() {",
         change: "clears the wishes of others",
         written: "if $ON || !lifecycle.room.is_waited_for() {",
+    },
+    Replacement {
+        file: "bus/mailbox/queue.rs",
+        place: "take_last",
+        code: "let older = chain.pop();",
+        change: "takes the batch that grows before what is older",
+        written: "let older = if $ON { None } else { chain.pop() };",
+    },
+    Replacement {
+        file: "bus/mailbox/queue.rs",
+        place: "SliceQueue::grow",
+        code: "if last.as_ref().is_some_and(|own| !own.is_followed_by(offset, position, space)) {",
+        change: "adds events behind a gap to the batch before it",
+        written: "if !$ON && last.as_ref().is_some_and(|own| !own.is_followed_by(offset, position, space)) {",
+    },
+    Replacement {
+        file: "bus/mailbox/sender.rs",
+        place: "MailboxSender::send_slice",
+        code: "self.queue.seal();",
+        change: "sends a slice before the batch that grows",
+        written: "if !$ON { $CODE }",
     },
     Replacement {
         file: "bus/dispatch/later.rs",

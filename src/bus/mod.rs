@@ -200,6 +200,7 @@
 //! | `Dispatch::intake` | dispatcher; a publisher or a reader, which only tries | none | as long as the dispatcher is awake; one batch of the others |
 //! | `WaitQueue::waiters` | threads and tasks that wait, and those that wake them | `Dispatch::intake` | a change of the list |
 //! | `Timer::state` | tasks with a deadline, and the timer's thread | none | a change of the deadlines, and the start of the thread |
+//! | `SliceQueue::Growing` | owner, and the reader of the watcher | `InlineFront::core` | a move of events into the batch, or of the batch |
 //! | `SliceQueue::Ring` | dispatcher, and the reader of the watcher | `Dispatch::intake`, `InlineFront::core` | a change of the ring |
 //! | `FlushTicket::handlers` | dispatcher, and the caller of the flush | `Dispatch::intake`, `InlineFront::core` | a scan of the handlers |
 //! | `Registry::entries` | registration, end of a watcher, `stats`, a wait for the end | `Dispatch::intake`, `InlineFront::core`, `Lifecycle::report` | a scan of the watchers |

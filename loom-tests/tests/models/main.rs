@@ -20,6 +20,8 @@ mod direct;
 #[cfg(eventcast_loom)]
 mod eviction;
 #[cfg(eventcast_loom)]
+mod growing;
+#[cfg(eventcast_loom)]
 mod handles;
 #[cfg(eventcast_loom)]
 mod history;
@@ -56,6 +58,7 @@ fn main() -> std::process::ExitCode {
         bulk::models(),
         direct::models(),
         eviction::models(),
+        growing::models(),
         handles::models(),
         history::models(),
         inline::models(),

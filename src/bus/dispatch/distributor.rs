@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use crate::bus::mailbox::{BatchSlice, MailboxSender, Positions, SharedBatch, Single, discard};
+use crate::bus::mailbox::{BatchSlice, MailboxSender, Positions, SharedBatch, discard};
 use crate::bus::options::Start;
 use crate::bus::state::{Lifecycle, WatcherState};
 use crate::catch::catch_panic;
@@ -157,13 +157,19 @@ pub(super) fn answer(ticket: &FlushTicket, lifecycle: &Lifecycle) {
 }
 
 impl<T> Distributor<T> {
-    /// Returns whether one watcher alone gets the next event: there is no other, and the history
-    /// keeps nothing.
-    pub(super) fn is_for_one(&mut self) -> bool {
+    /// Returns the only watcher, if the history keeps nothing: it alone gets the next event.
+    #[inline]
+    fn only(&mut self) -> Option<&mut MailboxSender<T>> {
         match &mut *self.senders {
-            [only] => !self.history.keeps_events() && only.takes_single(),
-            _ => false,
+            [only] if !self.history.keeps_events() => Some(only),
+            _ => None,
         }
+    }
+
+    /// Returns whether one watcher alone gets the next event, and it fits.
+    #[inline]
+    pub(super) fn is_for_one(&mut self) -> bool {
+        self.only().is_some_and(MailboxSender::takes_alone)
     }
 
     /// Accepts an event and offers it to the only watcher. The caller has
@@ -174,8 +180,25 @@ impl<T> Distributor<T> {
         if let Some(complete) = &self.completion {
             complete(&mut event);
         }
-        if let Some(only) = self.senders.first_mut() {
-            only.offer_single(Single::new(event, position));
+        if let Some(only) = self.only() {
+            only.offer_alone(event, position);
+        }
+    }
+
+    /// Returns whether one watcher alone gets the next events, and all fit.
+    pub(super) fn are_for_one(&mut self, events: usize) -> bool {
+        self.only().is_some_and(|only| only.takes_all_alone(events))
+    }
+
+    /// Accepts and offers events, like [`offer_to_one`](Self::offer_to_one). The caller has
+    /// [checked](Self::are_for_one) that they fit.
+    pub(super) fn offer_all_to_one(&mut self, mut events: Vec<T>, lifecycle: &Lifecycle) {
+        let first = self.accept(events.len(), lifecycle);
+        if let Some(complete) = &self.completion {
+            events.iter_mut().for_each(complete);
+        }
+        if let Some(only) = self.only() {
+            only.offer_all_alone(events, first);
         }
     }
 }

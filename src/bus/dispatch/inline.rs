@@ -22,8 +22,8 @@
 //! - No thread has the lock while it waits for capacity, a deadline or a reader.
 //! - Filters, `on_drop`, `Clone` and `Drop` of events, and the completion run under it. Destructors
 //!   of closures run without it. Lock order: `InlineFront::core` before `NestedEntries::list`,
-//!   `SliceQueue::Ring`, `FlushTicket::handlers`, `Registry::entries`, `Registry::reapable` and
-//!   `Fake::state`.
+//!   `SliceQueue::Growing`, `SliceQueue::Ring`, `FlushTicket::handlers`, `Registry::entries`,
+//!   `Registry::reapable` and `Fake::state`.
 //! - A call from inside a call of another inline bus tries the lock for a bounded time.
 
 use std::time::Duration;
@@ -183,7 +183,7 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
                 None => Err(Refused(Entry::Event(event), Refusal::Full)),
             },
             Entry::Batch(events) => {
-                let rest = self.accept_in_parts(events, call);
+                let rest = self.accept_batch(events, call);
                 let refusal = if self.lifecycle.is_closing() { Refusal::Stopped } else { Refusal::Full };
                 if rest.is_empty() { Ok(()) } else { Err(Refused(Entry::Batch(rest), refusal)) }
             }
@@ -200,23 +200,38 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
     }
 
     /// Accepts the events of a batch in front for which there is capacity. Returns the others.
-    fn accept_in_parts(&mut self, events: Vec<T>, call: &mut Call) -> Vec<T> {
-        let mut left = events.len();
-        let mut rest = events.into_iter();
-        while let Some(first) = rest.as_mut_slice().first_mut() {
-            let Some(room) = self.room_for(first, left, call) else { break };
-            let part: Vec<T> = rest.by_ref().take(room).collect();
-            left -= part.len();
-            self.front.nested.set_events_left(room - part.len());
-            self.offer(part, Some(call));
-            call.begin_anew();
-            // Nested events were promised capacity, so they come before the next part.
-            self.carry_out_nested();
-            if self.lifecycle.is_closing() {
-                break;
+    fn accept_batch(&mut self, mut events: Vec<T>, call: &mut Call) -> Vec<T> {
+        let left = events.len();
+        let room = events.first_mut().and_then(|first| self.room_for(first, left, call));
+        match room {
+            None => events,
+            Some(room) if room >= left => {
+                self.offer_part(events, room, call);
+                Vec::new()
             }
+            Some(room) => self.accept_in_parts(events, room, call),
+        }
+    }
+
+    fn accept_in_parts(&mut self, events: Vec<T>, mut room: usize, call: &mut Call) -> Vec<T> {
+        let mut rest = events.into_iter();
+        loop {
+            self.offer_part(rest.by_ref().take(room).collect(), room, call);
+            let left = rest.len();
+            let next = rest.as_mut_slice().first_mut().filter(|_| !self.lifecycle.is_closing());
+            let Some(more) = next.and_then(|first| self.room_for(first, left, call)) else { break };
+            room = more;
         }
         rest.collect()
+    }
+
+    /// Offers a part of a batch, for which there is this much capacity.
+    fn offer_part(&mut self, part: Vec<T>, room: usize, call: &mut Call) {
+        self.front.nested.set_events_left(room - part.len());
+        self.offer(part, Some(call));
+        call.begin_anew();
+        // Nested events were promised capacity, so they are carried out before the next part.
+        self.carry_out_nested();
     }
 
     /// Returns for how many events there is capacity, of which this is the first. If there is none,
@@ -251,6 +266,10 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
 
     fn offer(&mut self, events: Vec<T>, call: Option<&Call>) {
         let Some(core) = self.core.as_mut() else { return };
+        if core.distributor.are_for_one(events.len()) {
+            core.distributor.offer_all_to_one(events, self.lifecycle);
+            return self.show(None);
+        }
         core.use_decisions(call);
         let batch = core.distributor.offer(events, self.lifecycle, time_out);
         if batch.is_some() {

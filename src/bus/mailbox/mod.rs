@@ -1,6 +1,7 @@
 //! The mailbox of one watcher: its queue, the sender on the dispatcher, and the receiver on the
 //! reader's thread.
 
+mod alone;
 mod capacity;
 mod filter;
 mod hooks;
@@ -15,4 +16,4 @@ pub(crate) use self::hooks::{FilterHook, OnAbandon, OnDrop};
 pub(crate) use self::queue::SliceQueue;
 pub(crate) use self::receiver::{MailboxReceiver, Next, Upstream};
 pub(crate) use self::sender::MailboxSender;
-pub(crate) use self::slice::{BatchSlice, Positions, SharedBatch, Single, discard};
+pub(crate) use self::slice::{BatchSlice, Positions, SharedBatch, discard};

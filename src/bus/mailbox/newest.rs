@@ -1,37 +1,16 @@
-//! Offers with `DropOldest`, which always fit, and offers to a single watcher.
+//! Offers with `DropOldest`, which always fit.
 
 use std::ops::Range;
 
 use crate::counters::DropReason;
-use crate::policy::OverflowPolicy;
 use crate::sync::Arc;
 
 use super::sender::MailboxSender;
-use super::slice::{BatchSlice, SharedBatch, Single};
+use super::slice::{BatchSlice, SharedBatch};
 
 impl<T> MailboxSender<T> {
-    /// Returns whether an event can be offered with [`offer_single`](Self::offer_single).
-    #[inline]
-    pub(crate) fn takes_single(&mut self) -> bool {
-        let is_offered = self.filter.is_none() && !self.state.is_stopped();
-        is_offered && (self.state.policy == OverflowPolicy::DropOldest || self.credit(1) > 0)
-    }
-
-    /// Offers an event that no other watcher gets.
-    #[inline]
-    pub(crate) fn offer_single(&mut self, single: Box<Single<T>>) {
-        self.begin_whole(1);
-        let slice = BatchSlice::Single { single, offset: self.sent.decided };
-        if self.state.policy == OverflowPolicy::DropOldest {
-            self.send_newest(slice, 1);
-        } else {
-            self.send_slice(slice, 1);
-        }
-        self.state.publish_sent(&self.sent);
-    }
-
     /// Puts a slice that fits into the ring, and takes the oldest events out of it.
-    fn send_newest(&mut self, slice: BatchSlice<T>, events: usize) {
+    pub(super) fn send_newest(&mut self, slice: BatchSlice<T>, events: usize) {
         let lost = self.queue.push_newest(slice, self.state.capacity as usize);
         self.sent.decided += events as u64;
         self.sent.queued += events as u64;

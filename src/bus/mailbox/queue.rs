@@ -1,9 +1,17 @@
-//! A watcher's queue of slices, in one of two forms.
+//! A watcher's queue of slices, in one of three forms.
 //!
 //! The *chain* has one entry for each slice. It is one of crossbeam's queues: a fixed array for a
 //! short queue, and segments for all others, so that a queue that may become long costs nothing
 //! while it is short. Credit bounds what is sent into the chain. The length of the history bounds
 //! what is replayed into it.
+//!
+//! The *growing* queue is for an inline bus. It is a chain with a batch behind it, which grows by
+//! the events that this watcher alone gets until the reader takes all of them. An event that is
+//! published alone then needs no entry and no allocation, and the reader's thread does not free
+//! what the publisher's has allocated. The batch has a lock. The publisher and the reader hold it
+//! to move events or a few words. No event is cloned or dropped under it. Everything in the chain
+//! is older than the batch, so the publisher seals the batch before it sends a slice, and the
+//! reader looks into the chain before it takes the batch.
 //!
 //! The *ring* is for `DropOldest` alone. There the sender has to take back exactly the oldest
 //! events, which a chain cannot do from its sending end. The ring is a deque under its own lock.
@@ -17,13 +25,17 @@ use std::collections::VecDeque;
 use crate::policy::OverflowPolicy;
 use crate::sync::{Fifo, Mutex};
 
-use super::slice::BatchSlice;
+use super::slice::{BatchSlice, OwnBatch};
 
 #[derive(Debug)]
 pub(crate) enum SliceQueue<T> {
     Chain(Fifo<BatchSlice<T>>),
+    Growing(Fifo<BatchSlice<T>>, Mutex<Last<T>>),
     Ring(Box<Mutex<Ring<T>>>),
 }
+
+/// The batch that grows. `None` before the first event, and after a slice.
+type Last<T> = Option<Box<OwnBatch<T>>>;
 
 #[derive(Debug)]
 pub(crate) struct Ring<T> {
@@ -44,8 +56,9 @@ pub(crate) enum Front<T> {
 }
 
 impl<T> SliceQueue<T> {
-    /// Creates a queue for this many events, and for `replayed` more that need no credit.
-    pub(crate) fn new(capacity: usize, replayed: usize, policy: OverflowPolicy) -> Self {
+    /// Creates a queue for this many events, and for `replayed` more that need no credit. `grows`
+    /// says whether it may be a growing queue.
+    pub(crate) fn new(capacity: usize, replayed: usize, policy: OverflowPolicy, grows: bool) -> Self {
         if policy == OverflowPolicy::DropOldest {
             return Self::Ring(Box::new(Mutex::new(Ring {
                 slices: VecDeque::new(),
@@ -53,16 +66,43 @@ impl<T> SliceQueue<T> {
                 most: capacity,
             })));
         }
-        Self::Chain(Fifo::new(capacity + replayed))
+        let chain = Fifo::new(capacity + replayed);
+        if grows { Self::Growing(chain, Mutex::new(None)) } else { Self::Chain(chain) }
     }
 
     /// Adds a slice for which there is room. The caller has credit for it, or has cut the ring.
     #[inline]
     pub(crate) fn push(&self, slice: BatchSlice<T>) {
         match self {
-            Self::Chain(chain) => chain.push(slice),
+            Self::Chain(chain) | Self::Growing(chain, ..) => chain.push(slice),
             Self::Ring(ring) => ring.lock().push(slice),
         }
+    }
+
+    /// Returns whether this is a growing queue.
+    #[inline]
+    pub(crate) fn grows(&self) -> bool {
+        matches!(self, Self::Growing(..))
+    }
+
+    /// Has `add` move events into the batch that grows, or into a new one if there are more than
+    /// `space`. The first of them has this offset and position. The caller has credit for them. A
+    /// queue of another form is left as it is.
+    #[inline]
+    pub(crate) fn grow(&self, space: usize, offset: u64, position: u64, add: impl FnOnce(&mut Vec<T>)) {
+        let Self::Growing(chain, growing) = self else { return };
+        let mut last = growing.lock();
+        if last.as_ref().is_some_and(|own| !own.is_followed_by(offset, position, space)) {
+            seal(chain, &mut last);
+        }
+        add(last.get_or_insert_default().grow(offset, position));
+    }
+
+    /// Moves the batch that grows into the chain, so that a slice may be sent behind it.
+    #[cold]
+    pub(crate) fn seal(&self) {
+        let Self::Growing(chain, growing) = self else { return };
+        seal(chain, &mut growing.lock());
     }
 
     /// Adds a slice to a ring, and takes the oldest events out so that at most `capacity` stay.
@@ -70,7 +110,7 @@ impl<T> SliceQueue<T> {
     #[inline]
     pub(crate) fn push_newest(&self, slice: BatchSlice<T>, capacity: usize) -> Vec<BatchSlice<T>> {
         match self {
-            Self::Chain(chain) => {
+            Self::Chain(chain) | Self::Growing(chain, ..) => {
                 chain.push(slice);
                 Vec::new()
             }
@@ -87,17 +127,21 @@ impl<T> SliceQueue<T> {
     /// chain is left as it is.
     pub(crate) fn cut(&self, capacity: usize) -> Vec<BatchSlice<T>> {
         match self {
-            Self::Chain(_) => Vec::new(),
+            Self::Chain(_) | Self::Growing(..) => Vec::new(),
             Self::Ring(ring) => ring.lock().cut(capacity),
         }
     }
 
     /// Takes out one slice of a chain, or one event of a ring. A ring whose front is not at
-    /// `expected` is left as it is.
+    /// `expected` is left as it is. A growing queue takes `spare` for the batch that it gives out.
     #[inline]
-    pub(crate) fn pop_at(&self, expected: u64) -> Front<T> {
+    pub(crate) fn pop_at(&self, expected: u64, spare: &mut Last<T>) -> Front<T> {
         match self {
             Self::Chain(chain) => chain.pop().map_or(Front::Nothing, Front::Slice),
+            Self::Growing(chain, growing) => match chain.pop() {
+                Some(slice) => Front::Slice(slice),
+                None => take_last(chain, growing, spare).map_or(Front::Nothing, Front::Slice),
+            },
             Self::Ring(ring) => ring.lock().pop_at(expected),
         }
     }
@@ -106,7 +150,7 @@ impl<T> SliceQueue<T> {
     /// before the event together with it.
     pub(crate) fn pop_behind_gap(&self) -> Option<BatchSlice<T>> {
         match self {
-            Self::Chain(_) => None,
+            Self::Chain(_) | Self::Growing(..) => None,
             Self::Ring(ring) => ring.lock().pop(),
         }
     }
@@ -116,9 +160,33 @@ impl<T> SliceQueue<T> {
     pub(crate) fn take_all(&self) -> Vec<BatchSlice<T>> {
         match self {
             Self::Chain(chain) => std::iter::from_fn(|| chain.pop()).collect(),
+            Self::Growing(chain, growing) => {
+                std::iter::from_fn(|| chain.pop().or_else(|| take_last(chain, growing, &mut None))).collect()
+            }
             Self::Ring(ring) => ring.lock().cut(0),
         }
     }
+}
+
+fn seal<T>(chain: &Fifo<BatchSlice<T>>, last: &mut Last<T>) {
+    if let Some(own) = last.take_if(|own| !own.is_empty()) {
+        chain.push(BatchSlice::Own(own));
+    }
+}
+
+/// Takes the batch that grows, and leaves the memory of `spare` in its place. If the chain has a
+/// slice by now, that slice is older, and is taken instead.
+fn take_last<T>(
+    chain: &Fifo<BatchSlice<T>>,
+    growing: &Mutex<Last<T>>,
+    spare: &mut Last<T>,
+) -> Option<BatchSlice<T>> {
+    let mut last = growing.lock();
+    let older = chain.pop();
+    if older.is_some() || last.as_ref().is_none_or(|own| own.is_empty()) {
+        return older;
+    }
+    std::mem::replace(&mut *last, spare.take()).map(BatchSlice::Own)
 }
 
 /// Returns how many events the slices hold.

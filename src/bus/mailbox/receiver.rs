@@ -10,7 +10,7 @@ use crate::sync::{Arc, MANY, Parker};
 
 use super::hooks::OnAbandon;
 use super::queue::{Front, SliceQueue, events_in};
-use super::slice::{BatchSlice, Positions, SharedBatch};
+use super::slice::{BatchSlice, OwnBatch, Positions, SharedBatch};
 
 pub(crate) struct MailboxReceiver<T> {
     pub(crate) state: Arc<WatcherState>,
@@ -19,12 +19,14 @@ pub(crate) struct MailboxReceiver<T> {
     parker: Parker,
     /// The current slice, which was taken out of the queue and is not yet read to the end.
     current: Option<BatchSlice<T>>,
+    /// The memory of a batch that has been read, for the next events.
+    spare: Option<Box<OwnBatch<T>>>,
     /// The number of events at the beginning of `current` that the caller borrows until its next
     /// call.
-    borrowed: usize,
+    borrowed: u32,
     /// The number of events at the beginning of `current` that came as a prefix, not through the
     /// queue.
-    prefix: usize,
+    prefix: u32,
     /// The number of events that came through the queue and whose room was given back, as
     /// published.
     consumed: u64,
@@ -38,7 +40,8 @@ pub(crate) struct MailboxReceiver<T> {
     /// Whether the receiver publishes this offset at the end of each slice, because the slice has
     /// been handled by then.
     pub(crate) announces: bool,
-    on_abandon: Option<OnAbandon>,
+    /// In a box, because few watchers have it.
+    on_abandon: Option<Box<OnAbandon>>,
     ended: bool,
     /// The reason of the end, once the reader has come to it.
     pub(crate) end_reason: Option<EndReason>,
@@ -89,14 +92,16 @@ impl<T> MailboxReceiver<T> {
             queue,
             parker,
             current,
+            spare: None,
             borrowed: 0,
-            prefix: events,
+            // The builder has checked the length.
+            prefix: events as u32,
             consumed: 0,
             expected: 0,
             reached: 0,
             handled: 0,
             announces,
-            on_abandon,
+            on_abandon: on_abandon.map(Box::new),
             ended: false,
             end_reason: None,
             upstream,
@@ -116,7 +121,13 @@ impl<T> MailboxReceiver<T> {
         // queue all that came before.
         let end = self.state.end();
         let decided = self.state.decided();
-        match self.queue.pop_at(self.expected) {
+        // A reader that finds nothing decided leaves the lock of a growing queue to the publisher.
+        let front = if self.queue.grows() && decided <= self.expected {
+            Front::Nothing
+        } else {
+            self.queue.pop_at(self.expected, &mut self.spare)
+        };
+        match front {
             Front::Slice(slice) => {
                 let gap = self.set_current(slice);
                 return if gap > 0 { Next::Lagged(gap) } else { Next::Event };
@@ -248,7 +259,7 @@ impl<T> MailboxReceiver<T> {
         let in_current = self.events().len();
         // Borrowed events count, too. The next receive gives their room back, and the dispatcher
         // may wait for this room.
-        let known = self.expected + (in_current - self.prefix) as u64;
+        let known = self.expected + in_current as u64 - u64::from(self.prefix);
         if in_current > 0 || self.ended || self.state.decided() > known || self.state.end().is_some() {
             waker.wake_by_ref();
         }
@@ -257,7 +268,7 @@ impl<T> MailboxReceiver<T> {
     /// Returns the position up to which everything has been received, lost or refused by the
     /// filter. Returns `None` if the dispatcher has not registered the watcher yet.
     pub(crate) fn position(&self) -> Option<u64> {
-        let current = self.current.as_ref().map_or(0, |slice| slice.position_behind(self.borrowed));
+        let current = self.current.as_ref().map_or(0, |slice| slice.position_behind(self.borrowed as usize));
         let received = current.max(self.reached);
         if received > 0 { Some(received) } else { self.state.start() }
     }
@@ -275,23 +286,25 @@ impl<T> MailboxReceiver<T> {
     /// Returns the number of events that are left to receive: those in the queue and in the current
     /// slice, less those that the caller borrows.
     pub(crate) fn unread(&self) -> u64 {
-        let counted = (self.state.queued() + self.prefix as u64).saturating_sub(self.borrowed as u64);
+        let borrowed = u64::from(self.borrowed);
+        let counted = (self.state.queued() + u64::from(self.prefix)).saturating_sub(borrowed);
         // The dispatcher counts a slice after it has sent it, and the reader may have it already.
-        counted.max(self.events().len().saturating_sub(self.borrowed) as u64)
+        counted.max((self.events().len() as u64).saturating_sub(borrowed))
     }
 
     /// Marks the first `events` events of the current slice as borrowed until the next call.
     pub(crate) fn borrow(&mut self, events: usize) {
         debug_assert!(self.borrowed == 0 && events <= self.events().len());
-        self.borrowed = events;
+        // A slice is no longer than a queue or a prefix may be.
+        self.borrowed = events as u32;
     }
 
     /// Moves past the first `events` events of the current slice, and gives their room back.
     pub(crate) fn advance(&mut self, events: usize) {
         let Some(current) = &mut self.current else { return };
         current.advance(events);
-        let from_prefix = events.min(self.prefix);
-        self.prefix -= from_prefix;
+        let from_prefix = events.min(self.prefix as usize);
+        self.prefix -= from_prefix as u32;
         let counted = (events - from_prefix) as u64;
         if counted > 0 {
             self.expected += counted;
@@ -307,7 +320,11 @@ impl<T> MailboxReceiver<T> {
             }
             // The last holder of a batch runs its events' destructors. They run after the
             // announcement, so that no thread waits for them.
-            drop(done);
+            // The batch of a growing queue leaves its memory to the next one.
+            if let Some(BatchSlice::Own(mut own)) = done {
+                own.clear();
+                self.spare = Some(own);
+            }
         } else if counted > 0 && self.state.policy.waits() {
             // The reader may stay away before it comes to the end of the slice.
             self.make_room();
@@ -318,7 +335,7 @@ impl<T> MailboxReceiver<T> {
     pub(crate) fn release(&mut self) {
         if self.borrowed > 0 {
             let borrowed = std::mem::take(&mut self.borrowed);
-            self.advance(borrowed);
+            self.advance(borrowed as usize);
         } else if self.announces && self.handled != self.expected && self.current.is_none() {
             // A gap that no event follows has been handled, too.
             self.announce();
@@ -407,7 +424,7 @@ impl<T> MailboxReceiver<T> {
         full_fence();
         queued.extend(self.queue.take_all());
         let in_current =
-            current.as_ref().map_or(0, |current| current.len() - self.prefix.min(current.len())) as u64;
+            current.as_ref().map_or(0, |current| current.len().saturating_sub(self.prefix as usize)) as u64;
         let discarded = in_current + events_in(&queued);
         if discarded > 0 {
             self.state.count_discarded(discarded, abandoned);

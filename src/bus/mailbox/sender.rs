@@ -27,6 +27,7 @@ use super::hooks::{FilterHook, LossHooks, OnAbandon, OnDrop};
 use super::queue::{SliceQueue, events_in};
 use super::slice::{BatchSlice, SharedBatch, copied};
 
+#[allow(clippy::struct_excessive_bools, reason = "they are independent, and a byte each")]
 pub(crate) struct MailboxSender<T> {
     pub(crate) state: Arc<WatcherState>,
     pub(super) queue: Arc<SliceQueue<T>>,
@@ -45,6 +46,10 @@ pub(crate) struct MailboxSender<T> {
     /// The parts that still wait for room, if the dispatcher waits for this watcher.
     pub(super) pending: VecDeque<Part<T>>,
     pub(super) deadline: Deadline,
+    /// The highest number of events in the batch that grows. Zero if no batch grows in the queue.
+    pub(super) grows_to: u16,
+    /// Whether the batch that grows may hold events, so that a slice must not pass it.
+    pub(super) has_grown: bool,
     /// Whether a publisher of an inline bus has found no room since there last was some.
     pub(super) is_full: bool,
     /// The filter's decision about the event that is offered next, if it has been asked already.
@@ -71,7 +76,9 @@ impl<T> MailboxSender<T> {
         on_drop: Option<OnDrop<T>>,
         on_abandon: Option<OnAbandon>,
         start: Start,
+        grows_to: usize,
     ) -> Self {
+        let grows_to = if queue.grows() { u16::try_from(grows_to).unwrap_or(u16::MAX) } else { 0 };
         Self {
             state,
             queue,
@@ -84,6 +91,8 @@ impl<T> MailboxSender<T> {
             start,
             pending: VecDeque::new(),
             deadline: None,
+            grows_to,
+            has_grown: false,
             is_full: false,
             judged: None,
             slow_until: 0,
@@ -151,7 +160,14 @@ impl<T> MailboxSender<T> {
     }
 
     pub(super) fn send_slice(&mut self, slice: BatchSlice<T>, events: usize) {
+        if std::mem::take(&mut self.has_grown) {
+            self.queue.seal();
+        }
         self.queue.push(slice);
+        self.count_sent(events);
+    }
+
+    pub(super) fn count_sent(&mut self, events: usize) {
         self.sent.decided += events as u64;
         self.sent.queued += events as u64;
         self.note_high_water();

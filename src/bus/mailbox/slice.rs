@@ -12,12 +12,16 @@ const SMALL: usize = 128;
 /// Drops events one by one, and catches their panics. In a plain `Vec`, a second `Drop` that panics
 /// would abort the process.
 pub(crate) fn discard<T>(mut events: Vec<T>) {
-    if std::mem::needs_drop::<T>() {
-        // `retain` drops each event where it lies. After a panic, the events behind it are left.
-        while !events.is_empty() {
-            catch_panic(|| events.retain(|_| false));
-        }
+    discard_all(&mut events);
+}
+
+/// Drops the events of a vector in the same way, and leaves the vector its memory.
+fn discard_all<T>(events: &mut Vec<T>) {
+    // `retain` drops each event in place. After a panic, the events that follow it are left.
+    while std::mem::needs_drop::<T>() && !events.is_empty() {
+        catch_panic(|| events.retain(|_| false));
     }
+    events.clear();
 }
 
 /// A batch of events that no longer change. Any thread of the bus or of a watcher may drop them, so
@@ -142,18 +146,65 @@ impl<T> Drop for SharedBatch<T> {
     }
 }
 
-/// A batch of one event that one watcher receives, so that it needs no reference count.
+/// The memory up to which a batch leaves its vector to the next one, in bytes.
+const KEPT: usize = 1 << 10;
+
+/// The events of an inline bus that one watcher alone gets. They have neither a hole in their
+/// positions nor in the watcher's offsets. The batch grows until the reader takes it.
 #[derive(Debug)]
-pub(crate) struct Single<T> {
-    batch: SharedBatch<T>,
-    /// The number of events that the watcher has moved past: 0 or 1.
-    start: u32,
+pub(crate) struct OwnBatch<T> {
+    events: Vec<T>,
+    /// The number of events that the watcher has moved past.
+    start: usize,
+    /// The watcher's offset of the event at `start`: the number of events that were decided for it
+    /// before.
+    offset: u64,
+    /// The position of the event at index zero.
+    first: u64,
 }
 
-impl<T> Single<T> {
-    #[allow(clippy::unnecessary_box_returns, reason = "a large event should not be moved once more")]
-    pub(crate) fn new(event: T, position: u64) -> Box<Self> {
-        Box::new(Self { batch: SharedBatch::of_one(event, position), start: 0 })
+impl<T> Default for OwnBatch<T> {
+    fn default() -> Self {
+        Self { events: Vec::new(), start: 0, offset: 0, first: 0 }
+    }
+}
+
+impl<T> OwnBatch<T> {
+    pub(super) fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// Returns whether events with this offset and position follow those of the batch, of which the
+    /// watcher has moved past none, and of which there are no more than `most`.
+    #[inline]
+    pub(super) fn is_followed_by(&self, offset: u64, position: u64, most: usize) -> bool {
+        let events = self.events.len();
+        let len = events as u64;
+        len == 0 || events <= most && self.offset + len == offset && self.first + len == position
+    }
+
+    /// Returns the vector, for events that [follow](Self::is_followed_by).
+    #[inline]
+    pub(super) fn grow(&mut self, offset: u64, position: u64) -> &mut Vec<T> {
+        if self.events.is_empty() {
+            (self.offset, self.first) = (offset, position);
+        }
+        &mut self.events
+    }
+
+    /// Drops the events, and keeps their memory if it is not much.
+    pub(super) fn clear(&mut self) {
+        discard_all(&mut self.events);
+        self.start = 0;
+        if self.events.capacity() * size_of::<T>() > KEPT {
+            self.events = Vec::new();
+        }
+    }
+}
+
+impl<T> Drop for OwnBatch<T> {
+    fn drop(&mut self) {
+        discard_all(&mut self.events);
     }
 }
 
@@ -170,10 +221,8 @@ pub(crate) enum BatchSlice<T> {
         /// it before.
         offset: u64,
     },
-    Single {
-        single: Box<Single<T>>,
-        offset: u64,
-    },
+    /// Those events of a batch that the watcher has not moved past.
+    Own(Box<OwnBatch<T>>),
 }
 
 #[cfg(not(eventcast_loom))]
@@ -187,48 +236,46 @@ impl<T> BatchSlice<T> {
     }
 
     #[inline]
-    fn batch(&self) -> &SharedBatch<T> {
-        match self {
-            Self::Shared { batch, .. } => batch,
-            Self::Single { single, .. } => &single.batch,
-        }
-    }
-
-    #[inline]
-    fn range(&self) -> Range<usize> {
-        match self {
-            Self::Shared { start, end, .. } => *start as usize..*end as usize,
-            Self::Single { single, .. } => single.start as usize..1,
-        }
-    }
-
-    #[inline]
     pub(crate) fn events(&self) -> &[T] {
-        &self.batch().events()[self.range()]
+        match self {
+            Self::Shared { batch, start, end, .. } => &batch.events()[*start as usize..*end as usize],
+            Self::Own(own) => &own.events[own.start..],
+        }
     }
 
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.range().len()
+        match self {
+            Self::Shared { start, end, .. } => (end - start) as usize,
+            Self::Own(own) => own.events.len() - own.start,
+        }
     }
 
     #[inline]
     pub(crate) fn offset(&self) -> u64 {
-        let (Self::Shared { offset, .. } | Self::Single { offset, .. }) = self;
-        *offset
+        match self {
+            Self::Shared { offset, .. } => *offset,
+            Self::Own(own) => own.offset,
+        }
     }
 
     /// Returns the position of the event at `index`, or zero if it has none.
     pub(crate) fn position(&self, index: usize) -> u64 {
-        self.batch().position(self.range().start + index)
+        match self {
+            Self::Shared { batch, start, .. } => batch.position(*start as usize + index),
+            Self::Own(own) => own.first + (own.start + index) as u64,
+        }
     }
 
     /// Returns the position up to which everything has been decided when the first `events`
     /// events of the slice have been received. Returns zero if the events have no position.
     pub(crate) fn position_behind(&self, events: usize) -> u64 {
-        match (self.range().start + events).checked_sub(1) {
-            Some(index) => self.batch().position(index),
-            None => self.batch().position(0).saturating_sub(1),
+        match self {
+            Self::Shared { batch, start, .. } => match (*start as usize + events).checked_sub(1) {
+                Some(index) => batch.position(index),
+                None => batch.position(0).saturating_sub(1),
+            },
+            Self::Own(own) => own.first + (own.start + events) as u64 - 1,
         }
     }
 
@@ -245,12 +292,16 @@ impl<T> BatchSlice<T> {
     /// Moves past the first `events` events, whatever became of them.
     pub(crate) fn advance(&mut self, events: usize) {
         debug_assert!(events <= self.len());
-        let (start, offset) = match self {
-            Self::Shared { start, offset, .. } => (start, offset),
-            Self::Single { single, offset } => (&mut single.start, offset),
-        };
-        *start += events as u32;
-        *offset += events as u64;
+        match self {
+            Self::Shared { start, offset, .. } => {
+                *start += events as u32;
+                *offset += events as u64;
+            }
+            Self::Own(own) => {
+                own.start += events;
+                own.offset += events as u64;
+            }
+        }
     }
 }
 

@@ -58,7 +58,7 @@ impl<T> Watcher<T> {
         let (parker, policy) = (Parker::new(), OverflowPolicy::default());
         let state = Arc::new(WatcherState::new(0, "ended", 1, policy, false, &parker));
         state.set_closed();
-        let queue = Arc::new(SliceQueue::new(1, 0, policy));
+        let queue = Arc::new(SliceQueue::new(1, 0, policy, false));
         Self::new(MailboxReceiver::new(state, lifecycle, queue, parker, Vec::new(), None, None))
     }
 }

@@ -148,7 +148,8 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
             WatcherState::new(number, &name, self.queue_len, self.overflow, is_handler, &parker)
         });
         let state = state.ok_or(WatchError::Stopped)?;
-        let queue = Arc::new(SliceQueue::new(self.queue_len, self.history, self.overflow));
+        let is_inline = lifecycle.is_inline();
+        let queue = Arc::new(SliceQueue::new(self.queue_len, self.history, self.overflow, is_inline));
         let (reader_tells, dispatcher_tells) = self.on_abandon;
         let may_pull = self.overflow.waits() && self.filter.is_none();
         let upstream = if may_pull { self.incoming.upstream() } else { None };
@@ -162,7 +163,11 @@ impl<'b, T: Clone + Send + Sync + 'static> WatchBuilder<'b, T> {
             upstream,
         );
         let (filter, on_drop) = (self.filter, self.on_drop);
-        let sender = MailboxSender::new(state, queue, filter, on_drop, dispatcher_tells, self.start);
+        // A reader that is waited for takes few events at a time, to return capacity often.
+        let most = if self.overflow.waits() { (self.queue_len / 4).max(1) } else { usize::MAX };
+        let grows_to = most.min(self.incoming.options.max_batch);
+        let sender =
+            MailboxSender::new(state, queue, filter, on_drop, dispatcher_tells, self.start, grows_to);
         let entry = Some(Control::Register(Box::new(sender)));
         Ok((receiver, Registering { lifecycle, entry }))
     }

@@ -6,6 +6,7 @@
 //! runs), `held` (calls while another thread is inside the bus), `end`, `flushes`, `panics`,
 //! `wakers`, `threads`, `churn`, `warnings` and `options`.
 
+mod alone;
 mod attacked;
 mod capacity;
 mod churn;

@@ -1,0 +1,90 @@
+//! The growing queue of an inline bus: a reader that takes the batch, against a publisher that adds
+//! to it, seals it, or sends a slice behind it.
+
+use eventcast::testing::{Exploration, Payload, begin};
+use eventcast::{Delivery, OverflowPolicy, Watcher};
+use eventcast_loom_tests::{explore, inline_bus, spawn};
+
+/// Receives so many deliveries. Returns the events, and the lengths of the gaps as `1000 + length`.
+fn receive(watcher: &mut Watcher<Payload>, deliveries: usize) -> Vec<u32> {
+    let next = |_| match watcher.recv() {
+        Ok(Delivery::Event(event)) => event.number(),
+        Ok(Delivery::Lagged(events)) => 1000 + events as u32,
+        Err(error) => panic!("{error}"),
+    };
+    (0..deliveries).map(next).collect()
+}
+
+/// A thread publishes two events while the reader takes the batch. It gets both, in order.
+fn two_events_against_the_reader() {
+    explore(Exploration::default().after_set_up(), || {
+        let bus = inline_bus(2, OverflowPolicy::DropIncoming);
+        let mut watcher = bus.watch().unwrap();
+        let publisher = bus.publisher();
+        begin();
+        let publishing = spawn(move || {
+            (1..=2).for_each(|number| publisher.try_publish(Payload::new(number)).unwrap());
+        });
+        assert_eq!(receive(&mut watcher, 2), [1, 2]);
+        publishing.join().unwrap();
+    });
+}
+
+/// A gap between two events seals the batch, and another one begins. The reader gets them in order.
+fn a_gap_between_events_against_the_reader() {
+    explore(Exploration::default().after_set_up(), || {
+        let bus = inline_bus(2, OverflowPolicy::DropIncoming);
+        let mut watcher = bus.watch().unwrap();
+        let publisher = bus.publisher();
+        publisher.try_publish(Payload::new(1)).unwrap();
+        begin();
+        let publishing = spawn(move || {
+            publisher.publish_gap(3).unwrap();
+            publisher.try_publish(Payload::new(2)).unwrap();
+        });
+        assert_eq!(receive(&mut watcher, 3), [1, 1003, 2]);
+        publishing.join().unwrap();
+    });
+}
+
+/// From the registration of a second watcher on, the watchers share slices. The first one gets the
+/// event from before in front of the slice.
+fn a_slice_behind_the_batch_against_the_reader() {
+    explore(Exploration::default().after_set_up(), || {
+        let bus = inline_bus(2, OverflowPolicy::DropIncoming);
+        let mut watcher = bus.watch().unwrap();
+        bus.publisher().try_publish(Payload::new(1)).unwrap();
+        let mut second = bus.watch().unwrap();
+        let publisher = bus.publisher();
+        begin();
+        let publishing = spawn(move || publisher.try_publish(Payload::new(2)).unwrap());
+        assert_eq!(receive(&mut watcher, 2), [1, 2]);
+        publishing.join().unwrap();
+        assert_eq!(receive(&mut second, 1), [2]);
+    });
+}
+
+/// A thread publishes two events while the reader is dropped. Each event is counted.
+fn two_events_against_a_drop() {
+    explore(Exploration::default().after_set_up(), || {
+        let bus = inline_bus(2, OverflowPolicy::DropIncoming);
+        let watcher = bus.watch().unwrap();
+        let publisher = bus.publisher();
+        begin();
+        let publishing = spawn(move || {
+            (1..=2).for_each(|number| publisher.try_publish(Payload::new(number)).unwrap());
+        });
+        drop(watcher);
+        publishing.join().unwrap();
+        let stats = bus.stats();
+        assert_eq!((stats.accepted, stats.watchers.len()), (2, 0));
+        assert_eq!(stats.departed.offered, stats.departed.dropped.total());
+    });
+}
+
+models![
+    two_events_against_the_reader,
+    a_gap_between_events_against_the_reader,
+    a_slice_behind_the_batch_against_the_reader,
+    two_events_against_a_drop,
+];
