@@ -148,7 +148,7 @@ impl<T> Intake<T> {
     /// Returns the number of events that fit into every mailbox, up to a batch. Returns `None` if
     /// only the dispatcher may offer.
     fn direct_room(&mut self) -> Option<usize> {
-        if self.carried.is_some() || !(1..=MOST_WATCHERS).contains(&self.distributor.senders.len()) {
+        if !self.is_clear() || !(1..=MOST_WATCHERS).contains(&self.distributor.senders.len()) {
             return None;
         }
         let most = self.max_batch;

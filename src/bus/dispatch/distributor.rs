@@ -76,6 +76,11 @@ impl<T> Distributor<T> {
         }
     }
 
+    /// Returns the index in `senders` of a watcher's sender.
+    pub(super) fn index_of(&self, watcher: u64) -> Option<usize> {
+        self.index.get(&watcher).copied()
+    }
+
     /// Removes the senders of the stopped watchers, and passes each on, so that the caller closes
     /// its mailbox.
     pub(super) fn reap(&mut self, lifecycle: &Lifecycle, mut removed: impl FnMut(Box<MailboxSender<T>>)) {

@@ -3,9 +3,10 @@
 //! One thread at a time works with it, under its lock: the dispatcher for as long as it is awake,
 //! a publisher that delivers directly (`direct.rs`), or a reader that pulls (`pull.rs`).
 
-use crate::bus::mailbox::discard;
+use crate::bus::mailbox::{MailboxSender, discard};
 use crate::bus::state::Lifecycle;
 use crate::bus::wait::full_fence;
+use crate::clock::Deadline;
 use crate::sync::{Arc, Receiver};
 
 use super::distributor::{Completion, Distributor, Rest, answer, wake_or_drain};
@@ -17,10 +18,11 @@ pub(super) struct Intake<T> {
     pub(super) incoming: Receiver<Entry<T>>,
     pub(super) distributor: Distributor<T>,
     pub(super) max_batch: usize,
-    /// The indices of the distributor's senders that must be waited for. While there are any, the
-    /// dispatcher keeps the lock.
-    pub(super) pending: Vec<usize>,
-    /// An entry that has been taken, but that belongs to the next round.
+    /// The indices of the distributor's senders that have pending events. While there are any, no
+    /// entry is carried out, and only the dispatcher changes something here.
+    pending: Vec<usize>,
+    /// An entry that has been taken, and that belongs to the next round, or behind the pending
+    /// events.
     pub(super) carried: Option<Entry<T>>,
     /// The number of entries that have been taken out of the incoming queue.
     received: u64,
@@ -143,14 +145,57 @@ impl<T> Intake<T> {
         }
     }
 
-    /// Reaps the stopped watchers, and wakes their readers.
+    /// Reaps the stopped watchers, and wakes their readers. What is pending for one of them is lost.
     pub(super) fn reap(&mut self) {
-        self.distributor.reap(&self.lifecycle, |sender| {
-            sender.close(&self.lifecycle).wake_cell.wake();
+        let Self { distributor, lifecycle, pending, .. } = self;
+        // A reap moves senders, so those with pending events are known by their watchers.
+        let waiting: Vec<u64> = pending.drain(..).map(|i| distributor.senders[i].state.id).collect();
+        distributor.reap(lifecycle, |mut sender| {
+            if sender.is_pending() {
+                sender.give_up_pending(&lifecycle.clock, true);
+                sender.state.has_room();
+            }
+            sender.close(lifecycle).wake_cell.wake();
         });
-        if self.pending.capacity() > 64 && self.distributor.senders.len() < self.pending.capacity() / 4 {
-            self.pending.shrink_to(2 * self.distributor.senders.len());
+        pending.extend(waiting.into_iter().filter_map(|id| distributor.index_of(id)));
+        if pending.capacity() > 64 && distributor.senders.len() < pending.capacity() / 4 {
+            pending.shrink_to(2 * distributor.senders.len());
         }
+    }
+
+    /// Returns whether events wait for the capacity of a watcher.
+    pub(super) fn is_blocked(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Returns whether nothing is in front of the entries in the incoming queue. If something is,
+    /// only the dispatcher may work here.
+    pub(super) fn is_clear(&self) -> bool {
+        self.carried.is_none() && !self.is_blocked()
+    }
+
+    fn pending(&self) -> impl Iterator<Item = &MailboxSender<T>> {
+        self.pending.iter().map(|&i| &*self.distributor.senders[i])
+    }
+
+    /// Asks the readers of full mailboxes for a wake-up. Returns the earliest deadline of the
+    /// pending events.
+    pub(super) fn want_room(&self) -> Deadline {
+        self.pending().for_each(MailboxSender::want_room);
+        self.pending().filter_map(MailboxSender::deadline).min()
+    }
+
+    /// Returns whether one of the events has happened that end a sleep of the dispatcher. The
+    /// caller has armed its wake cell, so this is the second look.
+    pub(super) fn is_ready(&self, deadline: Deadline) -> bool {
+        let Lifecycle { clock, registry, .. } = &*self.lifecycle;
+        let is_ready = if self.is_blocked() {
+            let can_go_on = |sender: &MailboxSender<T>| sender.found_room() || sender.state.is_stopped();
+            self.lifecycle.is_abandoned() || self.pending().any(can_go_on) || clock.has_passed(deadline)
+        } else {
+            self.carried.is_some() || self.lifecycle.is_quiet()
+        };
+        is_ready || registry.must_reap()
     }
 
     /// Ends the bus: gives up what is left if the dispatcher unwinds, and closes every mailbox.
@@ -171,9 +216,56 @@ impl<T> Intake<T> {
 }
 
 impl<T: Clone> Intake<T> {
+    /// Offers one batch that begins with this entry. Carries out the control entry behind it, or
+    /// keeps it while events of the batch are pending.
+    pub(super) fn round(&mut self, first: Entry<T>) {
+        let mut taken = 1;
+        let (batch, control) = self.gather(first, self.max_batch, &mut taken);
+        self.distribute(batch, taken);
+        if self.is_blocked() {
+            self.carried = control;
+            return;
+        }
+        // Before the control entry, so that a flush finds the watchers reaped that were dropped
+        // before it.
+        if self.lifecycle.registry.must_reap() {
+            self.reap();
+        }
+        if let Some(entry) = control {
+            self.carry_out(entry);
+        }
+    }
+
+    /// Queues the pending events that fit, and loses those that must not wait any longer.
+    pub(super) fn settle(&mut self) {
+        let Self { distributor, lifecycle, pending, .. } = self;
+        let abandoned = lifecycle.is_abandoned();
+        for &i in &*pending {
+            let sender = &mut distributor.senders[i];
+            // An event that fits is not lost, even at the last moment. A stopped watcher is
+            // offered nothing more.
+            if !sender.state.is_stopped() {
+                sender.push_pending();
+            }
+            if sender.is_pending() {
+                sender.give_up_pending(&lifecycle.clock, abandoned);
+            }
+        }
+        full_fence();
+        pending.retain(|&i| {
+            let sender = &mut distributor.senders[i];
+            wake_or_drain(sender, abandoned);
+            let is_pending = sender.is_pending();
+            if !is_pending {
+                sender.state.has_room();
+            }
+            is_pending
+        });
+    }
+
     /// Offers events to every watcher without waiting, and wakes the readers that sleep. The
-    /// watchers that must be waited for are then in `pending`.
-    pub(super) fn distribute(&mut self, events: Vec<T>, taken: usize) {
+    /// watchers without capacity are then in `pending`.
+    fn distribute(&mut self, events: Vec<T>, taken: usize) {
         let Self { distributor, lifecycle, pending, .. } = self;
         let batch = distributor.offer(events, lifecycle, |i, sender, is_pending| {
             if is_pending {

@@ -108,13 +108,9 @@ impl<T> Dispatch<T> {
 impl<T> Intake<T> {
     /// Returns whether the reader may pull.
     fn is_lendable(&mut self) -> bool {
+        let is_busy = self.unheard >= BUSY_ROUNDS && self.is_clear() && self.lifecycle.spin.is_zero();
         let [only] = &mut *self.distributor.senders else { return false };
-        self.unheard >= BUSY_ROUNDS
-            && self.carried.is_none()
-            && self.lifecycle.spin.is_zero()
-            && only.state.policy.waits()
-            && only.keeps_up()
-            && only.direct_room(1).is_some()
+        is_busy && only.state.policy.waits() && only.keeps_up() && only.direct_room(1).is_some()
     }
 
     /// Returns whether the dispatcher has something to do, or the reader sleeps.

@@ -433,6 +433,8 @@ impl<T> MailboxReceiver<T> {
         // - If this reader is the first to stop the watcher: it asks the dispatcher to reap the
         //   watcher.
         // - If another thread has stopped the watcher: that thread asks the dispatcher.
+        // - If the mailbox is closed: the dispatcher has no sender, because the bus has ended, or
+        //   the watcher was not registered.
         // - If a handler gives up: it stays listed to the end, so that what is still accepted is
         //   counted as abandoned. The shutdown that gave up has woken the dispatcher.
         if first && !gave_up {

@@ -253,12 +253,13 @@ impl WatcherState {
     }
 
     /// Sets the flag of a reader that is gone. The caller then fences, and empties the queue.
-    /// Returns `true` if no thread had stopped the watcher before.
+    /// Returns `true` if the dispatcher has to be asked to reap the watcher: no thread had stopped
+    /// it before, and its mailbox is not closed, which it is if it was never registered.
     pub(crate) fn set_gone(&self, gave_up: bool) -> bool {
         let flags = if gave_up { STOPPED | GONE | GAVE_UP } else { STOPPED | GONE };
         // Relaxed: the caller's fence orders it before the emptying. Its partner is the
         // dispatcher's fence after each offer.
-        self.flags.fetch_or(flags, Ordering::Relaxed) & STOPPED == 0
+        self.flags.fetch_or(flags, Ordering::Relaxed) & (STOPPED | CLOSED) == 0
     }
 
     /// Sets the flag of a reader that has finished, as its last act. Returns whether the dispatcher
