@@ -1,15 +1,17 @@
 //! The policies `Wait` and `WaitFor`: how long the dispatcher waits for readers.
 
-use std::sync::mpsc;
+use std::pin::pin;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
-use eventcast::Delivery::Event;
+use eventcast::Delivery::{Event, Lagged};
 use eventcast::OverflowPolicy::{Wait, WaitFor};
 use eventcast::stats::DropReason;
 use eventcast::testing::FakeClock;
-use eventcast::{Broadcaster, BusOptions};
+use eventcast::{Broadcaster, BusOptions, Watcher};
 
-use crate::support::{LONG, bus, until};
+use crate::support::{LONG, bus, reporting_waker, until};
 
 /// While the dispatcher waits for two readers, each loses its event at its own limit, the one with
 /// the shorter limit first.
@@ -121,4 +123,51 @@ fn space_for_one_event_is_used() {
         assert_eq!(slow.recv_timeout(LONG), Ok(Event(number)));
         assert_eq!(quick.recv_timeout(LONG), Ok(Event(number)));
     }
+}
+
+/// While the dispatcher waits for a reader, it removes watchers and keeps deadlines, but carries out
+/// no later entry: neither a flush, nor a gap, nor a registration.
+#[test]
+fn no_later_entry_passes_events_that_wait() {
+    /// Drops a watcher, and waits until the dispatcher has removed it.
+    fn disturb(bus: &Broadcaster<u64>, other: Watcher<u64>, gone: &mpsc::Receiver<()>) {
+        drop(other);
+        assert_eq!(gone.recv_timeout(LONG), Err(RecvTimeoutError::Disconnected));
+        assert_eq!(bus.stats().missed, 0);
+    }
+    let bus = bus::<u64>(100, 1);
+    let mut others = Vec::new();
+    for _ in 0..3 {
+        let (in_filter, gone) = mpsc::channel::<()>();
+        let filter = move |_: &u64| {
+            let _ = &in_filter;
+            true
+        };
+        others.push((bus.watch_builder().filter(filter).watch().unwrap(), gone));
+    }
+    let mut full = bus.watch_builder().overflow(Wait).watch().unwrap();
+    bus.publisher().publish_batch([1, 2, 3]).unwrap();
+    let mut flush = pin!(bus.flush_async(10 * LONG));
+    let (waker, woken) = reporting_waker();
+    let mut poll = || flush.as_mut().poll(&mut Context::from_waker(&waker));
+    assert_eq!(poll(), Poll::Pending);
+    bus.publisher().publish_gap(5).unwrap();
+    let mut late = bus.watch().unwrap();
+    bus.publisher().publish(9).unwrap();
+    for (other, gone) in others {
+        disturb(&bus, other, &gone);
+        assert_eq!((poll(), late.position()), (Poll::Pending, None));
+    }
+    assert_eq!(full.recv(), Ok(Event(1)));
+    // The last event is not in the queue yet.
+    until(|| full.stats().queued == 1);
+    assert_eq!(poll(), Poll::Pending);
+    assert_eq!(full.recv(), Ok(Event(2)));
+    while poll().is_pending() {
+        woken.recv_timeout(LONG).expect("the flush is not woken");
+    }
+    assert_eq!(full.recv(), Ok(Event(3)));
+    assert_eq!(full.recv_timeout(LONG), Ok(Lagged(5)));
+    assert_eq!(full.recv_timeout(LONG), Ok(Event(9)));
+    assert_eq!((late.recv_timeout(LONG), late.position()), (Ok(Event(9)), Some(9)));
 }

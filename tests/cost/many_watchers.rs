@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::time::{Duration, Instant};
 
+use eventcast::error::WatchError;
 use eventcast::{Broadcaster, BusOptions, OverflowPolicy, Watcher};
 use test_support::{LONG, in_own_process, until};
 
@@ -46,6 +47,30 @@ fn end<T: Clone + Send + Sync + 'static>(bus: Broadcaster<T>, before: i64) {
     assert!(bus.shutdown().complete);
     drop(bus);
     until(|| live() - before < OF_THE_HARNESS);
+}
+
+/// A registration that is refused because the incoming queue is full leaves nothing behind, even
+/// while the dispatcher does nothing because it is in a filter.
+#[test]
+fn refused_registrations_leave_nothing_behind() {
+    const REFUSED: usize = 100_000;
+    in_own_process!();
+    let bus = Broadcaster::with_options(BusOptions::default().incoming_len(1).queue_len(1)).unwrap();
+    let (entered_tx, entered) = mpsc::channel();
+    let (release, released) = mpsc::channel::<()>();
+    let filter = move |_: &u64| entered_tx.send(()).is_ok() && released.recv().is_ok();
+    let _busy = bus.watch_builder().filter(filter).watch().unwrap();
+    bus.publisher().publish(1).unwrap();
+    entered.recv_timeout(LONG).unwrap();
+    bus.publisher().publish(2).unwrap();
+    let refuse = || assert!(matches!(bus.watch_builder().try_watch(), Err(WatchError::Full)));
+    refuse();
+    let before = live();
+    (0..REFUSED).for_each(|_| refuse());
+    let left = live() - before;
+    assert!(left < OF_THE_HARNESS, "{left} bytes are left");
+    drop(release);
+    assert_eq!(bus.shutdown().bus.accepted, 2);
 }
 
 /// Nothing is published, so all watchers are freed without any event.

@@ -14,6 +14,8 @@ macro_rules! models {
 }
 
 #[cfg(eventcast_loom)]
+mod blocked;
+#[cfg(eventcast_loom)]
 mod bulk;
 #[cfg(eventcast_loom)]
 mod direct;
@@ -55,6 +57,7 @@ mod watchers;
 #[cfg(eventcast_loom)]
 fn main() -> std::process::ExitCode {
     let files = [
+        blocked::models(),
         bulk::models(),
         direct::models(),
         eviction::models(),
