@@ -46,6 +46,11 @@
 //!   at a time works with it, under the lock of the intake or of the front.
 //! * **intake**: what takes entries out of the incoming queue for the distributor.
 //! * **dispatcher**: the thread that works with the intake while there is something to do.
+//! * **pending**: the state of events that have been offered to a watcher with `Wait` or `WaitFor`,
+//!   and that wait for capacity in its mailbox.
+//! * **blocked**: the state of the dispatcher while events are pending. It carries out no entry then.
+//! * **carried**: the state of an entry that has been taken out of the incoming queue, and has not
+//!   been carried out.
 //! * **direct delivery**: a publisher that finds the dispatcher asleep works with the intake
 //!   itself.
 //! * **pull**: the only reader, while it is busy, works with the intake itself. The dispatcher has
@@ -97,8 +102,10 @@
 //!   Registrations and flushes take the same way, so they have a place in the one order of events.
 //! * The **dispatcher** takes the waiting entries, up to a batch or a control entry. It makes one
 //!   shared batch of them, offers it to every watcher without waiting, fences once, and wakes the
-//!   readers that sleep. Only then does it wait, for those watchers that must be waited for. It
-//!   does one queue operation for each watcher and batch, none for each event.
+//!   readers that sleep. It does one queue operation for each watcher and batch, none for each
+//!   event. If events are pending then, it is blocked, and sleeps until a reader frees capacity. It
+//!   waits in one place only, for all that it waits for, and without the lock
+//!   (`dispatch/dispatcher.rs`).
 //! * A **reader** takes slices out of its queue, reads the events in place, and gives room back by
 //!   a plain store of `consumed`. If its policy makes the dispatcher wait, or if it is a handler,
 //!   the reader then fences and wakes those that wait. If the dispatcher has lent the distributor,
@@ -136,8 +143,8 @@
 //! 7. The dispatcher carries out a control entry after it has offered all events before it, and
 //!    before it offers any event behind it.
 //! 8. While an entry is in the incoming queue, or carried by the distributor, somebody answers for
-//!    it: the dispatcher while it is awake, the reader while the distributor is lent to it, and
-//!    otherwise the publisher that saw the idle bit.
+//!    it: the dispatcher while it is awake or blocked, the reader while the distributor is lent to
+//!    it, and otherwise the publisher that saw the idle bit.
 //!
 //! # Memory orderings
 //!

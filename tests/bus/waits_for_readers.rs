@@ -125,8 +125,8 @@ fn space_for_one_event_is_used() {
     }
 }
 
-/// While the dispatcher waits for a reader, it removes watchers and keeps deadlines, but carries out
-/// no later entry: neither a flush, nor a gap, nor a registration.
+/// While the dispatcher waits for a reader, it removes dropped watchers, but carries out no later
+/// entry: neither a flush, nor a gap, nor a registration.
 #[test]
 fn no_later_entry_passes_events_that_wait() {
     /// Drops a watcher, and waits until the dispatcher has removed it.

@@ -49,10 +49,10 @@ fn end<T: Clone + Send + Sync + 'static>(bus: Broadcaster<T>, before: i64) {
     until(|| live() - before < OF_THE_HARNESS);
 }
 
-/// A registration that is refused because the incoming queue is full leaves nothing behind, even
-/// while the dispatcher does nothing because it is in a filter.
+/// A registration that is refused because the incoming queue is full keeps no memory, even while
+/// the dispatcher does nothing because it is in a filter.
 #[test]
-fn refused_registrations_leave_nothing_behind() {
+fn refused_registrations_keep_no_memory() {
     const REFUSED: usize = 100_000;
     in_own_process!();
     let bus = Broadcaster::with_options(BusOptions::default().incoming_len(1).queue_len(1)).unwrap();

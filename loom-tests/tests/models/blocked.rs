@@ -45,7 +45,7 @@ fn a_drop_beside_a_full_watcher() {
 }
 
 /// Two watchers block the dispatcher, and one of them is stopped. What was pending for it is
-/// counted, and its filter is dropped, while the other one is still full.
+/// counted, and its filter is dropped, and the other one is still full.
 fn a_stop_of_one_of_two_full_watchers() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::Wait);
@@ -113,7 +113,7 @@ fn a_close_against_a_full_watcher() {
     });
 }
 
-/// A flush is taken out of the queue behind a batch that blocks the dispatcher. When the flush
+/// A flush follows a batch that blocks the dispatcher. When the flush
 /// returns, the last event of the batch is in the watcher's queue or has been delivered, although
 /// the drop of another watcher wakes the dispatcher.
 fn a_flush_behind_a_blocked_batch() {
@@ -136,7 +136,7 @@ fn a_flush_behind_a_blocked_batch() {
     });
 }
 
-/// A gap is published behind a batch that blocks the dispatcher. The reader receives it behind the
+/// A gap is published after a batch that blocks the dispatcher. The reader receives it after the
 /// last event of the batch, although the drop of another watcher wakes the dispatcher.
 fn a_gap_behind_a_blocked_batch() {
     explore(Exploration::default().after_set_up().first(30_000), || {

@@ -3,8 +3,10 @@
 //!
 //! Each entry of the incoming queue has somebody who answers for it:
 //!
-//! - While the dispatcher is awake, the dispatcher answers for every entry. It looks into the queue
-//!   once more after it has set the idle bits of the gate, and before it sleeps.
+//! - While the dispatcher is awake or blocked, it is responsible for every entry. It looks into the
+//!   queue once more after it has set the idle bits of the gate, and before it sleeps. A blocked
+//!   dispatcher does not set them. A publisher that has seen one earlier finds that events are
+//!   pending, and leaves its own to the dispatcher.
 //! - A publisher that sees an idle bit as it leaves the gate answers for what it has pushed. It
 //!   tries to get the intake's lock. If it gets the lock, it takes all that waits, and offers
 //!   it. If it does not get the lock, or if something stays that it must not do, it wakes the

@@ -101,7 +101,7 @@ impl<T: Clone> Dispatcher<T> {
     }
 
     /// Looks for the next entry, a few times or for as long as the options say. Returns `None` if
-    /// no entry came, or if the dispatcher is blocked.
+    /// there is none, or if the dispatcher is blocked.
     fn look(&self, intake: &mut Intake<T>) -> Option<Entry<T>> {
         if intake.is_blocked() {
             return None;
@@ -150,7 +150,7 @@ impl<T: Clone> Dispatcher<T> {
     /// Gives the next waiting publisher a turn if there is capacity. The dispatcher calls this
     /// before it sleeps. The publisher that got the last turn may be a task that is not polled.
     /// While there is still capacity, the next publisher therefore gets a turn as well. Returns
-    /// whether there was capacity and a publisher waited for it. The dispatcher then looks again.
+    /// whether there was capacity and a publisher waited for it. The dispatcher then checks again.
     fn pass_turn_on(&self, intake: &Intake<T>) -> bool {
         let lifecycle = &self.dispatch.lifecycle;
         let is_wanted = lifecycle.room.is_waited_for() && !intake.incoming.is_full();

@@ -21,8 +21,8 @@ pub(super) struct Intake<T> {
     /// The indices of the distributor's senders that have pending events. While there are any, no
     /// entry is carried out, and only the dispatcher changes something here.
     pending: Vec<usize>,
-    /// An entry that has been taken, and that belongs to the next round, or behind the pending
-    /// events.
+    /// An entry that has been taken. It belongs to the next round, which begins when no events are
+    /// pending.
     pub(super) carried: Option<Entry<T>>,
     /// The number of entries that have been taken out of the incoming queue.
     received: u64,
@@ -145,7 +145,7 @@ impl<T> Intake<T> {
         }
     }
 
-    /// Reaps the stopped watchers, and wakes their readers. What is pending for one of them is lost.
+    /// Reaps the stopped watchers, and wakes their readers. They lose what is pending for them.
     pub(super) fn reap(&mut self) {
         let Self { distributor, lifecycle, pending, .. } = self;
         // A reap moves senders, so those with pending events are known by their watchers.
@@ -186,7 +186,7 @@ impl<T> Intake<T> {
     }
 
     /// Returns whether one of the events has happened that end a sleep of the dispatcher. The
-    /// caller has armed its wake cell, so this is the second look.
+    /// caller has armed its wake cell, so this is its second check.
     pub(super) fn is_ready(&self, deadline: Deadline) -> bool {
         let Lifecycle { clock, registry, .. } = &*self.lifecycle;
         let is_ready = if self.is_blocked() {
@@ -216,7 +216,7 @@ impl<T> Intake<T> {
 }
 
 impl<T: Clone> Intake<T> {
-    /// Offers one batch that begins with this entry. Carries out the control entry behind it, or
+    /// Offers one batch that begins with this entry. Carries out the control entry that follows, or
     /// keeps it while events of the batch are pending.
     pub(super) fn round(&mut self, first: Entry<T>) {
         let mut taken = 1;
@@ -242,7 +242,7 @@ impl<T: Clone> Intake<T> {
         let abandoned = lifecycle.is_abandoned();
         for &i in &*pending {
             let sender = &mut distributor.senders[i];
-            // An event that fits is not lost, even at the last moment. A stopped watcher is
+            // An event that fits is not lost, even if its deadline has just passed. A stopped watcher is
             // offered nothing more.
             if !sender.state.is_stopped() {
                 sender.push_pending();

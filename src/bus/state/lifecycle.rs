@@ -34,7 +34,7 @@ impl fmt::Debug for dyn Drive {
 pub(crate) struct Lifecycle {
     pub(crate) id: u64,
     pub(crate) gate: Gate,
-    /// The place where the dispatcher waits, when it is idle or when a watcher has to make room.
+    /// The place where the dispatcher waits, while it is idle or blocked.
     pub(crate) dispatcher: WakeCell,
     /// The front of an inline bus, which has no dispatcher. `None` in a bus that has one.
     front: Option<Box<dyn Drive>>,
