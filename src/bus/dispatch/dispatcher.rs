@@ -1,7 +1,7 @@
 //! The dispatcher: the thread that works with the intake while there is something to do, and
 //! sleeps while there is nothing.
 //!
-//! One round of the dispatcher:
+//! One round of the dispatcher ([`Intake::round`]):
 //!
 //! 1. Take the waiting entries, up to a batch or a control entry.
 //! 2. Offer the batch to every watcher, without waiting.
@@ -25,7 +25,7 @@
 //! | event | the thread that wakes the dispatcher | while idle | while blocked |
 //! |---|---|---|---|
 //! | an entry is pushed | its publisher, which sees an idle bit of the gate | yes | not woken |
-//! | the last publisher leaves a closed gate | the closing thread, or that publisher | yes | not needed |
+//! | the gate becomes quiet | the closing thread, or the last publisher | yes | not needed |
 //! | a watcher must be reaped: it was stopped or dropped | the stopping thread | yes | yes |
 //! | a watcher has capacity for its pending events | its reader | none pending | yes |
 //! | the deadline of pending events expires | the dispatcher itself | none pending | yes |
@@ -36,7 +36,7 @@
 //!
 //! Another thread may get the lock while the dispatcher is asleep and blocked: a publisher that saw
 //! an idle bit before the dispatcher cleared it, or a reader. It offers nothing then
-//! ([`Intake::is_blocked`]).
+//! ([`Intake::is_clear`]).
 //!
 //! The dispatcher never blocks in a channel. It waits for the intake while a publisher delivers
 //! directly or a reader pulls, and then for the locks that it takes under the intake's, each of
@@ -75,24 +75,16 @@ impl<T: Clone> Dispatcher<T> {
         let lifecycle = &self.dispatch.lifecycle;
         let mut intake = self.dispatch.intake.lock();
         loop {
-            while let Some(first) = self.look(&mut intake) {
+            intake.settle();
+            intake = self.lend(intake);
+            if let Some(first) = self.look(&mut intake) {
                 intake.round(first);
-                intake = self.lend(intake);
-            }
-            if intake.is_blocked() {
-                intake.settle();
-                if !intake.is_blocked() {
-                    intake = self.lend(intake);
-                    continue;
-                }
-            } else if lifecycle.is_quiet() {
+            } else if !intake.is_blocked() && lifecycle.is_quiet() {
                 // All pushes happened before the gate became quiet, so this is the last look that
                 // is needed.
                 let Some(last) = intake.take() else { return };
                 intake.round(last);
-                continue;
-            }
-            if lifecycle.registry.must_reap() {
+            } else if lifecycle.registry.must_reap() {
                 intake.reap();
             } else if !self.pass_turn_on(&intake) {
                 intake = self.sleep(intake);
@@ -109,8 +101,8 @@ impl<T: Clone> Dispatcher<T> {
         spin_until(|| intake.take()).or_else(|| self.spin(intake))
     }
 
-    /// Sleeps until there may be something to do, unless there is already. While the dispatcher is
-    /// idle and not blocked, the publishers may deliver directly.
+    /// Sleeps until there may be something to do, unless there is already. If the dispatcher is not
+    /// blocked, the publishers may deliver directly.
     fn sleep<'d>(&'d self, mut intake: TryMutexGuard<'d, Intake<T>>) -> TryMutexGuard<'d, Intake<T>> {
         let lifecycle = &self.dispatch.lifecycle;
         let (is_blocked, deadline) = (intake.is_blocked(), intake.want_room());

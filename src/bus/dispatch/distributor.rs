@@ -29,7 +29,7 @@ pub(super) struct Distributor<T> {
     #[allow(clippy::vec_box, reason = "the list grows by doubling: what it has to spare should be small")]
     pub(super) senders: Vec<Box<MailboxSender<T>>>,
     /// The index in `senders` of each watcher, by the watcher's id.
-    index: HashMap<u64, usize>,
+    pub(super) index: HashMap<u64, usize>,
     /// The number of senders whose policy is to wait.
     pub(super) waited_for: usize,
     pub(super) history: History<T>,
@@ -74,11 +74,6 @@ impl<T> Distributor<T> {
         for sender in &mut self.senders {
             sender.add_gap(events);
         }
-    }
-
-    /// Returns the index in `senders` of a watcher's sender.
-    pub(super) fn index_of(&self, watcher: u64) -> Option<usize> {
-        self.index.get(&watcher).copied()
     }
 
     /// Removes the senders of the stopped watchers, and passes each on, so that the caller closes

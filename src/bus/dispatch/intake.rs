@@ -157,7 +157,7 @@ impl<T> Intake<T> {
             }
             sender.close(lifecycle).wake_cell.wake();
         });
-        pending.extend(waiting.into_iter().filter_map(|id| distributor.index_of(id)));
+        pending.extend(waiting.iter().filter_map(|id| distributor.index.get(id)));
         if pending.capacity() > 64 && distributor.senders.len() < pending.capacity() / 4 {
             pending.shrink_to(2 * distributor.senders.len());
         }
@@ -238,6 +238,9 @@ impl<T: Clone> Intake<T> {
 
     /// Queues the pending events that fit, and loses those that must not wait any longer.
     pub(super) fn settle(&mut self) {
+        if !self.is_blocked() {
+            return;
+        }
         let Self { distributor, lifecycle, pending, .. } = self;
         let abandoned = lifecycle.is_abandoned();
         for &i in &*pending {
