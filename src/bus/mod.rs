@@ -48,7 +48,8 @@
 //! * **dispatcher**: the thread that works with the intake while there is something to do.
 //! * **pending**: the state of events that have been offered to a watcher with `Wait` or `WaitFor`,
 //!   and that wait for capacity in its mailbox.
-//! * **blocked**: the state of the dispatcher while events are pending. It carries out no entry then.
+//! * **blocked**: the state of the dispatcher while events are pending. It then carries out no
+//!   entry.
 //! * **carried**: the state of an entry that has been taken out of the incoming queue, and has not
 //!   been carried out.
 //! * **direct delivery**: a publisher that finds the dispatcher asleep works with the intake

@@ -245,8 +245,8 @@ impl<T: Clone> Intake<T> {
         let abandoned = lifecycle.is_abandoned();
         for &i in &*pending {
             let sender = &mut distributor.senders[i];
-            // An event that fits is not lost, even if its deadline has just passed. A stopped watcher is
-            // offered nothing more.
+            // An event that fits is not lost, even if its deadline has just passed. A stopped
+            // watcher is offered nothing more.
             if !sender.state.is_stopped() {
                 sender.push_pending();
             }
