@@ -6,8 +6,10 @@
 
 mod broadcast;
 mod cache;
+mod crossbeam;
 mod event;
 mod events;
+mod kinds;
 mod lag;
 mod mux;
 mod series;

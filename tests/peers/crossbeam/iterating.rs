@@ -1,0 +1,101 @@
+//! Loops over what a receiver gets. Names without a file are in `iter.rs`, which `mpsc.rs` repeats
+//! with `test_` before each.
+
+use std::sync::mpsc;
+use std::thread;
+
+use super::bounded;
+use crate::kinds::on_both_kinds;
+
+/// `nested_recv_iter`.
+#[test]
+fn a_loop_over_a_receiver_ends_with_the_last_sender() {
+    on_both_kinds(|kind| {
+        let (tx, mut rx) = bounded(kind, 1);
+        let (total, totals) = mpsc::channel();
+        let receiver = thread::spawn(move || {
+            let mut sum = 0;
+            for value in &mut rx {
+                sum += value;
+            }
+            total.send(sum).unwrap();
+        });
+        for value in [3, 1, 2] {
+            tx.send(value).unwrap();
+        }
+        drop(tx);
+        assert_eq!(totals.recv(), Ok(6));
+        receiver.join().unwrap();
+    });
+}
+
+/// `recv_iter_break`.
+#[test]
+fn a_loop_that_is_left_takes_no_further_value() {
+    on_both_kinds(|kind| {
+        let (tx, mut rx) = bounded(kind, 5);
+        for value in 1..=5 {
+            tx.put(value);
+        }
+        let mut sum = 0;
+        for value in &mut rx {
+            sum += value;
+            if sum >= 3 {
+                break;
+            }
+        }
+        assert_eq!((sum, rx.watcher().len()), (3, 3));
+        drop(tx);
+        assert!(rx.into_iter().eq(3..=5));
+    });
+}
+
+/// `recv_try_iter`, `stress_iter` of `array.rs`.
+#[test]
+fn a_loop_that_does_not_wait_takes_what_has_arrived() {
+    on_both_kinds(|kind| {
+        let (request, mut requests) = bounded(kind, 1);
+        let (response, mut responses) = bounded(kind, 1);
+        let client = thread::spawn(move || {
+            let mut sum = 0;
+            while sum < 2_000 {
+                sum += responses.try_iter().sum::<usize>();
+                request.send(()).unwrap();
+            }
+            // Difference: the end of the receiver does not end the sends to it, so the requests end.
+            drop(responses);
+        });
+        while requests.recv().is_ok() {
+            response.send(2).unwrap();
+        }
+        client.join().unwrap();
+    });
+}
+
+/// `recv_into_iter_owned`.
+#[test]
+fn an_iterator_outlives_its_sender() {
+    on_both_kinds(|kind| {
+        let mut values = {
+            let (tx, rx) = bounded(kind, 2);
+            tx.send(1).unwrap();
+            tx.send(2).unwrap();
+            rx.into_iter()
+        };
+        assert_eq!([values.next(), values.next(), values.next()], [Some(1), Some(2), None]);
+    });
+}
+
+/// `recv_into_iter_borrowed`.
+#[test]
+fn a_borrowed_receiver_is_an_iterator_and_is_left_at_its_end() {
+    on_both_kinds(|kind| {
+        let (tx, mut rx) = bounded(kind, 2);
+        tx.send(1).unwrap();
+        tx.send(2).unwrap();
+        drop(tx);
+        let mut values = (&mut rx).into_iter();
+        assert_eq!([values.next(), values.next(), values.next()], [Some(1), Some(2), None]);
+        assert!(rx.recv().is_err());
+    });
+}

@@ -1,0 +1,107 @@
+//! crossbeam-channel 0.5.17: the tests of a bounded channel, over a bus with one watcher whose
+//! policy is `Wait`.
+//!
+//! The sources are `array.rs`, `iter.rs`, `mpsc.rs` (std's tests of its channels), `ready.rs`,
+//! `golang.rs` (Go's tests) and `thread_locals.rs` in `crossbeam-channel/tests`. A name without a
+//! file is in `array.rs`, or in the file that a module names at its top. The sender is the bus and a
+//! publisher of it, and the receiver is an `EventWatcher`, because a watcher with `Wait` loses
+//! nothing that `Delivery` would have to report.
+//!
+//! These cases have no counterpart:
+//!
+//! - A capacity of zero: `zero.rs`, and the programs and select cases of `golang.rs` that rely on a
+//!   rendezvous. Cases that only count on an end (`mpsc.rs`) run here with a capacity of one.
+//! - No capacity at all: `list.rs`. The cases that it shares with `array.rs` are here.
+//! - Channels that a clock fills, or nothing: `after.rs`, `tick.rs`, `never.rs`.
+//! - A receiver that is cloned, so that two share the values (`cloning1` and `cloning2` of
+//!   `select.rs`, `test_multi_consumer`), and a comparison of handles (`same_channel.rs`).
+//! - The selection of an operation: `select.rs`, `select_macro.rs`, `recv_in_send`, and the select
+//!   cases of `mpsc.rs`. A watcher can be waited for (`Select::ready`), a publish cannot.
+
+mod ends;
+mod iterating;
+#[cfg(feature = "select")]
+mod select;
+mod threads;
+mod values;
+mod waiting;
+
+use std::time::Duration;
+
+use eventcast::error::PublishError;
+use eventcast::{Broadcaster, EventWatcher, OverflowPolicy, Publisher};
+
+use crate::kinds::Kind;
+use crate::support::LONG;
+
+/// The sending half: the values are accepted until the last clone is dropped.
+#[derive(Clone)]
+struct Sender<T: Clone + Send + Sync + 'static> {
+    kind: Kind,
+    bus: Broadcaster<T>,
+    publisher: Publisher<T>,
+}
+
+/// Returns a channel whose receiver queues as many values.
+///
+/// Difference: a dispatcher takes values from an incoming queue, which has a capacity of its own. It
+/// is one value here, and the dispatcher holds another one while the receiver's queue is full.
+fn bounded<T: Clone + Send + Sync + 'static>(kind: Kind, capacity: usize) -> (Sender<T>, EventWatcher<T>) {
+    let options = kind.options().incoming_len(1).max_batch(1);
+    let bus = Broadcaster::with_options(options.queue_len(capacity).overflow(OverflowPolicy::Wait)).unwrap();
+    let receiver = bus.watch().unwrap().into_events();
+    let sender = Sender { kind, publisher: bus.publisher(), bus };
+    sender.settle();
+    (sender, receiver)
+}
+
+impl<T: Clone + Send + Sync + 'static> Sender<T> {
+    /// The number of values that are accepted while the receiver's queue is full.
+    fn beyond(&self) -> usize {
+        match self.kind {
+            Kind::Dispatcher => 2,
+            Kind::Inline => 0,
+        }
+    }
+
+    fn send(&self, value: T) -> Result<(), PublishError<T>> {
+        self.publisher.publish(value)
+    }
+
+    fn try_send(&self, value: T) -> Result<(), PublishError<T>> {
+        self.publisher.try_publish(value)
+    }
+
+    fn send_timeout(&self, value: T, timeout: Duration) -> Result<(), PublishError<T>> {
+        self.publisher.publish_timeout(value, timeout)
+    }
+
+    /// Sends a value for which the queue has capacity, and waits until it is there.
+    fn put(&self, value: T) {
+        assert!(self.send(value).is_ok());
+        self.settle();
+    }
+
+    /// Waits until what was sent is in the queue.
+    fn settle(&self) {
+        self.bus.flush(LONG).unwrap();
+    }
+
+    /// Ends the channel, and waits until the receiver can see the end behind the values.
+    ///
+    /// Difference: after the drop of the last sender, a dispatcher still has to reach that end.
+    fn disconnect(self) {
+        assert!(self.bus.shutdown().complete);
+    }
+}
+
+impl Sender<usize> {
+    /// Sends numbers from zero until the next one would have to wait, and returns their count.
+    fn fill(&self, capacity: usize) -> usize {
+        let accepted = capacity + self.beyond();
+        for value in 0..accepted {
+            self.send(value).unwrap();
+        }
+        accepted
+    }
+}
