@@ -5,125 +5,144 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use eventcast::error::TryRecvError;
-use eventcast::{Broadcaster, BusOptions, Delivery};
+use eventcast::{Broadcaster, Delivery};
 
+use crate::kinds::on_both_kinds;
 use crate::support::{Channel, channel};
 
 /// `send_try_recv_bounded`, `single_capacity_recvs`.
 #[test]
 fn a_value_is_received_once() {
-    for capacity in [1, 16] {
-        let (tx, mut rx) = channel(capacity);
-        assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
-        tx.send("hello");
-        assert_eq!(rx.try_recv(), Ok(Delivery::Event("hello")));
-        assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
-    }
+    on_both_kinds(|kind| {
+        for capacity in [1, 16] {
+            let (tx, mut rx) = channel(kind, capacity);
+            assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
+            tx.send("hello");
+            assert_eq!(rx.try_recv(), Ok(Delivery::Event("hello")));
+            assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
+        }
+    });
 }
 
 /// `send_two_recv`.
 #[test]
 fn each_receiver_has_its_own_copy() {
-    let (tx, mut rx1) = channel(16);
-    let mut rx2 = tx.subscribe();
-    tx.send("hello");
-    for rx in [&mut rx1, &mut rx2] {
-        assert_eq!(rx.try_recv(), Ok(Delivery::Event("hello")));
-        assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
-    }
+    on_both_kinds(|kind| {
+        let (tx, mut rx1) = channel(kind, 16);
+        let mut rx2 = tx.subscribe();
+        tx.send("hello");
+        for rx in [&mut rx1, &mut rx2] {
+            assert_eq!(rx.try_recv(), Ok(Delivery::Event("hello")));
+            assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
+        }
+    });
 }
 
 /// `drop_rx_while_values_remain`.
 #[test]
 fn receivers_that_are_dropped_with_values_do_no_harm() {
-    let (tx, mut rx1) = channel(16);
-    let mut rx2 = tx.subscribe();
-    tx.send("one");
-    tx.send("two");
-    for rx in [&mut rx1, &mut rx2] {
-        assert_eq!(rx.try_recv(), Ok(Delivery::Event("one")));
-    }
-    drop((rx2, rx1));
-    tx.send("three");
-    assert!(tx.bus.shutdown().complete);
+    on_both_kinds(|kind| {
+        let (tx, mut rx1) = channel(kind, 16);
+        let mut rx2 = tx.subscribe();
+        tx.send("one");
+        tx.send("two");
+        for rx in [&mut rx1, &mut rx2] {
+            assert_eq!(rx.try_recv(), Ok(Delivery::Event("one")));
+        }
+        drop((rx2, rx1));
+        tx.send("three");
+        assert!(tx.bus.shutdown().complete);
+    });
 }
 
 /// `send_no_rx`.
 #[test]
 fn a_value_without_a_receiver_is_accepted() {
-    let tx = Channel::new(16);
-    // Difference: tokio returns an error. A publisher here does not depend on watchers, like in Go.
-    tx.send("hello");
-    let mut rx = tx.subscribe();
-    tx.send("world");
-    assert_eq!(rx.try_recv(), Ok(Delivery::Event("world")));
-    assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
+    on_both_kinds(|kind| {
+        let tx = Channel::new(kind, 16);
+        // Difference: tokio returns an error. A publisher here does not depend on watchers, like in Go.
+        tx.send("hello");
+        let mut rx = tx.subscribe();
+        tx.send("world");
+        assert_eq!(rx.try_recv(), Ok(Delivery::Event("world")));
+        assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
+    });
 }
 
 /// `zero_capacity`, `capacity_too_big`.
 #[test]
 fn an_impossible_capacity_is_an_error() {
-    for capacity in [0, 1 + (usize::MAX >> 1)] {
-        // Difference: tokio panics. A length here may be read from a file, so it is an error.
-        let error = Broadcaster::<()>::with_options(BusOptions::default().queue_len(capacity)).unwrap_err();
-        assert_eq!(error.option(), "queue_len");
-    }
+    on_both_kinds(|kind| {
+        for capacity in [0, 1 + (usize::MAX >> 1)] {
+            // Difference: tokio panics. A length here may be read from a file, so it is an error.
+            let error = Broadcaster::<()>::with_options(kind.options().queue_len(capacity)).unwrap_err();
+            assert_eq!(error.option(), "queue_len");
+        }
+    });
 }
 
 /// `panic_in_clone`.
 #[test]
 fn a_value_whose_clone_panics_is_skipped() {
-    #[derive(Debug, PartialEq)]
-    struct Value(usize);
-    impl Clone for Value {
-        fn clone(&self) -> Self {
-            assert_ne!(self.0, 0);
-            Self(self.0)
+    on_both_kinds(|kind| {
+        #[derive(Debug, PartialEq)]
+        struct Value(usize);
+        impl Clone for Value {
+            fn clone(&self) -> Self {
+                assert_ne!(self.0, 0);
+                Self(self.0)
+            }
         }
-    }
-    let (tx, mut rx) = channel(16);
-    tx.send(Value(0));
-    tx.send(Value(1));
-    assert!(catch_unwind(AssertUnwindSafe(|| rx.try_recv())).is_err());
-    assert_eq!(rx.try_recv(), Ok(Delivery::Event(Value(1))));
+        let (tx, mut rx) = channel(kind, 16);
+        tx.send(Value(0));
+        tx.send(Value(1));
+        assert!(catch_unwind(AssertUnwindSafe(|| rx.try_recv())).is_err());
+        assert_eq!(rx.try_recv(), Ok(Delivery::Event(Value(1))));
+    });
 }
 
 /// `unconsumed_messages_are_dropped`.
 #[test]
 fn values_that_nobody_received_are_dropped_with_the_receiver() {
-    let (tx, rx) = channel(16);
-    let value = Arc::new(());
-    tx.send(value.clone());
-    assert_eq!(Arc::strong_count(&value), 2);
-    drop(rx);
-    tx.settle();
-    assert_eq!(Arc::strong_count(&value), 1);
+    on_both_kinds(|kind| {
+        let (tx, rx) = channel(kind, 16);
+        let value = Arc::new(());
+        tx.send(value.clone());
+        assert_eq!(Arc::strong_count(&value), 2);
+        drop(rx);
+        tx.settle();
+        assert_eq!(Arc::strong_count(&value), 1);
+    });
 }
 
 /// `single_capacity_recvs_after_drop_1`, `dropping_sender_does_not_overwrite`.
 #[test]
 fn queued_values_outlive_the_sender() {
-    for capacity in [1, 2] {
-        let (tx, mut rx) = channel(capacity);
-        for value in 1..=capacity {
-            tx.send(value);
+    on_both_kinds(|kind| {
+        for capacity in [1, 2] {
+            let (tx, mut rx) = channel(kind, capacity);
+            for value in 1..=capacity {
+                tx.send(value);
+            }
+            drop(tx);
+            assert!(rx.events().eq(1..=capacity));
+            assert_eq!(rx.try_recv(), Err(TryRecvError::Stopped));
         }
-        drop(tx);
-        assert!(rx.events().eq(1..=capacity));
-        assert_eq!(rx.try_recv(), Err(TryRecvError::Stopped));
-    }
+    });
 }
 
 /// `receiver_same_position_as_cloned`.
 #[test]
 fn a_second_receiver_begins_where_it_subscribes() {
-    let (tx, mut rx) = channel(3);
-    tx.send(1);
-    // Difference: a clone in tokio begins where its original is. A `Watcher` cannot be cloned, and
-    // `Start` sets where a new one begins in the history.
-    let mut other = tx.subscribe();
-    assert_eq!(other.try_recv(), Err(TryRecvError::Empty));
-    tx.send(2);
-    assert_eq!([rx.try_recv(), rx.try_recv()], [Ok(Delivery::Event(1)), Ok(Delivery::Event(2))]);
-    assert_eq!(other.try_recv(), Ok(Delivery::Event(2)));
+    on_both_kinds(|kind| {
+        let (tx, mut rx) = channel(kind, 3);
+        tx.send(1);
+        // Difference: a clone in tokio begins where its original is. A `Watcher` cannot be cloned, and
+        // `Start` sets where a new one begins in the history.
+        let mut other = tx.subscribe();
+        assert_eq!(other.try_recv(), Err(TryRecvError::Empty));
+        tx.send(2);
+        assert_eq!([rx.try_recv(), rx.try_recv()], [Ok(Delivery::Event(1)), Ok(Delivery::Event(2))]);
+        assert_eq!(other.try_recv(), Ok(Delivery::Event(2)));
+    });
 }

@@ -4,6 +4,7 @@
 use eventcast::error::TryRecvError;
 use eventcast::{Delivery, Watcher};
 
+use crate::kinds::on_both_kinds;
 use crate::support::channel;
 
 /// Returns everything that is queued, a gap as the negative number of the values in it.
@@ -19,13 +20,15 @@ fn queued(rx: &mut Watcher<i64>) -> Vec<i64> {
 /// `slow_receiver_within_capacity_does_not_lag`.
 #[test]
 fn a_receiver_within_the_capacity_does_not_lag() {
-    let (tx, mut slow) = channel(2);
-    let mut fast = tx.subscribe();
-    for value in [1, 2] {
-        tx.send(value);
-        assert_eq!(queued(&mut fast), [value]);
-    }
-    assert_eq!(queued(&mut slow), [1, 2]);
+    on_both_kinds(|kind| {
+        let (tx, mut slow) = channel(kind, 2);
+        let mut fast = tx.subscribe();
+        for value in [1, 2] {
+            tx.send(value);
+            assert_eq!(queued(&mut fast), [value]);
+        }
+        assert_eq!(queued(&mut slow), [1, 2]);
+    });
 }
 
 /// `capacity_overflow_reports_lagged_then_oldest_retained`, `single_slot_capacity_lag_semantics`,
@@ -33,121 +36,137 @@ fn a_receiver_within_the_capacity_does_not_lag() {
 /// `_closed_1` and `_closed_2`.
 #[test]
 fn a_receiver_that_lags_gets_the_gap_and_the_values_that_remain() {
-    for (capacity, sent) in [(1, 2), (2, 3), (2, 4), (2, 7)] {
-        for is_closed in [false, true] {
-            let (tx, mut rx) = channel(capacity);
-            for value in 1..=sent {
-                tx.send(value);
-            }
-            // The values outlive the sender.
-            let open = (!is_closed).then_some(tx);
-            let lost = sent - i64::try_from(capacity).unwrap();
-            let expected: Vec<_> = [-lost].into_iter().chain(lost + 1..=sent).collect();
-            assert_eq!(queued(&mut rx), expected);
-            match open {
-                Some(_) => assert_eq!(rx.try_recv(), Err(TryRecvError::Empty)),
-                None => assert!(rx.recv().is_err()),
+    on_both_kinds(|kind| {
+        for (capacity, sent) in [(1, 2), (2, 3), (2, 4), (2, 7)] {
+            for is_closed in [false, true] {
+                let (tx, mut rx) = channel(kind, capacity);
+                for value in 1..=sent {
+                    tx.send(value);
+                }
+                // The values outlive the sender.
+                let open = (!is_closed).then_some(tx);
+                let lost = sent - i64::try_from(capacity).unwrap();
+                let expected: Vec<_> = [-lost].into_iter().chain(lost + 1..=sent).collect();
+                assert_eq!(queued(&mut rx), expected);
+                match open {
+                    Some(_) => assert_eq!(rx.try_recv(), Err(TryRecvError::Empty)),
+                    None => assert!(rx.recv().is_err()),
+                }
             }
         }
-    }
+    });
 }
 
 /// `lagged_count_matches_number_of_overwritten_messages`.
 #[test]
 fn a_gap_counts_the_values_that_were_overwritten() {
-    let (tx, mut rx) = channel(4);
-    for value in 1..=4 {
-        tx.send(value);
-    }
-    assert_eq!(rx.try_recv(), Ok(Delivery::Event(1)));
-    for value in 5..=8 {
-        tx.send(value);
-    }
-    assert_eq!(queued(&mut rx), [-3, 5, 6, 7, 8]);
+    on_both_kinds(|kind| {
+        let (tx, mut rx) = channel(kind, 4);
+        for value in 1..=4 {
+            tx.send(value);
+        }
+        assert_eq!(rx.try_recv(), Ok(Delivery::Event(1)));
+        for value in 5..=8 {
+            tx.send(value);
+        }
+        assert_eq!(queued(&mut rx), [-3, 5, 6, 7, 8]);
+    });
 }
 
 /// tokio rounds a capacity up to a power of two.
 #[test]
 fn a_capacity_is_exact() {
-    let (tx, mut rx) = channel(3);
-    for value in 1..=4 {
-        tx.send(value);
-    }
-    // Difference: with the capacity 3 of tokio all four values remain.
-    assert_eq!(queued(&mut rx), [-1, 2, 3, 4]);
+    on_both_kinds(|kind| {
+        let (tx, mut rx) = channel(kind, 3);
+        for value in 1..=4 {
+            tx.send(value);
+        }
+        // Difference: with the capacity 3 of tokio all four values remain.
+        assert_eq!(queued(&mut rx), [-1, 2, 3, 4]);
+    });
 }
 
 /// `lag_catch_up_then_lag_again`.
 #[test]
 fn a_receiver_may_lag_again_after_it_has_caught_up() {
-    let (tx, mut rx) = channel(2);
-    for first in [1, 4] {
-        for value in first..first + 3 {
-            tx.send(value);
+    on_both_kinds(|kind| {
+        let (tx, mut rx) = channel(kind, 2);
+        for first in [1, 4] {
+            for value in first..first + 3 {
+                tx.send(value);
+            }
+            assert_eq!(queued(&mut rx), [-1, first + 1, first + 2]);
         }
-        assert_eq!(queued(&mut rx), [-1, first + 1, first + 2]);
-    }
+    });
 }
 
 /// `lag_is_per_receiver`.
 #[test]
 fn each_receiver_lags_by_itself() {
-    let (tx, mut slow) = channel(2);
-    let mut fast = tx.subscribe();
-    for first in [1, 3] {
-        tx.send(first);
-        tx.send(first + 1);
-        assert_eq!(queued(&mut fast), [first, first + 1]);
-    }
-    assert_eq!(queued(&mut slow), [-2, 3, 4]);
+    on_both_kinds(|kind| {
+        let (tx, mut slow) = channel(kind, 2);
+        let mut fast = tx.subscribe();
+        for first in [1, 3] {
+            tx.send(first);
+            tx.send(first + 1);
+            assert_eq!(queued(&mut fast), [first, first + 1]);
+        }
+        assert_eq!(queued(&mut slow), [-2, 3, 4]);
+    });
 }
 
 /// `receiver_len_with_lagged`.
 #[test]
 fn a_length_counts_the_values_that_can_be_received() {
-    let (tx, mut rx) = channel(2);
-    for value in 1..=4 {
-        tx.send(value);
-    }
-    // Difference: tokio counts the values that are lost, too: 4.
-    assert_eq!(rx.len(), 2);
-    assert_eq!((rx.try_recv(), rx.len()), (Ok(Delivery::Lagged(2)), 2));
-    assert_eq!((rx.try_recv(), rx.len()), (Ok(Delivery::Event(3)), 1));
-    assert_eq!((rx.try_recv(), rx.len()), (Ok(Delivery::Event(4)), 0));
+    on_both_kinds(|kind| {
+        let (tx, mut rx) = channel(kind, 2);
+        for value in 1..=4 {
+            tx.send(value);
+        }
+        // Difference: tokio counts the values that are lost, too: 4.
+        assert_eq!(rx.len(), 2);
+        assert_eq!((rx.try_recv(), rx.len()), (Ok(Delivery::Lagged(2)), 2));
+        assert_eq!((rx.try_recv(), rx.len()), (Ok(Delivery::Event(3)), 1));
+        assert_eq!((rx.try_recv(), rx.len()), (Ok(Delivery::Event(4)), 0));
+    });
 }
 
 /// `lagging_rx`.
 #[test]
 fn a_value_after_a_reported_gap_may_still_be_lost() {
-    let (tx, mut rx1) = channel(2);
-    let mut rx2 = tx.subscribe();
-    for value in 1..=3 {
-        tx.send(value);
-        assert_eq!(rx1.try_recv(), Ok(Delivery::Event(value)));
-    }
-    assert_eq!([rx2.try_recv(), rx2.try_recv()], [Ok(Delivery::Lagged(1)), Ok(Delivery::Event(2))]);
-    tx.send(4);
-    tx.send(5);
-    assert_eq!(rx2.try_recv(), Ok(Delivery::Lagged(1)));
-    tx.send(6);
-    assert_eq!(queued(&mut rx2), [-1, 5, 6]);
+    on_both_kinds(|kind| {
+        let (tx, mut rx1) = channel(kind, 2);
+        let mut rx2 = tx.subscribe();
+        for value in 1..=3 {
+            tx.send(value);
+            assert_eq!(rx1.try_recv(), Ok(Delivery::Event(value)));
+        }
+        assert_eq!([rx2.try_recv(), rx2.try_recv()], [Ok(Delivery::Lagged(1)), Ok(Delivery::Event(2))]);
+        tx.send(4);
+        tx.send(5);
+        assert_eq!(rx2.try_recv(), Ok(Delivery::Lagged(1)));
+        tx.send(6);
+        assert_eq!(queued(&mut rx2), [-1, 5, 6]);
+    });
 }
 
 /// `lag_again_before_reading_retained_messages`.
 #[test]
 fn a_receiver_may_lag_again_right_after_a_reported_gap() {
-    for capacity in [1, 2] {
-        let (tx, mut rx) = channel(capacity);
-        let capacity = i64::try_from(capacity).unwrap();
-        for value in 1..=3 {
-            tx.send(value);
+    on_both_kinds(|kind| {
+        for capacity in [1, 2] {
+            let (tx, mut rx) = channel(kind, capacity);
+            let capacity = i64::try_from(capacity).unwrap();
+            for value in 1..=3 {
+                tx.send(value);
+            }
+            assert_eq!(rx.try_recv(), Ok(Delivery::Lagged(u64::try_from(3 - capacity).unwrap())));
+            for value in 4..=6 {
+                tx.send(value);
+            }
+            // With a capacity of one the receiver is a gauge, which always shows the newest value.
+            let expected: Vec<_> = [-3].into_iter().chain(7 - capacity..=6).collect();
+            assert_eq!(queued(&mut rx), expected);
         }
-        assert_eq!(rx.try_recv(), Ok(Delivery::Lagged(u64::try_from(3 - capacity).unwrap())));
-        for value in 4..=6 {
-            tx.send(value);
-        }
-        // With a capacity of one the receiver is a gauge, which always shows the newest value.
-        let expected: Vec<_> = [-3].into_iter().chain(7 - capacity..=6).collect();
-        assert_eq!(queued(&mut rx), expected);
-    }
+    });
 }

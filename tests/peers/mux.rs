@@ -4,17 +4,21 @@ use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::thread;
 
 use eventcast::error::{PublishError, WatchError};
-use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Watcher};
-use test_support::watched;
+use eventcast::{Broadcaster, Delivery, OverflowPolicy, Watcher};
 
+use crate::kinds::{Kind, on_both_kinds};
 use crate::support::LONG;
 
 /// Returns a bus as `NewBroadcaster` makes it: with an incoming queue of 25.
 ///
 /// Difference: a queue of zero events, which hands each event over, does not exist here. A queue of
-/// one event takes its place.
-fn bus<T: Clone + Send + Sync + 'static>(queue_len: usize, overflow: OverflowPolicy) -> Broadcaster<T> {
-    let options = BusOptions::default().incoming_len(25).queue_len(queue_len).overflow(overflow);
+/// one event takes its place. An inline bus has no incoming queue.
+fn bus<T: Clone + Send + Sync + 'static>(
+    kind: Kind,
+    queue_len: usize,
+    overflow: OverflowPolicy,
+) -> Broadcaster<T> {
+    let options = kind.options().incoming_len(25).queue_len(queue_len).overflow(overflow);
     Broadcaster::with_options(options).unwrap()
 }
 
@@ -25,9 +29,9 @@ fn all<T: Clone + Send + Sync + 'static>(watcher: Watcher<T>) -> Vec<Delivery<T>
 /// `TestBroadcaster`.
 #[test]
 fn two_watchers_receive_all_events_in_order() {
-    watched(|| {
+    on_both_kinds(|kind| {
         let events = [("added", "foo"), ("added", "bar"), ("modified", "foo"), ("deleted", "bar")];
-        let bus = bus(1, OverflowPolicy::Wait);
+        let bus = bus(kind, 1, OverflowPolicy::Wait);
         let read = |watcher| thread::spawn(move || all(watcher));
         let readers = [read(bus.watch().unwrap()), read(bus.watch().unwrap())];
         for event in events {
@@ -43,31 +47,35 @@ fn two_watchers_receive_all_events_in_order() {
 /// The queue length of most of Go's tests.
 #[test]
 fn a_queue_of_zero_events_is_refused() {
-    // Difference: a dispatcher that hands each event over is as slow as the slowest watcher.
-    let error = Broadcaster::<u8>::with_options(BusOptions::default().queue_len(0)).unwrap_err();
-    assert_eq!(error.option(), "queue_len");
+    on_both_kinds(|kind| {
+        // Difference: a dispatcher that hands each event over is as slow as the slowest watcher.
+        let error = Broadcaster::<u8>::with_options(kind.options().queue_len(0)).unwrap_err();
+        assert_eq!(error.option(), "queue_len");
+    });
 }
 
 /// `TestBroadcasterWatcherClose`.
 #[test]
 fn a_stop_and_a_shutdown_end_a_watcher_and_may_be_repeated() {
-    let bus = bus::<u8>(1, OverflowPolicy::Wait);
-    let (mut stopped, mut other) = (bus.watch().unwrap(), bus.watch().unwrap());
-    stopped.stop();
-    bus.shutdown();
-    assert!(stopped.recv().is_err());
-    assert!(other.recv().is_err());
-    for watcher in [&stopped, &other, &stopped] {
-        watcher.stop();
-    }
+    on_both_kinds(|kind| {
+        let bus = bus::<u8>(kind, 1, OverflowPolicy::Wait);
+        let (mut stopped, mut other) = (bus.watch().unwrap(), bus.watch().unwrap());
+        stopped.stop();
+        bus.shutdown();
+        assert!(stopped.recv().is_err());
+        assert!(other.recv().is_err());
+        for watcher in [&stopped, &other, &stopped] {
+            watcher.stop();
+        }
+    });
 }
 
 /// `TestBroadcasterWatcherStopDeadlock`.
 #[test]
 fn the_first_of_two_watchers_to_receive_may_stop_the_other() {
-    watched(|| {
+    on_both_kinds(|kind| {
         for _ in 0..100 {
-            let bus = bus::<u8>(1, OverflowPolicy::Wait);
+            let bus = bus::<u8>(kind, 1, OverflowPolicy::Wait);
             let (one, other) = (bus.watch().unwrap(), bus.watch().unwrap());
             let stops = [other.stop_handle(), one.stop_handle()];
             let readers = [one, other].into_iter().zip(stops).map(|(mut watcher, stop)| {
@@ -89,77 +97,88 @@ fn the_first_of_two_watchers_to_receive_may_stop_the_other() {
 
 /// `TestBroadcasterWatcherStopDeadlock`, with a queue that is full in fact.
 #[test]
-fn stopping_a_full_watcher_releases_the_dispatcher() {
-    let bus = bus::<u8>(1, OverflowPolicy::Wait);
-    let (offering, offered) = mpsc::channel();
-    let offering = Mutex::new(offering);
-    let mut reads = bus.watch().unwrap();
-    let filter = move |event: &u8| offering.lock().unwrap().send(*event).is_ok();
-    let full = bus.watch_builder().filter(filter).watch().unwrap();
-    for event in 1..=3 {
-        bus.publisher().publish(event).unwrap();
-    }
-    assert_eq!(reads.recv_timeout(LONG).unwrap(), Delivery::Event(1));
-    // The second event has no space in the queue of `full`.
-    assert_eq!([offered.recv_timeout(LONG), offered.recv_timeout(LONG)], [Ok(1), Ok(2)]);
-    full.stop();
-    assert_eq!(reads.recv_timeout(LONG).unwrap(), Delivery::Event(2));
-    assert_eq!(reads.recv_timeout(LONG).unwrap(), Delivery::Event(3));
+fn stopping_a_full_watcher_releases_the_bus() {
+    on_both_kinds(|kind| {
+        let bus = bus::<u8>(kind, 1, OverflowPolicy::Wait);
+        let (offering, offered) = mpsc::channel();
+        let offering = Mutex::new(offering);
+        let mut reads = bus.watch().unwrap();
+        let filter = move |event: &u8| offering.lock().unwrap().send(*event).is_ok();
+        let full = bus.watch_builder().filter(filter).watch().unwrap();
+        // Inline, it is the publisher that waits for `full`.
+        let publisher = bus.publisher();
+        let publishing = thread::spawn(move || (1..=3).for_each(|event| publisher.publish(event).unwrap()));
+        assert_eq!(reads.recv_timeout(LONG).unwrap(), Delivery::Event(1));
+        // The second event has no space in the queue of `full`.
+        assert_eq!([offered.recv_timeout(LONG), offered.recv_timeout(LONG)], [Ok(1), Ok(2)]);
+        full.stop();
+        assert_eq!(reads.recv_timeout(LONG).unwrap(), Delivery::Event(2));
+        assert_eq!(reads.recv_timeout(LONG).unwrap(), Delivery::Event(3));
+        publishing.join().unwrap();
+    });
 }
 
 /// `TestBroadcasterDropIfChannelFull`.
 #[test]
 fn a_full_queue_keeps_the_first_event_and_reports_the_loss() {
-    let bus = bus(1, OverflowPolicy::DropIncoming);
-    let (watcher, mut plain) = (bus.watch().unwrap(), bus.watch().unwrap());
-    for event in ["event1", "event2"] {
-        bus.publisher().publish(event).unwrap();
-    }
-    bus.shutdown();
-    // Difference: Go drops in silence. Here the gap is delivered in its place.
-    assert_eq!(all(watcher), [Delivery::Event("event1"), Delivery::Lagged(1)]);
-    assert_eq!(plain.events().collect::<Vec<_>>(), ["event1"]);
+    on_both_kinds(|kind| {
+        let bus = bus(kind, 1, OverflowPolicy::DropIncoming);
+        let (watcher, mut plain) = (bus.watch().unwrap(), bus.watch().unwrap());
+        for event in ["event1", "event2"] {
+            bus.publisher().publish(event).unwrap();
+        }
+        bus.shutdown();
+        // Difference: Go drops in silence. Here the gap is delivered in its place.
+        assert_eq!(all(watcher), [Delivery::Event("event1"), Delivery::Lagged(1)]);
+        assert_eq!(plain.events().collect::<Vec<_>>(), ["event1"]);
+    });
 }
 
 /// `TestBroadcasterWatchAfterShutdown`, with and without a prefix.
 #[test]
 fn a_watch_after_the_shutdown_is_an_error() {
-    let bus = bus(1, OverflowPolicy::Wait);
-    bus.shutdown();
-    let prefixed = bus.watch_builder().prefix(["event1", "event2"]).watch();
-    for result in [bus.watch(), prefixed] {
-        assert!(matches!(result.unwrap_err(), WatchError::Stopped));
-    }
+    on_both_kinds(|kind| {
+        let bus = bus(kind, 1, OverflowPolicy::Wait);
+        bus.shutdown();
+        let prefixed = bus.watch_builder().prefix(["event1", "event2"]).watch();
+        for result in [bus.watch(), prefixed] {
+            assert!(matches!(result.unwrap_err(), WatchError::Stopped));
+        }
+    });
 }
 
 /// `WatchWithPrefix`, as its documentation promises.
 #[test]
 fn a_prefix_longer_than_the_queue_is_delivered_first() {
-    let bus = bus(1, OverflowPolicy::DropIncoming);
-    let watcher = bus.watch_builder().prefix([1, 2, 3]).watch().unwrap();
-    bus.publisher().publish(4).unwrap();
-    bus.shutdown();
-    assert_eq!(all(watcher), [1, 2, 3, 4].map(Delivery::Event));
+    on_both_kinds(|kind| {
+        let bus = bus(kind, 1, OverflowPolicy::DropIncoming);
+        let watcher = bus.watch_builder().prefix([1, 2, 3]).watch().unwrap();
+        bus.publisher().publish(4).unwrap();
+        bus.shutdown();
+        assert_eq!(all(watcher), [1, 2, 3, 4].map(Delivery::Event));
+    });
 }
 
 /// `TestBroadcasterSendEventAfterShutdown`.
 #[test]
 fn a_publish_after_the_shutdown_returns_the_event() {
-    let bus = bus(1, OverflowPolicy::DropIncoming);
-    let _watchers = [bus.watch().unwrap(), bus.watch().unwrap()];
-    let publisher = bus.publisher();
-    bus.shutdown();
-    assert_eq!(publisher.publish("late"), Err(PublishError::Stopped("late")));
-    assert_eq!(publisher.try_publish("late"), Err(PublishError::Stopped("late")));
-    assert_eq!(bus.stats().rejected_stopped, 2);
+    on_both_kinds(|kind| {
+        let bus = bus(kind, 1, OverflowPolicy::DropIncoming);
+        let _watchers = [bus.watch().unwrap(), bus.watch().unwrap()];
+        let publisher = bus.publisher();
+        bus.shutdown();
+        assert_eq!(publisher.publish("late"), Err(PublishError::Stopped("late")));
+        assert_eq!(publisher.try_publish("late"), Err(PublishError::Stopped("late")));
+        assert_eq!(bus.stats().rejected_stopped, 2);
+    });
 }
 
 /// `TestBroadcasterShutdownRace`, with the accounting that Go does not have.
 #[test]
 fn watchers_that_stop_during_a_shutdown_are_accounted_for() {
-    watched(|| {
+    on_both_kinds(|kind| {
         for _ in 0..200 {
-            let bus = bus(1, OverflowPolicy::Wait);
+            let bus = bus(kind, 1, OverflowPolicy::Wait);
             let watchers = [bus.watch().unwrap(), bus.watch().unwrap()];
             let begin = Arc::new(Barrier::new(3));
             let stops = watchers.each_ref().map(|watcher| {
@@ -193,24 +212,28 @@ fn without_b(word: &&str) -> bool {
 /// `TestFilter`, and `TestRecorder`, which collects what it sees.
 #[test]
 fn a_filter_passes_on_what_it_accepts() {
-    let bus = bus(10, OverflowPolicy::Wait);
-    let mut everything = bus.watch().unwrap();
-    let mut filtered = bus.watch_builder().filter(without_b).watch().unwrap();
-    for word in WORDS {
-        bus.publisher().publish(word).unwrap();
-    }
-    bus.close();
-    assert_eq!(filtered.events().collect::<Vec<_>>(), ["foo", "qux", "zoo"]);
-    assert_eq!(everything.events().collect::<Vec<_>>(), WORDS);
+    on_both_kinds(|kind| {
+        let bus = bus(kind, 10, OverflowPolicy::Wait);
+        let mut everything = bus.watch().unwrap();
+        let mut filtered = bus.watch_builder().filter(without_b).watch().unwrap();
+        for word in WORDS {
+            bus.publisher().publish(word).unwrap();
+        }
+        bus.close();
+        assert_eq!(filtered.events().collect::<Vec<_>>(), ["foo", "qux", "zoo"]);
+        assert_eq!(everything.events().collect::<Vec<_>>(), WORDS);
+    });
 }
 
 /// `TestFilterStop`.
 #[test]
 fn a_stopped_watcher_with_a_filter_keeps_what_is_queued() {
-    let bus = bus(10, OverflowPolicy::Wait);
-    let mut watcher = bus.watch_builder().filter(without_b).watch().unwrap();
-    bus.publisher().publish("foo").unwrap();
-    bus.flush(LONG).unwrap();
-    watcher.stop();
-    assert_eq!(watcher.events().collect::<Vec<_>>(), ["foo"]);
+    on_both_kinds(|kind| {
+        let bus = bus(kind, 10, OverflowPolicy::Wait);
+        let mut watcher = bus.watch_builder().filter(without_b).watch().unwrap();
+        bus.publisher().publish("foo").unwrap();
+        bus.flush(LONG).unwrap();
+        watcher.stop();
+        assert_eq!(watcher.events().collect::<Vec<_>>(), ["foo"]);
+    });
 }

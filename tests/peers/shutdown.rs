@@ -6,6 +6,7 @@ use std::sync::{Mutex, mpsc};
 use eventcast::error::PublishError;
 use eventcast::{Broadcaster, BusOptions, EventBroadcaster, EventType, MemorySink, ObjectReference};
 
+use crate::kinds::on_both_kinds;
 use crate::support::LONG;
 #[cfg(target_os = "linux")]
 use crate::support::until;
@@ -20,7 +21,8 @@ fn has_thread(name: &str) -> bool {
     })
 }
 
-/// `TestBroadcasterShutdown`, `TestStartEventWatcherExitsOnDirectShutdown`.
+/// `TestBroadcasterShutdown`, `TestStartEventWatcherExitsOnDirectShutdown`. `tests/record` counts
+/// the threads of an inline event broadcaster.
 #[cfg(target_os = "linux")]
 #[test]
 fn no_thread_outlives_the_shutdown() {
@@ -39,21 +41,24 @@ fn no_thread_outlives_the_shutdown() {
 /// `TestNonRacyShutdown`, with the accounting that Go does not have.
 #[test]
 fn a_shutdown_handles_what_many_threads_have_recorded() {
-    let events = EventBroadcaster::new().unwrap();
-    events.start_recording_to_sink(MemorySink::new()).unwrap();
-    let recorder = events.new_recorder("eventTest");
-    std::thread::scope(|scope| {
-        for _ in 0..100 {
-            scope.spawn(|| {
-                let object = ObjectReference::default();
-                let recorded = recorder.eventf(object, EventType::Normal, "Started", format_args!("blah"));
-                assert!(recorded.is_accepted());
-            });
-        }
+    on_both_kinds(|kind| {
+        let events = EventBroadcaster::builder().bus(kind.options()).build().unwrap();
+        events.start_recording_to_sink(MemorySink::new()).unwrap();
+        let recorder = events.new_recorder("eventTest");
+        std::thread::scope(|scope| {
+            for _ in 0..100 {
+                scope.spawn(|| {
+                    let object = ObjectReference::default();
+                    let recorded =
+                        recorder.eventf(object, EventType::Normal, "Started", format_args!("blah"));
+                    assert!(recorded.is_accepted());
+                });
+            }
+        });
+        let report = events.shutdown();
+        assert!(report.complete);
+        assert_eq!((report.bus.accepted, report.recordings[0].handled()), (100, 100));
     });
-    let report = events.shutdown();
-    assert!(report.complete);
-    assert_eq!((report.bus.accepted, report.recordings[0].handled()), (100, 100));
 }
 
 /// `maxQueuedEvents`, after `StartLogging` and `StartRecordingToSink`.

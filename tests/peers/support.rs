@@ -7,9 +7,11 @@ use std::time::{Duration, SystemTime};
 
 use eventcast::testing::FakeClock;
 use eventcast::{
-    Broadcaster, BusOptions, Event, EventSink, ObjectReference, OverflowPolicy, Publisher, RetryPolicy,
-    SinkError, Watcher,
+    Broadcaster, Event, EventSink, ObjectReference, OverflowPolicy, Publisher, RetryPolicy, SinkError,
+    Watcher,
 };
+
+use crate::kinds::Kind;
 
 pub(crate) use test_support::{LONG, until};
 
@@ -39,8 +41,8 @@ pub(crate) struct Channel<T: Clone + Send + Sync + 'static> {
 }
 
 impl<T: Clone + Send + Sync + 'static> Channel<T> {
-    pub(crate) fn new(capacity: usize) -> Self {
-        let options = BusOptions::default().queue_len(capacity).overflow(OverflowPolicy::DropOldest);
+    pub(crate) fn new(kind: Kind, capacity: usize) -> Self {
+        let options = kind.options().queue_len(capacity).overflow(OverflowPolicy::DropOldest);
         let bus = Broadcaster::with_options(options).unwrap();
         Self { publisher: bus.publisher(), bus }
     }
@@ -64,8 +66,11 @@ impl<T: Clone + Send + Sync + 'static> Channel<T> {
 }
 
 /// Returns a channel with one receiver.
-pub(crate) fn channel<T: Clone + Send + Sync + 'static>(capacity: usize) -> (Channel<T>, Watcher<T>) {
-    let channel = Channel::new(capacity);
+pub(crate) fn channel<T: Clone + Send + Sync + 'static>(
+    kind: Kind,
+    capacity: usize,
+) -> (Channel<T>, Watcher<T>) {
+    let channel = Channel::new(kind, capacity);
     let watcher = channel.subscribe();
     (channel, watcher)
 }

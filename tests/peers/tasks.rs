@@ -8,6 +8,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use eventcast::Delivery;
 
+use crate::kinds::on_both_kinds;
 use crate::support::{Channel, channel, until};
 
 /// A waker that notes that it was called.
@@ -39,88 +40,101 @@ impl Task {
 /// `send_recv_bounded`, `send_two_recv_bounded`.
 #[test]
 fn a_value_wakes_each_receiver_that_waits() {
-    let (tx, mut rx1) = channel(16);
-    let mut rx2 = tx.subscribe();
-    {
-        let tasks = [Task::default(), Task::default()];
-        let (mut recv1, mut recv2) = (pin!(rx1.recv_async()), pin!(rx2.recv_async()));
-        assert!(tasks[0].poll(recv1.as_mut()).is_pending() && tasks[1].poll(recv2.as_mut()).is_pending());
-        tx.send("hello");
-        tasks.iter().for_each(Task::wait_until_woken);
-        assert_eq!(tasks[0].poll(recv1), Poll::Ready(Ok(Delivery::Event("hello"))));
-        assert_eq!(tasks[1].poll(recv2), Poll::Ready(Ok(Delivery::Event("hello"))));
-    }
-    let (waits, later) = (Task::default(), Task::default());
-    let (mut recv1, recv2) = (pin!(rx1.recv_async()), pin!(rx2.recv_async()));
-    assert!(waits.poll(recv1.as_mut()).is_pending());
-    tx.send("world");
-    waits.wait_until_woken();
-    // The second receiver did not wait, so nothing woke it.
-    assert!(!later.0.0.load(Ordering::SeqCst));
-    assert_eq!(waits.poll(recv1), Poll::Ready(Ok(Delivery::Event("world"))));
-    assert_eq!(later.poll(recv2), Poll::Ready(Ok(Delivery::Event("world"))));
+    on_both_kinds(|kind| {
+        let (tx, mut rx1) = channel(kind, 16);
+        let mut rx2 = tx.subscribe();
+        {
+            let tasks = [Task::default(), Task::default()];
+            let (mut recv1, mut recv2) = (pin!(rx1.recv_async()), pin!(rx2.recv_async()));
+            assert!(tasks[0].poll(recv1.as_mut()).is_pending() && tasks[1].poll(recv2.as_mut()).is_pending());
+            tx.send("hello");
+            tasks.iter().for_each(Task::wait_until_woken);
+            assert_eq!(tasks[0].poll(recv1), Poll::Ready(Ok(Delivery::Event("hello"))));
+            assert_eq!(tasks[1].poll(recv2), Poll::Ready(Ok(Delivery::Event("hello"))));
+        }
+        let (waits, later) = (Task::default(), Task::default());
+        let (mut recv1, recv2) = (pin!(rx1.recv_async()), pin!(rx2.recv_async()));
+        assert!(waits.poll(recv1.as_mut()).is_pending());
+        tx.send("world");
+        waits.wait_until_woken();
+        // The second receiver did not wait, so nothing woke it.
+        assert!(!later.0.0.load(Ordering::SeqCst));
+        assert_eq!(waits.poll(recv1), Poll::Ready(Ok(Delivery::Event("world"))));
+        assert_eq!(later.poll(recv2), Poll::Ready(Ok(Delivery::Event("world"))));
+    });
 }
 
 /// `change_tasks`.
 #[test]
 fn the_task_that_polled_last_is_woken() {
-    let (tx, mut rx) = channel(1);
-    let (first, last) = (Task::default(), Task::default());
-    let mut recv = pin!(rx.recv_async());
-    assert!(first.poll(recv.as_mut()).is_pending() && last.poll(recv).is_pending());
-    tx.send("hello");
-    last.wait_until_woken();
+    on_both_kinds(|kind| {
+        let (tx, mut rx) = channel(kind, 1);
+        let (first, last) = (Task::default(), Task::default());
+        let mut recv = pin!(rx.recv_async());
+        assert!(first.poll(recv.as_mut()).is_pending() && last.poll(recv).is_pending());
+        tx.send("hello");
+        last.wait_until_woken();
+    });
 }
 
 /// `send_slow_rx`.
 #[test]
 fn a_slow_task_does_not_delay_a_fast_one() {
-    let (tx, mut rx1) = channel(16);
-    let mut rx2 = tx.subscribe();
-    let (fast, slow) = (Task::default(), Task::default());
-    {
-        let mut recv2 = pin!(rx2.recv_async());
-        assert!(slow.poll(recv2.as_mut()).is_pending());
-        for value in ["one", "two", "three"] {
-            tx.send(value);
-            assert_eq!(fast.poll(pin!(rx1.recv_async())), Poll::Ready(Ok(Delivery::Event(value))));
+    on_both_kinds(|kind| {
+        let (tx, mut rx1) = channel(kind, 16);
+        let mut rx2 = tx.subscribe();
+        let (fast, slow) = (Task::default(), Task::default());
+        {
+            let mut recv2 = pin!(rx2.recv_async());
+            assert!(slow.poll(recv2.as_mut()).is_pending());
+            for value in ["one", "two", "three"] {
+                tx.send(value);
+                assert_eq!(fast.poll(pin!(rx1.recv_async())), Poll::Ready(Ok(Delivery::Event(value))));
+            }
+            slow.wait_until_woken();
+            assert_eq!(slow.poll(recv2), Poll::Ready(Ok(Delivery::Event("one"))));
         }
-        slow.wait_until_woken();
-        assert_eq!(slow.poll(recv2), Poll::Ready(Ok(Delivery::Event("one"))));
-    }
-    assert_eq!([rx2.try_recv(), rx2.try_recv()], [Ok(Delivery::Event("two")), Ok(Delivery::Event("three"))]);
+        assert_eq!(
+            [rx2.try_recv(), rx2.try_recv()],
+            [Ok(Delivery::Event("two")), Ok(Delivery::Event("three"))]
+        );
+    });
 }
 
 /// `dropping_tx_notifies_rx`.
 #[test]
 fn the_drop_of_the_last_sender_wakes_the_receivers() {
-    let (tx, mut rx1) = channel::<()>(16);
-    let mut rx2 = tx.subscribe();
-    let Channel { bus, publisher } = tx;
-    let clone = bus.clone();
-    let tasks = [Task::default(), Task::default()];
-    let (mut recv1, mut recv2) = (pin!(rx1.recv_async()), pin!(rx2.recv_async()));
-    assert!(tasks[0].poll(recv1.as_mut()).is_pending() && tasks[1].poll(recv2.as_mut()).is_pending());
-    drop(bus);
-    assert!(tasks[0].poll(recv1.as_mut()).is_pending() && tasks[1].poll(recv2.as_mut()).is_pending());
-    // Difference: the sender is the `Broadcaster`. A `Publisher` does not keep the bus
-    // open, so a leaked publisher cannot prevent the shutdown.
-    drop(clone);
-    tasks.iter().for_each(Task::wait_until_woken);
-    assert!(matches!(tasks[0].poll(recv1), Poll::Ready(Err(_))));
-    assert!(matches!(tasks[1].poll(recv2), Poll::Ready(Err(_))));
-    assert!(publisher.is_closed());
+    on_both_kinds(|kind| {
+        let (tx, mut rx1) = channel::<()>(kind, 16);
+        let mut rx2 = tx.subscribe();
+        let Channel { bus, publisher } = tx;
+        let clone = bus.clone();
+        let tasks = [Task::default(), Task::default()];
+        let (mut recv1, mut recv2) = (pin!(rx1.recv_async()), pin!(rx2.recv_async()));
+        assert!(tasks[0].poll(recv1.as_mut()).is_pending() && tasks[1].poll(recv2.as_mut()).is_pending());
+        drop(bus);
+        assert!(tasks[0].poll(recv1.as_mut()).is_pending() && tasks[1].poll(recv2.as_mut()).is_pending());
+        // Difference: the sender is the `Broadcaster`. A `Publisher` does not keep the bus
+        // open, so a leaked publisher cannot prevent the shutdown.
+        drop(clone);
+        tasks.iter().for_each(Task::wait_until_woken);
+        assert!(matches!(tasks[0].poll(recv1), Poll::Ready(Err(_))));
+        assert!(matches!(tasks[1].poll(recv2), Poll::Ready(Err(_))));
+        assert!(publisher.is_closed());
+    });
 }
 
 /// tokio #8239: `async_recv_lagged_then_resumes`.
 #[test]
 fn a_task_learns_of_the_gap_before_the_values_behind_it() {
-    let (tx, mut rx) = channel(2);
-    for value in [10, 20, 30] {
-        tx.send(value);
-    }
-    let task = Task::default();
-    for delivery in [Delivery::Lagged(1), Delivery::Event(20), Delivery::Event(30)] {
-        assert_eq!(task.poll(pin!(rx.recv_async())), Poll::Ready(Ok(delivery)));
-    }
+    on_both_kinds(|kind| {
+        let (tx, mut rx) = channel(kind, 2);
+        for value in [10, 20, 30] {
+            tx.send(value);
+        }
+        let task = Task::default();
+        for delivery in [Delivery::Lagged(1), Delivery::Event(20), Delivery::Event(30)] {
+            assert_eq!(task.poll(pin!(rx.recv_async())), Poll::Ready(Ok(delivery)));
+        }
+    });
 }
