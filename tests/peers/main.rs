@@ -4,6 +4,7 @@
 //! Each test names its source. Where this library differs on purpose, the test asserts what it does
 //! instead, and a comment that begins with *Difference* gives the reason.
 
+mod async_broadcast;
 mod broadcast;
 mod cache;
 mod crossbeam;

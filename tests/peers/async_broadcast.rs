@@ -1,0 +1,242 @@
+//! async-broadcast 0.7.2: `tests/test.rs`. A receiver is a watcher, and the sender is the bus. A
+//! channel without its overflow mode is a bus with `Wait`, and the overflow mode is `DropOldest`.
+//!
+//! Without a counterpart: `set_capacity` and `set_overflow` of a channel in use (`channel_shrink`),
+//! because a watcher keeps the queue and the policy of its registration, and `deactivate` with
+//! `set_await_active` (`open_channel`, `inactive_drop`), because a bus is open and accepts events
+//! without watchers. The tests below assert what a bus does in these cases.
+
+use std::pin::pin;
+use std::sync::mpsc;
+use std::task::{Context, Poll, Waker};
+use std::thread;
+
+use eventcast::bus::Start;
+use eventcast::error::{RecvError, TryRecvError};
+use eventcast::{Broadcaster, Delivery, EventWatcher, OverflowPolicy, Publisher};
+use futures::executor::block_on;
+use futures::{Stream, StreamExt};
+
+use crate::kinds::{Kind, on_both_kinds};
+use crate::support::LONG;
+
+/// Returns a bus whose publishers wait for a full watcher, with the least queue in between.
+fn broadcast<T: Clone + Send + Sync + 'static>(
+    kind: Kind,
+    capacity: usize,
+) -> (Broadcaster<T>, Publisher<T>, EventWatcher<T>) {
+    let options = kind.options().incoming_len(1).max_batch(1).queue_len(capacity);
+    let bus = Broadcaster::with_options(options.overflow(OverflowPolicy::Wait)).unwrap();
+    let watcher = bus.watch().unwrap().into_events();
+    bus.flush(LONG).unwrap();
+    (bus.clone(), bus.publisher(), watcher)
+}
+
+/// `basic_sync`.
+#[test]
+fn each_receiver_gets_what_does_not_wait() {
+    on_both_kinds(|kind| {
+        let (bus, publisher, mut first) = broadcast(kind, 10);
+        let mut second = bus.watch().unwrap().into_events();
+        bus.flush(LONG).unwrap();
+        publisher.try_publish(7).unwrap();
+        bus.flush(LONG).unwrap();
+        assert_eq!([first.try_recv(), second.try_recv()], [Ok(7), Ok(7)]);
+        // Difference: a receiver is not cloned. A new one begins with the next event.
+        let mut third = bus.watch().unwrap().into_events();
+        bus.flush(LONG).unwrap();
+        publisher.try_publish(8).unwrap();
+        bus.flush(LONG).unwrap();
+        for watcher in [&mut first, &mut second, &mut third] {
+            assert_eq!([watcher.try_recv(), watcher.try_recv()], [Ok(8), Err(TryRecvError::Empty)]);
+        }
+    });
+}
+
+/// `basic_async`.
+#[test]
+fn each_receiver_gets_what_a_task_sends_as_a_future_and_as_a_stream() {
+    on_both_kinds(|kind| {
+        block_on(async {
+            let (bus, publisher, mut first) = broadcast(kind, 10);
+            let mut second = bus.watch().unwrap().into_events();
+            publisher.publish_async(7).await.unwrap();
+            assert_eq!([first.recv_async().await, second.recv_async().await], [Ok(7), Ok(7)]);
+            let mut third = bus.watch().unwrap().into_events();
+            publisher.publish_async(8).await.unwrap();
+            assert_eq!([first.next().await, second.next().await, third.next().await], [Some(8); 3]);
+        });
+    });
+}
+
+/// `basic_blocking`.
+#[test]
+fn threads_and_tasks_share_a_bus() {
+    on_both_kinds(|kind| {
+        let (bus, publisher, mut watcher) = broadcast(kind, 1);
+        publisher.publish(7).unwrap();
+        bus.flush(LONG).unwrap();
+        assert_eq!(watcher.try_recv(), Ok(7));
+        publisher.publish(8).unwrap();
+        assert_eq!(block_on(watcher.recv_async()), Ok(8));
+        block_on(publisher.publish_async(9)).unwrap();
+        assert_eq!(watcher.recv(), Ok(9));
+        assert_eq!(watcher.try_recv(), Err(TryRecvError::Empty));
+    });
+}
+
+/// Publishes from zero until the bus refuses an event, and returns how many it has accepted.
+fn fill(kind: Kind, capacity: usize, publisher: &Publisher<usize>) -> usize {
+    // Difference: a dispatcher holds one event, and one waits in the incoming queue.
+    let accepted = capacity + if kind == Kind::Inline { 0 } else { 2 };
+    for event in 0..accepted {
+        publisher.publish(event).unwrap();
+    }
+    assert!(publisher.try_publish(accepted).unwrap_err().is_full());
+    accepted
+}
+
+/// `parallel`.
+#[test]
+fn two_senders_are_refused_until_both_receivers_have_read() {
+    on_both_kinds(|kind| {
+        let (bus, publisher, first) = broadcast(kind, 2);
+        let second = bus.watch().unwrap().into_events();
+        let (full, is_full) = mpsc::channel();
+        let sender = thread::spawn(move || {
+            let other = publisher.clone();
+            let accepted = fill(kind, 2, &publisher);
+            assert!(other.try_publish(99).unwrap_err().is_full());
+            full.send(accepted).unwrap();
+            // Difference: a publisher does not keep the bus open.
+            bus.close();
+        });
+        let accepted = is_full.recv().unwrap();
+        // Difference: with a dispatcher, a receiver gets what the other one has no capacity for only
+        // when that one has read.
+        let readers = [first, second].map(|mut watcher| {
+            thread::spawn(move || {
+                assert!((&mut watcher).into_iter().eq(0..accepted));
+                assert_eq!(watcher.recv(), Err(RecvError));
+                assert_eq!(watcher.try_recv(), Err(TryRecvError::Stopped));
+            })
+        });
+        readers.into_iter().for_each(|reader| reader.join().unwrap());
+        sender.join().unwrap();
+    });
+}
+
+/// `parallel_async`.
+#[test]
+fn a_task_that_sends_waits_for_the_slowest_receiver() {
+    on_both_kinds(|kind| {
+        let (bus, publisher, mut first) = broadcast(kind, 2);
+        let second = bus.watch().unwrap().into_events();
+        let accepted = fill(kind, 2, &publisher);
+        let mut waits = pin!(publisher.publish_async(accepted));
+        let mut poll = || waits.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(poll().is_pending());
+        assert_eq!([first.recv(), first.recv()], [Ok(0), Ok(1)]);
+        // The second receiver has read nothing yet.
+        assert!(poll().is_pending());
+        let reader = thread::spawn(move || second.into_iter().collect::<Vec<_>>());
+        let closing = thread::spawn(move || {
+            assert!((&mut first).into_iter().take(accepted - 1).eq(2..=accepted));
+            first.recv()
+        });
+        block_on(waits).unwrap();
+        bus.close();
+        assert!(reader.join().unwrap().into_iter().eq(0..=accepted));
+        assert_eq!(closing.join().unwrap(), Err(RecvError));
+    });
+}
+
+/// `channel_shrink`.
+#[test]
+fn each_receiver_has_the_capacity_of_its_registration() {
+    on_both_kinds(|kind| {
+        let bus = Broadcaster::with_options(kind.options().overflow(OverflowPolicy::DropOldest)).unwrap();
+        // Difference: a queue does not change its length. A receiver may have a shorter one than
+        // the others.
+        let mut long = bus.watch_builder().queue_len(4).watch().unwrap();
+        let mut short = bus.watch_builder().queue_len(2).watch().unwrap();
+        bus.publisher().publish_batch([1, 2, 3, 4]).unwrap();
+        bus.flush(LONG).unwrap();
+        assert!(long.try_iter().eq([1, 2, 3, 4].map(Delivery::Event)));
+        assert!(short.try_iter().eq([Delivery::Lagged(2), Delivery::Event(3), Delivery::Event(4)]));
+    });
+}
+
+/// `overflow`.
+#[test]
+fn only_the_receiver_that_lags_loses_the_oldest_event() {
+    on_both_kinds(|kind| {
+        let options = kind.options().queue_len(2).overflow(OverflowPolicy::DropOldest);
+        let bus = Broadcaster::with_options(options).unwrap();
+        let mut slow = bus.watch().unwrap();
+        let mut quick = [bus.watch().unwrap(), bus.watch().unwrap()];
+        for events in [vec![7, 8], vec![9]] {
+            bus.publisher().publish_batch(events.clone()).unwrap();
+            bus.flush(LONG).unwrap();
+            for watcher in &mut quick {
+                assert!(watcher.try_iter().eq(events.iter().copied().map(Delivery::Event)));
+            }
+        }
+        // Difference: the loss is an item and not an error, so a loop over the items continues.
+        assert!(slow.try_iter().eq([Delivery::Lagged(1), Delivery::Event(8), Delivery::Event(9)]));
+    });
+}
+
+/// `open_channel`.
+#[test]
+fn a_send_without_receivers_does_not_wait_and_a_history_keeps_the_event() {
+    on_both_kinds(|kind| {
+        let bus = Broadcaster::with_options(kind.options().history(2)).unwrap();
+        let publisher = bus.publisher();
+        // Difference: no send waits for a receiver that is to be activated, and none is refused as
+        // inactive. Who begins later reads the history.
+        for events in [[7, 8], [9, 10]] {
+            for event in events {
+                publisher.try_publish(event).unwrap();
+            }
+            let mut late = bus.watch_builder().start(Start::Oldest).watch().unwrap().into_events();
+            bus.flush(LONG).unwrap();
+            assert!(late.try_iter().eq(events));
+        }
+    });
+}
+
+/// `inactive_drop`.
+#[test]
+fn the_drop_of_the_last_receiver_leaves_the_bus_open() {
+    on_both_kinds(|kind| {
+        let (bus, publisher, first) = broadcast(kind, 1);
+        let second = bus.watch().unwrap();
+        drop(first);
+        drop(second);
+        // Difference: the drop of the last receiver, active or not, closes their channel.
+        assert!(!bus.is_closed());
+        assert_eq!(publisher.publish(()), Ok(()));
+    });
+}
+
+/// `poll_recv`.
+#[test]
+fn a_stream_reports_the_gap_then_the_events_then_the_end() {
+    on_both_kinds(|kind| {
+        let options = kind.options().queue_len(2).overflow(OverflowPolicy::DropOldest);
+        let bus = Broadcaster::with_options(options).unwrap();
+        let mut watcher = bus.watch().unwrap();
+        for event in 1..=4 {
+            bus.publisher().publish(event).unwrap();
+        }
+        bus.flush(LONG).unwrap();
+        let mut next = || pin!(&mut watcher).poll_next(&mut Context::from_waker(Waker::noop()));
+        for delivery in [Delivery::Lagged(2), Delivery::Event(3), Delivery::Event(4)] {
+            assert_eq!(next(), Poll::Ready(Some(delivery)));
+        }
+        assert_eq!(next(), Poll::Pending);
+        assert!(bus.shutdown().complete);
+        assert_eq!(next(), Poll::Ready(None));
+    });
+}
