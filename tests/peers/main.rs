@@ -7,6 +7,7 @@
 mod async_broadcast;
 mod broadcast;
 mod cache;
+mod conformance;
 mod crossbeam;
 mod event;
 mod events;
