@@ -1,20 +1,21 @@
 //! `KubernetesSink` and the example `operator` against an API server: the one of `api_server`, or a
 //! real one.
 //!
-//! With `EVENTCAST_TEST_KUBECONFIG=FILE` the tests of `answers.rs`, and most of `events_v1.rs`, run
-//! against the cluster that the file names. They run in new namespaces, which they delete. The user
+//! With `EVENTCAST_TEST_KUBECONFIG=FILE` the tests of `answers.rs` and `conformance.rs`, and most of
+//! `events_v1.rs`, run against the cluster that the file names. They run in new namespaces, which they delete. The user
 //! in the file must be allowed to create namespaces, service accounts, their tokens, roles and
 //! cluster roles. The sinks do not run as this user, but with the role that `docs/kubernetes.md`
 //! documents:
 //!
 //! ```sh
 //! EVENTCAST_TEST_KUBECONFIG=~/.kube/config \
-//!     cargo test -p eventcast-kube --test kubernetes -- answers events_v1
+//!     cargo test -p eventcast-kube --test kubernetes -- answers conformance events_v1
 //! ```
 
 mod answers;
 mod api_server;
 mod cluster;
+mod conformance;
 mod events_v1;
 mod faults;
 mod log;

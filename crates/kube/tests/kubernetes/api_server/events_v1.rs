@@ -45,15 +45,24 @@ pub(crate) fn to_core(method: &Method, body: &[u8]) -> Result<Vec<u8>, Answer> {
     }
 }
 
-/// Gives an answer with an event the names of this API.
+/// Gives an answer with an event, or a list of them, the names of this API.
 pub(crate) fn from_core(mut answer: Answer) -> Answer {
-    if answer.body["kind"] == "Event" {
-        answer.body["apiVersion"] = json!(VERSION);
-        for (core, name) in NAMES {
-            rename(&mut answer.body, core, name);
+    match answer.body["kind"].as_str() {
+        Some("Event") => renamed(&mut answer.body),
+        Some("EventList") => {
+            answer.body["apiVersion"] = json!(VERSION);
+            answer.body["items"].as_array_mut().into_iter().flatten().for_each(renamed);
         }
+        _ => {}
     }
     answer
+}
+
+fn renamed(event: &mut Value) {
+    event["apiVersion"] = json!(VERSION);
+    for (core, name) in NAMES {
+        rename(event, core, name);
+    }
 }
 
 fn rename(event: &mut Value, from: &str, to: &str) {

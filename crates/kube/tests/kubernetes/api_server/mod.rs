@@ -2,14 +2,15 @@
 //! fails when a test asks for it.
 //!
 //! `store.rs` has the rules for events, `events_v1.rs` the other names and rules of
-//! events.k8s.io/v1, `accounts.rs` the accounts and roles, `access.rs` the permission for a
-//! request, `webhook.rs` the admission webhooks, `port.rs` the connections, `status.rs` the words,
-//! and this file the requests and the faults.
+//! events.k8s.io/v1, `selection.rs` the selectors of a list, `accounts.rs` the accounts and roles,
+//! `access.rs` the permission for a request, `webhook.rs` the admission webhooks, `port.rs` the
+//! connections, `status.rs` the words, and this file the requests and the faults.
 
 mod access;
 mod accounts;
 mod events_v1;
 mod port;
+mod selection;
 mod status;
 mod store;
 mod webhook;
@@ -30,6 +31,7 @@ pub(crate) use access::ADMIN;
 use access::{Access, Target, decoded};
 use accounts::Accounts;
 use port::Port;
+use selection::Selection;
 pub(crate) use status::Answer;
 use store::Store;
 pub(crate) use webhook::Webhook;
@@ -361,17 +363,30 @@ async fn answer(shared: &Shared, request: &Seen) -> Answer {
 /// Returns the answer to a request about events.
 fn events(store: &mut Store, request: &Seen, target: &Target) -> Answer {
     let Target { group, namespace, name } = target;
+    if !group.is_empty() && !store.has_events_v1 {
+        return status::not_found("the path", &request.path);
+    }
+    if name.is_empty() && [Method::GET, Method::DELETE].contains(&request.method) {
+        let answer = selected(store, request, namespace);
+        return if group.is_empty() { answer } else { events_v1::from_core(answer) };
+    }
     if group.is_empty() {
         return store.events_of(&request.method, namespace, name, &request.headers, &request.body);
-    }
-    if !store.has_events_v1 {
-        return status::not_found("the path", &request.path);
     }
     match events_v1::to_core(&request.method, &request.body) {
         Ok(body) => {
             let answer = store.events_of(&request.method, namespace, name, &request.headers, &body);
             events_v1::from_core(answer)
         }
+        Err(answer) => answer,
+    }
+}
+
+/// Returns the answer to a request that lists or deletes a collection.
+fn selected(store: &mut Store, request: &Seen, namespace: &str) -> Answer {
+    match Selection::of(&request.query) {
+        Ok(selection) if request.method == Method::DELETE => store.delete_selected(namespace, &selection),
+        Ok(selection) => store.list(namespace, &selection),
         Err(answer) => answer,
     }
 }
@@ -385,7 +400,10 @@ fn others(store: &mut Store, accounts: &mut Accounts, request: &Seen) -> Answer 
     }
     match segments[..] {
         ["apis", "events.k8s.io", "v1"] if store.has_events_v1 => events_v1::discovery(),
-        ["api", "v1", "events"] => store.list(""),
+        ["apis", "events.k8s.io", "v1", "events"] if store.has_events_v1 => {
+            events_v1::from_core(selected(store, request, ""))
+        }
+        ["api", "v1", "events"] => selected(store, request, ""),
         ["api", "v1", "namespaces"] => store.create_namespace(&request.body),
         ["api", "v1", "namespaces", name] if request.method == Method::DELETE => store.end_namespace(name),
         ["api", "v1", "namespaces", name] => store.namespace(name),

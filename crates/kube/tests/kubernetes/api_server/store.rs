@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use axum::http::{HeaderMap, Method, header};
 use serde_json::{Map, Value, json};
 
+use super::selection::Selection;
 use super::status::{self, Answer};
 
 /// The limit of an event in one request to etcd, in bytes.
@@ -69,7 +70,6 @@ impl Store {
 
     fn collection(&mut self, method: &Method, namespace: &str, headers: &HeaderMap, body: &[u8]) -> Answer {
         match method.as_str() {
-            "GET" => self.list(namespace),
             "POST" => match read(headers, body, "application/json") {
                 Ok(event) if !text(&event["metadata"], "resourceVersion").is_empty() => {
                     status::version_on_create()
@@ -107,9 +107,24 @@ impl Store {
         }
     }
 
-    pub(crate) fn list(&self, namespace: &str) -> Answer {
+    /// Returns the selected events of a namespace, or of all if `namespace` is empty.
+    pub(crate) fn list(&self, namespace: &str, selection: &Selection) -> Answer {
         let items = self.events.iter().filter(|((ns, _), _)| namespace.is_empty() || ns == namespace);
-        let items: Vec<_> = items.map(|(_, event)| event.clone()).collect();
+        self.list_of(
+            items.map(|(_, event)| event).filter(|event| selection.includes(event)).cloned().collect(),
+        )
+    }
+
+    /// Deletes the selected events of a namespace, and returns them.
+    pub(crate) fn delete_selected(&mut self, namespace: &str, selection: &Selection) -> Answer {
+        let is_selected = |ns: &str, event: &Value| ns == namespace && selection.includes(event);
+        let items = self.events.iter().filter(|((ns, _), event)| is_selected(ns, event));
+        let answer = self.list_of(items.map(|(_, event)| event.clone()).collect());
+        self.events.retain(|(ns, _), event| !is_selected(ns, event));
+        answer
+    }
+
+    fn list_of(&self, items: Vec<Value>) -> Answer {
         Answer::new(
             200,
             json!({
