@@ -18,7 +18,7 @@ use futures::executor::block_on;
 use futures::{Stream, StreamExt};
 
 use crate::kinds::{Kind, on_both_kinds};
-use crate::support::LONG;
+use crate::support::{LONG, join};
 
 /// Returns a bus whose publishers wait for a full watcher, with the least queue in between.
 fn broadcast<T: Clone + Send + Sync + 'static>(
@@ -112,8 +112,8 @@ fn two_senders_are_refused_until_both_receivers_have_read() {
             bus.close();
         });
         let accepted = is_full.recv().unwrap();
-        // Difference: with a dispatcher, a receiver gets what the other one has no capacity for only
-        // when that one has read.
+        // Difference: with a dispatcher, an event that one receiver has no capacity for reaches the
+        // other one later, too.
         let readers = [first, second].map(|mut watcher| {
             thread::spawn(move || {
                 assert!((&mut watcher).into_iter().eq(0..accepted));
@@ -121,7 +121,7 @@ fn two_senders_are_refused_until_both_receivers_have_read() {
                 assert_eq!(watcher.try_recv(), Err(TryRecvError::Stopped));
             })
         });
-        readers.into_iter().for_each(|reader| reader.join().unwrap());
+        join(readers);
         sender.join().unwrap();
     });
 }

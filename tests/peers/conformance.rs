@@ -95,7 +95,7 @@ fn an_event_of_core_v1_is_listed_patched_updated_and_removed() {
     store.patch(&patch).unwrap();
     event.message = patch.message;
     assert_stored(&store, event.clone());
-    // What has the version of the first read is refused.
+    // The update of an outdated version is refused.
     event.set_series(EventSeries::new(100, observed()));
     assert!(store.update(&event).is_err());
     let read = store.get(NAMESPACE, "event-test").unwrap();

@@ -3,6 +3,7 @@
 
 use std::sync::Mutex;
 use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
 use eventcast::testing::FakeClock;
@@ -73,6 +74,13 @@ pub(crate) fn channel<T: Clone + Send + Sync + 'static>(
     let channel = Channel::new(kind, capacity);
     let watcher = channel.subscribe();
     (channel, watcher)
+}
+
+/// Waits for threads, and fails if one has.
+pub(crate) fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
+    for thread in threads {
+        thread.join().unwrap();
+    }
 }
 
 /// A call of a sink.

@@ -36,6 +36,8 @@ mod coming_from {
     mod tokio_broadcast {}
     #[doc = include_str!("../../../docs/from-crossbeam.md")]
     mod crossbeam {}
+    #[doc = include_str!("../../../docs/from-async-broadcast.md")]
+    mod async_broadcast {}
     #[doc = include_str!("../../../docs/from-kube-rs.md")]
     mod kube_rs {}
 }

@@ -42,10 +42,10 @@ struct Sender<T: Clone + Send + Sync + 'static> {
     publisher: Publisher<T>,
 }
 
-/// Returns a channel whose receiver queues as many values.
+/// Returns a channel whose receiver queues `capacity` values.
 ///
-/// Difference: a dispatcher takes values from an incoming queue, which has a capacity of its own. It
-/// is one value here, and the dispatcher holds another one while the receiver's queue is full.
+/// Difference: a dispatcher takes values from an incoming queue, whose capacity is one value here. The
+/// dispatcher holds another value while the receiver's queue is full.
 fn bounded<T: Clone + Send + Sync + 'static>(kind: Kind, capacity: usize) -> (Sender<T>, EventWatcher<T>) {
     let options = kind.options().incoming_len(1).max_batch(1);
     let bus = Broadcaster::with_options(options.queue_len(capacity).overflow(OverflowPolicy::Wait)).unwrap();
@@ -87,9 +87,9 @@ impl<T: Clone + Send + Sync + 'static> Sender<T> {
         self.bus.flush(LONG).unwrap();
     }
 
-    /// Ends the channel, and waits until the receiver can see the end behind the values.
+    /// Ends the channel, and waits until the receiver can see the end after the values.
     ///
-    /// Difference: after the drop of the last sender, a dispatcher still has to reach that end.
+    /// Difference: after the drop of the last sender, a dispatcher still has to reach the end.
     fn disconnect(self) {
         assert!(self.bus.shutdown().complete);
     }

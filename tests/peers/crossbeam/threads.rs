@@ -10,7 +10,7 @@ use eventcast::error::{RecvError, RecvTimeoutError, TryRecvError};
 
 use super::bounded;
 use crate::kinds::{Kind, on_both_kinds};
-use crate::support::LONG;
+use crate::support::{LONG, join};
 
 /// A timeout that a test waits for.
 const SHORT: Duration = Duration::from_millis(1);
@@ -71,7 +71,7 @@ fn each_of_several_receivers_gets_every_value_of_every_sender() {
             }
         });
         drop(tx);
-        receivers.into_iter().for_each(|receiver| receiver.join().unwrap());
+        join(receivers);
     });
 }
 
@@ -92,7 +92,7 @@ fn the_values_of_many_senders_all_arrive() {
         assert_eq!(rx.recv_timeout(SHORT), Err(RecvTimeoutError::Timeout));
         tx.send(2).unwrap();
         assert_eq!(rx.recv_timeout(LONG), Ok(2));
-        senders.into_iter().for_each(|sender| sender.join().unwrap());
+        join(senders);
         tx.disconnect();
         assert_eq!(rx.try_recv(), Err(TryRecvError::Stopped));
     });
@@ -191,7 +191,7 @@ fn a_thread_that_is_not_the_first_may_send_and_receive() {
 fn a_thread_that_has_sent_finds_a_value() {
     on_both_kinds(|kind| {
         let (tx, rx) = bounded(kind, THREADS);
-        // Difference: a receiver has one owner, so the threads share it behind a lock.
+        // Difference: a receiver has one owner, so the threads share it in a `Mutex`.
         let rx = Mutex::new(rx);
         let begin = Barrier::new(THREADS);
         thread::scope(|scope| {
@@ -261,7 +261,7 @@ fn a_chain_of_channels_passes_every_value_on() {
             .collect();
         let sender = thread::spawn(move || (0..100).for_each(|value| first.send(value).unwrap()));
         assert!(last.into_iter().eq(LINKS..100 + LINKS));
-        links.into_iter().for_each(|link| link.join().unwrap());
+        join(links);
         sender.join().unwrap();
     });
 }

@@ -10,7 +10,7 @@ use eventcast::error::{PublishError, RecvError, RecvTimeoutError, TryRecvError};
 
 use super::bounded;
 use crate::kinds::on_both_kinds;
-use crate::support::LONG;
+use crate::support::{LONG, join};
 
 /// A timeout that a test waits for.
 const SHORT: Duration = Duration::from_millis(1);
@@ -161,9 +161,7 @@ fn the_drop_of_a_full_receiver_wakes_all_senders() {
             thread::spawn(move || tx.send(value).unwrap())
         });
         drop(rx);
-        for sender in senders {
-            sender.join().unwrap();
-        }
+        join(senders);
     });
 }
 
@@ -179,7 +177,7 @@ fn the_close_of_the_bus_wakes_a_sender_with_its_value() {
         });
         tx.bus.close();
         assert_eq!(sender.join().unwrap(), Err(PublishError::Stopped(99)));
-        // What was accepted before is received.
+        // The values that were accepted before are received.
         assert!((&mut rx).into_iter().eq(0..accepted));
     });
 }
