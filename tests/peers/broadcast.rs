@@ -60,7 +60,8 @@ fn receivers_that_are_dropped_with_values_do_no_harm() {
 fn a_value_without_a_receiver_is_accepted() {
     on_both_kinds(|kind| {
         let tx = Channel::new(kind, 16);
-        // Difference: tokio returns an error. A publisher here does not depend on watchers, like in Go.
+        // Difference: tokio returns an error. A publisher here does not depend on watchers, like in
+        // Go.
         tx.send("hello");
         let mut rx = tx.subscribe();
         tx.send("world");
@@ -137,8 +138,8 @@ fn a_second_receiver_begins_where_it_subscribes() {
     on_both_kinds(|kind| {
         let (tx, mut rx) = channel(kind, 3);
         tx.send(1);
-        // Difference: a clone in tokio begins where its original is. A `Watcher` cannot be cloned, and
-        // `Start` sets where a new one begins in the history.
+        // Difference: a clone in tokio begins where its original is. A `Watcher` cannot be cloned,
+        // and `Start` sets where a new one begins in the history.
         let mut other = tx.subscribe();
         assert_eq!(other.try_recv(), Err(TryRecvError::Empty));
         tx.send(2);

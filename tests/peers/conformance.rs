@@ -1,10 +1,10 @@
-//! Kubernetes: the four conformance cases for events in `test/e2e/instrumentation` (`core_events.go`
-//! and `events.go`, releases 1.19 to 1.25), on a `MemorySink`. `crates/kube` has them against an API
-//! server.
+//! Kubernetes: the four conformance cases for events in `test/e2e/instrumentation`
+//! (`core_events.go` and `events.go`, releases 1.19 to 1.25), on a `MemorySink`. `crates/kube` has
+//! them against an API server.
 //!
-//! Difference: an `EventSink` writes, and deletes nothing. An event leaves the store when its time to
-//! live ends, as it leaves an API server by `--event-ttl`, so an expiry takes the place of a delete.
-//! A query has no label and field selectors, so the tests filter what they have read.
+//! Difference: an `EventSink` writes, and deletes nothing. An event leaves the store when its time
+//! to live ends, as it leaves an API server by `--event-ttl`, so an expiry takes the place of a
+//! delete. A query has no label and field selectors, so the tests filter what they have read.
 
 use std::time::Duration;
 

@@ -62,7 +62,8 @@ fn a_loop_that_does_not_wait_takes_what_has_arrived() {
                 sum += responses.try_iter().sum::<usize>();
                 request.send(()).unwrap();
             }
-            // Difference: the end of the receiver does not end the sends to it, so the requests end.
+            // Difference: the end of the receiver does not end the sends to it, so the requests
+            // end.
             drop(responses);
         });
         while requests.recv().is_ok() {

@@ -3,8 +3,8 @@
 //!
 //! The sources are `array.rs`, `iter.rs`, `mpsc.rs` (std's tests of its channels), `ready.rs`,
 //! `golang.rs` (Go's tests) and `thread_locals.rs` in `crossbeam-channel/tests`. A name without a
-//! file is in `array.rs`, or in the file that a module names at its top. The sender is the bus and a
-//! publisher of it, and the receiver is an `EventWatcher`, because a watcher with `Wait` loses
+//! file is in `array.rs`, or in the file that a module names at its top. The sender is the bus and
+//! a publisher of it, and the receiver is an `EventWatcher`, because a watcher with `Wait` loses
 //! nothing that `Delivery` would have to report.
 //!
 //! These cases have no counterpart:
@@ -44,8 +44,8 @@ struct Sender<T: Clone + Send + Sync + 'static> {
 
 /// Returns a channel whose receiver queues `capacity` values.
 ///
-/// Difference: a dispatcher takes values from an incoming queue, whose capacity is one value here. The
-/// dispatcher holds another value while the receiver's queue is full.
+/// Difference: a dispatcher takes values from an incoming queue, whose capacity is one value here.
+/// The dispatcher holds another value while the receiver's queue is full.
 fn bounded<T: Clone + Send + Sync + 'static>(kind: Kind, capacity: usize) -> (Sender<T>, EventWatcher<T>) {
     let options = kind.options().incoming_len(1).max_batch(1);
     let bus = Broadcaster::with_options(options.queue_len(capacity).overflow(OverflowPolicy::Wait)).unwrap();

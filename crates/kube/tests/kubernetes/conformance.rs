@@ -1,5 +1,6 @@
-//! Kubernetes: the four conformance cases for events in `test/e2e/instrumentation` (`core_events.go`
-//! and `events.go`, releases 1.19 to 1.25). `tests/peers` has them on a `MemorySink`.
+//! Kubernetes: the four conformance cases for events in `test/e2e/instrumentation`
+//! (`core_events.go` and `events.go`, releases 1.19 to 1.25). `tests/peers` has them on a
+//! `MemorySink`.
 //!
 //! The sink creates, patches and updates. It reads and deletes nothing, so the administrator does.
 
@@ -14,13 +15,13 @@ use super::cluster::Cluster;
 /// One of the two APIs for events.
 #[derive(Clone, Copy)]
 struct Api {
-    api: EventsApi,
+    which: EventsApi,
     path: &'static str,
     event: fn(&Cluster, &str, &'static str) -> Event,
 }
 
-const CORE: Api = Api { api: EventsApi::CoreV1, path: "/api/v1", event: core };
-const EVENTS_V1: Api = Api { api: EventsApi::EventsV1, path: "/apis/events.k8s.io/v1", event: timed };
+const CORE: Api = Api { which: EventsApi::CoreV1, path: "/api/v1", event: core };
+const EVENTS_V1: Api = Api { which: EventsApi::EventsV1, path: "/apis/events.k8s.io/v1", event: timed };
 
 /// The event of `core_events.go`.
 fn core(cluster: &Cluster, name: &str, label: &'static str) -> Event {
@@ -57,21 +58,12 @@ impl Api {
         format!("{}/namespaces/{}/events", self.path, cluster.namespace)
     }
 
-    /// Returns the names of the events that a list selects, of those in the test's namespace.
-    fn listed(self, cluster: &Cluster, events: &str, selector: &str) -> Vec<String> {
-        let (code, list) = cluster.ask(Method::GET, &format!("{events}?{selector}"), &Value::Null);
-        assert_eq!(code, 200, "{list}");
-        let items = list["items"].as_array().unwrap().iter().map(|item| &item["metadata"]);
-        let ours = items.filter(|metadata| metadata["namespace"] == cluster.namespace.as_str());
-        ours.map(|metadata| metadata["name"].as_str().unwrap().to_owned()).collect()
-    }
-
     /// Asserts that lists of the namespace and of all namespaces have these events with a label.
     #[track_caller]
     fn assert_listed(self, cluster: &Cluster, label: &str, names: &[&str]) {
         let selector = format!("labelSelector={label}%3Dtrue");
         for events in [self.events(cluster), format!("{}/events", self.path)] {
-            assert_eq!(self.listed(cluster, &events, &selector), names, "{events}");
+            assert_eq!(listed(cluster, &events, &selector), names, "{events}");
         }
     }
 
@@ -80,6 +72,15 @@ impl Api {
         let (code, answer) = cluster.ask(Method::DELETE, &path, &Value::Null);
         assert_eq!(code, 200, "{answer}");
     }
+}
+
+/// Returns the names of the events that a list selects, of those in the test's namespace.
+fn listed(cluster: &Cluster, events: &str, selector: &str) -> Vec<String> {
+    let (code, list) = cluster.ask(Method::GET, &format!("{events}?{selector}"), &Value::Null);
+    assert_eq!(code, 200, "{list}");
+    let items = list["items"].as_array().unwrap().iter().map(|item| &item["metadata"]);
+    let ours = items.filter(|metadata| metadata["namespace"] == cluster.namespace.as_str());
+    ours.map(|metadata| metadata["name"].as_str().unwrap().to_owned()).collect()
 }
 
 /// Asserts that an event is stored as expected, but for its version, and returns that.
@@ -99,7 +100,7 @@ fn assert_stored(cluster: &Cluster, mut expected: Event) -> String {
 #[test]
 fn an_event_of_core_v1_is_listed_patched_updated_and_deleted() {
     let (cluster, label) = (Cluster::new(), "testevent-constant");
-    let sink = cluster.sink().api(CORE.api);
+    let sink = cluster.sink().api(CORE.which);
     let mut event = sink.create(&core(&cluster, "event-test", label)).unwrap();
     CORE.assert_listed(&cluster, label, &["event-test"]);
     let mut patch = core(&cluster, "event-test", label);
@@ -120,13 +121,13 @@ fn an_event_of_core_v1_is_listed_patched_updated_and_deleted() {
 #[test]
 fn an_event_of_events_v1_is_listed_patched_updated_and_deleted() {
     let (cluster, label) = (Cluster::new(), "testevent-constant");
-    let sink = cluster.sink().api(EVENTS_V1.api);
+    let sink = cluster.sink().api(EVENTS_V1.which);
     let mut event = sink.create(&timed(&cluster, "event-test", label)).unwrap();
     EVENTS_V1.assert_listed(&cluster, label, &["event-test"]);
     for (api, field) in [(CORE, "source"), (EVENTS_V1, "reportingController")] {
         for (value, names) in [("test-controller", &["event-test"][..]), ("other", &[])] {
             let selector = format!("fieldSelector={field}%3D{value}");
-            assert_eq!(api.listed(&cluster, &api.events(&cluster), &selector), names, "{selector}");
+            assert_eq!(listed(&cluster, &api.events(&cluster), &selector), names, "{selector}");
         }
     }
     event.set_series(EventSeries::new(2, observed()));
@@ -146,7 +147,7 @@ fn an_event_of_events_v1_is_listed_patched_updated_and_deleted() {
 fn a_collection_is_deleted_without_other_events() {
     for api in [CORE, EVENTS_V1] {
         let cluster = Cluster::new();
-        let sink = cluster.sink().api(api.api);
+        let sink = cluster.sink().api(api.which);
         let names = ["test-event-1", "test-event-2", "test-event-3"];
         for name in names {
             sink.create(&(api.event)(&cluster, name, "testevent-set")).unwrap();

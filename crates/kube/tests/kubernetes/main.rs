@@ -1,11 +1,11 @@
 //! `KubernetesSink` and the example `operator` against an API server: the one of `api_server`, or a
 //! real one.
 //!
-//! With `EVENTCAST_TEST_KUBECONFIG=FILE` the tests of `answers.rs` and `conformance.rs`, and most of
-//! `events_v1.rs`, run against the cluster that the file names. They run in new namespaces, which they delete. The user
-//! in the file must be allowed to create namespaces, service accounts, their tokens, roles and
-//! cluster roles. The sinks do not run as this user, but with the role that `docs/kubernetes.md`
-//! documents:
+//! With `EVENTCAST_TEST_KUBECONFIG=FILE` the tests of `answers.rs` and `conformance.rs`, and most
+//! of `events_v1.rs`, run against the cluster that the file names. They run in new namespaces,
+//! which they delete. The user in the file must be allowed to create namespaces, service accounts,
+//! their tokens, roles and cluster roles. The sinks do not run as this user, but with the role that
+//! `docs/kubernetes.md` documents:
 //!
 //! ```sh
 //! EVENTCAST_TEST_KUBECONFIG=~/.kube/config \

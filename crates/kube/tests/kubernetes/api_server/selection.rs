@@ -47,7 +47,8 @@ impl Selection {
     }
 }
 
-/// Returns the value of a field by which a server selects, or `None` if it selects by no such field.
+/// Returns the value of a field by which a server selects, or `None` if it selects by no such
+/// field.
 fn field<'e>(name: &str, event: &'e Value) -> Option<&'e str> {
     let value = match name.split_once('.') {
         Some(("metadata", part @ ("name" | "namespace"))) => &event["metadata"][part],

@@ -110,21 +110,7 @@ impl Store {
     /// Returns the selected events of a namespace, or of all if `namespace` is empty.
     pub(crate) fn list(&self, namespace: &str, selection: &Selection) -> Answer {
         let items = self.events.iter().filter(|((ns, _), _)| namespace.is_empty() || ns == namespace);
-        self.list_of(
-            items.map(|(_, event)| event).filter(|event| selection.includes(event)).cloned().collect(),
-        )
-    }
-
-    /// Deletes the selected events of a namespace, and returns them.
-    pub(crate) fn delete_selected(&mut self, namespace: &str, selection: &Selection) -> Answer {
-        let is_selected = |ns: &str, event: &Value| ns == namespace && selection.includes(event);
-        let items = self.events.iter().filter(|((ns, _), event)| is_selected(ns, event));
-        let answer = self.list_of(items.map(|(_, event)| event.clone()).collect());
-        self.events.retain(|(ns, _), event| !is_selected(ns, event));
-        answer
-    }
-
-    fn list_of(&self, items: Vec<Value>) -> Answer {
+        let items: Vec<_> = items.map(|(_, event)| event).filter(|event| selection.includes(event)).collect();
         Answer::new(
             200,
             json!({
@@ -132,6 +118,13 @@ impl Store {
                 "metadata": {"resourceVersion": self.version.to_string()}, "items": items,
             }),
         )
+    }
+
+    /// Deletes the selected events of a namespace, and returns them.
+    pub(crate) fn delete_selected(&mut self, namespace: &str, selection: &Selection) -> Answer {
+        let answer = self.list(namespace, selection);
+        self.events.retain(|(ns, _), event| ns != namespace || !selection.includes(event));
+        answer
     }
 
     fn create(&mut self, namespace: &str, mut event: Value) -> Answer {
