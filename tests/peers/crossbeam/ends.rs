@@ -1,4 +1,5 @@
-//! The end of a channel, from either side, and what becomes of the values.
+//! crossbeam-channel 0.5.17: the end of a channel, from either side, and what becomes of the
+//! values.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -160,7 +161,7 @@ fn either_side_may_be_dropped_first() {
 #[test]
 fn a_drop_may_run_beside_a_drop_a_send_and_a_receive() {
     on_both_kinds(|kind| {
-        for _ in 0..50 {
+        for _ in 0..10 {
             let (tx, rx) = bounded::<u8>(kind, 1);
             let dropping = thread::spawn(move || drop(rx));
             drop(tx);
@@ -200,7 +201,7 @@ fn a_receiver_is_dropped_while_a_clone_of_the_sender_lives() {
 #[test]
 fn a_queued_value_is_seen_beside_a_close() {
     on_both_kinds(|kind| {
-        for _ in 0..200 {
+        for _ in 0..20 {
             let (tx, mut rx) = bounded(kind, 1);
             tx.put(1);
             let receiver = thread::spawn(move || rx.try_recv());
@@ -241,7 +242,7 @@ impl Drop for Counted {
 #[test]
 fn each_value_is_dropped_once() {
     on_both_kinds(|kind| {
-        for (received, queued) in [(0, 50), (1, 0), (7, 13), (1000, 49)] {
+        for (received, queued) in [(0, 50), (1, 0), (7, 13), (100, 49)] {
             let alive = Arc::new(AtomicUsize::new(0));
             let (tx, mut rx) = bounded(kind, 50);
             thread::scope(|scope| {

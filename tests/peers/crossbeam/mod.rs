@@ -13,8 +13,8 @@
 //!   rendezvous. Cases that only count on an end (`mpsc.rs`) run here with a capacity of one.
 //! - No capacity at all: `list.rs`. The cases that it shares with `array.rs` are here.
 //! - Channels that a clock fills, or nothing: `after.rs`, `tick.rs`, `never.rs`.
-//! - A receiver that is cloned, so that two share the values (`cloning1` and `cloning2` of
-//!   `select.rs`, `test_multi_consumer`), and a comparison of handles (`same_channel.rs`).
+//! - A receiver that is cloned, so that two share the values (`test_multi_consumer`), and a
+//!   comparison of handles (`same_channel.rs`).
 //! - The selection of an operation: `select.rs`, `select_macro.rs`, `recv_in_send`, and the select
 //!   cases of `mpsc.rs`. A watcher can be waited for (`Select::ready`), a publish cannot.
 

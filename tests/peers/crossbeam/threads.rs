@@ -1,4 +1,4 @@
-//! Many values and many threads.
+//! crossbeam-channel 0.5.17: many values and many threads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
@@ -23,8 +23,8 @@ fn one_thread_receives_what_another_sends_in_order() {
     on_both_kinds(|kind| {
         for capacity in [1, 3, 100] {
             let (tx, mut rx) = bounded(kind, capacity);
-            let sender = thread::spawn(move || (0..5_000).for_each(|value| tx.send(value).unwrap()));
-            assert!((&mut rx).into_iter().eq(0..5_000));
+            let sender = thread::spawn(move || (0..200).for_each(|value| tx.send(value).unwrap()));
+            assert!((&mut rx).into_iter().eq(0..200));
             assert_eq!(rx.recv(), Err(RecvError));
             sender.join().unwrap();
         }
@@ -36,8 +36,8 @@ fn one_thread_receives_what_another_sends_in_order() {
 fn a_length_never_exceeds_the_capacity() {
     on_both_kinds(|kind| {
         let (tx, mut rx) = bounded(kind, 7);
-        let sender = thread::spawn(move || (0..5_000).for_each(|value| tx.send(value).unwrap()));
-        for value in 0..5_000 {
+        let sender = thread::spawn(move || (0..200).for_each(|value| tx.send(value).unwrap()));
+        for value in 0..200 {
             assert_eq!(rx.recv(), Ok(value));
             assert!(rx.watcher().len() <= 7);
         }
@@ -50,7 +50,7 @@ fn a_length_never_exceeds_the_capacity() {
 #[test]
 fn each_of_several_receivers_gets_every_value_of_every_sender() {
     on_both_kinds(|kind| {
-        const COUNT: usize = 1_000;
+        const COUNT: usize = 50;
         let (tx, rx) = bounded(kind, 3);
         // Difference: receivers of a channel share the values. Here each gets all of them.
         let mut receivers = vec![rx];
@@ -83,10 +83,10 @@ fn the_values_of_many_senders_all_arrive() {
         let senders: Vec<_> = (0..8)
             .map(|_| {
                 let tx = tx.clone();
-                thread::spawn(move || (0..250).for_each(|_| tx.send(1).unwrap()))
+                thread::spawn(move || (0..20).for_each(|_| tx.send(1).unwrap()))
             })
             .collect();
-        for _ in 0..8 * 250 {
+        for _ in 0..8 * 20 {
             assert_eq!(rx.recv(), Ok(1));
         }
         assert_eq!(rx.recv_timeout(SHORT), Err(RecvTimeoutError::Timeout));
@@ -102,7 +102,7 @@ fn the_values_of_many_senders_all_arrive() {
 #[test]
 fn a_channel_may_carry_one_value() {
     on_both_kinds(|kind| {
-        for round in 0..200 {
+        for round in 0..20 {
             let (tx, mut rx) = bounded(kind, 1);
             thread::scope(|scope| {
                 scope.spawn(|| assert_eq!(rx.recv(), Ok(round)));
@@ -198,7 +198,7 @@ fn a_thread_that_has_sent_finds_a_value() {
             for _ in 0..THREADS {
                 scope.spawn(|| {
                     begin.wait();
-                    for _ in 0..500 {
+                    for _ in 0..30 {
                         // Difference: with a dispatcher, a value is in the queue after a flush.
                         tx.put(0);
                         assert_eq!(rx.lock().unwrap().try_recv(), Ok(0));
@@ -227,7 +227,7 @@ struct Next(Arc<Mutex<Option<EventWatcher<Next>>>>);
 #[test]
 fn a_channel_may_carry_the_receiver_of_another() {
     on_both_kinds(|kind| {
-        const LINKS: usize = 50;
+        const LINKS: usize = 20;
         let (mut tx, mut rx) = bounded::<Next>(kind, 1);
         let sender = thread::spawn(move || {
             for _ in 0..LINKS {
@@ -250,7 +250,7 @@ fn a_channel_may_carry_the_receiver_of_another() {
 #[test]
 fn a_chain_of_channels_passes_every_value_on() {
     on_both_kinds(|kind| {
-        const LINKS: usize = 10;
+        const LINKS: usize = 5;
         let (first, mut last) = bounded(kind, 1);
         let links: Vec<_> = (0..LINKS)
             .map(|_| {
@@ -259,8 +259,8 @@ fn a_chain_of_channels_passes_every_value_on() {
                 thread::spawn(move || rx.into_iter().for_each(|value| tx.send(value + 1).unwrap()))
             })
             .collect();
-        let sender = thread::spawn(move || (0..100).for_each(|value| first.send(value).unwrap()));
-        assert!(last.into_iter().eq(LINKS..100 + LINKS));
+        let sender = thread::spawn(move || (0..50).for_each(|value| first.send(value).unwrap()));
+        assert!(last.into_iter().eq(LINKS..50 + LINKS));
         join(links);
         sender.join().unwrap();
     });

@@ -1,4 +1,4 @@
-//! Sends and receives that wait for another thread.
+//! crossbeam-channel 0.5.17: sends and receives that wait for another thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -95,13 +95,13 @@ fn a_send_waits_until_the_receiver_has_made_capacity() {
             let sender = thread::spawn({
                 let sent = sent.clone();
                 move || {
-                    for value in 0..100 {
+                    for value in 0..50 {
                         tx.send(value).unwrap();
                         sent.fetch_add(1, Ordering::SeqCst);
                     }
                 }
             });
-            for received in 0..100 {
+            for received in 0..50 {
                 assert_eq!(rx.recv(), Ok(received));
                 let most = received + 1 + capacity + beyond;
                 assert!(sent.load(Ordering::SeqCst) <= most, "a send did not wait");
@@ -216,7 +216,7 @@ fn a_thread_that_waits_receives_the_value() {
 #[test]
 fn two_threads_answer_each_other() {
     on_both_kinds(|kind| {
-        for _ in 0..100 {
+        for _ in 0..10 {
             let (ask, mut asked) = bounded(kind, 3);
             let (answer, mut answers) = bounded(kind, 3);
             let other = thread::spawn(move || {
