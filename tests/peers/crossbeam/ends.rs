@@ -242,7 +242,7 @@ impl Drop for Counted {
 #[test]
 fn each_value_is_dropped_once() {
     on_both_kinds(|kind| {
-        for (received, queued) in [(0, 50), (1, 0), (7, 13), (100, 49)] {
+        for (received, queued) in [(0, 20), (1, 0), (7, 13), (60, 19)] {
             let alive = Arc::new(AtomicUsize::new(0));
             let (tx, mut rx) = bounded(kind, 50);
             thread::scope(|scope| {

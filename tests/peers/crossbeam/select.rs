@@ -6,11 +6,11 @@ use std::thread;
 use std::time::Duration;
 
 use crossbeam_channel::Select;
-use eventcast::EventWatcher;
 use eventcast::error::TryRecvError;
+use eventcast::{Broadcaster, EventWatcher, OverflowPolicy};
 
 use super::bounded;
-use crate::kinds::on_both_kinds;
+use crate::kinds::{Kind, on_both_kinds};
 use crate::support::LONG;
 
 /// Waits for at most this time, and returns the place of a receiver that is ready.
@@ -111,14 +111,22 @@ fn a_wait_that_timed_out_is_repeated_and_ends_with_a_value() {
     });
 }
 
+/// Returns a bus, and a receiver that has so many values in its queue.
+fn filled(kind: Kind, values: usize) -> (Broadcaster<()>, EventWatcher<()>) {
+    let options = kind.options().queue_len(values).overflow(OverflowPolicy::Wait);
+    let bus = Broadcaster::with_options(options).unwrap();
+    let receiver = bus.watch().unwrap().into_events();
+    bus.publisher().publish_batch(vec![(); values]).unwrap();
+    bus.flush(LONG).unwrap();
+    (bus, receiver)
+}
+
 /// `duplicate_operations`, `fairness_duplicates` of `array.rs`.
 #[test]
 fn each_place_of_one_receiver_has_its_turn() {
     on_both_kinds(|kind| {
         const PLACES: usize = 5;
-        let (tx, mut rx) = bounded(kind, 1_000);
-        (0..1_000).for_each(|_| tx.send(()).unwrap());
-        tx.settle();
+        let (_bus, mut rx) = filled(kind, 1_000);
         let mut turns = [0; PLACES];
         for _ in 0..1_000 {
             turns[ready(&[&rx; PLACES], LONG).unwrap()] += 1;
@@ -133,11 +141,7 @@ fn each_place_of_one_receiver_has_its_turn() {
 #[test]
 fn each_of_two_receivers_has_its_turn() {
     on_both_kinds(|kind| {
-        let mut channels = [0; 2].map(|_| bounded(kind, 1_000));
-        for (tx, _) in &channels {
-            (0..1_000).for_each(|_| tx.send(()).unwrap());
-            tx.settle();
-        }
+        let mut channels = [0; 2].map(|_| filled(kind, 1_000));
         let mut turns = [0; 2];
         for _ in 0..1_000 {
             let place = ready(&channels.each_ref().map(|(_, rx)| rx), LONG).unwrap();
