@@ -160,6 +160,9 @@ mod real {
     /// The number of times that these loops then yield the processor and look again before they
     /// park.
     pub(crate) const YIELDS: u32 = 3;
+    /// The number of times that a publisher which does not wait looks again into a full queue. Each
+    /// spin is twice as long as the one before. All together take less than a microsecond.
+    pub(crate) const LOOKS: u32 = 4;
     /// The number of rounds without a sleeping reader after which the dispatcher may lend the
     /// distributor.
     pub(crate) const BUSY_ROUNDS: u32 = 4;

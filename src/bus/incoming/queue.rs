@@ -59,7 +59,7 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
     #[inline]
     pub(crate) fn try_push(&self, entry: Entry<T>) -> Result<(), Refused<T>> {
         match self.way.try_push(entry, &mut Call::default(), &self.lifecycle) {
-            Err(Refused(entry, Refusal::Full)) if self.way.relieve() => {
+            Err(Refused(entry, Refusal::Full)) if self.way.relieve(&self.lifecycle) => {
                 self.way.try_push(entry, &mut Call::default(), &self.lifecycle)
             }
             result => result,
@@ -146,7 +146,7 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
 
     /// Tries a last time, as [`try_push`](Self::try_push) does.
     fn last_attempt<P: IntoEntry<T>>(&self, held: &mut Option<P>, call: &mut Call) -> Result<(), Refusal> {
-        if self.way.relieve() {
+        if self.way.relieve(&self.lifecycle) {
             if let Some(result) = self.attempt(held, call) {
                 return result;
             }

@@ -4,7 +4,7 @@
 use crate::bus::dispatch::{Dispatch, Entry, InlineFront, Refused};
 use crate::bus::mailbox::{Call, Upstream};
 use crate::bus::state::{Duty, Lifecycle, Refusal};
-use crate::sync::{Arc, Sender};
+use crate::sync::{Arc, LOOKS, Sender, hint};
 
 pub(super) enum Way<T> {
     Queue { entries: Sender<Entry<T>>, dispatch: Arc<Dispatch<T>> },
@@ -33,18 +33,33 @@ impl<T> Way<T> {
         if pending > u64::MAX / 2 { 0 } else { pending }
     }
 
-    /// Makes capacity in an incoming queue that is full because the reader pulls. Returns whether
-    /// another attempt may find capacity. Never waits.
+    /// Makes capacity in an incoming queue that is full because the reader pulls, or gives an awake
+    /// dispatcher a moment to do so. Returns whether another attempt may find capacity. Never
+    /// waits.
     #[inline]
-    pub(super) fn relieve(&self) -> bool {
+    pub(super) fn relieve(&self, lifecycle: &Lifecycle) -> bool {
         match self {
             Self::Queue { dispatch, .. } if dispatch.is_lent() => {
                 dispatch.relieve();
                 true
             }
+            // A dispatcher that sleeps is blocked.
+            Self::Queue { entries, .. } if LOOKS > 0 && !lifecycle.dispatcher.is_armed() => {
+                has_room_soon(entries)
+            }
             Self::Queue { .. } | Self::Inline(_) => false,
         }
     }
+}
+
+/// Returns whether the queue has capacity by the end of a few looks. In a burst the dispatcher has
+/// taken an entry by then, so that the newest event is not the one that is refused.
+#[cold]
+fn has_room_soon<T>(entries: &Sender<Entry<T>>) -> bool {
+    (0..LOOKS).any(|round| {
+        (0..1 << round).for_each(|_| hint::spin_loop());
+        !entries.is_full()
+    })
 }
 
 impl<T: Clone + Send + Sync + 'static> Way<T> {
