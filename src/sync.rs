@@ -163,6 +163,9 @@ mod real {
     /// The number of times that a publisher which does not wait looks again into a full queue. Each
     /// spin is twice as long as the one before. All together take less than a microsecond.
     pub(crate) const LOOKS: u32 = 4;
+    /// The number of spins for which a reader of an inline bus lets a few events gather, if it is
+    /// faster than the publishers. They take one to two microseconds.
+    pub(crate) const GATHER: u32 = 32;
     /// The number of rounds without a sleeping reader after which the dispatcher may lend the
     /// distributor.
     pub(crate) const BUSY_ROUNDS: u32 = 4;

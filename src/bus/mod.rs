@@ -220,9 +220,10 @@
 //! # How little is lost to sleeping
 //!
 //! The dispatcher and the readers look a few times before they park (`sync::SPINS`, `YIELDS`), so
-//! that under load no thread sleeps and a publish costs no wake-up. A dispatcher that has lent the
-//! distributor looks once a millisecond for as long as events come. An idle bus uses no processor
-//! time.
+//! that under load no thread sleeps and a publish costs no wake-up. A reader of an inline bus that
+//! is faster than the publishers first lets a few events gather (`sync::GATHER`). A dispatcher that
+//! has lent the distributor looks once a millisecond for as long as events come. An idle bus uses
+//! no processor time.
 //!
 //! </details>
 

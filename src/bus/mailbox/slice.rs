@@ -149,6 +149,9 @@ impl<T> Drop for SharedBatch<T> {
 /// The memory up to which a batch leaves its vector to the next one, in bytes.
 const KEPT: usize = 1 << 10;
 
+/// The number of events from which on a batch is worth a look for it.
+const FEW: usize = 8;
+
 /// The events of an inline bus that one watcher alone gets. They have neither a hole in their
 /// positions nor in the watcher's offsets. The batch grows until the reader takes it.
 #[derive(Debug)]
@@ -190,6 +193,10 @@ impl<T> OwnBatch<T> {
             (self.offset, self.first) = (offset, position);
         }
         &mut self.events
+    }
+
+    pub(super) fn has_few(&self) -> bool {
+        self.events.len() < FEW
     }
 
     /// Drops the events, and keeps their memory if it is not much.
