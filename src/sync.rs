@@ -160,8 +160,8 @@ mod real {
     /// The number of times that these loops then yield the processor and look again before they
     /// park.
     pub(crate) const YIELDS: u32 = 3;
-    /// The number of times that a publisher which does not wait looks again into a full queue. Each
-    /// spin is twice as long as the one before. All together take less than a microsecond.
+    /// The number of times that a publisher which does not wait checks a full queue again. Each
+    /// spin is twice as long as the previous one. Together they take less than a microsecond.
     pub(crate) const LOOKS: u32 = 4;
     /// The number of spins for which a reader of an inline bus lets a few events gather, if it is
     /// faster than the publishers. They take one to two microseconds.

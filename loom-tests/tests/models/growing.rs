@@ -1,5 +1,5 @@
 //! The growing queue of an inline bus: a reader that takes the batch, against a publisher that adds
-//! to it, seals it, or sends a slice behind it.
+//! to it, seals it, or sends a slice after it.
 
 use eventcast::testing::{Exploration, Payload, begin};
 use eventcast::{Delivery, OverflowPolicy, Watcher};

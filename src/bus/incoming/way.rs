@@ -34,7 +34,7 @@ impl<T> Way<T> {
     }
 
     /// Makes capacity in an incoming queue that is full because the reader pulls, or gives an awake
-    /// dispatcher a moment to do so. Returns whether another attempt may find capacity. Never
+    /// dispatcher a little time to do so. Returns whether another attempt may find capacity. Never
     /// waits.
     #[inline]
     pub(super) fn relieve(&self, lifecycle: &Lifecycle) -> bool {
@@ -52,8 +52,8 @@ impl<T> Way<T> {
     }
 }
 
-/// Returns whether the queue has capacity by the end of a few looks. In a burst the dispatcher has
-/// taken an entry by then, so that the newest event is not the one that is refused.
+/// Checks a few times whether the queue has capacity. In a burst, the dispatcher has often taken an
+/// entry by the last check, and the newest event is not refused.
 #[cold]
 fn has_room_soon<T>(entries: &Sender<Entry<T>>) -> bool {
     (0..LOOKS).any(|round| {

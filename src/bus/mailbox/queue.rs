@@ -5,13 +5,13 @@
 //! while it is short. Credit bounds what is sent into the chain. The length of the history bounds
 //! what is replayed into it.
 //!
-//! The *growing* queue is for an inline bus. It is a chain with a batch behind it, which grows by
-//! the events that this watcher alone gets until the reader takes all of them. An event that is
+//! The *growing* queue is for an inline bus. It is a chain, and then a batch, to which each event
+//! is added that this watcher alone gets, until the reader takes the batch. An event that is
 //! published alone then needs no entry and no allocation, and the reader's thread does not free
 //! what the publisher's has allocated. The batch has a lock. The publisher and the reader hold it
 //! to move events or a few words. No event is cloned or dropped under it. Everything in the chain
 //! is older than the batch, so the publisher seals the batch before it sends a slice, and the
-//! reader looks into the chain before it takes the batch.
+//! reader checks the chain before it takes the batch.
 //!
 //! The *ring* is for `DropOldest` alone. There the sender has to take back exactly the oldest
 //! events, which a chain cannot do from its sending end. The ring is a deque under its own lock.
@@ -56,8 +56,8 @@ pub(crate) enum Front<T> {
 }
 
 impl<T> SliceQueue<T> {
-    /// Creates a queue for this many events, and for `replayed` more that need no credit. `grows`
-    /// says whether it may be a growing queue.
+    /// Creates a queue for this many events, and for `replayed` more that need no credit. If
+    /// `grows` is set, it is a growing queue instead of a chain.
     pub(crate) fn new(capacity: usize, replayed: usize, policy: OverflowPolicy, grows: bool) -> Self {
         if policy == OverflowPolicy::DropOldest {
             return Self::Ring(Box::new(Mutex::new(Ring {
@@ -98,7 +98,7 @@ impl<T> SliceQueue<T> {
         add(last.get_or_insert_default().grow(offset, position));
     }
 
-    /// Moves the batch that grows into the chain, so that a slice may be sent behind it.
+    /// Moves the batch that grows into the chain, so that a slice may follow it.
     #[cold]
     pub(crate) fn seal(&self) {
         let Self::Growing(chain, growing) = self else { return };

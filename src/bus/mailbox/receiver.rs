@@ -194,8 +194,8 @@ impl<T> MailboxReceiver<T> {
     /// Waits until there is an event, a gap or the end. Returns `Empty` at the deadline.
     pub(crate) fn wait(&mut self, deadline: Deadline) -> Next {
         if self.is_ahead {
-            // Each look takes the lines of the cache that the publisher writes to. A reader that
-            // looks less often finds more events each time, and both are faster.
+            // Each check takes the cache lines that the publisher writes to. A reader that checks
+            // less often finds more events each time, and both threads are faster.
             (0..GATHER).for_each(|_| hint::spin_loop());
         }
         let mut found = spin_until(|| self.found(MANY)).or_else(|| self.spin(deadline));

@@ -149,7 +149,7 @@ impl<T> Drop for SharedBatch<T> {
 /// The memory up to which a batch leaves its vector to the next one, in bytes.
 const KEPT: usize = 1 << 10;
 
-/// The number of events from which on a batch is worth a look for it.
+/// A batch of fewer events is small: the reader has taken it too early.
 const FEW: usize = 8;
 
 /// The events of an inline bus that one watcher alone gets. They have neither a hole in their
@@ -177,8 +177,8 @@ impl<T> OwnBatch<T> {
         self.events.is_empty()
     }
 
-    /// Returns whether events with this offset and position follow those of the batch, of which the
-    /// watcher has moved past none, and of which there are no more than `most`.
+    /// Returns whether events with this offset and position follow the batch, which has no more
+    /// than `most` events. The watcher has moved past none of them.
     #[inline]
     pub(super) fn is_followed_by(&self, offset: u64, position: u64, most: usize) -> bool {
         let events = self.events.len();

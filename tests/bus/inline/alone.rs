@@ -41,7 +41,7 @@ fn events_stay_in_order_whoever_else_watches() {
         drop(second);
         publish(2, &mut expected);
         let mut received = Vec::new();
-        // The reader leaves some events behind in every other step.
+        // In every other step, the reader leaves some events in the queue.
         let most = if step % 2 == 0 { expected.len() - 3 } else { expected.len() };
         while received.len() < most {
             received.push((watcher.try_recv().unwrap(), watcher.position()));
