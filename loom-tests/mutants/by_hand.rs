@@ -332,7 +332,7 @@ pub(crate) const REPLACEMENTS: &[Replacement] = &[
         file: "bus/mailbox/queue.rs",
         place: "SliceQueue::grow",
         code: "if last.as_ref().is_some_and(|own| !own.is_followed_by(offset, position, space)) {",
-        change: "adds events behind a gap to the batch before it",
+        change: "adds events after a gap to the batch before it",
         written: "if !$ON && last.as_ref().is_some_and(|own| !own.is_followed_by(offset, position, space)) {",
     },
     Replacement {

@@ -129,7 +129,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// | a publish waits | for capacity in the incoming queue | for the lock, and for capacity in the queue of a watcher with `Wait` |
     /// | filters, `on_drop` run on | the dispatcher | the thread that publishes |
     /// | a slow filter delays | the dispatcher | every publisher |
-    /// | many events between threads | fast | slower for several watchers, except in batches |
+    /// | many events between threads | fast | slower: least for one watcher, and in batches |
     /// | costs | a thread | nothing while idle |
     ///
     /// # Blocking

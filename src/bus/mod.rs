@@ -105,8 +105,8 @@
 //!   shared batch of them, offers it to every watcher without waiting, fences once, and wakes the
 //!   readers that sleep. It does one queue operation for each watcher and batch, none for each
 //!   event. If events are pending then, it is blocked, and sleeps until a reader frees capacity. It
-//!   waits in one place only, for all that it waits for, and without the lock
-//!   (`dispatch/dispatcher.rs`).
+//!   sleeps in one place for all that it waits for, and without the lock
+//!   (`dispatch/dispatcher.rs`). Only while it has lent the distributor, it naps elsewhere.
 //! * A **reader** takes slices out of its queue, reads the events in place, and gives room back by
 //!   a plain store of `consumed`. If its policy makes the dispatcher wait, or if it is a handler,
 //!   the reader then fences and wakes those that wait. If the dispatcher has lent the distributor,

@@ -100,6 +100,27 @@ fn a_refused_publish_allocates_nothing() {
     assert_eq!(allocations_here(|| assert!(publisher.try_publish(1).unwrap_err().is_stopped())).0, 0);
 }
 
+/// G5: a watcher that was full once and has been read keeps two batches of at most 1 KiB.
+#[test]
+fn an_emptied_queue_keeps_little_memory() {
+    const EVENTS: u64 = 250;
+    const KEPT: i64 = 2 * 1024;
+    in_own_process!();
+    let options = BusOptions::default().inline(true).queue_len(1000);
+    let bus = Broadcaster::<u64>::with_options(options).unwrap();
+    let (mut watcher, publisher) = (watch(&bus, OverflowPolicy::DropIncoming), bus.publisher());
+    let before = live();
+    for _ in 0..3 {
+        (0..EVENTS).for_each(|event| publisher.publish(event).unwrap());
+        assert!(live() - before >= 8 * EVENTS as i64, "the events are counted");
+        assert!((0..EVENTS).all(|event| watcher.try_recv() == Ok(Event(event))));
+        assert!(watcher.try_recv().is_err());
+    }
+    let kept = live() - before;
+    // The boxes of the two batches come on top.
+    assert!(kept <= KEPT + 200, "{kept} bytes");
+}
+
 /// The bytes of an inline bus, and of each of its watchers before the first event.
 #[test]
 fn an_inline_bus_and_its_watchers_take_little_memory() {

@@ -44,8 +44,8 @@ fn a_drop_beside_a_full_watcher() {
     });
 }
 
-/// Two watchers block the dispatcher, and one of them is stopped. What was pending for it is
-/// counted, and its filter is dropped, and the other one is still full.
+/// Two watchers block the dispatcher, and one of them is stopped. Its pending events are counted,
+/// its filter is dropped, and the other watcher is still full.
 fn a_stop_of_one_of_two_full_watchers() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::Wait);
@@ -113,17 +113,23 @@ fn a_close_against_a_full_watcher() {
     });
 }
 
-/// A flush follows a batch that blocks the dispatcher. When the flush
-/// returns, the last event of the batch is in the watcher's queue or has been delivered, although
-/// the drop of another watcher wakes the dispatcher.
+/// Returns a bus whose dispatcher is blocked, or is about to be, by the second watcher.
+fn blocked_beside_another() -> (Broadcaster<Payload>, Watcher<Payload>, Watcher<Payload>) {
+    let bus = bus(2, 1, OverflowPolicy::Wait);
+    let other = bus.watch_builder().filter(|_| false).watch().unwrap();
+    let full = bus.watch().unwrap();
+    rest(&bus);
+    begin();
+    block(&bus);
+    (bus, other, full)
+}
+
+/// A flush follows a batch that blocks the dispatcher. When the flush returns, the last event of
+/// the batch is in the watcher's queue or has been delivered, although the drop of another watcher
+/// wakes the dispatcher.
 fn a_flush_behind_a_blocked_batch() {
     explore(Exploration::default().after_set_up().first(30_000), || {
-        let bus = bus(2, 1, OverflowPolicy::Wait);
-        let other = bus.watch_builder().filter(|_| false).watch().unwrap();
-        let mut full = bus.watch().unwrap();
-        rest(&bus);
-        begin();
-        block(&bus);
+        let (bus, other, mut full) = blocked_beside_another();
         let reading = spawn(move || {
             drop(other);
             assert_eq!(received(&mut full), 1);
@@ -140,12 +146,7 @@ fn a_flush_behind_a_blocked_batch() {
 /// last event of the batch, although the drop of another watcher wakes the dispatcher.
 fn a_gap_behind_a_blocked_batch() {
     explore(Exploration::default().after_set_up().first(30_000), || {
-        let bus = bus(2, 1, OverflowPolicy::Wait);
-        let other = bus.watch_builder().filter(|_| false).watch().unwrap();
-        let mut full = bus.watch().unwrap();
-        rest(&bus);
-        begin();
-        block(&bus);
+        let (bus, other, mut full) = blocked_beside_another();
         bus.publisher().publish_gap(7).unwrap();
         let dropping = spawn(move || drop(other));
         assert_eq!([0; 2].map(|_| received(&mut full)), [1, 2]);

@@ -3,7 +3,7 @@
 //!
 //! Each entry of the incoming queue has somebody who answers for it:
 //!
-//! - While the dispatcher is awake or blocked, it is responsible for every entry. It looks into the
+//! - While the dispatcher is awake or blocked, it is responsible for every entry. It checks the
 //!   queue once more after it has set the idle bits of the gate, and before it sleeps. A blocked
 //!   dispatcher does not set them. A publisher that has seen one earlier finds that events are
 //!   pending, and leaves its own to the dispatcher.

@@ -82,8 +82,8 @@ impl<T> MailboxSender<T> {
         self.deadline
     }
 
-    /// Gives up the pending events if the watcher has stopped, the bus is abandoned, or the
-    /// deadline has passed.
+    /// Drops the pending events if the watcher has stopped, the bus is abandoned, or the deadline
+    /// has passed.
     pub(crate) fn give_up_pending(&mut self, clock: &Clock, abandon: bool) {
         let reason = if self.state.is_stopped() && !self.state.has_given_up() {
             DropReason::Stopped

@@ -42,8 +42,8 @@ pub(crate) struct MailboxReceiver<T> {
     pub(crate) announces: bool,
     /// In a box, because few watchers have it.
     on_abandon: Option<Box<OnAbandon>>,
-    /// Whether the last batch of a growing queue had few events: the reader is faster than the
-    /// publishers.
+    /// Whether the last slice was the batch of a growing queue, and had few events: the reader is
+    /// faster than the publishers.
     is_ahead: bool,
     ended: bool,
     /// The reason of the end, once the reader has come to it.
@@ -329,10 +329,11 @@ impl<T> MailboxReceiver<T> {
             }
             // The last holder of a batch runs its events' destructors. They run after the
             // announcement, so that no thread waits for them.
-            // The batch of a growing queue leaves its memory to the next one.
+            self.is_ahead = false;
             if let Some(BatchSlice::Own(mut own)) = done {
                 self.is_ahead = own.has_few();
                 own.clear();
+                // It leaves its memory to the next batch.
                 self.spare = Some(own);
             }
         } else if counted > 0 && self.state.policy.waits() {

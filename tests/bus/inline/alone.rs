@@ -17,8 +17,8 @@ fn batches(watcher: &mut Watcher<u64>) -> Vec<Vec<u64>> {
     all
 }
 
-/// A second watcher comes and goes, gaps come between, and so do batches that are too large to be
-/// gathered. The order stays, and so do the positions.
+/// A second watcher is registered and dropped, and some batches are too large to be gathered. The
+/// order stays, and so do the positions.
 #[test]
 fn events_stay_in_order_whoever_else_watches() {
     let bus = inline::<u64>(1000);
@@ -66,7 +66,7 @@ fn a_gap_stays_between_the_events() {
     assert_eq!(available(&mut watcher), [Event(1), Lagged(5), Event(2), Lagged(5), Event(3)]);
 }
 
-/// What does not fit is lost at its place.
+/// Events that do not fit are lost at their place.
 #[test]
 fn a_full_queue_loses_between_what_it_has_and_what_follows() {
     let bus = inline::<u64>(3);

@@ -54,7 +54,7 @@ fn a_clone_of_a_sender_sends_without_a_receiver() {
     });
 }
 
-/// What `send_after_disconnect` is for a bus.
+/// `send_after_disconnect`.
 #[test]
 fn a_send_after_the_end_returns_the_value() {
     on_both_kinds(|kind| {

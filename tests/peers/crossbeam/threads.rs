@@ -209,7 +209,8 @@ fn a_thread_that_has_sent_finds_a_value() {
     });
 }
 
-/// What `send` of a channel promises, and of the two kinds an inline bus alone (G13).
+/// A `send` into a channel has put the value there when it returns. Of the two kinds of bus, only
+/// an inline one promises this (G13).
 #[test]
 fn a_send_on_an_inline_bus_needs_no_flush() {
     let (tx, mut rx) = bounded(Kind::Inline, 1);
