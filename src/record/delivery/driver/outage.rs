@@ -118,14 +118,16 @@ impl Driver {
     }
 
     /// Returns when the sink may have been silent for too long. Returns `None` if no call runs, or
-    /// if the sink has been silent for too long already.
+    /// if the store counts as unavailable already. A time that has passed since the last
+    /// [judgement](Self::judge_store) ends the sleep immediately.
     pub(super) fn silence_begins(&self) -> Option<Duration> {
         if self.clock.is_fake() || self.pending.in_flight() == 0 {
             return None;
         }
         let last = self.answered.map(|(at, _)| at).filter(|at| !self.has_lasted(*at, SILENCE));
         let at = last.or_else(|| Some(self.silence()?.0))?;
-        (!self.has_lasted(at, SILENCE)).then(|| at.saturating_add(SILENCE))
+        let is_told = self.tally.unavailable_since.is_some() && self.has_lasted(at, SILENCE);
+        (!is_told).then(|| at.saturating_add(SILENCE))
     }
 
     /// Returns since when the sink has answered nothing while something is under way.
