@@ -3,8 +3,9 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex, OnceLock};
+use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
@@ -12,6 +13,7 @@ use eventcast::EventType::{Normal, Warning};
 use eventcast::record::{EventBroadcasterBuilder, LossReason};
 use eventcast::testing::{FakeClock, FakeRecorder};
 use eventcast::{BusOptions, Event, EventBroadcaster, ObjectReference, Recorded, Recorder, Timestamp};
+use futures::StreamExt;
 
 fn pod() -> ObjectReference {
     ObjectReference::new("Pod", "web-0")
@@ -299,4 +301,32 @@ fn a_hundred_threads_and_a_shutdown() {
     });
     assert_eq!(watcher.events().count(), accepted);
     assert_eq!(recorder.stats().stopped, 100 - accepted as u64);
+}
+
+/// The dispatcher wakes the readers of a recorded event, so that recording costs its caller no
+/// system call for each of them. A function that scrubs changes nothing about that.
+#[test]
+fn the_dispatcher_wakes_the_readers() {
+    struct Reports(Mutex<Sender<thread::ThreadId>>);
+    impl Wake for Reports {
+        fn wake(self: Arc<Self>) {
+            let _ = self.0.lock().unwrap().send(thread::current().id());
+        }
+    }
+    for scrubs in [false, true] {
+        let builder = EventBroadcaster::builder();
+        let builder = if scrubs { builder.scrub(|_| ()) } else { builder };
+        let events = builder.build().unwrap();
+        let (recorder, mut watcher) =
+            (events.new_recorder("kubelet"), events.watch_builder().watch().unwrap());
+        let (tx, woken) = channel();
+        let waker = Waker::from(Arc::new(Reports(Mutex::new(tx))));
+        for _ in 0..100 {
+            // The dispatcher has nothing to do after the flush.
+            events.flush(Duration::from_secs(60)).unwrap();
+            while watcher.poll_next_unpin(&mut Context::from_waker(&waker)).is_ready() {}
+            recorder.event(pod(), Normal, "Run", "it runs");
+            assert_ne!(woken.recv_timeout(Duration::from_secs(60)), Ok(thread::current().id()), "{scrubs}");
+        }
+    }
 }

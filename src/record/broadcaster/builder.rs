@@ -441,14 +441,11 @@ impl EventBroadcasterBuilder {
     ) -> Result<EventBroadcaster, E> {
         let Self { bus, clock, event_time, scrub, on_loss, drop_timeout, correlator, retry, .. } = self;
         let (losses, is_inline) = (Arc::new(LossHook::new(on_loss, &clock)), bus.get_inline());
-        let recorder = RecorderContext::new(
-            clock.clone(),
-            max_message_len,
-            scrub,
-            event_time,
-            is_inline,
-            losses.clone(),
-        );
+        // The dispatcher makes the batch and wakes the readers, so that the caller's cost is small.
+        let bus = if is_inline { bus } else { bus.direct_delivery(false) };
+        let told = losses.clone();
+        let recorder =
+            RecorderContext::new(clock.clone(), max_message_len, scrub, event_time, is_inline, told);
         let shared = Shared {
             recording_queue_len: is_inline.then(|| both_queues(&bus)),
             bus: start_bus(bus, clock.clone(), recorder.completion())?,
