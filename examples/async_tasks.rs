@@ -66,7 +66,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let bus = Broadcaster::<u64>::with_options(options)?;
 
     // A task that reads a stream.
-    let mut stream = bus.watch_builder().name("stream").watch_async().await?;
+    let mut stream = bus.watch_builder().name("stream").watch()?;
     let stream = tokio::spawn(async move {
         let mut events = 0_u64;
         while let Some(delivery) = stream.next().await {
@@ -76,7 +76,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         events
     });
     // A thread that takes everything that waits at once.
-    let mut batches = bus.watch_builder().name("batches").watch_async().await?;
+    let mut batches = bus.watch_builder().name("batches").watch()?;
     let batches = spawn_blocking(move || {
         let mut events = 0;
         while let Ok(batch) = batches.recv_batch() {

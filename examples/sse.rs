@@ -63,7 +63,7 @@ async fn events(
     // A browser sends this header when it connects again.
     let id = headers.get("last-event-id").and_then(|id| id.to_str().ok());
     let start = id.map_or(Start::Next, |id| service.start(id));
-    let watcher = service.bus.watch_builder().start(start).watch_async().await;
+    let watcher = service.bus.watch_builder().start(start).watch();
     let watcher = watcher.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
     let events = watcher.with_positions().map(move |(delivery, position)| {
         let event = match delivery {

@@ -266,12 +266,7 @@ pub enum WatchError {
     Invalid(BuildError),
     /// The system could not start a thread for the handler, log or recording.
     Thread(std::io::Error),
-    /// The incoming queue is full, and the call does not wait, or has waited for its timeout:
-    /// [`try_watch`](crate::WatchBuilder::try_watch) and
-    /// [`watch_timeout`](crate::WatchBuilder::watch_timeout).
-    Full,
-    /// The incoming queue is full, and the caller is a thread of this bus, where a wait for
-    /// capacity could never end. On an inline bus: the caller is inside a call, see
+    /// The caller is inside a call of an inline bus, where a wait could never end. See
     /// [`watch`](crate::WatchBuilder::watch).
     WouldDeadlock,
 }
@@ -282,9 +277,8 @@ impl fmt::Display for WatchError {
             Self::Stopped => f.write_str("the bus has been closed"),
             Self::Invalid(error) => write!(f, "{error}"),
             Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
-            Self::Full => f.write_str("the bus is full: it has no capacity for a registration"),
             Self::WouldDeadlock => f.write_str(
-                "the bus has no capacity and this is a thread of the bus: register from another thread",
+                "this thread is inside a call of an inline bus: register before the call or after it",
             ),
         }
     }
@@ -295,7 +289,7 @@ impl Error for WatchError {
         match self {
             Self::Invalid(error) => Some(error),
             Self::Thread(error) => Some(error),
-            Self::Stopped | Self::Full | Self::WouldDeadlock => None,
+            Self::Stopped | Self::WouldDeadlock => None,
         }
     }
 }

@@ -15,6 +15,8 @@
 //!   cells and spurious wake-ups.
 //! * A token of one step stands in for [`parker`]. The real one has a model of its own,
 //!   `direct::a_token_against_a_park`. There a lock stands in for crossbeam's `AtomicCell`.
+//! * The stand-in of a queue knows how many values it was sent. The real one counts them with
+//!   [`pushed`], which the model `controls::a_count_of_pushes_against_pops` explores.
 //! * An exchange of one flag stands in for the `TryMutex`, whose waiting side yields. loom's own
 //!   lock would wait where `try_lock` must fail.
 //! * Time does not pass. A timeout of zero has expired, and any other never expires (`clock.rs`).
@@ -27,6 +29,8 @@ mod model;
 mod model_select;
 #[cfg_attr(not(eventcast_loom), allow(unreachable_pub, reason = "only the models see it from outside"))]
 pub(crate) mod parker;
+#[cfg_attr(not(eventcast_loom), allow(unreachable_pub, reason = "as above"))]
+pub(crate) mod pushed;
 #[cfg(all(feature = "select", not(eventcast_loom)))]
 mod signal;
 #[cfg(eventcast_loom)]
@@ -70,13 +74,8 @@ pub(crate) struct Tally(core::sync::atomic::AtomicU64);
 
 impl Tally {
     // Not the model's atomic, as above: a count carries no happens-before.
-    pub(crate) fn set(&self, count: u64) {
-        // Relaxed: only the number counts.
-        self.0.store(count, core::sync::atomic::Ordering::Relaxed);
-    }
-
     pub(crate) fn add(&self, count: u64) {
-        // Relaxed: as above.
+        // Relaxed: only the number counts.
         self.0.fetch_add(count, core::sync::atomic::Ordering::Relaxed);
     }
 
@@ -134,6 +133,7 @@ mod real {
     use crossbeam_queue::{ArrayQueue, SegQueue};
 
     use super::parker::Parker;
+    use super::pushed::Popped;
 
     pub(crate) use atomic_waker::AtomicWaker;
     pub(crate) use crossbeam_utils::CachePadded;
@@ -206,15 +206,15 @@ mod real {
     /// The sending end of a bounded queue between threads: crossbeam's channel, never used in its
     /// blocking forms.
     #[derive(Debug)]
-    pub(crate) struct Sender<T>(crossbeam_channel::Sender<T>);
+    pub(crate) struct Sender<T>(crossbeam_channel::Sender<T>, Arc<Popped>);
 
-    /// The receiving end of [`Sender`].
+    /// The receiving end of [`Sender`]. One thread at a time uses it.
     #[derive(Debug)]
-    pub(crate) struct Receiver<T>(crossbeam_channel::Receiver<T>);
+    pub(crate) struct Receiver<T>(crossbeam_channel::Receiver<T>, Arc<Popped>);
 
     pub(crate) fn bounded<T>(capacity: usize) -> (Sender<T>, Receiver<T>) {
-        let (tx, rx) = crossbeam_channel::bounded(capacity);
-        (Sender(tx), Receiver(rx))
+        let ((tx, rx), popped) = (crossbeam_channel::bounded(capacity), Arc::new(Popped::new()));
+        (Sender(tx, popped.clone()), Receiver(rx, popped))
     }
 
     impl<T> Sender<T> {
@@ -232,26 +232,24 @@ mod real {
             self.0.is_full()
         }
 
-        /// Returns how many values are queued now, for statistics.
-        pub(crate) fn len(&self) -> usize {
-            self.0.len()
+        /// Returns how many values had been sent at some time during this call. Yields while
+        /// another thread takes one out.
+        pub(crate) fn pushed(&self) -> u64 {
+            self.1.pushed(|| self.0.len())
         }
     }
 
     impl<T> Receiver<T> {
         #[inline]
         pub(crate) fn try_recv(&self) -> Option<T> {
-            self.0.try_recv().ok()
+            self.1.count(|| self.0.try_recv().ok())
         }
 
         /// Takes a value out of the queue, and passes it on. A large value is copied less often
         /// than with [`try_recv`](Self::try_recv).
         #[inline]
         pub(crate) fn try_recv_with<R>(&self, take: impl FnOnce(T) -> R) -> Option<R> {
-            match self.0.try_recv() {
-                Ok(value) => Some(take(value)),
-                Err(_) => None,
-            }
+            self.1.count(|| self.0.try_recv().ok()).map(take)
         }
 
         /// Returns how many values are queued now. This is a hint, because other threads change it
@@ -270,12 +268,6 @@ mod real {
         /// that is not full stays so until other threads send.
         pub(crate) fn is_full(&self) -> bool {
             self.0.is_full()
-        }
-    }
-
-    impl<T> Clone for Receiver<T> {
-        fn clone(&self) -> Self {
-            Self(self.0.clone())
         }
     }
 

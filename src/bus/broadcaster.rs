@@ -7,8 +7,9 @@ use crate::counters::BusStats;
 use crate::error::{BuildError, WatchError};
 use crate::sync::{Arc, Parker, bounded};
 
-use super::dispatch::{Completion, Dispatch, Dispatcher, Entry, InlineFront};
+use super::dispatch::{Completion, Controls, Dispatch, Dispatcher, InlineFront};
 use super::incoming::{IncomingQueue, Publisher};
+use super::mailbox::Entry;
 use super::options::{BusOptions, check_incoming};
 use super::state::{Lifecycle, Threads};
 use super::watch::{WatchBuilder, Watcher};
@@ -49,11 +50,10 @@ const MAX_EVENT_SIZE: usize = 16 * 1024;
 /// `Box` or an `Arc`. For events of 16 KiB the costs are:
 ///
 /// - The future of [`publish_async`](Publisher::publish_async) holds the event once, and takes less
-///   than 1 KiB besides. The futures of a flush, a registration, a gap and a receive hold no event.
+///   than 1 KiB besides. The futures of a flush and a receive hold no event.
 /// - A call copies the event several times on its stack. A publish needs a stack of up to 12 times
-///   the event's size in an optimized build, and of up to 48 times in a debug build. A flush, a
-///   registration or a gap needs up to half of that, because a control entry takes as much space in
-///   the incoming queue as an event. A receive needs 4 and 12 times.
+///   the event's size in an optimized build, and of up to 48 times in a debug build. A receive
+///   needs 4 and 12 times. A flush, a registration or a gap needs as little as for small events.
 ///
 /// In a debug build, a publish of 16 KiB events may therefore take 768 KiB of the 2 MiB that Rust
 /// gives a thread. If a stack is smaller, publish a `Box` or an `Arc`.
@@ -253,11 +253,14 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         }
         check_incoming::<Entry<T>>(options.incoming_len)?;
         let parker = Parker::new();
-        let lifecycle = Arc::new(Lifecycle::new(clock, options.spin, &parker));
+        let controls = Arc::new(Controls::new());
+        let driver = Box::new(controls.clone());
+        let lifecycle = Arc::new(Lifecycle::new(clock, options.spin, &parker, driver));
         let (tx, rx) = bounded::<Entry<T>>(options.incoming_len);
         let dispatch = Arc::new(Dispatch::new(
             lifecycle.clone(),
             rx,
+            controls,
             options.max_batch,
             completion,
             options.history,

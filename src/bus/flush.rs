@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crate::clock::Deadline;
 use crate::error::FlushError;
 use crate::sync::Arc;
 
 use super::broadcaster::Broadcaster;
 use super::dispatch::{Control, FlushTicket};
+use super::incoming::IncomingQueue;
 use super::state::{Lifecycle, Refusal};
 use super::wait::TimedOut;
 
@@ -57,23 +57,9 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
             return Err(FlushError::WouldDeadlock);
         }
         let deadline = lifecycle.end_clock.deadline(timeout);
-        let ticket = Arc::new(FlushTicket::default());
-        let entry = &mut Some(Control::Flush(ticket.clone()));
-        match self.incoming.push_control(entry, &lifecycle.end_clock, deadline) {
-            Ok(()) => {}
-            Err(Refusal::Full) => return Err(self.flush_timeout(&ticket)),
-            // Everything accepted before has been offered and handled at the end, if it was not
-            // given up.
-            Err(Refusal::Stopped) => return self.flush_to_end(deadline, &ticket),
-        }
-        let answer = lifecycle.done.wait(&lifecycle.end_clock, deadline, || flushed(lifecycle, &ticket));
-        answer.unwrap_or_else(|TimedOut| Err(self.flush_timeout(&ticket)))
-    }
-
-    fn flush_to_end(&self, deadline: Deadline, ticket: &FlushTicket) -> Result<(), FlushError> {
-        let lifecycle = &self.incoming.lifecycle;
-        let answer = lifecycle.done.wait(&lifecycle.end_clock, deadline, || all_flushed(lifecycle));
-        answer.unwrap_or_else(|TimedOut| Err(self.flush_timeout(ticket)))
+        let flushing = Flushing::begin(&self.incoming);
+        let answer = lifecycle.done.wait(&lifecycle.end_clock, deadline, || flushing.answer());
+        answer.unwrap_or_else(|TimedOut| Err(flushing.timeout()))
     }
 
     /// Flushes as [`flush`](Self::flush) does, for a task. The flush and its timeout begin when the
@@ -106,24 +92,49 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
                 return Err(FlushError::WouldDeadlock);
             }
             let deadline = lifecycle.end_clock.deadline(timeout);
-            let ticket = Arc::new(FlushTicket::default());
-            match self.incoming.push_async(&mut Some(Control::Flush(ticket.clone())), deadline).await {
-                Ok(()) => {}
-                Err(Refusal::Full) => return Err(self.flush_timeout(&ticket)),
-                Err(Refusal::Stopped) => {
-                    let answer =
-                        lifecycle.waiting(&lifecycle.done, deadline, || all_flushed(lifecycle)).await;
-                    return answer.unwrap_or_else(|TimedOut| Err(self.flush_timeout(&ticket)));
-                }
-            }
-            let answer = lifecycle.waiting(&lifecycle.done, deadline, || flushed(lifecycle, &ticket)).await;
-            answer.unwrap_or_else(|TimedOut| Err(self.flush_timeout(&ticket)))
+            let flushing = Flushing::begin(&self.incoming);
+            let answer = lifecycle.waiting(&lifecycle.done, deadline, || flushing.answer()).await;
+            answer.unwrap_or_else(|TimedOut| Err(flushing.timeout()))
+        }
+    }
+}
+
+/// A flush that is under way. Its drop takes back what the dispatcher has not reached.
+struct Flushing<'b, T> {
+    incoming: &'b IncomingQueue<T>,
+    ticket: Arc<FlushTicket>,
+    refused: Option<Refusal>,
+}
+
+impl<'b, T: Clone + Send + Sync + 'static> Flushing<'b, T> {
+    fn begin(incoming: &'b IncomingQueue<T>) -> Self {
+        let ticket = Arc::new(FlushTicket::default());
+        let added = incoming.control(Control::Flush(ticket.clone()));
+        Self { incoming, ticket, refused: added.err().map(|(_, refusal)| refusal) }
+    }
+
+    /// Returns the result, or `None` while the flush has to wait.
+    fn answer(&self) -> Option<Result<(), FlushError>> {
+        let lifecycle = &self.incoming.lifecycle;
+        match self.refused {
+            None => flushed(lifecycle, &self.ticket),
+            Some(Refusal::Full) => Some(Err(self.timeout())),
+            // Everything accepted before has been offered and handled at the end, if it was not
+            // given up.
+            Some(Refusal::Stopped) => all_flushed(lifecycle),
         }
     }
 
-    fn flush_timeout(&self, ticket: &FlushTicket) -> FlushError {
-        let cores = ticket.waiting_for().unwrap_or_else(|| self.incoming.lifecycle.registry.waited_for());
+    fn timeout(&self) -> FlushError {
+        let waiting_for = self.ticket.waiting_for();
+        let cores = waiting_for.unwrap_or_else(|| self.incoming.lifecycle.registry.waited_for());
         FlushError::Timeout { waiting_for: cores.iter().map(|state| state.name.to_string()).collect() }
+    }
+}
+
+impl<T> Drop for Flushing<'_, T> {
+    fn drop(&mut self) {
+        self.incoming.forget(&self.ticket);
     }
 }
 
@@ -139,8 +150,8 @@ fn flushed(lifecycle: &Lifecycle, ticket: &FlushTicket) -> Option<Result<(), Flu
     }
 }
 
-/// Returns the result that the end of the bus means for a flush that came too late to enter the
-/// incoming queue, or `None` while the flush has to wait.
+/// Returns the result that the end of the bus means for a flush that began after the close, or
+/// `None` while the flush has to wait.
 fn all_flushed(lifecycle: &Lifecycle) -> Option<Result<(), FlushError>> {
     match lifecycle.ending() {
         Some(true) => Some(Ok(())),

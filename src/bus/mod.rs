@@ -39,9 +39,11 @@
 //! * **gate**: counts the publishers that are inside a publish, and refuses more of them after the
 //!   close.
 //! * **incoming queue**: the bounded queue between the publishers and the distributor.
-//! * **entry**: an item of the incoming queue: an event, a batch, or a control entry.
-//! * **control entry**: an entry without an event: a registration, a flush, or a gap that a
-//!   publisher has published.
+//! * **entry**: an item of the incoming queue: an event or a batch.
+//! * **control entry**: a registration, a flush, or a gap that a publisher has published. It waits
+//!   beside the incoming queue.
+//! * **place**: of a control entry, the number of entries that had been pushed into the incoming
+//!   queue before it.
 //! * **distributor**: what offers events to every watcher, and registers and reaps them. One thread
 //!   at a time works with it, under the lock of the intake or of the front.
 //! * **intake**: what takes entries out of the incoming queue for the distributor.
@@ -100,12 +102,13 @@
 //! * A **publisher** enters the gate, pushes one entry into the incoming queue, and leaves. If the
 //!   dispatcher was about to sleep, the publisher answers for its entry: it delivers directly, or
 //!   wakes the dispatcher (`dispatch/direct.rs`). It waits for no lock unless it waits for room.
-//!   Registrations and flushes take the same way, so they have a place in the one order of events.
-//! * The **dispatcher** takes the waiting entries, up to a batch or a control entry. It makes one
-//!   shared batch of them, offers it to every watcher without waiting, fences once, and wakes the
-//!   readers that sleep. It does one queue operation for each watcher and batch, none for each
-//!   event. If events are pending then, it is blocked, and sleeps until a reader frees capacity. It
-//!   sleeps in one place for all that it waits for, and without the lock
+//! * A **registration**, a **flush** or a **gap** enters the gate, adds a control entry with its
+//!   place, leaves, and wakes a dispatcher that was about to sleep (`dispatch/controls.rs`).
+//! * The **dispatcher** takes the waiting entries, up to a batch or the place of a control entry.
+//!   It makes one shared batch of them, offers it to every watcher without waiting, fences once,
+//!   and wakes the readers that sleep. It does one queue operation for each watcher and batch,
+//!   none for each event. If events are pending then, it is blocked, and sleeps until a reader
+//!   frees capacity. It sleeps in one place for all that it waits for, and without the lock
 //!   (`dispatch/dispatcher.rs`). Only while it has lent the distributor, it naps elsewhere.
 //! * A **reader** takes slices out of its queue, reads the events in place, and gives room back by
 //!   a plain store of `consumed`. If its policy makes the dispatcher wait, or if it is a handler,
@@ -186,6 +189,8 @@
 //! | `Lifecycle::abandoned` | shutdown | relaxed, fence after | dispatcher, handlers | relaxed, fence before | no data |
 //! | `Lifecycle::lent` | dispatcher, reader | relaxed, fence after | reader, publisher | relaxed; a reader fences before | no data: the lock publishes it |
 //! | `Handles::open` | a handle that is cloned, upgraded or dropped | relaxed RMW; release RMW of a drop | the last drop | same word, fence after | what was done before the other drops |
+//! | `Popped::word` | dispatcher, or who has its lock | relaxed, release fence after; release | who adds a control entry; `stats` | acquire; relaxed, acquire fence before | the queue's length after the pop |
+//! | `Controls::waiting` | under its lock | relaxed, before a `leave` | dispatcher, or who has its lock | relaxed, after a pop or `set_idle` | that there is an entry |
 //! | `Registry::reaping` | stopping thread | relaxed, fence after | dispatcher | relaxed, fence before | a list under its own lock |
 //! | `Lifecycle::accepted`, `Lifecycle::missed` | dispatcher | relaxed | `stats` | relaxed | counts |
 //!
@@ -206,6 +211,7 @@
 //! | `InlineFront::core` | publishers, registrations, flushes and gaps; a thread that stops, drops or closes, which only tries | none | one call, with the user code in it |
 //! | `NestedEntries::list` | owner | `InlineFront::core` | a change of the list |
 //! | `Dispatch::intake` | dispatcher; a publisher or a reader, which only tries | none | as long as the dispatcher is awake; one batch of the others |
+//! | `Controls::list` | registrations, flushes, gaps and the drop of a watcher; dispatcher, if there is an entry | `Dispatch::intake` | a search of the list, and until a pop that is under way has ended |
 //! | `WaitQueue::waiters` | threads and tasks that wait, and those that wake them | `Dispatch::intake` | a change of the list |
 //! | `Timer::state` | tasks with a deadline, and the timer's thread | none | a change of the deadlines, and the start of the thread |
 //! | `SliceQueue::Growing` | owner, and the reader of the watcher | `InlineFront::core` | a move of events into the batch, or of the batch |

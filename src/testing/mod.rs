@@ -43,6 +43,8 @@ pub use crate::sync::park;
 #[doc(hidden)]
 pub use crate::sync::parker::{Parker, Unparker};
 #[cfg(eventcast_loom)]
+pub use crate::sync::pushed::Popped;
+#[cfg(eventcast_loom)]
 mod exploration;
 #[cfg(eventcast_loom)]
 mod failure;

@@ -5,6 +5,7 @@ mod async_edges;
 mod async_suite;
 #[cfg(feature = "serde")]
 mod config;
+mod controls;
 mod direct;
 mod drop_oldest;
 mod edges;
@@ -31,7 +32,6 @@ mod select;
 mod statistics;
 mod stress;
 mod support;
-mod try_watch;
 mod user_code;
 mod waits_for_readers;
 mod weak;

@@ -91,7 +91,7 @@ fn a_watcher_is_offered_what_follows_its_registration_and_nothing_before() {
     assert_eq!(events(&drain(&mut after)), [3, 4]);
 }
 
-/// A registration waits for its place in the queue, not for the dispatcher.
+/// A registration gets its place in the order without the dispatcher.
 #[test]
 fn watch_returns_while_the_dispatcher_is_held() {
     let bus = bus(4, 4);

@@ -64,7 +64,7 @@ impl Service {
             let posts = self.posts.lock().await;
             let rest: Vec<Post> = posts.iter().filter(|post| post.0 > seen).cloned().collect();
             let builder = self.bus.watch_builder().name(&name).prefix(rest);
-            (builder.watch_async().await.expect("the bus is open"), posts.len() as u64)
+            (builder.watch().expect("the bus is open"), posts.len() as u64)
         };
         if output.write_all(b"ready\n").await.is_err() {
             return;

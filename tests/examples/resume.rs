@@ -26,7 +26,7 @@ async fn serve(bus: Broadcaster<Arc<str>>, listener: TcpListener) {
         let bus = bus.clone();
         tokio::spawn(async move {
             let seen = stream.read_u64().await.ok()?;
-            let watcher = bus.watch_builder().start(Start::After(seen)).watch_async().await.ok()?;
+            let watcher = bus.watch_builder().start(Start::After(seen)).watch().ok()?;
             let mut events = watcher.with_positions();
             while let Some((delivery, position)) = events.next().await {
                 let position = position?;

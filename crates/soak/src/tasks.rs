@@ -51,7 +51,7 @@ impl Visitor {
         let Some((builder, mut checker)) = plan.build(&self.bus, &self.ledger, &self.name) else {
             return true;
         };
-        let mut watcher = match builder.watch_async().await {
+        let mut watcher = match builder.watch() {
             Ok(watcher) => watcher,
             Err(error) => return self.is_open(&error),
         };
@@ -86,9 +86,7 @@ impl Visitor {
         let Some((builder, checker)) = plan.build(&self.bus, &self.ledger, &self.name) else { return true };
         let (checker, on_enough) = (Arc::new(Mutex::new(checker)), Arc::default());
         let handler = handler(plan, &checker, &on_enough);
-        // The registration may wait for room, which may not come before another task of this thread
-        // has read something.
-        let runner = match tokio::task::block_in_place(|| builder.runner(handler)) {
+        let runner = match builder.runner(handler) {
             Ok(runner) => runner,
             Err(error) => return self.is_open(&error),
         };

@@ -25,13 +25,12 @@
 //! Only the dispatcher waits for the lock. Whoever else holds the lock does a bounded amount of
 //! work meanwhile, and wakes the readers after it has let the lock go.
 
-use crate::bus::mailbox::{Positions, SharedBatch};
+use crate::bus::mailbox::{Entry, MailboxSender};
 use crate::bus::state::{Lifecycle, WatcherState};
-use crate::bus::wait::full_fence;
 use crate::sync::{Arc, Receiver, TryMutex};
 
+use super::controls::Controls;
 use super::distributor::Completion;
-use super::entry::Entry;
 use super::intake::Intake;
 
 /// The highest number of watchers that a publisher delivers to.
@@ -46,6 +45,7 @@ const MOST_UNHEARD: u32 = 32;
 pub(crate) struct Dispatch<T> {
     pub(super) lifecycle: Arc<Lifecycle>,
     pub(super) intake: TryMutex<Intake<T>>,
+    pub(crate) controls: Arc<Controls<T>>,
     pub(super) is_direct: bool,
 }
 
@@ -56,21 +56,26 @@ impl<T> Dispatch<T> {
     pub(crate) fn new(
         lifecycle: Arc<Lifecycle>,
         incoming: Receiver<Entry<T>>,
+        controls: Arc<Controls<T>>,
         max_batch: usize,
         completion: Option<Completion<T>>,
         history: usize,
         is_direct: bool,
     ) -> Self {
         // The history gives up its oldest events when others come, and their `Drop` is user code.
-        let is_direct = is_direct && completion.is_none() && history == 0;
-        let intake = Intake::new(lifecycle.clone(), incoming, max_batch, completion, history);
-        Self { lifecycle, intake: TryMutex::new(intake), is_direct }
+        let is_direct = is_direct && history == 0;
+        let intake =
+            Intake::new(lifecycle.clone(), incoming, controls.clone(), max_batch, completion, history);
+        Self { lifecycle, intake: TryMutex::new(intake), controls, is_direct }
     }
 
     /// Delivers what waits, or wakes the dispatcher to do it. The caller has pushed an event, and
     /// has seen the idle bit of the gate. Never waits.
     #[cold]
-    pub(crate) fn deliver(&self) {
+    pub(crate) fn deliver(&self)
+    where
+        T: Clone,
+    {
         let mut sleepers = Sleepers::default();
         let is_done =
             self.is_direct && self.intake.try_lock().is_some_and(|mut intake| intake.deliver(&mut sleepers));
@@ -88,7 +93,7 @@ pub(super) struct Offered {
     /// Whether one of them is left for the dispatcher.
     pub(super) is_stuck: bool,
     /// Whether the incoming queue was found empty.
-    is_all: bool,
+    pub(super) is_all: bool,
 }
 
 /// Wakes readers. The caller has let the intake's lock go.
@@ -98,7 +103,7 @@ pub(super) fn wake(sleepers: Sleepers) {
     }
 }
 
-impl<T> Intake<T> {
+impl<T: Clone> Intake<T> {
     /// Offers what waits, up to a batch. Adds the readers to wake to `sleepers`. Returns whether
     /// nothing is left for the dispatcher.
     fn deliver(&mut self, sleepers: &mut Sleepers) -> bool {
@@ -112,39 +117,26 @@ impl<T> Intake<T> {
     /// Offers what waits, up to a batch. Adds the readers to wake to `sleepers`. Returns `None` if
     /// this is left to the dispatcher.
     pub(super) fn offer_waiting(&mut self, sleepers: &mut Sleepers) -> Option<Offered> {
-        let room = self.direct_room()?;
+        let (room, before) = (self.direct_room()?, self.received);
         let Some(first) = self.receive() else {
             return Some(Offered { taken: 0, is_stuck: false, is_all: true });
         };
-        let mut taken = 1;
-        let (events, other) = self.gather(first, room, &mut taken);
-        self.carried = other;
+        // Without a look at the list, whose lock this thread must not wait for.
+        let events = self.gather(first, room, |controls, _| controls.is_waiting());
         let is_stuck = self.carried.is_some();
-        let is_all = !is_stuck && events.len() < room;
-        if !events.is_empty() {
-            self.offer_to_all(events, sleepers);
+        let is_all = !is_stuck && events.as_ref().is_some_and(|events| events.len() < room);
+        if let Some(events) = events {
+            let mut free = sleepers.iter_mut();
+            let note = |sender: &mut MailboxSender<T>, _: &_| {
+                let slept = sender.state.wake_cell.is_armed();
+                if let Some(sleeper) = free.next().filter(|_| slept) {
+                    *sleeper = Some(sender.state.clone());
+                }
+                slept
+            };
+            self.offer(events, true, note, |_| ());
         }
-        Some(Offered { taken, is_stuck, is_all })
-    }
-
-    /// Offers events that fit into every mailbox. Adds the readers to wake to `sleepers`.
-    fn offer_to_all(&mut self, events: Vec<T>, sleepers: &mut Sleepers) {
-        let first = self.distributor.accept(events.len(), &self.lifecycle);
-        let batch = SharedBatch::new(events, Positions::from(first));
-        if let Some((last, others)) = self.distributor.senders.split_last_mut() {
-            for sender in others {
-                sender.offer_whole(batch.clone());
-            }
-            // The last mailbox gets this thread's hold on the batch, so that a reader is the last
-            // holder, and the events' destructors run there.
-            last.offer_whole(batch);
-        }
-        full_fence();
-        let armed = self.distributor.senders.iter().filter(|sender| sender.state.wake_cell.is_armed());
-        for (sleeper, sender) in sleepers.iter_mut().zip(armed) {
-            *sleeper = Some(sender.state.clone());
-        }
-        self.unheard = if sleepers[0].is_some() { 0 } else { self.unheard.saturating_add(1) };
+        Some(Offered { taken: (self.received - before) as usize, is_stuck, is_all })
     }
 
     /// Returns the number of events that fit into every mailbox, up to a batch. Returns `None` if

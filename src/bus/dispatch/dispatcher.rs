@@ -1,20 +1,21 @@
 //! The dispatcher: the thread that works with the intake while there is something to do, and
 //! sleeps while there is nothing.
 //!
-//! One round of the dispatcher ([`Intake::round`]):
+//! One turn of the dispatcher's loop:
 //!
-//! 1. Take the waiting entries, up to a batch or a control entry.
-//! 2. Offer the batch to every watcher, without waiting.
-//! 3. Fence once.
-//! 4. Wake the readers that sleep, and the publishers that wait for capacity.
-//! 5. If every event of the batch was queued or lost: carry out the control entry.
+//! 1. Reap, if a watcher must be reaped.
+//! 2. Carry out the control entries whose place has been reached.
+//! 3. Take the waiting entries, up to a batch or the place of a control entry.
+//! 4. Offer the batch to every watcher, without waiting.
+//! 5. Fence once.
+//! 6. Wake the readers that sleep, and the publishers that wait for capacity.
 //!
-//! Otherwise the dispatcher is *blocked*: events of the batch wait for the capacity of a watcher
-//! with `Wait` or `WaitFor`. Each deadline counts from the offer. A slow watcher does not delay the
-//! events of the same batch for the other watchers, but it delays every later entry: the control
-//! entry is *carried* until no event in front of it waits. Control entries therefore stand in the
-//! same order as events. While it is blocked, the dispatcher queues what fits, loses what has
-//! waited for too long, and reaps.
+//! The dispatcher is *blocked* while events of the batch wait for the capacity of a watcher with
+//! `Wait` or `WaitFor`. Each deadline counts from the offer. A slow watcher does not delay the
+//! events of the same batch for the other watchers, but it delays every later entry: control
+//! entries stay in their list, and an entry that was taken and does not belong to the batch is
+//! *carried*. While it is blocked, the dispatcher queues what fits, loses what has waited for too
+//! long, and reaps.
 //!
 //! # Sleep
 //!
@@ -24,7 +25,7 @@
 //!
 //! | event | the thread that wakes the dispatcher | while idle | while blocked |
 //! |---|---|---|---|
-//! | an entry is pushed | its publisher, which sees an idle bit of the gate | yes | not woken |
+//! | an entry is pushed, or a control entry added | the caller, which sees an idle bit of the gate | yes | not woken |
 //! | the gate becomes quiet | the closing thread, or the last publisher | yes | not needed |
 //! | a watcher must be reaped: it was stopped or dropped | the stopping thread | yes | yes |
 //! | a watcher has capacity for its pending events | its reader | none pending | yes |
@@ -41,17 +42,17 @@
 //! The dispatcher never blocks in a channel. It waits for the intake while a publisher delivers
 //! directly or a reader pulls, and then for the locks that it takes under the intake's, each of
 //! which other threads hold for a few instructions. Lock order: `Dispatch::intake` before
-//! `WaitQueue::waiters`, `SliceQueue::Ring`, `FlushTicket::handlers`, `Registry::entries`,
-//! `Registry::reapable` and `Fake::state`.
+//! `Controls::list`, `WaitQueue::waiters`, `SliceQueue::Ring`, `FlushTicket::handlers`,
+//! `Registry::entries`, `Registry::reapable` and `Fake::state`.
 //!
 //! If user code that runs here (filters, hooks, `Clone`, `Drop`) panics, the dispatcher catches the
 //! panic.
 
+use crate::bus::mailbox::Entry;
 use crate::bus::wait::{on_bus_thread, spin_for, spin_until};
 use crate::sync::{Arc, Parker, TryMutexGuard, thread};
 
 use super::direct::Dispatch;
-use super::entry::Entry;
 use super::intake::Intake;
 
 pub(crate) struct Dispatcher<T> {
@@ -76,16 +77,23 @@ impl<T: Clone> Dispatcher<T> {
         let mut intake = self.dispatch.intake.lock();
         loop {
             intake.settle();
+            if lifecycle.registry.must_reap() {
+                intake.reap();
+            }
             intake = self.lend(intake);
+            if intake.control() {
+                continue;
+            }
             if let Some(first) = self.look(&mut intake) {
                 intake.round(first);
             } else if !intake.is_blocked() && lifecycle.is_quiet() {
-                // All pushes happened before the gate became quiet, so this is the last look that
-                // is needed.
-                let Some(last) = intake.take() else { return };
-                intake.round(last);
-            } else if lifecycle.registry.must_reap() {
-                intake.reap();
+                // Every entry was pushed or added before the gate became quiet, so this is the last
+                // check.
+                match intake.take() {
+                    Some(last) => intake.round(last),
+                    None if !intake.control() => return,
+                    None => {}
+                }
             } else if !self.pass_turn_on(&intake) {
                 intake = self.sleep(intake);
             }
@@ -133,7 +141,11 @@ impl<T: Clone> Dispatcher<T> {
             return None;
         }
         let found = || match intake.take() {
-            None => (lifecycle.is_closing() || lifecycle.registry.must_reap()).then_some(None),
+            None => {
+                let is_needed =
+                    intake.controls.is_waiting() || lifecycle.is_closing() || lifecycle.registry.must_reap();
+                is_needed.then_some(None)
+            }
             entry => Some(entry),
         };
         spin_for(lifecycle.spin, found).flatten()

@@ -7,13 +7,13 @@
 
 use std::collections::HashMap;
 
-use crate::bus::mailbox::{BatchSlice, MailboxSender, Positions, SharedBatch, discard};
+use crate::bus::mailbox::{BatchSlice, Entry, MailboxSender, SharedBatch};
 use crate::bus::options::Start;
 use crate::bus::state::{Lifecycle, WatcherState};
-use crate::catch::catch_panic;
+use crate::bus::wait::full_fence;
 use crate::sync::Arc;
 
-use super::entry::{Control, Entry, FlushTicket};
+use super::entry::{Control, FlushTicket, Step};
 use super::history::History;
 
 /// A function of the library's own that completes an event before any watcher sees the event. It
@@ -122,17 +122,17 @@ impl<T> Distributor<T> {
     #[cold]
     pub(super) fn give_up(
         &mut self,
-        entries: impl Iterator<Item = Entry<T>>,
+        steps: impl IntoIterator<Item = Step<T>>,
         lifecycle: &Lifecycle,
     ) -> Vec<T> {
         lifecycle.abandon();
         let (mut events, mut late) = (Vec::new(), Vec::new());
-        for entry in entries {
-            match entry {
-                Entry::Event(event) => events.push(event),
-                Entry::Batch(more) => events.extend(more),
-                Entry::Control(Control::Register(sender)) => late.push((sender, events.len())),
-                Entry::Control(Control::Flush(_) | Control::Gap(_)) => {}
+        for step in steps {
+            match step {
+                Step::Offer(Entry::Event(event)) => events.push(event),
+                Step::Offer(Entry::Batch(more)) => events.extend(more),
+                Step::Control(Control::Register(sender)) => late.push((sender, events.len())),
+                Step::Control(Control::Flush(_) | Control::Gap(_)) => {}
             }
         }
         self.accept(events.len(), lifecycle);
@@ -156,109 +156,82 @@ pub(super) fn answer(ticket: &FlushTicket, lifecycle: &Lifecycle) {
     ticket.reach(lifecycle.registry.unfinished().into_iter().map(offset).collect());
 }
 
-impl<T> Distributor<T> {
-    /// Returns the only watcher, if the history keeps nothing: it alone gets the next event.
-    #[inline]
-    fn only(&mut self) -> Option<&mut MailboxSender<T>> {
-        match &mut *self.senders {
-            [only] if !self.history.keeps_events() => Some(only),
-            _ => None,
-        }
-    }
-
-    /// Returns whether one watcher alone gets the next event, and it fits.
-    #[inline]
-    pub(super) fn is_for_one(&mut self) -> bool {
-        self.only().is_some_and(MailboxSender::takes_alone)
-    }
-
-    /// Accepts an event and offers it to the only watcher. The caller has
-    /// [checked](Self::is_for_one) that it takes the event, and fences afterwards.
-    #[inline]
-    pub(super) fn offer_to_one(&mut self, mut event: T, lifecycle: &Lifecycle) {
-        let position = self.accept(1, lifecycle);
-        if let Some(complete) = &self.completion {
-            complete(&mut event);
-        }
-        if let Some(only) = self.only() {
-            only.offer_alone(event, position);
-        }
-    }
-
-    /// Returns whether one watcher alone gets the next events, and all fit.
-    pub(super) fn are_for_one(&mut self, events: usize) -> bool {
-        self.only().is_some_and(|only| only.takes_all_alone(events))
-    }
-
-    /// Accepts and offers events, like [`offer_to_one`](Self::offer_to_one). The caller has
-    /// [checked](Self::are_for_one) that they fit.
-    pub(super) fn offer_all_to_one(&mut self, mut events: Vec<T>, lifecycle: &Lifecycle) {
-        let first = self.accept(events.len(), lifecycle);
-        if let Some(complete) = &self.completion {
-            events.iter_mut().for_each(complete);
-        }
-        if let Some(only) = self.only() {
-            only.offer_all_alone(events, first);
-        }
-    }
-}
-
 impl<T: Clone> Distributor<T> {
-    /// Offers events to every watcher without waiting. `offered` sees the index of each sender, and
-    /// the sender, and whether some of the events still wait for capacity there. The caller fences,
-    /// and wakes the readers that sleep. Returns the batch, which the history is to keep last.
-    /// Returns `None` if no watcher and no history needs the events.
+    /// Accepts events, and offers them to every watcher without waiting. Every event takes this
+    /// way: from the dispatcher, a publisher that delivers directly, a reader that pulls, or the
+    /// owner of an inline bus.
+    ///
+    /// 1. Accept, and complete.
+    /// 2. Share the events, and offer them to each mailbox. `pending` is called with the index of a
+    ///    sender for which some of them wait for capacity.
+    /// 3. Fence once.
+    /// 4. Call `show` for each sender, to wake its reader or to note that it sleeps, and `shown`.
+    /// 5. Give the batch to the history, and drop what no reader holds.
+    ///
+    /// If `is_whole`, the caller has found that the events fit into every mailbox, and this thread
+    /// may run no user code: no event is lost, copied or dropped here.
+    #[inline]
     pub(super) fn offer(
         &mut self,
-        mut events: Vec<T>,
+        mut entry: Entry<T>,
+        is_whole: bool,
         lifecycle: &Lifecycle,
-        offered: impl FnMut(usize, &mut MailboxSender<T>, bool),
-    ) -> Option<Arc<SharedBatch<T>>> {
-        let first = self.accept(events.len(), lifecycle);
-        if events.is_empty() || self.needs_nothing() {
-            discard(events);
-            return None;
+        pending: impl FnMut(usize, &mut MailboxSender<T>),
+        show: impl FnMut(&mut MailboxSender<T>),
+        shown: impl FnOnce(),
+    ) {
+        let first = self.accept(entry.len(), lifecycle);
+        if self.senders.is_empty() && !self.history.keeps_events() {
+            full_fence();
+            shown();
+            return entry.discard();
         }
         if let Some(complete) = &self.completion {
-            events.iter_mut().for_each(complete);
+            entry.events_mut().iter_mut().for_each(complete);
         }
-        Some(self.offer_batch(SharedBatch::new(events, Positions::from(first)), lifecycle, offered))
+        let is_alone = match &mut *self.senders {
+            [only] => !is_whole && !self.history.keeps_events() && only.takes_alone(entry.len()),
+            _ => false,
+        };
+        let kept = match &mut *self.senders {
+            [only] if is_alone => {
+                only.offer_alone(entry, first);
+                None
+            }
+            _ => self.offer_batch(entry.share(first), is_whole, lifecycle, pending),
+        };
+        full_fence();
+        self.senders.iter_mut().map(|sender| &mut **sender).for_each(show);
+        shown();
+        // Last, because destructors may run here.
+        if let Some(batch) = kept {
+            self.history.keep(batch);
+        }
     }
 
-    /// Offers one event, like [`offer`](Self::offer).
-    pub(super) fn offer_event(
-        &mut self,
-        mut event: T,
-        lifecycle: &Lifecycle,
-        offered: impl FnMut(usize, &mut MailboxSender<T>, bool),
-    ) -> Option<Arc<SharedBatch<T>>> {
-        let position = self.accept(1, lifecycle);
-        if self.needs_nothing() {
-            catch_panic(|| drop(event));
-            return None;
-        }
-        if let Some(complete) = &self.completion {
-            complete(&mut event);
-        }
-        Some(self.offer_batch(Arc::new(SharedBatch::of_one(event, position)), lifecycle, offered))
-    }
-
-    /// Returns whether no watcher and no history needs events.
-    fn needs_nothing(&self) -> bool {
-        self.senders.is_empty() && !self.history.keeps_events()
-    }
-
+    /// Offers a batch to each mailbox. Returns this thread's hold on it. If the thread may not run
+    /// the events' destructors, the last mailbox gets the hold, so a reader is the last holder.
     fn offer_batch(
         &mut self,
         batch: Arc<SharedBatch<T>>,
+        is_whole: bool,
         lifecycle: &Lifecycle,
-        mut offered: impl FnMut(usize, &mut MailboxSender<T>, bool),
-    ) -> Arc<SharedBatch<T>> {
-        for (i, sender) in self.senders.iter_mut().enumerate() {
-            let is_pending = sender.offer(&batch, lifecycle);
-            offered(i, sender, is_pending);
+        mut pending: impl FnMut(usize, &mut MailboxSender<T>),
+    ) -> Option<Arc<SharedBatch<T>>> {
+        let kept = (!is_whole).then(|| batch.clone());
+        let Some((last, others)) = self.senders.split_last_mut() else { return kept };
+        let mut offer = |i, sender: &mut MailboxSender<T>, batch| {
+            if is_whole {
+                sender.offer_whole(batch);
+            } else if sender.offer(batch, lifecycle) {
+                pending(i, sender);
+            }
+        };
+        for (i, sender) in others.iter_mut().enumerate() {
+            offer(i, sender, batch.clone());
         }
-        batch
+        offer(others.len(), last, batch);
+        kept
     }
 
     /// Adds a watcher. Offers it what the history has from its start on. `show` is called
@@ -312,7 +285,7 @@ impl<T: Clone> Distributor<T> {
             // The filter of the next batch may take its time.
             show(sender);
             reached = batch.position(range.end - 1);
-            sender.replay(batch, range, lifecycle);
+            sender.replay(batch.clone(), range, lifecycle);
         }
         sender.add_gap(self.position() - reached);
         show(sender);
@@ -321,16 +294,16 @@ impl<T: Clone> Distributor<T> {
 
 /// Wakes a reader that sleeps, and empties the queue of a reader that is gone. The caller has
 /// fenced since its offer. Returns whether the reader slept.
-pub(super) fn wake_or_drain<T>(sender: &mut MailboxSender<T>, abandoned: bool) -> bool {
+pub(super) fn wake_or_drain<T>(sender: &mut MailboxSender<T>, lifecycle: &Lifecycle) -> bool {
     let slept = sender.state.wake_cell.wake();
-    drain_gone(sender, abandoned);
+    drain_gone(sender, lifecycle);
     slept
 }
 
 /// Empties the queue of a reader that is gone. The caller has fenced since its offer.
-pub(super) fn drain_gone<T>(sender: &mut MailboxSender<T>, abandoned: bool) {
+pub(super) fn drain_gone<T>(sender: &mut MailboxSender<T>, lifecycle: &Lifecycle) {
     if sender.state.is_gone() {
-        drop(sender.drain(abandoned));
+        drop(sender.drain(lifecycle.is_abandoned()));
         sender.report_abandoned();
     }
 }

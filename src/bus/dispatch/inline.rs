@@ -28,14 +28,14 @@
 
 use std::time::Duration;
 
-use crate::bus::mailbox::{Call, MailboxSender, Room, SharedBatch};
+use crate::bus::mailbox::{Call, Entry, MailboxSender, Room};
 use crate::bus::state::{Drive, Lifecycle, Refusal};
 use crate::bus::wait::{InsideCall, full_fence};
 use crate::clock::Clock;
 use crate::sync::{Arc, TryMutex, TryMutexGuard, thread};
 
 use super::distributor::{Completion, Distributor, answer, drain_gone};
-use super::entry::{Control, Entry, Refused};
+use super::entry::{Control, Refused, Step};
 use super::later::Later;
 use super::nested::NestedEntries;
 
@@ -63,7 +63,7 @@ impl<T: Clone + Send + Sync + 'static> InlineFront<T> {
         Self { core: TryMutex::new(core), nested: NestedEntries::new(most_nested) }
     }
 
-    /// Accepts and offers an event or the first events of a batch, or carries out a control entry.
+    /// Accepts and offers an event or the first events of a batch.
     ///
     /// # Errors
     ///
@@ -85,6 +85,26 @@ impl<T: Clone + Send + Sync + 'static> InlineFront<T> {
         let Some(guard) = self.enter() else { return Err(Refused(entry, Refusal::Full)) };
         let mut turn = Turn::begin(self, guard, lifecycle);
         turn.push(entry, call)
+    }
+
+    /// Carries out a control entry.
+    ///
+    /// # Errors
+    ///
+    /// Returns the entry if it was not carried out, and why.
+    pub(crate) fn control(
+        &self,
+        control: Control<T>,
+        lifecycle: &Lifecycle,
+    ) -> Result<(), (Control<T>, Refusal)> {
+        if lifecycle.is_closing() {
+            return Err((control, Refusal::Stopped));
+        }
+        if lifecycle.owner.is_this_thread() {
+            return self.nested.add_control(control);
+        }
+        let Some(guard) = self.enter() else { return Err((control, Refusal::Full)) };
+        Turn::begin(self, guard, lifecycle).do_control(control)
     }
 
     /// Returns whether every watcher that is waited for has capacity. If not, a reader that frees
@@ -164,6 +184,23 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
         result
     }
 
+    fn do_control(&mut self, control: Control<T>) -> Result<(), (Control<T>, Refusal)> {
+        let result = if self.lifecycle.is_closing() {
+            Err((control, Refusal::Stopped))
+        } else {
+            self.note_room_left(match &control {
+                // From its registration on, this watcher may have to be waited for, too.
+                Control::Register(sender) => sender.credit_at_first(),
+                Control::Flush(_) | Control::Gap(_) => usize::MAX,
+            });
+            self.control(control);
+            self.carry_out_nested();
+            Ok(())
+        };
+        self.is_whole = true;
+        result
+    }
+
     fn do_due(&mut self) {
         self.reap_or_end();
         self.is_whole = true;
@@ -177,7 +214,7 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
             Entry::Event(mut event) => match self.room_for(&mut event, 1, call) {
                 Some(room) => {
                     self.front.nested.set_events_left(room - 1);
-                    self.offer_event(event, Some(call));
+                    self.offer(Entry::Event(event), Some(call));
                     Ok(())
                 }
                 None => Err(Refused(Entry::Event(event), Refusal::Full)),
@@ -186,15 +223,6 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
                 let rest = self.accept_batch(events, call);
                 let refusal = if self.lifecycle.is_closing() { Refusal::Stopped } else { Refusal::Full };
                 if rest.is_empty() { Ok(()) } else { Err(Refused(Entry::Batch(rest), refusal)) }
-            }
-            Entry::Control(control) => {
-                self.note_room_left(match &control {
-                    // From its registration on, this watcher may have to be waited for, too.
-                    Control::Register(sender) => sender.credit_at_first(),
-                    Control::Flush(_) | Control::Gap(_) => usize::MAX,
-                });
-                self.control(control);
-                Ok(())
             }
         }
     }
@@ -228,7 +256,7 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
     /// Offers a part of a batch, for which there is this much capacity.
     fn offer_part(&mut self, part: Vec<T>, room: usize, call: &mut Call) {
         self.front.nested.set_events_left(room - part.len());
-        self.offer(part, Some(call));
+        self.offer(Entry::Batch(part), Some(call));
         call.begin_anew();
         // Nested events were promised capacity, so they are carried out before the next part.
         self.carry_out_nested();
@@ -251,45 +279,18 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
         room
     }
 
-    fn offer_event(&mut self, event: T, call: Option<&Call>) {
-        let Some(core) = self.core.as_mut() else { return };
-        if core.distributor.is_for_one() {
-            core.distributor.offer_to_one(event, self.lifecycle);
-            return self.show(None);
-        }
+    /// Offers events, and notes the readers that sleep. A watcher for which some of them have no
+    /// capacity has been full for its limit, and loses these.
+    fn offer(&mut self, events: Entry<T>, call: Option<&Call>) {
+        let (Some(core), lifecycle, later) = (self.core.as_mut(), self.lifecycle, &mut self.later) else {
+            return;
+        };
         core.use_decisions(call);
-        let batch = core.distributor.offer_event(event, self.lifecycle, time_out);
-        if batch.is_some() {
-            self.show(batch);
-        }
-    }
-
-    fn offer(&mut self, events: Vec<T>, call: Option<&Call>) {
-        let Some(core) = self.core.as_mut() else { return };
-        if core.distributor.are_for_one(events.len()) {
-            core.distributor.offer_all_to_one(events, self.lifecycle);
-            return self.show(None);
-        }
-        core.use_decisions(call);
-        let batch = core.distributor.offer(events, self.lifecycle, time_out);
-        if batch.is_some() {
-            self.show(batch);
-        }
-    }
-
-    /// Notes the readers that sleep, after an offer. Gives the batch to the history.
-    fn show(&mut self, batch: Option<Arc<SharedBatch<T>>>) {
-        let Some(core) = self.core.as_mut() else { return };
-        full_fence();
-        let abandoned = self.lifecycle.is_abandoned();
-        for sender in &mut core.distributor.senders {
-            self.later.note(&sender.state);
-            drain_gone(sender, abandoned);
-        }
-        // Last, because the destructors of the events that leave the history run here.
-        if let Some(batch) = batch {
-            core.distributor.history.keep(batch);
-        }
+        let show = |sender: &mut MailboxSender<T>| {
+            later.note(&sender.state);
+            drain_gone(sender, lifecycle);
+        };
+        core.distributor.offer(events, false, lifecycle, |_, sender| sender.time_out(), show, || ());
     }
 
     /// Notes the capacity that there is for what user code adds in this call.
@@ -316,7 +317,7 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
                 let show = |sender: &mut MailboxSender<T>| {
                     full_fence();
                     later.note(&sender.state);
-                    drain_gone(sender, lifecycle.is_abandoned());
+                    drain_gone(sender, lifecycle);
                 };
                 if let Err(stopped) = distributor.register(sender, lifecycle, show) {
                     later.close(stopped, lifecycle);
@@ -334,11 +335,10 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
 
     /// Carries out, in order, what nested calls have added. That may add more.
     fn carry_out_nested(&mut self) {
-        while let Some(entry) = self.front.nested.take() {
-            match entry {
-                Entry::Event(event) => self.offer_event(event, None),
-                Entry::Batch(events) => self.offer(events, None),
-                Entry::Control(control) => self.control(control),
+        while let Some(step) = self.front.nested.take() {
+            match step {
+                Step::Offer(events) => self.offer(events, None),
+                Step::Control(control) => self.control(control),
             }
         }
     }
@@ -384,13 +384,6 @@ impl<T: Clone + Send + Sync + 'static> Drop for Turn<'_, T> {
         self.core = None;
         self.mark = None;
         self.later.carry_out(self.lifecycle);
-    }
-}
-
-/// Loses what was offered and did not fit: the watcher has been full for its limit.
-fn time_out<T>(_: usize, sender: &mut MailboxSender<T>, is_pending: bool) {
-    if is_pending {
-        sender.time_out();
     }
 }
 

@@ -3,29 +3,31 @@
 //! One thread at a time works with it, under its lock: the dispatcher for as long as it is awake,
 //! a publisher that delivers directly (`direct.rs`), or a reader that pulls (`pull.rs`).
 
-use crate::bus::mailbox::{MailboxSender, discard};
+use crate::bus::mailbox::{Entry, MailboxSender, discard};
 use crate::bus::state::Lifecycle;
 use crate::bus::wait::full_fence;
 use crate::clock::Deadline;
 use crate::sync::{Arc, Receiver};
 
+use super::controls::Controls;
 use super::distributor::{Completion, Distributor, Rest, answer, wake_or_drain};
-use super::entry::{Control, Entry};
+use super::entry::{Control, Step};
 use super::history::History;
 
 pub(super) struct Intake<T> {
     pub(super) lifecycle: Arc<Lifecycle>,
     pub(super) incoming: Receiver<Entry<T>>,
+    pub(super) controls: Arc<Controls<T>>,
     pub(super) distributor: Distributor<T>,
     pub(super) max_batch: usize,
     /// The indices of the distributor's senders that have pending events. While there are any, no
     /// entry is carried out, and only the dispatcher changes something here.
     pending: Vec<usize>,
     /// An entry that has been taken. It belongs to the next round, which begins when no events are
-    /// pending.
+    /// pending, and when the control entries with a place before it have been carried out.
     pub(super) carried: Option<Entry<T>>,
     /// The number of entries that have been taken out of the incoming queue.
-    received: u64,
+    pub(super) received: u64,
     /// The number of deliveries since one of them found a reader that slept.
     pub(super) unheard: u32,
     /// The number of entries that others than the dispatcher have taken out of the incoming queue
@@ -37,6 +39,7 @@ impl<T> Intake<T> {
     pub(super) fn new(
         lifecycle: Arc<Lifecycle>,
         incoming: Receiver<Entry<T>>,
+        controls: Arc<Controls<T>>,
         max_batch: usize,
         completion: Option<Completion<T>>,
         history: usize,
@@ -44,6 +47,7 @@ impl<T> Intake<T> {
         Self {
             lifecycle,
             incoming,
+            controls,
             distributor: Distributor::new(completion, history),
             max_batch,
             pending: Vec::new(),
@@ -62,86 +66,91 @@ impl<T> Intake<T> {
     /// Takes an entry out of the incoming queue. Returns `None` if none waits.
     pub(super) fn receive(&mut self) -> Option<Entry<T>> {
         let entry = self.incoming.try_recv()?;
-        self.count_received(1);
+        self.received += 1;
         Some(entry)
     }
 
-    fn count_received(&mut self, entries: usize) {
-        self.received += entries as u64;
-        self.lifecycle.taken.set(self.received);
+    /// Returns the number of entries of the incoming queue that have been offered, or that are
+    /// pending.
+    fn offered(&self) -> u64 {
+        self.received - u64::from(self.carried.is_some())
     }
 
     /// Collects events from the first entry on, until there are `most`, no entry waits, or an entry
-    /// does not belong to the batch. Returns the events, and the entry that does not belong to
-    /// them. Adds the number of entries taken behind the first to `taken`.
+    /// does not belong to the batch: it is too large, or by `is_late` a control entry may have its
+    /// place before it. That entry is carried from then on. Returns the events, or `None` if the
+    /// first entry is.
     pub(super) fn gather(
         &mut self,
         first: Entry<T>,
         most: usize,
-        taken: &mut usize,
-    ) -> (Vec<T>, Option<Entry<T>>) {
+        is_late: impl Fn(&Controls<T>, u64) -> bool,
+    ) -> Option<Entry<T>> {
+        // This thread took the entry out of the queue, so it sees each control entry that was added
+        // before the publish began.
+        if is_late(&self.controls, self.received - 1) || first.len() > most {
+            self.carried = Some(first);
+            return None;
+        }
         let mut events = match first {
+            Entry::Event(_) if most == 1 || self.incoming.is_empty() => return Some(first),
             Entry::Event(event) => {
                 let mut events = Vec::with_capacity(most.min(self.incoming.len() + 1));
                 events.push(event);
                 events
             }
-            Entry::Batch(events) if events.len() <= most => events,
-            control => return (Vec::new(), Some(control)),
+            Entry::Batch(events) => events,
         };
-        while events.len() < most {
+        while events.len() < most && self.carried.is_none() {
             let room = most - events.len();
+            let is_next = || !is_late(&self.controls, self.received);
             let other = self.incoming.try_recv_with(|entry| match entry {
-                Entry::Event(event) => {
+                Entry::Event(event) if is_next() => {
                     events.push(event);
                     None
                 }
-                Entry::Batch(more) if more.len() <= room => {
+                Entry::Batch(more) if more.len() <= room && is_next() => {
                     events.extend(more);
                     None
                 }
                 other => Some(other),
             });
             let Some(other) = other else { break };
-            *taken += 1;
-            self.count_received(1);
-            if other.is_some() {
-                return (events, other);
-            }
+            self.received += 1;
+            self.carried = other;
         }
-        (events, None)
+        Some(Entry::Batch(events))
     }
 
-    /// Carries out a control entry, or keeps an entry that belongs to the next round.
-    pub(super) fn carry_out(&mut self, entry: Entry<T>)
+    /// Carries out a control entry.
+    fn carry_out(&mut self, control: Control<T>)
     where
         T: Clone,
     {
-        match entry {
-            Entry::Control(Control::Register(sender)) => {
-                let Self { distributor, lifecycle, .. } = self;
+        let Self { distributor, lifecycle, .. } = self;
+        match control {
+            Control::Register(sender) => {
                 let show = |sender: &mut _| {
                     full_fence();
-                    wake_or_drain(sender, lifecycle.is_abandoned());
+                    wake_or_drain(sender, lifecycle);
                 };
                 if let Err(stopped) = distributor.register(sender, lifecycle, show) {
                     stopped.close(lifecycle).wake_cell.wake();
                 }
             }
-            Entry::Control(Control::Flush(ticket)) => {
-                answer(&ticket, &self.lifecycle);
+            Control::Flush(ticket) => {
+                answer(&ticket, lifecycle);
                 // No fence: a flush looks at its condition under the ticket's lock, see
                 // `WaitQueue::wake`.
-                self.lifecycle.done.wake_all();
+                lifecycle.done.wake_all();
             }
-            Entry::Control(Control::Gap(events)) => {
-                self.distributor.add_gap(events, &self.lifecycle);
+            Control::Gap(events) => {
+                distributor.add_gap(events, lifecycle);
                 full_fence();
-                for sender in &self.distributor.senders {
+                for sender in &distributor.senders {
                     sender.state.wake_cell.wake();
                 }
             }
-            entry => self.carried = Some(entry),
         }
     }
 
@@ -168,10 +177,10 @@ impl<T> Intake<T> {
         !self.pending.is_empty()
     }
 
-    /// Returns whether nothing is in front of the entries in the incoming queue. If something is,
-    /// only the dispatcher may work here.
+    /// Returns whether nothing is in front of the entries in the incoming queue, and no control
+    /// entry waits. Otherwise only the dispatcher may work here.
     pub(super) fn is_clear(&self) -> bool {
-        self.carried.is_none() && !self.is_blocked()
+        self.carried.is_none() && !self.is_blocked() && !self.controls.is_waiting()
     }
 
     fn pending(&self) -> impl Iterator<Item = &MailboxSender<T>> {
@@ -193,18 +202,25 @@ impl<T> Intake<T> {
             let can_go_on = |sender: &MailboxSender<T>| sender.found_room() || sender.state.is_stopped();
             self.lifecycle.is_abandoned() || self.pending().any(can_go_on) || clock.has_passed(deadline)
         } else {
-            self.carried.is_some() || self.lifecycle.is_quiet()
+            self.carried.is_some() || self.controls.is_due(self.received) || self.lifecycle.is_quiet()
         };
         is_ready || registry.must_reap()
+    }
+
+    /// Returns what the dispatcher would do next.
+    fn next_step(&mut self) -> Option<Step<T>> {
+        let control = self.controls.take_due(self.offered()).map(Step::Control);
+        control.or_else(|| self.take().map(Step::Offer))
     }
 
     /// Ends the bus: gives up what is left if the dispatcher unwinds, and closes every mailbox.
     /// Returns the history, whose events' destructors may take long.
     #[must_use = "the events' destructors run where it is dropped"]
     pub(super) fn end(&mut self, unwinds: bool) -> Option<History<T>> {
-        let left: Vec<_> = if unwinds { std::iter::from_fn(|| self.take()).collect() } else { Vec::new() };
+        let left: Vec<_> =
+            if unwinds { std::iter::from_fn(|| self.next_step()).collect() } else { Vec::new() };
         let Self { distributor, lifecycle, .. } = self;
-        let events = if unwinds { distributor.give_up(left.into_iter(), lifecycle) } else { Vec::new() };
+        let events = if unwinds { distributor.give_up(left, lifecycle) } else { Vec::new() };
         let mut rest = Rest::default();
         distributor.end(lifecycle, &mut rest, |state| {
             state.wake_cell.wake();
@@ -216,23 +232,29 @@ impl<T> Intake<T> {
 }
 
 impl<T: Clone> Intake<T> {
-    /// Offers one batch that begins with this entry. Carries out the control entry that follows, or
-    /// keeps it while events of the batch are pending.
+    /// Carries out the control entries that are due. Returns whether there was one. If the
+    /// dispatcher is blocked, none is due.
+    pub(super) fn control(&mut self) -> bool {
+        if self.is_blocked() || !self.controls.is_due(self.offered()) {
+            return false;
+        }
+        while let Some(control) = self.controls.take_due(self.offered()) {
+            // First, so that a flush finds the watchers reaped that were dropped before it.
+            if self.lifecycle.registry.must_reap() {
+                self.reap();
+            }
+            self.carry_out(control);
+        }
+        true
+    }
+
+    /// Offers one batch that begins with this entry. Keeps the entry that does not belong to it, or
+    /// this one if a control entry has its place before it.
     pub(super) fn round(&mut self, first: Entry<T>) {
-        let mut taken = 1;
-        let (batch, control) = self.gather(first, self.max_batch, &mut taken);
-        self.distribute(batch, taken);
-        if self.is_blocked() {
-            self.carried = control;
-            return;
-        }
-        // Before the control entry, so that a flush finds the watchers reaped that were dropped
-        // before it.
-        if self.lifecycle.registry.must_reap() {
-            self.reap();
-        }
-        if let Some(entry) = control {
-            self.carry_out(entry);
+        let before = self.received - 1;
+        if let Some(events) = self.gather(first, self.max_batch, Controls::is_due) {
+            let taken = (self.received - before) as usize;
+            self.offer(events, false, wake_or_drain, |lifecycle| lifecycle.room.wake(taken));
         }
     }
 
@@ -242,7 +264,6 @@ impl<T: Clone> Intake<T> {
             return;
         }
         let Self { distributor, lifecycle, pending, .. } = self;
-        let abandoned = lifecycle.is_abandoned();
         for &i in &*pending {
             let sender = &mut distributor.senders[i];
             // An event that fits is not lost, even if its deadline has just passed. A stopped
@@ -251,13 +272,13 @@ impl<T: Clone> Intake<T> {
                 sender.push_pending();
             }
             if sender.is_pending() {
-                sender.give_up_pending(&lifecycle.clock, abandoned);
+                sender.give_up_pending(&lifecycle.clock, lifecycle.is_abandoned());
             }
         }
         full_fence();
         pending.retain(|&i| {
             let sender = &mut distributor.senders[i];
-            wake_or_drain(sender, abandoned);
+            wake_or_drain(sender, lifecycle);
             let is_pending = sender.is_pending();
             if !is_pending {
                 sender.state.has_room();
@@ -266,29 +287,30 @@ impl<T: Clone> Intake<T> {
         });
     }
 
-    /// Offers events to every watcher without waiting, and wakes the readers that sleep. The
-    /// watchers without capacity are then in `pending`.
-    fn distribute(&mut self, events: Vec<T>, taken: usize) {
+    /// Offers events to every watcher without waiting. Watchers without capacity are then in
+    /// `pending`. `show` is called for each sender, and returns whether its reader slept.
+    pub(super) fn offer(
+        &mut self,
+        events: Entry<T>,
+        is_whole: bool,
+        mut show: impl FnMut(&mut MailboxSender<T>, &Lifecycle) -> bool,
+        shown: impl FnOnce(&Lifecycle),
+    ) {
         let Self { distributor, lifecycle, pending, .. } = self;
-        let batch = distributor.offer(events, lifecycle, |i, sender, is_pending| {
-            if is_pending {
+        let mut is_heard = false;
+        distributor.offer(
+            events,
+            is_whole,
+            lifecycle,
+            |i, sender| {
                 sender.begin_to_wait(&lifecycle.clock);
                 pending.push(i);
-            }
-        });
-        full_fence();
-        if let Some(batch) = batch {
-            let abandoned = lifecycle.is_abandoned();
-            let mut is_heard = false;
-            for sender in &mut distributor.senders {
-                is_heard |= wake_or_drain(sender, abandoned);
-            }
+            },
+            |sender| is_heard |= show(sender, lifecycle),
+            || shown(lifecycle),
+        );
+        if !distributor.senders.is_empty() {
             self.unheard = if is_heard { 0 } else { self.unheard.saturating_add(1) };
-            lifecycle.room.wake(taken);
-            // Last, because the destructors of the events that leave the history run here.
-            distributor.history.keep(batch);
-        } else {
-            lifecycle.room.wake(taken);
         }
     }
 }

@@ -2,6 +2,7 @@
 //! that work with it. The dispatcher is a thread, and takes entries out of the incoming queue. The
 //! front of an inline bus takes them from the thread that publishes.
 
+mod controls;
 mod direct;
 mod dispatcher;
 mod distributor;
@@ -13,8 +14,9 @@ mod later;
 mod nested;
 mod pull;
 
+pub(crate) use self::controls::Controls;
 pub(crate) use self::direct::Dispatch;
 pub(crate) use self::dispatcher::Dispatcher;
 pub(crate) use self::distributor::Completion;
-pub(crate) use self::entry::{Control, Entry, FlushTicket, IntoEntry, Refused};
+pub(crate) use self::entry::{Control, FlushTicket, Refused};
 pub(crate) use self::inline::InlineFront;

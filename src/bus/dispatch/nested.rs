@@ -3,11 +3,12 @@
 
 use std::collections::VecDeque;
 
+use crate::bus::mailbox::Entry;
 use crate::bus::state::Refusal;
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 
-use super::entry::{Control, Entry, Refused};
+use super::entry::{Control, Refused, Step};
 
 /// The number of entries for which an empty list keeps memory.
 const KEPT: usize = 16;
@@ -16,7 +17,7 @@ const KEPT: usize = 16;
 /// between one owner and the next. The list has a lock because the owner reaches it from the
 /// outside, too, beside the lock of the bus.
 pub(super) struct NestedEntries<T> {
-    list: Mutex<VecDeque<Entry<T>>>,
+    list: Mutex<VecDeque<Step<T>>>,
     /// The number of entries that were added in this outermost call, and of those that wait.
     added: AtomicUsize,
     waiting: AtomicUsize,
@@ -58,41 +59,61 @@ impl<T> NestedEntries<T> {
     ///
     /// Returns what was not added.
     pub(super) fn add(&self, entry: Entry<T>) -> Result<(), Refused<T>> {
-        // Relaxed, both: only the owner uses them.
-        let added = self.added.load(Ordering::Relaxed);
+        // Relaxed: only the owner uses it.
         let left = self.events_left.load(Ordering::Relaxed);
-        if added >= self.most {
+        if self.is_full() || left == 0 {
             return Err(Refused(entry, Refusal::Full));
         }
         let (entry, rest, left) = match entry {
-            Entry::Event(_) | Entry::Batch(_) if left == 0 => return Err(Refused(entry, Refusal::Full)),
             Entry::Event(event) => (Entry::Event(event), None, left - 1),
             Entry::Batch(mut events) => {
                 let rest = (events.len() > left).then(|| events.split_off(left));
                 let left = left - events.len();
                 (Entry::Batch(events), rest, left)
             }
-            // From its registration on, this watcher may have to be waited for, too.
-            Entry::Control(Control::Register(sender)) => {
-                let left = left.min(sender.credit_at_first());
-                (Entry::Control(Control::Register(sender)), None, left)
-            }
-            control @ Entry::Control(_) => (control, None, left),
         };
         self.set_events_left(left);
-        // Relaxed, both: only the owner uses them.
-        self.added.store(added + 1, Ordering::Relaxed);
-        self.waiting.store(self.waiting.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        self.list.lock().push_back(entry);
+        self.push(Step::Offer(entry));
         match rest {
             Some(rest) => Err(Refused(Entry::Batch(rest), Refusal::Full)),
             None => Ok(()),
         }
     }
 
+    /// Adds a control entry.
+    ///
+    /// # Errors
+    ///
+    /// Returns the entry if it was not added.
+    pub(super) fn add_control(&self, control: Control<T>) -> Result<(), (Control<T>, Refusal)> {
+        if self.is_full() {
+            return Err((control, Refusal::Full));
+        }
+        if let Control::Register(sender) = &control {
+            // From its registration on, this watcher may have to be waited for, too.
+            // Relaxed: only the owner uses it.
+            let left = self.events_left.load(Ordering::Relaxed);
+            self.set_events_left(left.min(sender.credit_at_first()));
+        }
+        self.push(Step::Control(control));
+        Ok(())
+    }
+
+    fn is_full(&self) -> bool {
+        // Relaxed: only the owner uses it.
+        self.added.load(Ordering::Relaxed) >= self.most
+    }
+
+    fn push(&self, step: Step<T>) {
+        // Relaxed, both: only the owner uses them.
+        self.added.store(self.added.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.waiting.store(self.waiting.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.list.lock().push_back(step);
+    }
+
     /// Takes the entry that was added first.
     #[inline]
-    pub(super) fn take(&self) -> Option<Entry<T>> {
+    pub(super) fn take(&self) -> Option<Step<T>> {
         // Relaxed: only the owner uses it.
         let waiting = self.waiting.load(Ordering::Relaxed);
         if waiting == 0 {

@@ -19,8 +19,8 @@
 //! was sent to it by then, so a reader that stays away does this once. Each change of who answers
 //! happens under the lock.
 //!
-//! A control entry that is pushed at the moment of lending may not wake the dispatcher, because its
-//! publisher does not fence. It then waits as an event does: for the reader, or for two naps.
+//! A control entry that is added during the lending may not wake the dispatcher, because its caller
+//! does not fence. It then waits like an event: for the reader, or for two naps.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ use super::intake::Intake;
 /// The length of a nap, by the system's clock. In a model, a nap does not end by itself.
 const NAP: Duration = Duration::from_millis(1);
 
-impl<T: Send + Sync> Upstream for Arc<Dispatch<T>> {
+impl<T: Clone + Send + Sync> Upstream for Arc<Dispatch<T>> {
     fn pull(&self, least: usize) {
         let Some(offered) = self.offer_lent(least) else { return };
         if offered.taken > 0 {
@@ -59,7 +59,8 @@ impl<T: Send + Sync> Upstream for Arc<Dispatch<T>> {
             self.lifecycle.set_lent(false);
             intake.unheard = 0;
             self.lifecycle.gate.set_idle();
-            if intake.incoming.is_empty() && !self.lifecycle.room.is_waited_for() {
+            let is_idle = intake.incoming.is_empty() && !intake.controls.is_waiting();
+            if is_idle && !self.lifecycle.room.is_waited_for() {
                 return;
             }
         }
@@ -78,7 +79,9 @@ impl<T> Dispatch<T> {
     pub(crate) fn is_lent(&self) -> bool {
         self.is_direct && self.lifecycle.is_lent()
     }
+}
 
+impl<T: Clone> Dispatch<T> {
     /// Makes room for a publisher that found the incoming queue full, if the reader pulls: its
     /// mailbox may have room. Never waits.
     #[cold]
@@ -96,6 +99,9 @@ impl<T> Dispatch<T> {
         let mut intake = self.intake.try_lock()?;
         if !self.lifecycle.is_lent() || intake.incoming.len() < least {
             return None;
+        }
+        if intake.controls.is_waiting() {
+            return Some(Offered { taken: 0, is_stuck: true, is_all: false });
         }
         let offered = intake.offer_waiting(&mut sleepers);
         intake.pulled += offered.as_ref().map_or(0, |offered| offered.taken);
@@ -118,6 +124,7 @@ impl<T> Intake<T> {
         self.lifecycle.is_closing()
             || self.lifecycle.is_abandoned()
             || self.lifecycle.registry.must_reap()
+            || self.controls.is_waiting()
             || self.distributor.senders.iter().any(|sender| sender.state.wake_cell.is_armed())
     }
 }

@@ -1,5 +1,5 @@
-//! The way into the bus, for publishers and control entries: through the gate into the incoming
-//! queue, or through the front of an inline bus.
+//! The way into the bus, for events and control entries: through the gate into the incoming queue
+//! or beside it, or through the front of an inline bus.
 
 mod gap;
 mod handles;

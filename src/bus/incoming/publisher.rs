@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::bus::dispatch::{Entry, Refused};
+use crate::bus::dispatch::Refused;
+use crate::bus::mailbox::Entry;
 use crate::error::{PublishError, Stopped};
 use crate::sync::Arc;
 
@@ -302,7 +303,7 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
         // The future holds the event here and nowhere else.
         let mut held = Some(Entry::Event(event));
         async move {
-            match (self.incoming.push_async(&mut held, None).await, held.take()) {
+            match (self.incoming.push_async(&mut held).await, held.take()) {
                 (Err(refusal), Some(entry)) => Err(self.incoming.refused_event(Refused(entry, refusal))),
                 _ => Ok(()),
             }

@@ -1,11 +1,11 @@
 //! The way into a bus: pushes entries, and waits for capacity.
 
-use crate::bus::dispatch::{Control, Dispatch, Entry, InlineFront, IntoEntry, Refused};
-use crate::bus::mailbox::{Call, Upstream};
+use crate::bus::dispatch::{Control, Dispatch, FlushTicket, InlineFront, Refused};
+use crate::bus::mailbox::{Call, Entry, Upstream};
 use crate::bus::options::BusOptions;
 use crate::bus::state::{Lifecycle, Refusal};
 use crate::bus::wait::{InsideCall, Place, TimedOut, spin_until};
-use crate::clock::{Clock, Deadline};
+use crate::clock::Deadline;
 use crate::error::{PublishError, Stopped};
 use crate::sync::{Arc, Sender};
 
@@ -41,9 +41,14 @@ impl<T> IncomingQueue<T> {
     /// Returns the distributor, for a reader, if it may be lent.
     pub(crate) fn upstream(&self) -> Option<Box<dyn Upstream>>
     where
-        T: Send + Sync + 'static,
+        T: Clone + Send + Sync + 'static,
     {
         self.way.upstream()
+    }
+
+    /// Removes a flush for which its caller no longer waits.
+    pub(crate) fn forget(&self, ticket: &Arc<FlushTicket>) {
+        self.way.forget(ticket);
     }
 
     /// Returns how many events are accepted and have not been offered: those in the incoming queue,
@@ -79,33 +84,20 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
     #[cold]
     fn push_later(&self, entry: Entry<T>, call: &mut Call, deadline: Deadline) -> Result<(), Refused<T>> {
         let mut held = Some(entry);
-        let pushed = self.wait_push(&mut held, call, &self.lifecycle.clock, deadline);
+        let pushed = self.wait_push(&mut held, call, deadline);
         match (held, pushed) {
             (Some(entry), Err(refusal)) => Err(Refused(entry, refusal)),
             _ => Ok(()),
         }
     }
 
-    /// Pushes a control entry, like [`push`](Self::push). A control entry that is refused stays in
-    /// `held`.
-    pub(crate) fn push_control(
-        &self,
-        held: &mut Option<Control<T>>,
-        clock: &Clock,
-        deadline: Deadline,
-    ) -> Result<(), Refusal> {
-        let mut call = Call::default();
-        match self.attempt(held, &mut call) {
-            Some(result) => result,
-            None => self.wait_push(held, &mut call, clock, deadline),
-        }
-    }
-
-    /// Pushes a control entry, like [`try_push`](Self::try_push). A control entry that is refused
-    /// stays in `held`.
-    pub(crate) fn try_push_control(&self, held: &mut Option<Control<T>>) -> Result<(), Refusal> {
-        let mut call = Call::default();
-        self.attempt(held, &mut call).unwrap_or_else(|| self.last_attempt(held, &mut call))
+    /// Adds a control entry: an inline bus carries it out. Waits for no capacity.
+    ///
+    /// # Errors
+    ///
+    /// Returns the entry, and why it was refused.
+    pub(crate) fn control(&self, control: Control<T>) -> Result<(), (Control<T>, Refusal)> {
+        self.way.control(control, &self.lifecycle)
     }
 
     /// Returns whether the running thread must not wait for capacity, which might never come: it
@@ -116,11 +108,10 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
 
     /// Waits for capacity until the deadline, and pushes the value. The caller has tried once.
     #[cold]
-    fn wait_push<P: IntoEntry<T>>(
+    fn wait_push(
         &self,
-        held: &mut Option<P>,
+        held: &mut Option<Entry<T>>,
         call: &mut Call,
-        clock: &Clock,
         deadline: Deadline,
     ) -> Result<(), Refusal> {
         if self.must_not_wait() {
@@ -129,7 +120,7 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
         if let Some(result) = spin_until(|| self.attempt(held, call)) {
             return result;
         }
-        let mut place = Place::new(&self.lifecycle.room);
+        let (mut place, clock) = (Place::new(&self.lifecycle.room), &self.lifecycle.clock);
         loop {
             // A watcher of an inline bus whose limit has passed is no longer in the way.
             let until = call.until;
@@ -145,7 +136,7 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
     }
 
     /// Tries a last time, as [`try_push`](Self::try_push) does.
-    fn last_attempt<P: IntoEntry<T>>(&self, held: &mut Option<P>, call: &mut Call) -> Result<(), Refusal> {
+    fn last_attempt(&self, held: &mut Option<Entry<T>>, call: &mut Call) -> Result<(), Refusal> {
         if self.way.relieve(&self.lifecycle) {
             if let Some(result) = self.attempt(held, call) {
                 return result;
@@ -159,11 +150,7 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
     ///
     /// The caller holds the value, so that the caller's future has it once. A future that is given
     /// a value holds it twice: as its argument, and as its variable.
-    pub(crate) async fn push_async<P: IntoEntry<T>>(
-        &self,
-        held: &mut Option<P>,
-        deadline: Deadline,
-    ) -> Result<(), Refusal> {
+    pub(crate) async fn push_async(&self, held: &mut Option<Entry<T>>) -> Result<(), Refusal> {
         let (mut call, lifecycle) = (Call::default(), &*self.lifecycle);
         let room = &lifecycle.room;
         if let Some(result) = self.attempt(held, &mut call) {
@@ -176,15 +163,8 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
                 None if self.must_not_wait() => Some(Some(self.last_attempt(held, &mut call))),
                 result => result,
             };
-            // Only what is pushed into an incoming queue has a deadline here.
-            let waiting = if lifecycle.is_inline() {
-                lifecycle.waiting_by_the_clock(room, until, attempt)
-            } else {
-                lifecycle.waiting(room, deadline, attempt)
-            };
-            match waiting.await {
+            match lifecycle.waiting_by_the_clock(room, until, attempt).await {
                 Ok(Some(result)) => return result,
-                Err(TimedOut) if !lifecycle.is_inline() => return self.last_attempt(held, &mut call),
                 // The turn that it may have had was of no use.
                 Ok(None) => room.pass_on(),
                 // A watcher of an inline bus whose limit has passed is no longer in the way.
@@ -196,9 +176,9 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
     /// Tries to push the value that the caller holds, as [`attempt`](Self::attempt) does. Returns
     /// `Some(None)` if the caller has to check again earlier than at `until`.
     #[allow(clippy::option_option, reason = "the outer one is the condition of a wait")]
-    fn attempt_until<P: IntoEntry<T>>(
+    fn attempt_until(
         &self,
-        held: &mut Option<P>,
+        held: &mut Option<Entry<T>>,
         call: &mut Call,
         until: Deadline,
     ) -> Option<Option<Result<(), Refusal>>> {
@@ -208,8 +188,8 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
 
     /// Tries to push the value that the caller holds. Returns `None` if there is no room. A value
     /// that is refused stays in `held`.
-    fn attempt<P: IntoEntry<T>>(&self, held: &mut Option<P>, call: &mut Call) -> Option<Result<(), Refusal>> {
-        match self.way.try_push(held.take()?.into_entry(), call, &self.lifecycle) {
+    fn attempt(&self, held: &mut Option<Entry<T>>, call: &mut Call) -> Option<Result<(), Refusal>> {
+        match self.way.try_push(held.take()?, call, &self.lifecycle) {
             Ok(()) => Some(Ok(())),
             Err(refused) => keep(held, refused),
         }
@@ -253,11 +233,12 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
         let Refused(Entry::Event(event), refusal) = refused else {
             unreachable!("an event was pushed, so an event comes back")
         };
-        self.lifecycle.count_refused(refusal, 1);
-        match refusal {
-            Refusal::Full => PublishError::Full(event),
-            Refusal::Stopped => PublishError::Stopped(event),
-        }
+        self.refused(refusal, event, 1)
+    }
+
+    fn refused<E>(&self, refusal: Refusal, value: E, events: usize) -> PublishError<E> {
+        self.lifecycle.count_refused(refusal, events);
+        refusal.error(value)
     }
 
     /// Pushes a batch in pieces. The error returns all events from the refused piece on.
@@ -294,11 +275,8 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
             unreachable!("a batch was pushed, so a batch comes back")
         };
         events.extend(rest);
-        self.lifecycle.count_refused(refusal, events.len());
-        match refusal {
-            Refusal::Full => PublishError::Full(events),
-            Refusal::Stopped => PublishError::Stopped(events),
-        }
+        let left = events.len();
+        self.refused(refusal, events, left)
     }
 }
 
@@ -310,8 +288,8 @@ fn earlier(one: Deadline, other: Deadline) -> Deadline {
 /// lie on the stack of each attempt.
 #[cold]
 #[inline(never)]
-fn keep<T, P: IntoEntry<T>>(held: &mut Option<P>, refused: Refused<T>) -> Option<Result<(), Refusal>> {
+fn keep<T>(held: &mut Option<Entry<T>>, refused: Refused<T>) -> Option<Result<(), Refusal>> {
     let Refused(entry, refusal) = refused;
-    *held = Some(P::from_entry(entry));
+    *held = Some(entry);
     (refusal == Refusal::Stopped).then_some(Err(refusal))
 }

@@ -1,8 +1,8 @@
 //! The two ways of an entry into a bus: through the gate into the incoming queue, or through the
 //! front of an inline bus to the watchers.
 
-use crate::bus::dispatch::{Dispatch, Entry, InlineFront, Refused};
-use crate::bus::mailbox::{Call, Upstream};
+use crate::bus::dispatch::{Control, Dispatch, FlushTicket, InlineFront, Refused};
+use crate::bus::mailbox::{Call, Entry, Upstream};
 use crate::bus::state::{Duty, Lifecycle, Refusal};
 use crate::sync::{Arc, LOOKS, Sender, hint};
 
@@ -14,7 +14,7 @@ pub(super) enum Way<T> {
 impl<T> Way<T> {
     pub(super) fn upstream(&self) -> Option<Box<dyn Upstream>>
     where
-        T: Send + Sync + 'static,
+        T: Clone + Send + Sync + 'static,
     {
         match self {
             Self::Queue { dispatch, .. } if dispatch.is_direct() => {
@@ -26,28 +26,16 @@ impl<T> Way<T> {
 
     pub(super) fn pending(&self, lifecycle: &Lifecycle, accepted: u64) -> u64 {
         let Self::Queue { entries, .. } = self else { return 0 };
-        let Lifecycle { taken, surplus, .. } = lifecycle;
-        let pushed = (entries.len() as u64).wrapping_add(taken.get()).wrapping_add(surplus.get());
+        let pushed = entries.pushed().wrapping_add(lifecycle.surplus.get());
         // The counts are read one by one, so a snapshot of a running bus may be behind `accepted`.
         let pending = pushed.wrapping_sub(accepted);
         if pending > u64::MAX / 2 { 0 } else { pending }
     }
 
-    /// Makes capacity in an incoming queue that is full because the reader pulls, or gives an awake
-    /// dispatcher a little time to do so. Returns whether another attempt may find capacity. Never
-    /// waits.
-    #[inline]
-    pub(super) fn relieve(&self, lifecycle: &Lifecycle) -> bool {
-        match self {
-            Self::Queue { dispatch, .. } if dispatch.is_lent() => {
-                dispatch.relieve();
-                true
-            }
-            // A dispatcher that sleeps is blocked.
-            Self::Queue { entries, .. } if LOOKS > 0 && !lifecycle.dispatcher.is_armed() => {
-                has_room_soon(entries)
-            }
-            Self::Queue { .. } | Self::Inline(_) => false,
+    /// Removes a flush for which its caller no longer waits.
+    pub(super) fn forget(&self, ticket: &Arc<FlushTicket>) {
+        if let Self::Queue { dispatch, .. } = self {
+            dispatch.controls.forget(ticket);
         }
     }
 }
@@ -77,25 +65,76 @@ impl<T: Clone + Send + Sync + 'static> Way<T> {
             Self::Queue { entries, dispatch } => (entries, dispatch),
             Self::Inline(front) => return front.push(entry, call, lifecycle),
         };
-        let is_control = matches!(entry, Entry::Control(_));
         match lifecycle.gate.enter() {
             Ok(pass) => {
-                let surplus = entry.surplus();
+                let surplus = (entry.len() as u64).wrapping_sub(1);
                 count_surplus(lifecycle, surplus);
                 let sent = entries.try_send(entry);
                 if sent.is_err() {
                     count_surplus(lifecycle, surplus.wrapping_neg());
                 }
-                fulfil(pass.leave(), dispatch, lifecycle, is_control, sent.is_ok());
+                match pass.leave() {
+                    // A refused entry needs no delivery.
+                    Duty::Deliver if sent.is_ok() => dispatch.deliver(),
+                    duty => wake_for(duty, lifecycle),
+                }
                 match sent {
                     Ok(()) => Ok(()),
                     Err(entry) => Err(Refused(entry, Refusal::Full)),
                 }
             }
             Err(duty) => {
-                fulfil(duty, dispatch, lifecycle, is_control, false);
+                wake_for(duty, lifecycle);
                 Err(Refused(entry, Refusal::Stopped))
             }
+        }
+    }
+
+    /// Adds a control entry after all entries that were pushed. Waits for no capacity.
+    ///
+    /// # Errors
+    ///
+    /// Returns the entry, and why it was refused.
+    pub(super) fn control(
+        &self,
+        control: Control<T>,
+        lifecycle: &Lifecycle,
+    ) -> Result<(), (Control<T>, Refusal)> {
+        let (entries, dispatch) = match self {
+            Self::Queue { entries, dispatch } => (entries, dispatch),
+            Self::Inline(front) => return front.control(control, lifecycle),
+        };
+        match lifecycle.gate.enter() {
+            Ok(pass) => {
+                dispatch.controls.add(control, || entries.pushed());
+                let duty = pass.leave();
+                // While the reader pulls, a control entry would wait for the reader. No fence: a
+                // dispatcher that begins to lend checks again after its nap.
+                wake_for(if dispatch.is_lent() { Duty::Wake } else { duty }, lifecycle);
+                Ok(())
+            }
+            Err(duty) => {
+                wake_for(duty, lifecycle);
+                Err((control, Refusal::Stopped))
+            }
+        }
+    }
+
+    /// Makes capacity in an incoming queue that is full because the reader pulls, or gives an awake
+    /// dispatcher a little time to do so. Returns whether another attempt may find capacity. Never
+    /// waits.
+    #[inline]
+    pub(super) fn relieve(&self, lifecycle: &Lifecycle) -> bool {
+        match self {
+            Self::Queue { dispatch, .. } if dispatch.is_lent() => {
+                dispatch.relieve();
+                true
+            }
+            // A dispatcher that sleeps is blocked.
+            Self::Queue { entries, .. } if LOOKS > 0 && !lifecycle.dispatcher.is_armed() => {
+                has_room_soon(entries)
+            }
+            Self::Queue { .. } | Self::Inline(_) => false,
         }
     }
 
@@ -116,18 +155,9 @@ fn count_surplus(lifecycle: &Lifecycle, events: u64) {
     }
 }
 
-/// Carries out the duty of a caller that has left the gate. `is_sent` is whether the caller has
-/// sent an entry.
-#[inline]
-fn fulfil<T>(duty: Duty, dispatch: &Dispatch<T>, lifecycle: &Lifecycle, is_control: bool, is_sent: bool) {
-    match duty {
-        Duty::Nothing if !is_control || !dispatch.is_direct() => {}
-        // Only the dispatcher carries out a control entry, and a refused entry needs no delivery.
-        Duty::Deliver if !is_control && is_sent => dispatch.deliver(),
-        // While the reader pulls, a control entry would wait for the reader. No fence: a dispatcher
-        // that lends at this moment looks after its nap.
-        Duty::Nothing | Duty::Deliver | Duty::Wake => {
-            lifecycle.dispatcher.wake();
-        }
+/// Wakes the dispatcher if a caller that has left the gate has a duty.
+fn wake_for(duty: Duty, lifecycle: &Lifecycle) {
+    if duty != Duty::Nothing {
+        lifecycle.dispatcher.wake();
     }
 }

@@ -13,7 +13,7 @@ impl<T: Clone> MailboxSender<T> {
     #[cold]
     pub(super) fn offer_filtered(
         &mut self,
-        batch: &Arc<SharedBatch<T>>,
+        batch: Arc<SharedBatch<T>>,
         all: Range<usize>,
         lifecycle: &Lifecycle,
     ) {
@@ -31,14 +31,14 @@ impl<T: Clone> MailboxSender<T> {
         if passed == 0 {
             return;
         }
-        if let Some(own) = copied(batch, &runs) {
-            self.offer_part(&own, 0..passed, lifecycle);
+        if let Some(own) = copied(&batch, &runs) {
+            self.offer_part(own, 0..passed, lifecycle);
         } else {
             // A `Clone` panicked. The watcher loses nothing, and only holds the batch for longer.
             self.state.count_panic();
             for run in runs {
                 if self.is_offered() {
-                    self.offer_part(batch, run, lifecycle);
+                    self.offer_part(batch.clone(), run, lifecycle);
                 }
             }
         }

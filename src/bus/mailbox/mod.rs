@@ -3,6 +3,7 @@
 
 mod alone;
 mod capacity;
+mod entry;
 mod filter;
 mod hooks;
 mod newest;
@@ -12,8 +13,9 @@ mod sender;
 mod slice;
 
 pub(crate) use self::capacity::{Call, Room};
+pub(crate) use self::entry::Entry;
 pub(crate) use self::hooks::{FilterHook, OnAbandon, OnDrop};
 pub(crate) use self::queue::SliceQueue;
 pub(crate) use self::receiver::{MailboxReceiver, Next, Upstream};
 pub(crate) use self::sender::MailboxSender;
-pub(crate) use self::slice::{BatchSlice, Positions, SharedBatch, discard};
+pub(crate) use self::slice::{BatchSlice, SharedBatch, discard};

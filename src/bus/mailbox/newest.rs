@@ -28,17 +28,17 @@ impl<T> MailboxSender<T> {
 
 impl<T: Clone> MailboxSender<T> {
     /// Puts the newest events into the ring, and takes the oldest out of it.
-    pub(super) fn offer_newest(&mut self, batch: &Arc<SharedBatch<T>>, range: Range<usize>) {
+    pub(super) fn offer_newest(&mut self, batch: Arc<SharedBatch<T>>, range: Range<usize>) {
         let skipped = range.len().saturating_sub(self.state.capacity as usize);
         if skipped > 0 {
             // The events in the ring are older still.
             let lost = self.queue.cut(0);
             self.count_oldest(lost);
             self.lose(DropReason::Oldest, &batch.events()[range.start..range.start + skipped]);
-            self.send_copy(batch, range.start + skipped..range.end);
+            self.send_copy(&batch, range.start + skipped..range.end);
         } else {
-            let slice = BatchSlice::new(batch.clone(), range.clone(), self.sent.decided);
-            self.send_newest(slice, range.len());
+            let events = range.len();
+            self.send_newest(BatchSlice::new(batch, range, self.sent.decided), events);
         }
     }
 }

@@ -467,6 +467,8 @@ impl<T> Drop for MailboxReceiver<T> {
     fn drop(&mut self) {
         // The caller has seen the events that it borrowed.
         self.release();
+        // First, so that a watcher that was never registered is not listed for a reap.
+        self.lifecycle.withdraw(&self.state);
         self.retire();
         self.lifecycle.receiver_dropped(&self.state);
     }

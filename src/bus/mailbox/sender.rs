@@ -140,7 +140,7 @@ impl<T> MailboxSender<T> {
     }
 
     /// Offers a batch that fits. The caller has this from [`direct_room`](Self::direct_room). No
-    /// user code runs: no event is lost, copied or dropped.
+    /// user code runs: no event is lost, copied or dropped, even if the watcher stops meanwhile.
     pub(crate) fn offer_whole(&mut self, batch: Arc<SharedBatch<T>>) {
         let all = 0..batch.events().len();
         self.begin_whole(all.len());
@@ -316,42 +316,44 @@ impl<T> MailboxSender<T> {
 }
 
 impl<T: Clone> MailboxSender<T> {
-    /// Offers a batch without waiting. Returns whether the dispatcher has to wait for room for some
-    /// of its events.
-    pub(crate) fn offer(&mut self, batch: &Arc<SharedBatch<T>>, lifecycle: &Lifecycle) -> bool {
-        if !self.is_offered() {
-            return false;
-        }
+    /// Offers a batch without waiting. Returns whether some of its events wait for capacity.
+    pub(crate) fn offer(&mut self, batch: Arc<SharedBatch<T>>, lifecycle: &Lifecycle) -> bool {
         let all = 0..batch.events().len();
-        if self.filter.is_none() {
-            self.offer_part(batch, all, lifecycle);
-        } else {
-            self.offer_filtered(batch, all, lifecycle);
-        }
-        self.state.publish_sent(&self.sent);
-        self.is_pending()
+        self.offer_range(batch, all, lifecycle)
     }
 
     /// Offers a part of a batch from the history. The part needs no credit, except in a ring, which
     /// keeps the newest events.
-    pub(crate) fn replay(&mut self, batch: &Arc<SharedBatch<T>>, range: Range<usize>, lifecycle: &Lifecycle) {
-        if !self.is_offered() {
-            return;
-        }
+    pub(crate) fn replay(&mut self, batch: Arc<SharedBatch<T>>, range: Range<usize>, lifecycle: &Lifecycle) {
         self.is_replaying = true;
+        self.offer_range(batch, range, lifecycle);
+        self.is_replaying = false;
+    }
+
+    fn offer_range(
+        &mut self,
+        batch: Arc<SharedBatch<T>>,
+        range: Range<usize>,
+        lifecycle: &Lifecycle,
+    ) -> bool {
+        if !self.is_offered() {
+            return false;
+        }
         if self.filter.is_none() {
             self.offer_part(batch, range, lifecycle);
         } else {
             self.offer_filtered(batch, range, lifecycle);
         }
-        self.is_replaying = false;
         self.state.publish_sent(&self.sent);
+        self.is_pending()
     }
 
+    /// Offers a part of a batch. If the watcher gets all of it, its queue gets this hold on the
+    /// batch, too.
     #[inline]
     pub(super) fn offer_part(
         &mut self,
-        batch: &Arc<SharedBatch<T>>,
+        batch: Arc<SharedBatch<T>>,
         range: Range<usize>,
         lifecycle: &Lifecycle,
     ) {
@@ -368,23 +370,26 @@ impl<T: Clone> MailboxSender<T> {
         }
         if self.is_replaying && self.state.policy != OverflowPolicy::DropOldest {
             self.replayed += range.len() as u64;
-            return self.send(batch.clone(), range);
+            return self.send(batch, range);
         }
         match self.state.policy {
             OverflowPolicy::DropIncoming | OverflowPolicy::Evict => {
                 let fits = self.credit(range.len()).min(range.len());
-                self.send_first(batch, range.clone(), fits);
-                if fits < range.len() {
-                    self.lose(DropReason::Incoming, &batch.events()[range.start + fits..range.end]);
+                if fits == range.len() {
+                    return self.send(batch, range);
                 }
+                self.send_copy(&batch, range.start..range.start + fits);
+                self.lose(DropReason::Incoming, &batch.events()[range.start + fits..range.end]);
             }
             OverflowPolicy::DropOldest => self.offer_newest(batch, range),
             OverflowPolicy::Wait | OverflowPolicy::WaitFor(_) => {
                 // The usual case, without the list.
-                if batch.events().len() == 1 && self.pending.is_empty() && self.credit(1) > 0 {
-                    return self.send(batch.clone(), range);
+                let events = range.len();
+                if events <= self.longest_slice() && self.pending.is_empty() && self.credit(events) >= events
+                {
+                    return self.send(batch, range);
                 }
-                self.pending.push_back(Part { batch: batch.clone(), range });
+                self.pending.push_back(Part { batch, range });
                 self.send_pending();
             }
         }
@@ -392,26 +397,28 @@ impl<T: Clone> MailboxSender<T> {
 
     /// Offers the events that fit. If one does not, ends the watcher before it: the reader receives
     /// what is queued and then the end. As after each end, nothing that follows is offered.
-    fn offer_or_evict(&mut self, batch: &Arc<SharedBatch<T>>, range: Range<usize>, lifecycle: &Lifecycle) {
+    fn offer_or_evict(&mut self, batch: Arc<SharedBatch<T>>, range: Range<usize>, lifecycle: &Lifecycle) {
         let fits = self.credit(range.len()).min(range.len());
         self.sent.offered += fits as u64;
         self.state.publish_offered(self.sent.offered);
-        self.send_first(batch, range.clone(), fits);
-        if fits < range.len() {
-            // A reader that sees the end also sees what was counted.
-            self.state.publish_sent(&self.sent);
-            lifecycle.evict(&self.state);
+        if fits == range.len() {
+            return self.send(batch, range);
         }
+        self.send_copy(&batch, range.start..range.start + fits);
+        // A reader that sees the end also sees what was counted.
+        self.state.publish_sent(&self.sent);
+        lifecycle.evict(&self.state);
     }
 
-    /// Sends the first `fits` events of a range.
-    #[inline]
-    fn send_first(&mut self, batch: &Arc<SharedBatch<T>>, range: Range<usize>, fits: usize) {
-        if fits == range.len() {
-            self.send(batch.clone(), range);
-        } else {
-            self.send_copy(batch, range.start..range.start + fits);
-        }
+    /// Returns the number of events up to which a slice for a reader that is waited for is not
+    /// divided. The slices are small, so that the reader frees capacity often. A tiny rest joins
+    /// the slice before it.
+    fn longest_slice(&self) -> usize {
+        self.quarter() + self.quarter() / 2
+    }
+
+    fn quarter(&self) -> usize {
+        (self.state.capacity as usize / 4).max(1)
     }
 
     /// Sends those of the pending events that fit now, for a dispatcher that waits for room.
@@ -422,30 +429,30 @@ impl<T: Clone> MailboxSender<T> {
 
     /// Sends those of the pending events that fit. The caller publishes the counters.
     fn send_pending(&mut self) {
-        // The slices are small, so that the reader gives room back often. A tiny rest joins the
-        // slice before it.
-        let quarter = (self.state.capacity as usize / 4).max(1);
+        let (longest, quarter) = (self.longest_slice(), self.quarter());
         // With `Wait`, the dispatcher holds the batch until all of its events are queued, so the
         // slices may share it. With `WaitFor`, the dispatcher may give up in the middle, and whole
         // batches would stay alive for the few events of them that are queued.
         let copies = self.state.policy != OverflowPolicy::Wait;
-        while let Some(mut part) = self.pending.pop_front() {
-            let fits = self.credit(part.range.len()).min(part.range.len());
-            let whole = fits == part.batch.events().len();
-            let end = part.range.start + fits;
-            while part.range.start < end {
-                let rest = end - part.range.start;
-                let next = if rest <= quarter + quarter / 2 { rest } else { quarter };
-                let range = part.range.start..part.range.start + next;
+        'parts: while let Some(Part { batch, mut range }) = self.pending.pop_front() {
+            let fits = self.credit(range.len()).min(range.len());
+            let (whole, end) = (fits == batch.events().len(), range.start + fits);
+            while range.start < end {
+                let rest = end - range.start;
+                let next = if rest <= longest { rest } else { quarter };
+                let slice = range.start..range.start + next;
+                range.start += next;
                 if copies && !whole {
-                    self.send_copy(&part.batch, range);
+                    self.send_copy(&batch, slice);
+                } else if range.is_empty() {
+                    self.send(batch, slice);
+                    continue 'parts;
                 } else {
-                    self.send(part.batch.clone(), range);
+                    self.send(batch.clone(), slice);
                 }
-                part.range.start += next;
             }
-            if !part.range.is_empty() {
-                self.pending.push_front(part);
+            if !range.is_empty() {
+                self.pending.push_front(Part { batch, range });
                 break;
             }
         }

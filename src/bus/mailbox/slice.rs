@@ -114,8 +114,9 @@ impl<T> SharedBatch<T> {
     }
 
     /// Creates a batch of one event, which has this position.
-    pub(crate) fn of_one(event: T, position: u64) -> Self {
-        Self { events: Events::One(Some(event)), positions: Positions::from(position) }
+    #[inline]
+    pub(super) fn of_one(event: T, position: u64) -> Arc<Self> {
+        Arc::new(Self { events: Events::One(Some(event)), positions: Positions::from(position) })
     }
 
     #[inline]

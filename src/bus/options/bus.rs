@@ -101,8 +101,7 @@ impl Default for BusOptions {
 
 impl BusOptions {
     /// Sets the largest number of entries that wait for the dispatcher: 1 to 16,777,216, with 1000
-    /// as the default. An entry is an event, a piece of a published batch, a registration, a
-    /// flush or a published gap.
+    /// as the default. An entry is an event or a piece of a published batch.
     ///
     /// The queue takes its memory at once, even if few entries wait in it. Each entry takes the
     /// larger of an event and 24 bytes, and up to 16 bytes more. A million entries for events of
@@ -212,9 +211,9 @@ impl BusOptions {
     /// bus has at most four watchers, none of them with a filter or with
     /// [`DropOldest`](OverflowPolicy::DropOldest), and if the event fits into all of their queues.
     /// It offers what waits, up to a batch, and wakes the readers that sleep. No filter, hook,
-    /// `Clone` or `Drop` of yours runs on its thread, but the waker of a task that waits does. The
-    /// option has no effect on the bus of an event broadcaster, whose dispatcher names each event,
-    /// nor on a bus with a [history](Self::history).
+    /// `Clone` or `Drop` runs on its thread, but the waker of a task that waits does. The option
+    /// has no effect on the bus of an event broadcaster, where recording an event is to cost
+    /// little, nor on a bus with a [history](Self::history).
     ///
     /// With `true`, the only reader of a bus may also take events out of the incoming queue itself
     /// while it is busy, if its policy is [`Wait`](OverflowPolicy::Wait) or

@@ -24,6 +24,7 @@
 //!     queue.
 //!   - If the dispatcher sets the bit first: the publisher sees the bit.
 
+use crate::error::PublishError;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{CachePadded, gate_cells, thread_number};
 
@@ -55,6 +56,16 @@ struct Cell {
 pub(crate) enum Refusal {
     Full,
     Stopped,
+}
+
+impl Refusal {
+    /// Returns the publisher's error, with what was refused.
+    pub(crate) fn error<E>(self, value: E) -> PublishError<E> {
+        match self {
+            Self::Full => PublishError::Full(value),
+            Self::Stopped => PublishError::Stopped(value),
+        }
+    }
 }
 
 impl Gate {

@@ -18,10 +18,15 @@ use super::registry::{Registry, Totals};
 use super::threads::Threads;
 use super::watcher::WatcherState;
 
-/// The front of an inline bus, as those see it that stop, drop or close.
+/// The thread that works with the distributor, as those see it that stop, drop or close.
 pub(crate) trait Drive: Send + Sync {
-    /// Does what is due, or has the owner do it. Waits for no lock.
+    /// Has what is due done: by the dispatcher, or by this thread or the owner of an inline bus.
+    /// Waits for no lock.
     fn drive(&self, lifecycle: &Lifecycle);
+
+    /// Takes back the registration of a watcher, if it has not been carried out. An inline bus
+    /// carries out each registration in its call.
+    fn withdraw(&self, _watcher: u64, _lifecycle: &Lifecycle) {}
 }
 
 impl fmt::Debug for dyn Drive {
@@ -36,12 +41,11 @@ pub(crate) struct Lifecycle {
     pub(crate) gate: Gate,
     /// The place where the dispatcher waits, while it is idle or blocked.
     pub(crate) dispatcher: WakeCell,
-    /// The front of an inline bus, which has no dispatcher. `None` in a bus that has one.
-    front: Option<Box<dyn Drive>>,
+    driver: Box<dyn Drive>,
+    is_inline: bool,
     /// The owner of an inline bus.
     pub(crate) owner: Owner,
-    /// Publishers, registrations and flushes that wait for capacity in the incoming queue, and on
-    /// an inline bus publishers that wait for a watcher's.
+    /// Publishers that wait for capacity: in the incoming queue, or on an inline bus for a watcher.
     pub(crate) room: WaitQueue,
     /// Threads and tasks that wait for the end, for a flush, or for a handler.
     pub(crate) done: Arc<WaitQueue>,
@@ -64,8 +68,6 @@ pub(crate) struct Lifecycle {
     lent: AtomicBool,
     accepted: AtomicU64,
     missed: AtomicU64,
-    /// The number of entries that have been taken out of the incoming queue.
-    pub(crate) taken: Tally,
     /// The number of events in all pushed entries, less the number of these entries.
     pub(crate) surplus: Tally,
     pub(crate) registry: Registry,
@@ -75,11 +77,7 @@ pub(crate) struct Lifecycle {
 }
 
 impl Lifecycle {
-    pub(crate) fn new(clock: Clock, spin: Duration, dispatcher: &Parker) -> Self {
-        Self::with_gate(Gate::new(), clock, spin, dispatcher)
-    }
-
-    fn with_gate(gate: Gate, clock: Clock, spin: Duration, dispatcher: &Parker) -> Self {
+    pub(crate) fn new(clock: Clock, spin: Duration, dispatcher: &Parker, driver: Box<dyn Drive>) -> Self {
         let id = unique_id();
         let (end_clock, done) = (clock.for_the_end(), Arc::new(WaitQueue::new()));
         let timer = Arc::new(Timer::new(id, end_clock.clone()));
@@ -87,9 +85,10 @@ impl Lifecycle {
         let limits = clock.is_fake().then(|| Arc::new(Timer::new(id, clock.clone())));
         Self {
             id,
-            gate,
+            gate: Gate::new(),
             dispatcher: WakeCell::new(dispatcher),
-            front: None,
+            driver,
+            is_inline: false,
             owner: Owner::new(),
             room: WaitQueue::new(),
             done: done.clone(),
@@ -103,7 +102,6 @@ impl Lifecycle {
             lent: AtomicBool::new(false),
             accepted: AtomicU64::new(0),
             missed: AtomicU64::new(0),
-            taken: Tally::default(),
             surplus: Tally::default(),
             registry: Registry::new(),
             threads: Arc::new(Threads::new(done)),
@@ -113,30 +111,19 @@ impl Lifecycle {
 
     /// Creates the state of an inline bus.
     pub(crate) fn inline(clock: Clock, spin: Duration, front: Box<dyn Drive>) -> Self {
-        let (room, front) = (WaitQueue::inline(), Some(front));
-        Self { front, room, ..Self::with_gate(Gate::inline(), clock, spin, &Parker::new()) }
+        let (gate, room) = (Gate::inline(), WaitQueue::inline());
+        Self { gate, room, is_inline: true, ..Self::new(clock, spin, &Parker::new(), front) }
     }
 
     /// Returns whether the bus has no dispatcher.
     #[inline]
     pub(crate) fn is_inline(&self) -> bool {
-        self.front.is_some()
+        self.is_inline
     }
 
     /// Returns whether the running thread works for this bus, and therefore must not wait for it.
     pub(crate) fn is_current(&self) -> bool {
         self.is_inline() && self.owner.is_this_thread() || is_bus_thread(self.id)
-    }
-
-    /// Has what is due done: by the dispatcher, or by this thread or the owner of an inline bus.
-    /// The caller has noted what is due, and fenced.
-    fn attend(&self) {
-        match &self.front {
-            Some(front) => front.drive(self),
-            None => {
-                self.dispatcher.wake();
-            }
-        }
     }
 
     /// Returns whether this thread is inside a call of this inline bus, and so must wake nobody
@@ -189,7 +176,7 @@ impl Lifecycle {
         // sides. The gate's own words say whether the gate is quiet.
         self.closing.store(true, Ordering::Relaxed);
         full_fence();
-        self.attend();
+        self.driver.drive(self);
         if self.wakes_later() {
             return;
         }
@@ -232,7 +219,7 @@ impl Lifecycle {
         // Relaxed: the fence orders this store. Its partners are the fences of the waiting sides.
         self.abandoned.store(true, Ordering::Relaxed);
         full_fence();
-        self.attend();
+        self.driver.drive(self);
         self.done.wake_all();
         #[cfg(any(feature = "recorder", eventcast_loom))]
         self.wake_feeds();
@@ -296,7 +283,15 @@ impl Lifecycle {
     pub(crate) fn reap(&self, id: u64) {
         self.registry.add_reapable(id);
         full_fence();
-        self.attend();
+        self.driver.drive(self);
+    }
+
+    /// Takes back the registration of a watcher that is being dropped, if it has not been carried
+    /// out. After an abandonment it stays: the events accepted after it count as abandoned.
+    pub(crate) fn withdraw(&self, state: &WatcherState) {
+        if state.start().is_none() && !self.is_abandoned() {
+            self.driver.withdraw(state.id, self);
+        }
     }
 
     /// Notes that a watcher's receiver is being dropped. Retires the watcher if its mailbox is

@@ -305,27 +305,26 @@ impl<'b, T> WatchBuilder<'b, T> {
 impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
     /// Registers the watcher.
     ///
-    /// The registration travels through the incoming queue, as events do. After this method has
-    /// returned, the watcher is offered every event whose publish begins from then on. Unless it
-    /// [starts in the past](Self::start), the watcher is offered no event whose publish had
-    /// returned before this method was called.
+    /// After this method has returned, the watcher is offered every event whose publish begins from
+    /// then on. Unless it [starts in the past](Self::start), the watcher is offered no event whose
+    /// publish had returned before this method was called. The registration has its place in the
+    /// one order of events, and takes no capacity from them.
+    ///
+    /// If the watcher is dropped before the dispatcher has carried out the registration, the bus
+    /// offers nothing to it.
     ///
     /// # Errors
     ///
     /// - [`WatchError::Stopped`] if the bus is closed.
     /// - [`WatchError::Invalid`] if an option is out of range.
-    /// - [`WatchError::WouldDeadlock`] on a thread of this bus while the incoming queue is full. On
-    ///   an inline bus: inside a call that has taken as many entries as
-    ///   [`incoming_len`](crate::BusOptions::incoming_len) already, or inside a call of another
-    ///   inline bus if the lock is not to be had within 10 ms.
+    /// - [`WatchError::WouldDeadlock`] only from inside a call of an inline bus: of this one, if
+    ///   the call has taken as many entries as [`incoming_len`](crate::BusOptions::incoming_len)
+    ///   already, or of another one, if this bus's lock is not free within 10 ms.
     ///
     /// # Blocking
     ///
-    /// Waits only while the incoming queue is full. [`try_watch`](Self::try_watch) does not wait,
-    /// and [`watch_timeout`](Self::watch_timeout) has a limit. This does not wait until the
-    /// dispatcher has carried out the registration. In an async task, use `watch_async`. On an
-    /// inline bus this waits for the lock and carries out the registration. It never waits for
-    /// capacity.
+    /// Waits for no capacity, and not until the dispatcher has carried out the registration, so a
+    /// task can call it. On an inline bus this waits for the lock and carries out the registration.
     ///
     /// # Examples
     ///
@@ -343,37 +342,6 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
     #[doc(alias = "subscribe")]
     pub fn watch(self) -> Result<Watcher<T>, WatchError> {
         Ok(Watcher::new(self.register(false)?))
-    }
-
-    /// Registers the watcher as [`watch`](Self::watch) does, for a task. The task waits for room in
-    /// the incoming queue without blocking a thread.
-    ///
-    /// When the future is ready, the registration has its place in the order of events. If the
-    /// future is dropped before it is ready, the bus offers nothing, and the
-    /// statistics may count the watcher as one that has departed.
-    ///
-    /// # Errors
-    ///
-    /// As [`watch`](Self::watch).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::{Broadcaster, Delivery};
-    /// use futures::StreamExt;
-    /// use futures::executor::block_on;
-    ///
-    /// let bus = Broadcaster::new()?;
-    /// block_on(async {
-    ///     let mut watcher = bus.watch_builder().queue_len(64).watch_async().await?;
-    ///     bus.publisher().publish_async("hello").await?;
-    ///     assert_eq!(watcher.next().await, Some(Delivery::Event("hello")));
-    ///     Ok::<(), Box<dyn std::error::Error>>(())
-    /// })?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn watch_async(self) -> impl Future<Output = Result<Watcher<T>, WatchError>> + Send {
-        async move { Ok(Watcher::new(self.register_async().await?)) }
     }
 
     /// Runs a handler on a new thread with the watcher's name. [`Runner::run`] says what happens if
@@ -453,12 +421,6 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
     /// # Errors
     ///
     /// As [`watch`](Self::watch).
-    ///
-    /// # Blocking
-    ///
-    /// Waits as [`watch`](Self::watch) does, only while the incoming queue is full. On an
-    /// executor's thread the wait may never end, because the bus may wait for a watcher that a task
-    /// of the same thread reads. Register where blocking is allowed.
     ///
     /// # Examples
     ///

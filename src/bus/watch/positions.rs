@@ -19,7 +19,7 @@ impl<T> WatchBuilder<'_, T> {
     /// With another start, the watcher first receives what the
     /// [history](crate::BusOptions::history) of the bus has from there on, then the events that
     /// follow. The watcher receives each of them once, and none is missing between the two, because
-    /// the registration travels through the incoming queue and so has a place in the order itself.
+    /// the registration has a place in the order itself.
     /// Events that the history no longer has are a gap of exactly their number. With a filter, the
     /// gap also counts events that the filter would have refused.
     ///

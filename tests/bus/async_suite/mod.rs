@@ -142,6 +142,6 @@ trait WatchWithWait {
 
 impl WatchWithWait for Broadcaster<u64> {
     async fn watch_async_with_wait(&self) -> Watcher<u64> {
-        self.watch_builder().overflow(OverflowPolicy::Wait).watch_async().await.unwrap()
+        self.watch_builder().overflow(OverflowPolicy::Wait).watch().unwrap()
     }
 }

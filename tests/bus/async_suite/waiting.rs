@@ -1,7 +1,6 @@
 //! Tasks that read, publish, and wait for room.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use eventcast::Delivery::{Event, Lagged};
 use eventcast::error::{PublishError, RecvError, Stopped};
@@ -11,13 +10,13 @@ use futures::future::{join, join_all};
 
 use crate::support::{LONG, assert_balanced, bus, hold, watched};
 
-use super::{Executor, WatchWithWait, collect, until};
+use super::{Executor, WatchWithWait, collect};
 
 on_every_executor! {
     /// A stream yields every event in order, and then the end, again and again.
     async fn a_stream_gives_everything_and_ends(executor) {
         let bus = Broadcaster::<u64>::new().unwrap();
-        let mut watcher = bus.watch_builder().overflow(OverflowPolicy::Wait).watch_async().await.unwrap();
+        let mut watcher = bus.watch_builder().overflow(OverflowPolicy::Wait).watch().unwrap();
         let publisher = bus.publisher();
         let publishing = executor.spawn(async move {
             for n in 0..5000 {
@@ -138,7 +137,7 @@ on_every_executor! {
 
     /// The end of the bus reaches every task that waits for something else.
     async fn closing_wakes_all_who_wait(executor) {
-        let bus = Arc::new(bus::<u64>(1, 1));
+        let bus = bus::<u64>(1, 1);
         let held = hold(&bus);
         while bus.publisher().try_publish(9).is_ok() {}
         let (publisher, other) = (bus.publisher(), bus.publisher());
@@ -146,39 +145,12 @@ on_every_executor! {
             assert_eq!(publisher.publish_async(7).await, Err(PublishError::Stopped(7)));
         });
         let getting_ready = executor.spawn(async move { assert_eq!(other.ready().await, Err(Stopped)) });
-        let registering = executor.spawn({
-            let bus = bus.clone();
-            async move { assert!(bus.watch_builder().watch_async().await.is_err()) }
-        });
         bus.close();
         publishing.await;
         getting_ready.await;
-        registering.await;
         drop(held);
         let report = bus.shutdown_async(LONG).await;
         assert!(report.complete);
         assert_balanced(&report.bus);
-    }
-
-    /// A registration that waits for room takes its place in the order when it gets the room.
-    async fn watching_waits_for_room(executor) {
-        let bus = Arc::new(bus::<u64>(1, 4));
-        let held = hold(&bus);
-        while bus.publisher().try_publish(9).is_ok() {}
-        let waiting = Arc::new(AtomicBool::new(false));
-        let registering = executor.spawn({
-            let (bus, waiting) = (bus.clone(), waiting.clone());
-            async move {
-                let mut watching = std::pin::pin!(bus.watch_builder().queue_len(4).watch_async());
-                assert!(futures::poll!(watching.as_mut()).is_pending());
-                waiting.store(true, Ordering::Release);
-                let mut watcher = watching.await.unwrap();
-                bus.publisher().publish_async(42).await.unwrap();
-                assert_eq!(watcher.next().await, Some(Event(42)));
-            }
-        });
-        until(|| waiting.load(Ordering::Acquire)).await;
-        drop(held);
-        registering.await;
     }
 }

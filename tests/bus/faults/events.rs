@@ -61,7 +61,6 @@ fn a_heavy_clone_is_paid_by_who_receives_by_value() {
     let _others: Vec<_> = (0..5).map(|_| bus.watch().unwrap()).collect();
     for number in 0..4 {
         let event = Heavy { number, ballast: vec![1; 4 << 20], copied_on: copied_on.clone() };
-        // The publish may have to wait, because the registrations took most of the queue.
         bus.publisher().publish(event).map_err(PublishError::into_inner).ok().unwrap();
     }
     assert!(bus.shutdown().complete);

@@ -51,10 +51,10 @@ fn after_the_end_everything_is_refused() {
     assert_eq!(publisher.try_publish_batch([6]), Err(PublishError::Stopped(vec![6])));
     assert_eq!(block_on(publisher.publish_async(7)), Err(PublishError::Stopped(7)));
     assert_eq!(publisher.publish_gap(8), Err(PublishError::Stopped(())));
-    assert_eq!(publisher.try_publish_gap(8), Err(PublishError::Stopped(())));
+    assert_eq!(publisher.publish_gap(8), Err(PublishError::Stopped(())));
     assert_eq!(block_on(publisher.ready()), Err(Stopped));
     assert!(matches!(bus.watch(), Err(WatchError::Stopped)));
-    assert!(matches!(block_on(bus.watch_builder().watch_async()), Err(WatchError::Stopped)));
+    assert!(matches!(bus.watch_builder().watch(), Err(WatchError::Stopped)));
     assert!(matches!(bus.watch_builder().spawn(|_| ()), Err(WatchError::Stopped)));
     assert_eq!((bus.flush(LONG), block_on(bus.flush_async(LONG))), (Ok(()), Ok(())));
     assert_eq!(watcher.try_recv(), Err(TryRecvError::Stopped));

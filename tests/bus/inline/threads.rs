@@ -206,7 +206,6 @@ fn handles_cross_threads() {
     moves(&publisher.publish_async(1));
     moves(&publisher.ready());
     moves(&watcher.recv_async());
-    moves(&bus.watch_builder().watch_async());
     moves(&bus.flush_async(HOUR));
     moves(&bus.shutdown_async(HOUR));
 }

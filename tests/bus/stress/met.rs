@@ -25,7 +25,6 @@ pub(crate) enum Met {
     SmolTasks,
     CancelledReceives,
     CancelledPublishes,
-    CancelledRegistrations,
     CancelledFlushes,
     CancelledShutdowns,
 }
@@ -51,7 +50,6 @@ const ALL: &[Met] = &[
     Met::SmolTasks,
     Met::CancelledReceives,
     Met::CancelledPublishes,
-    Met::CancelledRegistrations,
     Met::CancelledFlushes,
     Met::CancelledShutdowns,
 ];

@@ -126,7 +126,7 @@ pub(crate) fn note_batch(
 
 /// Registers a watcher between two of this publisher's events, so that the watcher's place in the
 /// order is known.
-fn watch_in_between(round: &Round, told: &mut Published, number: u32, rng: &mut Rng) {
+pub(crate) fn watch_in_between(round: &Round, told: &mut Published, number: u32, rng: &mut Rng) {
     let by = Some((number, told.accepted.len()));
     let (builder, made) = random_watcher(&round.bus, rng, by, false);
     note_watcher(told, builder.watch(), made, rng);

@@ -14,8 +14,8 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::event::{Item, Payload};
 use super::met::{self, Met};
-use super::plan::{Made, Published, Read, random_watcher};
-use super::publish::{Round, flush_timeout, note_batch, note_flush, note_one, note_watcher};
+use super::plan::{Made, Published, Read};
+use super::publish::{Round, flush_timeout, note_batch, note_flush, note_one, watch_in_between};
 use super::read::{item, leave, patience, received};
 use super::rng::Rng;
 
@@ -169,7 +169,7 @@ pub(crate) async fn publisher(round: std::sync::Arc<Round>, number: u32, mut rng
                 let idents: Vec<_> = batch.iter().map(|event| event.ident).collect();
                 note_batch(&mut told, &idents, publisher.try_publish_batch(batch));
             }
-            10 => watch_in_between(&round, &mut told, number, &mut rng).await,
+            10 => watch_in_between(&round, &mut told, number, &mut rng),
             _ => flush_in_between(&round, &mut told, &mut rng).await,
         }
         round.progress.fetch_add(1, Ordering::SeqCst);
@@ -187,21 +187,6 @@ async fn give_up(publisher: &Publisher<Payload>, told: &mut Published, event: Pa
     match cancelled(publisher.publish_async(event), polls).await {
         Some(result) => note_one(told, ident, result),
         None => met::add(Met::CancelledPublishes, 1),
-    }
-}
-
-/// Registers a watcher as the function of the same name for threads does. A registration that is
-/// dropped before it is ready leaves nothing behind.
-async fn watch_in_between(round: &Round, told: &mut Published, number: u32, rng: &mut Rng) {
-    let by = Some((number, told.accepted.len()));
-    let (builder, made) = random_watcher(&round.bus, rng, by, false);
-    if rng.once_in(2) {
-        let registered = builder.watch_async().await;
-        return note_watcher(told, registered, made, rng);
-    }
-    match cancelled(builder.watch_async(), rng.below(3)).await {
-        Some(registered) => note_watcher(told, registered, made, rng),
-        None => met::add(Met::CancelledRegistrations, 1),
     }
 }
 

@@ -20,10 +20,11 @@ struct State {
     incoming_len: usize,
     max_batch: usize,
     now: Duration,
+    /// The accepted events, and the registrations among them, which take no place.
     incoming: VecDeque<Entry>,
-    /// The entry that was taken out together with the batch that is being offered. It is handled
-    /// after the batch.
-    next: Option<Entry>,
+    /// The number of entries, none or the first one with events, that were taken out together with
+    /// the batch that is being offered, and take no place any more. They follow the batch.
+    carried: usize,
     mailboxes: Vec<Mailbox>,
     /// The numbers of the watchers that are offered events.
     registered: Vec<usize>,
@@ -59,8 +60,7 @@ impl Twin {
 
     /// Returns the number of entries for which there is room.
     pub fn free(&self) -> usize {
-        let state = self.lock();
-        state.incoming_len - state.incoming.len()
+        self.lock().free()
     }
 
     pub fn is_closed(&self) -> bool {
@@ -73,6 +73,11 @@ impl Twin {
 }
 
 impl State {
+    fn free(&self) -> usize {
+        let events = self.incoming.iter().filter(|entry| matches!(entry, Entry::Events(_))).count();
+        self.incoming_len - (events - self.carried)
+    }
+
     fn is_blocked(&self) -> bool {
         self.mailboxes.iter().any(Mailbox::is_pending)
     }
@@ -85,9 +90,12 @@ impl State {
             if self.is_blocked() {
                 return;
             }
-            match self.next.take().or_else(|| self.incoming.pop_front()) {
+            match self.incoming.pop_front() {
                 Some(Entry::Register(number)) => self.registered.push(number),
-                Some(Entry::Events(events)) => self.offer(events),
+                Some(Entry::Events(events)) => {
+                    self.carried = 0;
+                    self.offer(events);
+                }
                 None => break,
             }
         }
@@ -99,10 +107,14 @@ impl State {
 
     fn offer(&mut self, mut batch: Vec<Event>) {
         while batch.len() < self.max_batch {
-            match self.incoming.pop_front() {
-                Some(Entry::Events(more)) if batch.len() + more.len() <= self.max_batch => batch.extend(more),
-                other => {
-                    self.next = other;
+            match self.incoming.front_mut() {
+                Some(Entry::Events(more)) if batch.len() + more.len() <= self.max_batch => {
+                    batch.append(more);
+                    self.incoming.pop_front();
+                }
+                _ => {
+                    let has_events = self.incoming.iter().any(|entry| matches!(entry, Entry::Events(_)));
+                    self.carried = usize::from(has_events);
                     break;
                 }
             }
@@ -114,7 +126,7 @@ impl State {
     }
 
     fn push(&mut self, entry: Entry) -> Result<(), Entry> {
-        if self.incoming.len() == self.incoming_len {
+        if self.free() == 0 && matches!(entry, Entry::Events(_)) {
             return Err(entry);
         }
         self.incoming.push_back(entry);
@@ -154,7 +166,7 @@ impl Bus for Twin {
         }
         let number = state.mailboxes.len();
         state.mailboxes.push(Mailbox::new(spec.clone()));
-        assert!(state.push(Entry::Register(number)).is_ok(), "the program registers where there is room");
+        assert!(state.push(Entry::Register(number)).is_ok(), "a registration takes no place");
         Some(TwinReader { twin: self.clone(), number })
     }
 

@@ -130,9 +130,6 @@ impl Both {
         match step {
             Step::Publish(how, events) => self.publish(*how, *events),
             Step::Watch { queue_len, policy, prefix, filter } => {
-                if self.twin.free() == 0 && !self.twin.is_closed() {
-                    return Ok(());
-                }
                 let prefix = self.events(*prefix);
                 let spec = Spec { queue_len: *queue_len, policy: *policy, prefix, filter: *filter };
                 let (real, twin) = (self.real.watch(&spec), self.twin.watch(&spec));

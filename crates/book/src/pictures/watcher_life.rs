@@ -3,11 +3,11 @@
 use crate::palette::Meaning::{self, Bus, Caller, End, Gap, Loss, Queue, Reader};
 use crate::svg::{Anchor, Area, Font, Svg};
 
-const DESCRIPTION: &str = "A registration waits in the incoming queue among the events. The dispatcher carries it out, and \
-first offers the watcher the past that the history has. From then on the bus offers it every event. Events that are \
-lost appear as a gap in their place. There are five ways to end. Stopped, evicted, and with the bus: the reader receives \
-what is queued, and then the end with its reason. Dropped: the queue is emptied at once. A shutdown by deadline abandons \
-what handlers have not handled, and what waits for room.";
+const DESCRIPTION: &str = "A registration waits beside the incoming queue, with a place among the events. The dispatcher carries it out, \
+and first offers the watcher the past that the history has. From then on the bus offers it every event. Events \
+that are lost appear as a gap in their place. There are five ways to end. Stopped, evicted, and with the bus: \
+the reader receives what is queued, and then the end with its reason. Dropped: the queue is emptied at once. A \
+shutdown by deadline abandons what handlers have not handled, and what waits for room.";
 
 /// A way to end: its cause, what happens to the queue, and what the reader gets.
 struct Ending {
@@ -68,29 +68,24 @@ pub(crate) fn draw() -> String {
     svg.finish()
 }
 
-/// Draws the registration and its way through the incoming queue.
+/// Draws the registration and its place among the events.
 fn beginning(svg: &mut Svg) {
-    svg.boxed(
-        Area::new(16, 48, 168, 60),
-        Caller,
-        &["`watch()`, `watch_async()`", "sends a registration,", "and returns"],
-    );
-    svg.arrow(&[(184, 78), (214, 78)], Queue);
-    svg.area(Area::new(216, 48, 250, 60), Queue);
-    svg.text((341, 64), Anchor::Middle, Font::Plain, "incoming queue");
-    let entries = [("6", 26), ("registration", 92), ("5", 26), ("4", 26)];
-    let mut x = 248;
-    for (text, width) in entries {
-        svg.boxed(Area::new(x, 74, width, 22), Queue, &[text]);
-        x += width + 4;
+    svg.boxed(Area::new(16, 48, 168, 60), Caller, &["`watch()`", "adds a registration,", "and returns"]);
+    svg.area(Area::new(216, 42, 250, 44), Queue);
+    svg.text((341, 56), Anchor::Middle, Font::Plain, "incoming queue");
+    for (text, x) in [("6", 256), ("5", 352), ("4", 384)] {
+        svg.boxed(Area::new(x, 62, 26, 20), Queue, &[text]);
     }
+    svg.arrow(&[(184, 100), (268, 100)], Bus);
+    svg.boxed(Area::new(270, 90, 92, 20), Bus, &["registration"]);
+    svg.arrow(&[(316, 90), (316, 68)], Bus);
     svg.arrow(&[(466, 78), (496, 78)], Queue);
     svg.boxed(
         Area::new(498, 48, 286, 60),
         Bus,
         &[
             "the dispatcher registers it",
-            "behind event 5. With a start in the past,",
+            "after event 5. With a start in the past,",
             "it first offers what the history has.",
         ],
     );

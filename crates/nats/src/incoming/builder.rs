@@ -159,7 +159,7 @@ impl<T: Clone + Send + Sync + 'static> NatsSubscriberBuilder<T> {
     pub fn attach(mut self, publisher: &Publisher<T>) -> Result<NatsSubscriber, BuildError> {
         let map = self.map.take().unwrap_or_else(|| Box::new(|remote| remote.event));
         let (overflow, publisher) = (self.options.overflow, publisher.clone());
-        let outlet = Outlet::Bus(BusOutlet { publisher, map, overflow, unreported: 0 });
+        let outlet = Outlet::Bus(BusOutlet { publisher, map, overflow });
         // A bus takes the events at once, so nothing sends a mark.
         let (_, marks) = mpsc::unbounded_channel();
         self.begin(outlet, marks)

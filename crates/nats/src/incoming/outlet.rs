@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use eventcast::error::PublishError;
 use eventcast::{Delivery, Publisher};
 use tokio::sync::mpsc;
 
@@ -52,8 +51,6 @@ pub(crate) struct BusOutlet<T> {
     pub(crate) publisher: Publisher<T>,
     pub(crate) map: Map<T>,
     pub(crate) overflow: Overflow,
-    /// The dropped events of which the bus does not know yet.
-    pub(crate) unreported: u64,
 }
 
 impl<T: Clone + Send + Sync + 'static> Outlet<T> {
@@ -85,21 +82,11 @@ impl<T: Clone + Send + Sync + 'static> Outlet<T> {
         matches!(self, Self::Bus(_))
     }
 
-    /// Waits until the outlet has ended, or until it can be told of dropped events.
-    pub(crate) async fn changed(&mut self) -> bool {
+    /// Waits until the outlet has ended.
+    pub(crate) async fn ended(&mut self) {
         match self {
-            Self::Bus(bus) if bus.unreported > 0 => match bus.publisher.ready().await {
-                Ok(()) => {
-                    bus.report();
-                    true
-                }
-                Err(_) => false,
-            },
             Self::Bus(_) => std::future::pending().await,
-            Self::Watcher(watcher) => {
-                watcher.closed().await;
-                false
-            }
+            Self::Watcher(watcher) => watcher.closed().await,
         }
     }
 }
@@ -121,7 +108,7 @@ impl<T: Clone + Send + Sync + 'static> BusOutlet<T> {
                 }
             };
             self.put_events(std::mem::take(&mut events), &mut put, stop).await;
-            self.put_gap(missing, &mut put, stop).await;
+            self.put_gap(missing, &mut put);
             if put.has_ended {
                 return put;
             }
@@ -133,10 +120,6 @@ impl<T: Clone + Send + Sync + 'static> BusOutlet<T> {
     async fn put_events(&mut self, mut rest: Vec<T>, put: &mut Put, stop: &Stop) {
         if put.has_ended || rest.is_empty() {
             return;
-        }
-        self.report();
-        if self.unreported > 0 {
-            return self.drop_events(rest.len() as u64, put);
         }
         loop {
             let before = rest.len() as u64;
@@ -154,7 +137,10 @@ impl<T: Clone + Send + Sync + 'static> BusOutlet<T> {
                 return;
             }
             if self.overflow == Overflow::Drop {
-                return self.drop_events(rest.len() as u64, put);
+                let before = put.missing;
+                self.put_gap(rest.len() as u64, put);
+                put.dropped += put.missing - before;
+                return;
             }
             tokio::select! {
                 biased;
@@ -168,40 +154,12 @@ impl<T: Clone + Send + Sync + 'static> BusOutlet<T> {
         }
     }
 
-    async fn put_gap(&mut self, events: u64, put: &mut Put, stop: &Stop) {
-        if put.has_ended {
-            return;
-        }
-        if self.overflow == Overflow::Drop {
-            self.unreported = self.unreported.saturating_add(events);
-            put.lose(events);
-            self.report();
-            return;
-        }
-        tokio::select! {
-            biased;
-            published = self.publisher.publish_gap_async(events) => match published {
+    /// Publishes a gap, which needs no capacity.
+    fn put_gap(&self, events: u64, put: &mut Put) {
+        if !put.has_ended {
+            match self.publisher.publish_gap(events) {
                 Ok(()) => put.lose(events),
                 Err(_) => put.has_ended = true,
-            },
-            () = asked(stop.clone()) => put.has_ended = true,
-        }
-    }
-
-    fn drop_events(&mut self, events: u64, put: &mut Put) {
-        self.unreported = self.unreported.saturating_add(events);
-        put.dropped += events;
-        put.lose(events);
-        self.report();
-    }
-
-    /// Tells the bus of dropped events, if it has room.
-    fn report(&mut self) {
-        if self.unreported > 0 {
-            match self.publisher.try_publish_gap(self.unreported) {
-                // A bus that has ended has nobody to tell.
-                Ok(()) | Err(PublishError::Stopped(())) => self.unreported = 0,
-                Err(_) => {}
             }
         }
     }

@@ -244,9 +244,7 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
                     }
                     Err(broken) => return End::Session(broken),
                 },
-                is_open = self.outlet.changed() => if !is_open {
-                    return End::Reader;
-                },
+                () = self.outlet.ended() => return End::Reader,
                 () = sleep_until(save_at) => {}
             }
             if Instant::now() >= save_at {
