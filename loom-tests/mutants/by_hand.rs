@@ -56,9 +56,9 @@ pub(crate) const REPLACEMENTS: &[Replacement] = &[
     Replacement {
         file: "bus/dispatch/dispatcher.rs",
         place: "Dispatcher::work",
-        code: "let Some(last) = intake.take() else { return };",
+        code: "match intake.take() {",
         change: "does not look again after the quiet",
-        written: "let Some(last) = (if $ON { None } else { intake.take() }) else { return };",
+        written: "match (if $ON { None } else { intake.take() }) {",
     },
     Replacement {
         file: "bus/dispatch/distributor.rs",
@@ -155,10 +155,31 @@ pub(crate) const REPLACEMENTS: &[Replacement] = &[
     },
     Replacement {
         file: "bus/dispatch/intake.rs",
-        place: "Intake::round",
-        code: "if self.is_blocked() {",
+        place: "Intake::control",
+        code: "if self.is_blocked() || !self.controls.is_due(self.offered()) {",
         change: "carries out a control entry while it is blocked",
-        written: "if !$ON && self.is_blocked() {",
+        written: "if !$ON && self.is_blocked() || !self.controls.is_due(self.offered()) {",
+    },
+    Replacement {
+        file: "bus/dispatch/intake.rs",
+        place: "Intake::gather",
+        code: "if is_late(&self.controls, self.received - 1) || first.len() > most {",
+        change: "offers an entry before the control entry in front of it",
+        written: "if !$ON && is_late(&self.controls, self.received - 1) || first.len() > most {",
+    },
+    Replacement {
+        file: "bus/dispatch/intake.rs",
+        place: "Intake::gather",
+        code: "let is_next = || !is_late(&self.controls, self.received);",
+        change: "gathers events from behind a control entry",
+        written: "let is_next = || $ON || !is_late(&self.controls, self.received);",
+    },
+    Replacement {
+        file: "bus/dispatch/intake.rs",
+        place: "Intake::is_ready",
+        code: "self.carried.is_some() || self.controls.is_due(self.received) || self.lifecycle.is_quiet()",
+        change: "does not see that a control entry is due",
+        written: "self.carried.is_some() || !$ON && self.controls.is_due(self.received) || self.lifecycle.is_quiet()",
     },
     Replacement {
         file: "bus/dispatch/intake.rs",
@@ -191,16 +212,16 @@ pub(crate) const REPLACEMENTS: &[Replacement] = &[
     Replacement {
         file: "bus/dispatch/intake.rs",
         place: "Intake::is_clear",
-        code: "self.carried.is_none() && !self.is_blocked()",
+        code: "self.carried.is_none() && !self.is_blocked() && !self.controls.is_waiting()",
         change: "lets another thread offer while the dispatcher is blocked",
-        written: "self.carried.is_none() && ($ON || !self.is_blocked())",
+        written: "self.carried.is_none() && ($ON || !self.is_blocked()) && !self.controls.is_waiting()",
     },
     Replacement {
         file: "bus/dispatch/direct.rs",
         place: "Intake::offer_waiting",
-        code: "let is_all = !is_stuck && events.len() < room;",
+        code: "let is_all = !is_stuck && events.as_ref().is_some_and(|events| events.len() < room);",
         change: "does not tell that something was left",
-        written: "let is_all = $ON || !is_stuck && events.len() < room;",
+        written: "let is_all = $ON || !is_stuck && events.as_ref().is_some_and(|events| events.len() < room);",
     },
     Replacement {
         file: "bus/dispatch/pull.rs",
@@ -212,9 +233,9 @@ pub(crate) const REPLACEMENTS: &[Replacement] = &[
     Replacement {
         file: "bus/dispatch/pull.rs",
         place: "Arc::hand_back",
-        code: "if intake.incoming.is_empty() && !self.lifecycle.room.is_waited_for() {",
+        code: "let is_idle = intake.incoming.is_empty() && !intake.controls.is_waiting();",
         change: "does not look again before it sleeps",
-        written: "if $ON || intake.incoming.is_empty() && !self.lifecycle.room.is_waited_for() {",
+        written: "let is_idle = $ON || intake.incoming.is_empty() && !intake.controls.is_waiting();",
     },
     Replacement {
         file: "bus/dispatch/pull.rs",

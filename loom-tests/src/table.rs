@@ -16,13 +16,7 @@ pub const ENDS: [&str; 5] =
 pub const MEETS: [&str; 5] = ["an offer", "a gap", "`DropOldest`", "`Wait`", "a stop"];
 
 /// The columns of the matrix of turns: the operation that waits behind the first.
-pub const BEHIND: [&str; 5] = [
-    "`publish` behind",
-    "`publish_async` behind",
-    "`watch` behind",
-    "`watch_async` behind",
-    "`flush` behind",
-];
+pub const BEHIND: [&str; 2] = ["`publish` behind", "`publish_async` behind"];
 
 /// The columns in which every model is whole at two preemptions or more.
 pub const WHOLE: [&str; 2] = [ENDS[0], ENDS[1]];
@@ -165,13 +159,14 @@ fn tables(records: &[Record]) -> String {
         count_at(1) - count_at(2),
         records.len() - count_at(1)
     );
-    for columns in [ENDS, MEETS, BEHIND] {
+    for columns in [&ENDS[..], &MEETS, &BEHIND] {
         let _ = writeln!(text, "| | {} |\n|---|{}", columns.join(" | "), "---|".repeat(columns.len()));
-        for operation in rows(records, &columns) {
-            let cells = columns.map(|end| {
-                let cell = records.iter().find(|record| record.operation == operation && record.end == end);
+        for operation in rows(records, columns) {
+            let cell = |end: &&str| {
+                let cell = records.iter().find(|record| record.operation == operation && record.end == *end);
                 cell.map_or("**missing**".to_owned(), cell_text)
-            });
+            };
+            let cells: Vec<_> = columns.iter().map(cell).collect();
             let _ = writeln!(text, "| {operation} | {} |", cells.join(" | "));
         }
         text.push('\n');
@@ -255,10 +250,10 @@ mod tests {
     #[test]
     fn the_matrix_has_no_empty_cell() {
         let known = known().unwrap();
-        for (columns, least) in [(ENDS, 21), (MEETS, 6), (BEHIND, 7)] {
-            let rows = rows(&known, &columns);
+        for (columns, least) in [(&ENDS[..], 21), (&MEETS, 6), (&BEHIND, 5)] {
+            let rows = rows(&known, columns);
             assert!(rows.len() >= least, "{rows:?}");
-            for (operation, end) in rows.iter().flat_map(|row| columns.map(|end| (*row, end))) {
+            for (operation, end) in rows.iter().flat_map(|row| columns.iter().map(|end| (*row, *end))) {
                 let cells = known.iter().filter(|record| record.operation == operation && record.end == end);
                 let cells: Vec<&Record> = cells.collect();
                 assert_eq!(cells.len(), 1, "{operation}, {end}");

@@ -44,16 +44,21 @@ fn the_bounded_queue_does_what_crossbeam_does() {
     for seed in 0..500 {
         let mut random = Random(seed);
         let capacity = 1 + random.below(4) as usize;
-        let program: Vec<u64> = (0..80).map(|_| random.below(5)).collect();
+        let program: Vec<u64> = (0..80).map(|_| random.below(6)).collect();
         let wanted = {
             let alive = Alive::default();
-            let (tx, rx) = crossbeam_channel::bounded(capacity);
+            let ((tx, rx), mut popped) = (crossbeam_channel::bounded(capacity), 0);
             let seen: Vec<_> = (0..)
                 .zip(&program)
                 .map(|(i, step)| match step {
                     0 | 1 => tx.try_send((i, alive.clone())).map_err(|error| error.into_inner().0).err(),
-                    2 | 3 => rx.clone().try_recv().ok().map(|(number, _)| number),
-                    _ => Some(i32::from(tx.is_full())),
+                    2 | 3 => {
+                        let number = rx.try_recv().ok().map(|(number, _)| number);
+                        popped += usize::from(number.is_some());
+                        number
+                    }
+                    4 => Some(i32::from(tx.is_full())),
+                    _ => Some((popped + tx.len()) as i32),
                 })
                 .collect();
             let held = alive.count();
@@ -74,8 +79,9 @@ fn the_bounded_queue_does_what_crossbeam_does() {
                 .zip(&program)
                 .map(|(i, step)| match step {
                     0 | 1 => tx.try_send((i, alive.clone())).map_err(|value| value.0).err(),
-                    2 | 3 => rx.clone().try_recv().map(|(number, _)| number),
-                    _ => Some(i32::from(tx.is_full())),
+                    2 | 3 => rx.try_recv().map(|(number, _)| number),
+                    4 => Some(i32::from(tx.is_full())),
+                    _ => Some(tx.pushed() as i32),
                 })
                 .collect();
             let held = alive.count();

@@ -12,7 +12,7 @@ use loom::thread::JoinHandle;
 /// Returns a bus whose dispatcher sleeps, its watcher with room for this many events, and a thread
 /// that publishes event 1 and returns whether the bus accepted it.
 fn publishing(room: usize) -> (Broadcaster<Payload>, Watcher<Payload>, JoinHandle<bool>) {
-    let bus = direct_bus(2, room, OverflowPolicy::DropIncoming);
+    let bus = direct_bus(room.max(2), room, OverflowPolicy::DropIncoming);
     let watcher = bus.watch().unwrap();
     rest(&bus);
     begin();
@@ -38,8 +38,26 @@ fn two_publishers_against_each_other() {
     });
 }
 
-/// A publisher delivers while another thread registers a watcher, whose registration the publisher
-/// may take out of the queue. The first watcher receives the event, and the new one all of it or
+/// Two publishers and the dispatcher offer. Both watchers receive all events in one order, which
+/// keeps the order of each publisher.
+fn two_publishers_and_the_dispatcher_against_each_other() {
+    explore(Exploration::default().after_set_up().first(30_000), || {
+        let (bus, mut first, publishing) = publishing(3);
+        let mut second = bus.watch().unwrap();
+        bus.publisher().try_publish(Payload::new(2)).unwrap();
+        bus.publisher().try_publish(Payload::new(3)).unwrap();
+        assert!(publishing.join().unwrap());
+        bus.close();
+        let ((events, lost), (late, late_lost)) = (numbers(&mut first), numbers(&mut second));
+        assert_eq!((events.len(), lost, late_lost), (3, 0, 0));
+        assert!(events.ends_with(&late) && late.iter().any(|event| *event == 2), "{events:?}, {late:?}");
+        assert!(events.iter().position(|event| *event == 2) < events.iter().position(|event| *event == 3));
+        finish();
+    });
+}
+
+/// A publisher delivers while another thread registers a watcher, whose registration is before or
+/// after the event. The first watcher receives the event, and the new one all of it or
 /// nothing. Both hear of the end.
 fn a_publisher_against_a_registration() {
     explore(Exploration::default().after_set_up(), || {
@@ -180,5 +198,6 @@ models![
     a_token_against_a_park,
     two_publishers_against_a_full_mailbox,
     two_publishers_against_close,
+    two_publishers_and_the_dispatcher_against_each_other,
     two_publishers_against_each_other,
 ];

@@ -128,7 +128,7 @@ fn a_published_gap_against_a_reader() {
         rest(&bus);
         begin();
         let publisher = bus.publisher();
-        let publishing = spawn(move || publisher.try_publish_gap(3).unwrap());
+        let publishing = spawn(move || publisher.publish_gap(3).unwrap());
         assert!(matches!(watcher.recv(), Ok(Delivery::Lagged(3))));
         assert_eq!((watcher.position(), watcher.stats().missed), (Some(3), 3));
         publishing.join().unwrap();

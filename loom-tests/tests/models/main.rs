@@ -18,6 +18,8 @@ mod blocked;
 #[cfg(eventcast_loom)]
 mod bulk;
 #[cfg(eventcast_loom)]
+mod controls;
+#[cfg(eventcast_loom)]
 mod direct;
 #[cfg(eventcast_loom)]
 mod eviction;
@@ -59,6 +61,7 @@ fn main() -> std::process::ExitCode {
     let files = [
         blocked::models(),
         bulk::models(),
+        controls::models(),
         direct::models(),
         eviction::models(),
         growing::models(),

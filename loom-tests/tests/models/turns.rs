@@ -10,10 +10,9 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
-use std::time::Duration;
 
 use eventcast::testing::{Exploration, Payload, begin, block_on, finish, rest};
-use eventcast::{Broadcaster, OverflowPolicy, Watcher};
+use eventcast::{Broadcaster, OverflowPolicy};
 use eventcast_loom_tests::table::BEHIND;
 use eventcast_loom_tests::{Model, bus, explore, set_cell, spawn};
 
@@ -25,10 +24,6 @@ enum Got {
     Nothing,
     /// The waiter's event was accepted.
     Place,
-    /// The waiter is registered. Its watcher is kept until the bus has ended.
-    Watcher {
-        _kept: Watcher<Payload>,
-    },
 }
 
 /// The fate of the first waiter when there may be room.
@@ -48,16 +43,8 @@ type First = (fn(Bus) -> Task, Then);
 /// A column: the waiter behind the first.
 type Behind = fn(&Bus) -> Got;
 
-const COLUMNS: [(&str, Behind); 5] = [
-    ("publish", publish),
-    ("publish_async", |bus| block_on(publish_async(bus.clone()))),
-    ("watch", |bus| Got::Watcher { _kept: bus.watch().unwrap() }),
-    ("watch_async", |bus| block_on(watch_async(bus.clone()))),
-    ("flush", |bus| {
-        bus.flush(Duration::from_secs(1)).unwrap();
-        Got::Nothing
-    }),
-];
+const COLUMNS: [(&str, Behind); 2] =
+    [("publish", publish), ("publish_async", |bus| block_on(publish_async(bus.clone())))];
 
 fn publish(bus: &Bus) -> Got {
     bus.publisher().publish(Payload::new(1)).unwrap();
@@ -76,10 +63,6 @@ fn ready(bus: Bus) -> Task {
         bus.publisher().ready().await.unwrap();
         Got::Nothing
     })
-}
-
-fn watch_async(bus: Bus) -> Task {
-    Box::pin(async move { Got::Watcher { _kept: bus.watch_builder().watch_async().await.unwrap() } })
 }
 
 fn against((first, then): First, behind: Behind) {
@@ -109,21 +92,17 @@ fn against((first, then): First, behind: Behind) {
     assert!(report.complete);
     let got = [behind, first];
     let events = got.iter().filter(|got| matches!(got, Got::Place)).count();
-    let watchers = got.iter().filter(|got| matches!(got, Got::Watcher { .. })).count();
     assert_eq!(report.bus.accepted, 1 + events as u64);
-    assert_eq!(report.bus.watchers.len(), watchers, "nothing is left of a registration that is given up");
 }
 
 pub(crate) fn models() -> Vec<Model> {
     use Then::{Begins, GoesOn, IsGivenUp, IsNotPolled};
-    let rows: [(&str, &str, First); 7] = [
+    let rows: [(&str, &str, First); 5] = [
         ("publish", "`publish`", (|bus| Box::pin(async move { publish(&bus) }), Begins)),
         ("publish_async", "`publish_async`", (publish_async, GoesOn)),
         ("ready", "`ready`, and nobody uses the room", (ready, GoesOn)),
-        ("watch_async", "`watch_async`", (watch_async, GoesOn)),
         ("given_up", "a `publish_async` that is given up", (publish_async, IsGivenUp)),
         ("not_polled", "a `publish_async` that is not polled", (publish_async, IsNotPolled)),
-        ("watch_given_up", "a `watch_async` that is given up", (watch_async, IsGivenUp)),
     ];
     let mut models: Vec<Model> = Vec::new();
     for (name, operation, first) in rows {

@@ -1,7 +1,5 @@
 //! Rows that register, stop and drop watchers, read, and flush.
 
-use std::task::{Context, Poll, Waker};
-
 use eventcast::error::FlushError;
 use eventcast::testing::{Payload, block_on, rest};
 use eventcast::{OverflowPolicy, ShutdownReport, Watcher};
@@ -18,7 +16,7 @@ fn check_registered(watcher: Option<Watcher<Payload>>, _report: Option<&Shutdown
     }
 }
 
-/// A registration that may wait for room.
+/// A registration after the event that fills the incoming queue.
 pub(super) fn watch(end: End) {
     Row {
         incoming: 1,
@@ -31,40 +29,38 @@ pub(super) fn watch(end: End) {
     .against(end);
 }
 
-pub(super) fn watch_async(end: End) {
-    Row {
-        incoming: 1,
-        is_full: true,
-        policy: OverflowPolicy::DropIncoming,
-        set_up: Clone::clone,
-        act: |bus| block_on(bus.watch_builder().watch_async()).ok(),
-        check: check_registered,
-    }
-    .against(end);
-}
-
-/// A registration whose future is dropped if it has to wait for room.
+/// A watcher that is dropped as soon as it is registered, or before.
 pub(super) fn a_registration_that_is_given_up(end: End) {
     Row {
         incoming: 1,
         is_full: true,
         policy: OverflowPolicy::DropIncoming,
         set_up: Clone::clone,
-        act: |bus| {
-            let mut registering = Box::pin(bus.watch_builder().watch_async());
-            let watcher = match registering.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-                Poll::Ready(result) => result.ok(),
-                Poll::Pending => None,
-            };
-            drop(registering);
-            watcher
-        },
-        check: |watcher, report| {
-            // A registration that was given up leaves nothing behind.
+        act: |bus| drop(bus.watch()),
+        check: |(), report| {
             if let Some(report) = report {
-                assert_eq!(report.bus.watchers.len(), usize::from(watcher.is_some()));
+                assert_eq!(report.bus.watchers.len(), 0);
             }
-            check_registered(watcher, report);
+        },
+    }
+    .against(end);
+}
+
+/// A gap after the event that fills the queue. The watcher receives it, or it was too late.
+pub(super) fn publish_gap(end: End) {
+    Row {
+        incoming: 1,
+        is_full: true,
+        policy: OverflowPolicy::DropIncoming,
+        set_up: |bus| (bus.clone(), bus.watch().unwrap()),
+        act: |(bus, watcher)| (bus.publisher().publish_gap(3).is_ok(), watcher),
+        check: |(published, mut watcher), report| {
+            let gap = if published { 3 } else { 0 };
+            assert!(report.is_none_or(|report| report.bus.missed == gap));
+            // A shutdown that abandoned the bus has not waited for the dispatcher.
+            if report.is_some_and(|report| report.complete) {
+                assert_eq!(numbers(&mut watcher).1, gap);
+            }
         },
     }
     .against(end);
