@@ -65,7 +65,7 @@ fn recording_allocates_only_a_message_that_is_made() {
     }
 }
 
-/// The dispatcher makes the name of an event. A lone event takes an allocation of its own: see
+/// The dispatcher makes the name of an event. A lone event takes one more allocation: see
 /// `bus.rs`.
 #[test]
 fn the_dispatcher_allocates_the_name() {

@@ -98,7 +98,7 @@ impl<T> Controls<T> {
         let mut indices = (0..=last / 2).flat_map(|i| [last - i, i]);
         let index = indices.find(|i| is_it(&list[*i].1))?;
         let (_, control) = list.remove(index)?;
-        // What it divided may be one from now on.
+        // Two gaps that it divided become one.
         if let Some((place, Control::Gap(events))) = list.get(index) {
             let (place, events) = (*place, *events);
             if let Some((_, Control::Gap(sum))) =

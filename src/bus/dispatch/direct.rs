@@ -121,7 +121,7 @@ impl<T: Clone> Intake<T> {
         let Some(first) = self.receive() else {
             return Some(Offered { taken: 0, is_stuck: false, is_all: true });
         };
-        // Without a look at the list, whose lock this thread must not wait for.
+        // The list itself stays unread, because this thread must not wait for its lock.
         let events = self.gather(first, room, |controls, _| controls.is_waiting());
         let is_stuck = self.carried.is_some();
         let is_all = !is_stuck && events.as_ref().is_some_and(|events| events.len() < room);

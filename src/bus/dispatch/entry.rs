@@ -1,4 +1,4 @@
-//! What a bus refuses, and its control entries.
+//! Control entries, the ticket of a flush, and the refusal of an entry.
 
 use crate::bus::mailbox::{Entry, MailboxSender};
 use crate::bus::state::{Refusal, WatcherState};

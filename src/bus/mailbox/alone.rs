@@ -1,4 +1,5 @@
-//! Offers to a watcher that alone gets the events, on an inline bus: no other watcher shares them.
+//! Offers to a bus's only watcher, with which no other watcher shares the events: on an inline bus,
+//! and of single events to a ring on any bus.
 
 use crate::policy::OverflowPolicy;
 

@@ -140,7 +140,7 @@ impl<T> MailboxSender<T> {
     }
 
     /// Offers a batch that fits. The caller has this from [`direct_room`](Self::direct_room). No
-    /// user code runs: no event is lost, copied or dropped, even if the watcher stops meanwhile.
+    /// user code runs: no event is lost, copied or dropped, even if the watcher has just stopped.
     pub(crate) fn offer_whole(&mut self, batch: Arc<SharedBatch<T>>) {
         let all = 0..batch.events().len();
         self.begin_whole(all.len());

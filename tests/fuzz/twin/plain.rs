@@ -23,7 +23,7 @@ struct State {
     /// The accepted events, and the registrations among them, which take no place.
     incoming: VecDeque<Entry>,
     /// The number of entries, none or the first one with events, that were taken out together with
-    /// the batch that is being offered, and take no place any more. They follow the batch.
+    /// the batch that is being offered, and no longer take a place. They follow the batch.
     carried: usize,
     mailboxes: Vec<Mailbox>,
     /// The numbers of the watchers that are offered events.
