@@ -121,6 +121,17 @@ impl DropCounts {
         }
     }
 
+    /// Returns the count for one reason, so that it can be changed.
+    pub(crate) fn by_mut(&mut self, reason: DropReason) -> &mut u64 {
+        match reason {
+            DropReason::Incoming => &mut self.incoming,
+            DropReason::Oldest => &mut self.oldest,
+            DropReason::TimedOut => &mut self.timed_out,
+            DropReason::Stopped => &mut self.stopped,
+            DropReason::Abandoned => &mut self.abandoned,
+        }
+    }
+
     /// Returns each reason with its count, also the reasons with a count of zero.
     ///
     /// # Examples

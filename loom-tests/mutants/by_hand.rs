@@ -148,10 +148,10 @@ pub(crate) const REPLACEMENTS: &[Replacement] = &[
     },
     Replacement {
         file: "bus/dispatch/dispatcher.rs",
-        place: "Dispatcher::look",
-        code: "if intake.is_blocked() {",
+        place: "Dispatcher::work",
+        code: "let first = if intake.is_blocked() { None } else { spin_until(|| intake.take()) };",
         change: "takes an entry while it is blocked",
-        written: "if !$ON && intake.is_blocked() {",
+        written: "let first = if !$ON && intake.is_blocked() { None } else { spin_until(|| intake.take()) };",
     },
     Replacement {
         file: "bus/dispatch/intake.rs",
@@ -295,7 +295,7 @@ pub(crate) const REPLACEMENTS: &[Replacement] = &[
     },
     Replacement {
         file: "bus/dispatch/inline.rs",
-        place: "Turn::push",
+        place: "Turn::accept",
         code: "self.carry_out_nested();",
         change: "leaves nested entries to the next call",
         written: "if !$ON { $CODE }",
@@ -309,17 +309,17 @@ pub(crate) const REPLACEMENTS: &[Replacement] = &[
     },
     Replacement {
         file: "bus/dispatch/inline.rs",
-        place: "Turn::offer_part",
-        code: "self.front.nested.set_events_left(room - part.len());",
+        place: "Turn::accept",
+        code: "self.front.nested.set_events_left(room - entry.len());",
         change: "promises nested events the room that the batch takes",
-        written: "self.front.nested.set_events_left(if $ON { room } else { room - part.len() });",
+        written: "self.front.nested.set_events_left(if $ON { room } else { room - entry.len() });",
     },
     Replacement {
         file: "bus/dispatch/inline.rs",
-        place: "Turn::room_for",
-        code: "room = core.room_for(first, call, self.lifecycle);",
+        place: "Core::room_or_wish",
+        code: "self.room_for(first, call, lifecycle)",
         change: "does not look again after the wish",
-        written: "if !$ON { $CODE }",
+        written: "if $ON { None } else { $CODE }",
     },
     Replacement {
         file: "bus/dispatch/inline.rs",

@@ -255,7 +255,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         let parker = Parker::new();
         let controls = Arc::new(Controls::new());
         let driver = Box::new(controls.clone());
-        let lifecycle = Arc::new(Lifecycle::new(clock, options.spin, &parker, driver));
+        let lifecycle = Arc::new(Lifecycle::new(clock, &parker, driver));
         let (tx, rx) = bounded::<Entry<T>>(options.incoming_len);
         let dispatch = Arc::new(Dispatch::new(
             lifecycle.clone(),
@@ -277,7 +277,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     fn without_dispatcher(options: BusOptions, clock: Clock, completion: Option<Completion<T>>) -> Self {
         const { assert!(size_of::<T>() <= MAX_EVENT_SIZE, "events this large belong in a Box or an Arc") };
         let front = Arc::new(InlineFront::new(options.incoming_len, completion, options.history));
-        let lifecycle = Arc::new(Lifecycle::inline(clock, options.spin, Box::new(front.clone())));
+        let lifecycle = Arc::new(Lifecycle::inline(clock, Box::new(front.clone())));
         let incoming = Arc::new(IncomingQueue::inline(lifecycle, front, options));
         Self { incoming }
     }
@@ -395,7 +395,7 @@ impl<T> Broadcaster<T> {
     /// ```
     pub fn stats(&self) -> BusStats {
         let mut stats = self.incoming.lifecycle.stats();
-        stats.pending = self.incoming.pending(stats.accepted);
+        stats.pending = self.incoming.way.pending(&self.incoming.lifecycle, stats.accepted);
         stats
     }
 }

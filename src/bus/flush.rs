@@ -134,7 +134,7 @@ impl<'b, T: Clone + Send + Sync + 'static> Flushing<'b, T> {
 
 impl<T> Drop for Flushing<'_, T> {
     fn drop(&mut self) {
-        self.incoming.forget(&self.ticket);
+        self.incoming.way.forget(&self.ticket);
     }
 }
 

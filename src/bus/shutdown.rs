@@ -222,7 +222,7 @@ impl<T> Broadcaster<T> {
     /// Adds to a snapshot what was still pending. At the end of the bus, nothing is.
     fn with_pending(&self, mut report: ShutdownReport) -> ShutdownReport {
         if !report.complete && !report.threads_ended {
-            report.bus.pending = self.incoming.pending(report.bus.accepted);
+            report.bus.pending = self.incoming.way.pending(&self.incoming.lifecycle, report.bus.accepted);
         }
         report
     }

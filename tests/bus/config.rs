@@ -39,19 +39,17 @@ fn a_bus_is_configured_by_a_file() {
         queue_len = 64
         overflow = { wait_for = "50ms" }
         max_batch = 3
-        spin = "20us"
         direct_delivery = false
         history = 4
         thread_name = "bus"
         "#,
-        r#"{"incoming_len":1,"queue_len":64,"overflow":{"wait_for":"50ms"},"max_batch":3,"spin":"20us","direct_delivery":false,"history":4,"thread_name":"bus"}"#,
+        r#"{"incoming_len":1,"queue_len":64,"overflow":{"wait_for":"50ms"},"max_batch":3,"direct_delivery":false,"history":4,"thread_name":"bus"}"#,
     );
     let set = BusOptions::default()
         .incoming_len(1)
         .queue_len(64)
         .overflow(WaitFor(FIFTY_MS))
         .max_batch(3)
-        .spin(Duration::from_micros(20))
         .direct_delivery(false)
         .history(4)
         .thread_name("bus");

@@ -19,13 +19,13 @@ fn getters_return_what_was_set() {
         (options.get_incoming_len(), options.get_queue_len(), options.get_max_batch()),
         (1000, 1000, 256)
     );
-    assert_eq!((options.get_overflow(), options.get_spin()), (DropIncoming, Duration::ZERO));
+    assert_eq!(options.get_overflow(), DropIncoming);
     assert_eq!((options.get_direct_delivery(), options.get_thread_name()), (true, "eventcast"));
     let options = options.incoming_len(1).queue_len(2).max_batch(3);
-    let options = options.overflow(Wait).spin(Duration::from_micros(4));
+    let options = options.overflow(Wait);
     let options = options.direct_delivery(false).thread_name("five");
     assert_eq!((options.get_incoming_len(), options.get_queue_len(), options.get_max_batch()), (1, 2, 3));
-    assert_eq!((options.get_overflow(), options.get_spin()), (Wait, Duration::from_micros(4)));
+    assert_eq!(options.get_overflow(), Wait);
     assert_eq!((options.get_direct_delivery(), options.get_thread_name()), (false, "five"));
 
     let options = WatchOptions::default();

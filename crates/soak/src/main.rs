@@ -103,7 +103,6 @@ fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
     let options = BusOptions::default()
         .incoming_len(INCOMING as usize)
         .max_batch(MAX_BATCH as usize)
-        .spin(Duration::from_micros(5))
         .thread_name("soak-bus");
     let bus = Broadcaster::<Tick>::with_options(options)?;
     keep_journal(&bus, &ledger)?;

@@ -48,8 +48,7 @@
 //! If user code that runs here (filters, hooks, `Clone`, `Drop`) panics, the dispatcher catches the
 //! panic.
 
-use crate::bus::mailbox::Entry;
-use crate::bus::wait::{on_bus_thread, spin_for, spin_until};
+use crate::bus::wait::{on_bus_thread, spin_until};
 use crate::sync::{Arc, Parker, TryMutexGuard, thread};
 
 use super::direct::Dispatch;
@@ -84,7 +83,8 @@ impl<T: Clone> Dispatcher<T> {
             if intake.control() {
                 continue;
             }
-            if let Some(first) = self.look(&mut intake) {
+            let first = if intake.is_blocked() { None } else { spin_until(|| intake.take()) };
+            if let Some(first) = first {
                 intake.round(first);
             } else if !intake.is_blocked() && lifecycle.is_quiet() {
                 // Every entry was pushed or added before the gate became quiet, so this is the last
@@ -98,15 +98,6 @@ impl<T: Clone> Dispatcher<T> {
                 intake = self.sleep(intake);
             }
         }
-    }
-
-    /// Looks for the next entry, a few times or for as long as the options say. Returns `None` if
-    /// there is none, or if the dispatcher is blocked.
-    fn look(&self, intake: &mut Intake<T>) -> Option<Entry<T>> {
-        if intake.is_blocked() {
-            return None;
-        }
-        spin_until(|| intake.take()).or_else(|| self.spin(intake))
     }
 
     /// Sleeps until there may be something to do, unless there is already. If the dispatcher is not
@@ -131,24 +122,6 @@ impl<T: Clone> Dispatcher<T> {
         }
         lifecycle.dispatcher.disarm();
         intake
-    }
-
-    /// Keeps looking for the next entry, for as long as the options say. Returns `None` if no entry
-    /// came, or if the dispatcher has something else to do.
-    fn spin(&self, intake: &mut Intake<T>) -> Option<Entry<T>> {
-        let lifecycle = &self.dispatch.lifecycle;
-        if lifecycle.spin.is_zero() || lifecycle.room.is_waited_for() {
-            return None;
-        }
-        let found = || match intake.take() {
-            None => {
-                let is_needed =
-                    intake.controls.is_waiting() || lifecycle.is_closing() || lifecycle.registry.must_reap();
-                is_needed.then_some(None)
-            }
-            entry => Some(entry),
-        };
-        spin_for(lifecycle.spin, found).flatten()
     }
 
     /// Gives the next waiting publisher a turn if there is capacity. The dispatcher calls this

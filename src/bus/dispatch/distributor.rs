@@ -13,7 +13,7 @@ use crate::bus::state::{Lifecycle, WatcherState};
 use crate::bus::wait::full_fence;
 use crate::sync::Arc;
 
-use super::entry::{Control, FlushTicket, Step};
+use super::entry::{Control, Step};
 use super::history::History;
 
 /// A function of the library's own that completes an event before any watcher sees the event. It
@@ -67,7 +67,7 @@ impl<T> Distributor<T> {
 
     /// Tells every watcher that this many events are missing here. The caller fences, and wakes
     /// those that sleep.
-    pub(super) fn add_gap(&mut self, events: u64, lifecycle: &Lifecycle) {
+    fn add_gap(&mut self, events: u64, lifecycle: &Lifecycle) {
         let events = events.min(LAST_POSITION.saturating_sub(self.position()));
         self.missed += events;
         lifecycle.set_missed(self.missed);
@@ -147,15 +147,6 @@ impl<T> Distributor<T> {
     }
 }
 
-/// Records the handlers for which a flush waits.
-pub(super) fn answer(ticket: &FlushTicket, lifecycle: &Lifecycle) {
-    // Handlers that were stopped but still handle queued events count too, because the list is the
-    // registry's. A handler that is registered behind the flush has offset zero, so the flush does
-    // not wait for it.
-    let offset = |state: Arc<WatcherState>| (state.decided(), state);
-    ticket.reach(lifecycle.registry.unfinished().into_iter().map(offset).collect());
-}
-
 impl<T: Clone> Distributor<T> {
     /// Accepts events, and offers them to every watcher without waiting. Every event takes this
     /// way: from the dispatcher, a publisher that delivers directly, a reader that pulls, or the
@@ -218,12 +209,12 @@ impl<T: Clone> Distributor<T> {
         lifecycle: &Lifecycle,
         mut pending: impl FnMut(usize, &mut MailboxSender<T>),
     ) -> Option<Arc<SharedBatch<T>>> {
-        let kept = (!is_whole).then(|| batch.clone());
+        let (kept, events) = ((!is_whole).then(|| batch.clone()), batch.events().len());
         let Some((last, others)) = self.senders.split_last_mut() else { return kept };
         let mut offer = |i, sender: &mut MailboxSender<T>, batch| {
             if is_whole {
                 sender.offer_whole(batch);
-            } else if sender.offer(batch, lifecycle) {
+            } else if sender.offer(batch, 0..events, lifecycle) {
                 pending(i, sender);
             }
         };
@@ -234,6 +225,39 @@ impl<T: Clone> Distributor<T> {
         kept
     }
 
+    /// Carries out a control entry. `show` is called, after a fence, for each sender that has
+    /// something new, to wake its reader or to note that it sleeps. Returns the sender of a watcher
+    /// that was stopped before its registration, so that the caller closes its mailbox.
+    pub(super) fn carry_out(
+        &mut self,
+        control: Control<T>,
+        lifecycle: &Lifecycle,
+        mut show: impl FnMut(&mut MailboxSender<T>),
+    ) -> Option<Box<MailboxSender<T>>> {
+        match control {
+            Control::Register(sender) => {
+                let show = |sender: &mut _| {
+                    full_fence();
+                    show(sender);
+                };
+                return self.register(sender, lifecycle, show).err();
+            }
+            Control::Flush(ticket) => {
+                // Handlers that were stopped but still handle queued events count too, because the
+                // list is the registry's. A handler that is registered behind the flush has offset
+                // zero, so the flush does not wait for it.
+                let offset = |state: Arc<WatcherState>| (state.decided(), state);
+                ticket.reach(lifecycle.registry.unfinished().into_iter().map(offset).collect());
+            }
+            Control::Gap(events) => {
+                self.add_gap(events, lifecycle);
+                full_fence();
+                self.senders.iter_mut().for_each(|sender| show(sender));
+            }
+        }
+        None
+    }
+
     /// Adds a watcher. Offers it what the history has from its start on. `show` is called
     /// between the batches, and last, to wake its reader.
     ///
@@ -241,14 +265,14 @@ impl<T: Clone> Distributor<T> {
     ///
     /// Returns the sender of a watcher that has been stopped, so that the caller closes its
     /// mailbox.
-    pub(super) fn register(
+    fn register(
         &mut self,
         mut sender: Box<MailboxSender<T>>,
         lifecycle: &Lifecycle,
         show: impl FnMut(&mut MailboxSender<T>),
     ) -> Result<(), Box<MailboxSender<T>>> {
         let newest = self.position();
-        let start = match sender.start() {
+        let start = match sender.start {
             Start::Next => newest,
             Start::Oldest => self.history.position_before().unwrap_or(newest),
             Start::After(position) => position.min(newest),

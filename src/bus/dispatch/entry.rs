@@ -15,6 +15,17 @@ pub(crate) enum Control<T> {
     Gap(u64),
 }
 
+impl<T> Control<T> {
+    /// Returns for how many events there is capacity in a watcher that it registers. From then on,
+    /// this watcher may have to be waited for, too.
+    pub(super) fn credit_at_first(&self) -> usize {
+        match self {
+            Self::Register(sender) if sender.state.policy.waits() => sender.state.capacity as usize,
+            _ => usize::MAX,
+        }
+    }
+}
+
 /// The next of what the distributor is to do.
 pub(super) enum Step<T> {
     Offer(Entry<T>),

@@ -32,9 +32,10 @@ use crate::bus::mailbox::{Call, Entry, MailboxSender, Room};
 use crate::bus::state::{Drive, Lifecycle, Refusal};
 use crate::bus::wait::{InsideCall, full_fence};
 use crate::clock::Clock;
+use crate::counters::DropReason;
 use crate::sync::{Arc, TryMutex, TryMutexGuard, thread};
 
-use super::distributor::{Completion, Distributor, answer, drain_gone};
+use super::distributor::{Completion, Distributor, drain_gone};
 use super::entry::{Control, Refused, Step};
 use super::later::Later;
 use super::nested::NestedEntries;
@@ -111,8 +112,7 @@ impl<T: Clone + Send + Sync + 'static> InlineFront<T> {
     /// some wakes a publisher.
     pub(crate) fn has_room(&self, call: &mut Call, lifecycle: &Lifecycle) -> bool {
         call.begin();
-        let Some(mut core) = self.enter() else { return true };
-        core.has_room(call, lifecycle)
+        self.enter().is_none_or(|mut core| core.room_or_wish(None, 1, call, lifecycle).is_some())
     }
 
     /// Takes the lock. Returns `None` if that takes too long inside a call of another inline bus.
@@ -188,11 +188,8 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
         let result = if self.lifecycle.is_closing() {
             Err((control, Refusal::Stopped))
         } else {
-            self.note_room_left(match &control {
-                // From its registration on, this watcher may have to be waited for, too.
-                Control::Register(sender) => sender.credit_at_first(),
-                Control::Flush(_) | Control::Gap(_) => usize::MAX,
-            });
+            let left = self.core.as_mut().map_or(0, |core| core.look(self.lifecycle).least);
+            self.front.nested.set_events_left(left.min(control.credit_at_first()));
             self.control(control);
             self.carry_out_nested();
             Ok(())
@@ -206,75 +203,40 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
         self.is_whole = true;
     }
 
-    fn accept(&mut self, entry: Entry<T>, call: &mut Call) -> Result<(), Refused<T>> {
-        if self.lifecycle.is_closing() {
-            return Err(Refused(entry, Refusal::Stopped));
-        }
-        match entry {
-            Entry::Event(mut event) => match self.room_for(&mut event, 1, call) {
-                Some(room) => {
-                    self.front.nested.set_events_left(room - 1);
-                    self.offer(Entry::Event(event), Some(call));
-                    Ok(())
-                }
-                None => Err(Refused(Entry::Event(event), Refusal::Full)),
-            },
-            Entry::Batch(events) => {
-                let rest = self.accept_batch(events, call);
-                let refusal = if self.lifecycle.is_closing() { Refusal::Stopped } else { Refusal::Full };
-                if rest.is_empty() { Ok(()) } else { Err(Refused(Entry::Batch(rest), refusal)) }
-            }
-        }
-    }
-
-    /// Accepts the events of a batch in front for which there is capacity. Returns the others.
-    fn accept_batch(&mut self, mut events: Vec<T>, call: &mut Call) -> Vec<T> {
-        let left = events.len();
-        let room = events.first_mut().and_then(|first| self.room_for(first, left, call));
-        match room {
-            None => events,
-            Some(room) if room >= left => {
-                self.offer_part(events, room, call);
-                Vec::new()
-            }
-            Some(room) => self.accept_in_parts(events, room, call),
-        }
-    }
-
-    fn accept_in_parts(&mut self, events: Vec<T>, mut room: usize, call: &mut Call) -> Vec<T> {
-        let mut rest = events.into_iter();
+    /// Accepts and offers the events in front for which there is capacity.
+    ///
+    /// # Errors
+    ///
+    /// Returns the others.
+    fn accept(&mut self, mut entry: Entry<T>, call: &mut Call) -> Result<(), Refused<T>> {
         loop {
-            self.offer_part(rest.by_ref().take(room).collect(), room, call);
-            let left = rest.len();
-            let next = rest.as_mut_slice().first_mut().filter(|_| !self.lifecycle.is_closing());
-            let Some(more) = next.and_then(|first| self.room_for(first, left, call)) else { break };
-            room = more;
+            if self.lifecycle.is_closing() {
+                return Err(Refused(entry, Refusal::Stopped));
+            }
+            let Some(room) = self.room_for(&mut entry, call) else {
+                return Err(Refused(entry, Refusal::Full));
+            };
+            let rest = entry.split_off(room);
+            self.front.nested.set_events_left(room - entry.len());
+            self.offer(entry, Some(call));
+            // Nested events were promised capacity, so they are carried out before the next part.
+            self.carry_out_nested();
+            match rest {
+                Some(rest) => entry = rest,
+                None => return Ok(()),
+            }
+            call.begin_anew();
         }
-        rest.collect()
     }
 
-    /// Offers a part of a batch, for which there is this much capacity.
-    fn offer_part(&mut self, part: Vec<T>, room: usize, call: &mut Call) {
-        self.front.nested.set_events_left(room - part.len());
-        self.offer(Entry::Batch(part), Some(call));
-        call.begin_anew();
-        // Nested events were promised capacity, so they are carried out before the next part.
-        self.carry_out_nested();
-    }
-
-    /// Returns for how many events there is capacity, of which this is the first. If there is none,
-    /// returns `None`, and has a reader that frees capacity for so many events wake a publisher.
-    fn room_for(&mut self, first: &mut T, events: usize, call: &mut Call) -> Option<usize> {
+    /// Returns for how many of the events there is capacity. If there is none, returns `None`, and
+    /// has a reader that frees capacity for them wake a publisher.
+    fn room_for(&mut self, entry: &mut Entry<T>, call: &mut Call) -> Option<usize> {
         let core = self.core.as_mut()?;
         // If filters are asked, a mailbox is full.
         self.front.nested.set_events_left(0);
-        let mut room = core.room_for(first, call, self.lifecycle);
-        if room.is_none() {
-            // A batch waits for much, unless an event that waits behind it needs one place.
-            let events = if self.lifecycle.room.has_several() { 1 } else { events };
-            core.wish_for(events, self.lifecycle);
-            room = core.room_for(first, call, self.lifecycle);
-        }
+        let events = entry.len();
+        let room = core.room_or_wish(entry.events_mut().first_mut(), events, call, self.lifecycle);
         self.is_refused = room.is_none();
         room
     }
@@ -286,50 +248,19 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
             return;
         };
         core.use_decisions(call);
-        let show = |sender: &mut MailboxSender<T>| {
-            later.note(&sender.state);
-            drain_gone(sender, lifecycle);
-        };
-        core.distributor.offer(events, false, lifecycle, |_, sender| sender.time_out(), show, || ());
-    }
-
-    /// Notes the capacity that there is for what user code adds in this call.
-    fn note_room_left(&mut self, most: usize) {
-        let Some(core) = self.core.as_mut() else { return };
-        let mut least = most;
-        // Without a watcher that is waited for, this takes no time.
-        if core.distributor.waited_for > 0 {
-            for sender in &mut core.distributor.senders {
-                least = least.min(match sender.look(&self.lifecycle.clock) {
-                    Room::For(events) => events,
-                    Room::IfFiltered | Room::Full => 0,
-                });
-            }
-        }
-        self.front.nested.set_events_left(least);
+        let time_out = |_, sender: &mut MailboxSender<T>| sender.lose_pending(DropReason::TimedOut);
+        let show = |sender: &mut MailboxSender<T>| show(sender, later, lifecycle);
+        core.distributor.offer(events, false, lifecycle, time_out, show, || ());
     }
 
     fn control(&mut self, control: Control<T>) {
-        let (Some(core), lifecycle) = (self.core.as_mut(), self.lifecycle) else { return };
-        let (distributor, later) = (&mut core.distributor, &mut self.later);
-        match control {
-            Control::Register(sender) => {
-                let show = |sender: &mut MailboxSender<T>| {
-                    full_fence();
-                    later.note(&sender.state);
-                    drain_gone(sender, lifecycle);
-                };
-                if let Err(stopped) = distributor.register(sender, lifecycle, show) {
-                    later.close(stopped, lifecycle);
-                }
-            }
-            // The caller checks the ticket next.
-            Control::Flush(ticket) => answer(&ticket, lifecycle),
-            Control::Gap(events) => {
-                distributor.add_gap(events, lifecycle);
-                full_fence();
-                distributor.senders.iter().for_each(|sender| later.note(&sender.state));
-            }
+        let (Some(core), lifecycle, later) = (self.core.as_mut(), self.lifecycle, &mut self.later) else {
+            return;
+        };
+        // The caller of a flush checks the ticket next.
+        let stopped = core.distributor.carry_out(control, lifecycle, |sender| show(sender, later, lifecycle));
+        if let Some(stopped) = stopped {
+            later.close(stopped, lifecycle);
         }
     }
 
@@ -395,10 +326,29 @@ impl<T> Core<T> {
         }
     }
 
+    /// Returns for how many events there is capacity, as [`room_for`](Self::room_for) does. If
+    /// there is none, has a reader that frees capacity for so many wake a publisher, and looks
+    /// again.
+    fn room_or_wish(
+        &mut self,
+        mut first: Option<&mut T>,
+        events: usize,
+        call: &mut Call,
+        lifecycle: &Lifecycle,
+    ) -> Option<usize> {
+        let room = self.room_for(first.as_deref_mut(), call, lifecycle);
+        if room.is_some() {
+            return room;
+        }
+        // A batch waits for much, unless an event that waits behind it needs one place.
+        self.wish_for(if lifecycle.room.has_several() { 1 } else { events }, lifecycle);
+        self.room_for(first, call, lifecycle)
+    }
+
     /// Returns for how many events there is capacity, of which this is the first. Returns `None` if
-    /// there is none. The filters of full watchers are asked about the event, if nothing else is in
-    /// its way.
-    fn room_for(&mut self, first: &mut T, call: &mut Call, lifecycle: &Lifecycle) -> Option<usize> {
+    /// there is none. The filters of full watchers are asked about the event, if there is one and
+    /// nothing else is in its way.
+    fn room_for(&mut self, first: Option<&mut T>, call: &mut Call, lifecycle: &Lifecycle) -> Option<usize> {
         let (mut least, mut asks) = (usize::MAX, false);
         // Each of them notes since when it has none.
         for sender in &mut self.distributor.senders {
@@ -411,6 +361,7 @@ impl<T> Core<T> {
         if least == 0 || !asks {
             return (least > 0).then_some(least);
         }
+        let first = first?;
         // A filter sees complete events only. To complete one twice changes nothing.
         if let Some(complete) = &self.distributor.completion {
             complete(first);
@@ -424,23 +375,6 @@ impl<T> Core<T> {
         Some(1)
     }
 
-    /// Returns whether every watcher that is waited for has capacity. If not, has a reader that
-    /// frees some wake a publisher.
-    fn has_room(&mut self, call: &mut Call, lifecycle: &Lifecycle) -> bool {
-        if self.is_free(call, lifecycle) {
-            return true;
-        }
-        self.wish_for(1, lifecycle);
-        self.is_free(call, lifecycle)
-    }
-
-    fn is_free(&mut self, call: &mut Call, lifecycle: &Lifecycle) -> bool {
-        // Each of them notes since when it has no capacity.
-        self.distributor.senders.iter_mut().fold(true, |is_free, sender| {
-            is_free & matches!(sender.room(&lifecycle.clock, call), Room::For(_))
-        })
-    }
-
     /// Has the readers of full mailboxes wake a publisher when there is capacity for so many
     /// events. The caller then checks again: a reader frees capacity, fences, and checks the wish.
     #[cold]
@@ -449,7 +383,7 @@ impl<T> Core<T> {
         for sender in &mut self.distributor.senders {
             if !matches!(sender.look(&lifecycle.clock), Room::For(_)) {
                 sender.wish_for(events);
-                if sender.has_filter() {
+                if sender.filter.is_some() {
                     lifecycle.room.pass_behind();
                 }
             }
@@ -466,24 +400,44 @@ impl<T> Core<T> {
             }
             return false;
         }
-        let (mut is_free, mut is_any_free) = self.look(lifecycle);
-        if !is_free {
+        let mut found = self.look(lifecycle);
+        if found.least == 0 {
             self.wish_for(1, lifecycle);
-            (is_free, is_any_free) = self.look(lifecycle);
+            found = self.look(lifecycle);
         }
-        is_free || is_any_free && lifecycle.room.passes_behind()
+        found.least > 0 || found.is_any_free && lifecycle.room.passes_behind()
     }
 
-    /// Returns whether all watchers that are waited for have capacity, and whether one of them has.
-    fn look(&mut self, lifecycle: &Lifecycle) -> (bool, bool) {
-        let (mut is_free, mut is_any_free) = (true, false);
-        for sender in &mut self.distributor.senders {
+    /// Returns the capacity that there is, for a caller that publishes nothing.
+    fn look(&mut self, lifecycle: &Lifecycle) -> Found {
+        let mut found = Found { least: usize::MAX, is_any_free: false };
+        // Without a watcher that is waited for, this takes no time.
+        let waits = self.distributor.waited_for > 0;
+        for sender in self.distributor.senders.iter_mut().filter(|_| waits) {
             match sender.look(&lifecycle.clock) {
                 Room::For(usize::MAX) => {}
-                Room::For(_) => is_any_free = true,
-                Room::IfFiltered | Room::Full => is_free = false,
+                Room::For(events) => {
+                    found.least = found.least.min(events);
+                    found.is_any_free = true;
+                }
+                Room::IfFiltered | Room::Full => found.least = 0,
             }
         }
-        (is_free, is_any_free)
+        found
     }
+}
+
+/// The capacity of the watchers that are waited for.
+struct Found {
+    /// The number of events for which all of them have capacity.
+    least: usize,
+    /// Whether one of them has capacity.
+    is_any_free: bool,
+}
+
+/// Notes a reader that sleeps, and empties the queue of a reader that is gone. The caller has
+/// fenced since its offer.
+fn show<T>(sender: &mut MailboxSender<T>, later: &mut Later<T>, lifecycle: &Lifecycle) {
+    later.note(&sender.state);
+    drain_gone(sender, lifecycle);
 }

@@ -10,7 +10,7 @@ use crate::clock::Deadline;
 use crate::sync::{Arc, Receiver};
 
 use super::controls::Controls;
-use super::distributor::{Completion, Distributor, Rest, answer, wake_or_drain};
+use super::distributor::{Completion, Distributor, Rest, wake_or_drain};
 use super::entry::{Control, Step};
 use super::history::History;
 
@@ -122,38 +122,6 @@ impl<T> Intake<T> {
         Some(Entry::Batch(events))
     }
 
-    /// Carries out a control entry.
-    fn carry_out(&mut self, control: Control<T>)
-    where
-        T: Clone,
-    {
-        let Self { distributor, lifecycle, .. } = self;
-        match control {
-            Control::Register(sender) => {
-                let show = |sender: &mut _| {
-                    full_fence();
-                    wake_or_drain(sender, lifecycle);
-                };
-                if let Err(stopped) = distributor.register(sender, lifecycle, show) {
-                    stopped.close(lifecycle).wake_cell.wake();
-                }
-            }
-            Control::Flush(ticket) => {
-                answer(&ticket, lifecycle);
-                // No fence: a flush looks at its condition under the ticket's lock, see
-                // `WaitQueue::wake`.
-                lifecycle.done.wake_all();
-            }
-            Control::Gap(events) => {
-                distributor.add_gap(events, lifecycle);
-                full_fence();
-                for sender in &distributor.senders {
-                    sender.state.wake_cell.wake();
-                }
-            }
-        }
-    }
-
     /// Reaps the stopped watchers, and wakes their readers. They lose what is pending for them.
     pub(super) fn reap(&mut self) {
         let Self { distributor, lifecycle, pending, .. } = self;
@@ -191,7 +159,7 @@ impl<T> Intake<T> {
     /// pending events.
     pub(super) fn want_room(&self) -> Deadline {
         self.pending().for_each(MailboxSender::want_room);
-        self.pending().filter_map(MailboxSender::deadline).min()
+        self.pending().filter_map(|sender| sender.deadline).min()
     }
 
     /// Returns whether one of the events has happened that end a sleep of the dispatcher. The
@@ -243,7 +211,19 @@ impl<T: Clone> Intake<T> {
             if self.lifecycle.registry.must_reap() {
                 self.reap();
             }
-            self.carry_out(control);
+            let Self { distributor, lifecycle, .. } = self;
+            let is_flush = matches!(control, Control::Flush(_));
+            let show = |sender: &mut _| {
+                wake_or_drain(sender, lifecycle);
+            };
+            if let Some(stopped) = distributor.carry_out(control, lifecycle, show) {
+                stopped.close(lifecycle).wake_cell.wake();
+            }
+            if is_flush {
+                // No fence: a flush looks at its condition under the ticket's lock, see
+                // `WaitQueue::wake`.
+                lifecycle.done.wake_all();
+            }
         }
         true
     }

@@ -58,26 +58,16 @@ impl<T> NestedEntries<T> {
     /// # Errors
     ///
     /// Returns what was not added.
-    pub(super) fn add(&self, entry: Entry<T>) -> Result<(), Refused<T>> {
+    pub(super) fn add(&self, mut entry: Entry<T>) -> Result<(), Refused<T>> {
         // Relaxed: only the owner uses it.
         let left = self.events_left.load(Ordering::Relaxed);
         if self.is_full() || left == 0 {
             return Err(Refused(entry, Refusal::Full));
         }
-        let (entry, rest, left) = match entry {
-            Entry::Event(event) => (Entry::Event(event), None, left - 1),
-            Entry::Batch(mut events) => {
-                let rest = (events.len() > left).then(|| events.split_off(left));
-                let left = left - events.len();
-                (Entry::Batch(events), rest, left)
-            }
-        };
-        self.set_events_left(left);
+        let rest = entry.split_off(left);
+        self.set_events_left(left - entry.len());
         self.push(Step::Offer(entry));
-        match rest {
-            Some(rest) => Err(Refused(Entry::Batch(rest), Refusal::Full)),
-            None => Ok(()),
-        }
+        rest.map_or(Ok(()), |rest| Err(Refused(rest, Refusal::Full)))
     }
 
     /// Adds a control entry.
@@ -89,12 +79,9 @@ impl<T> NestedEntries<T> {
         if self.is_full() {
             return Err((control, Refusal::Full));
         }
-        if let Control::Register(sender) = &control {
-            // From its registration on, this watcher may have to be waited for, too.
-            // Relaxed: only the owner uses it.
-            let left = self.events_left.load(Ordering::Relaxed);
-            self.set_events_left(left.min(sender.credit_at_first()));
-        }
+        // Relaxed: only the owner uses it.
+        let left = self.events_left.load(Ordering::Relaxed);
+        self.set_events_left(left.min(control.credit_at_first()));
         self.push(Step::Control(control));
         Ok(())
     }

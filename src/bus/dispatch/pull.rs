@@ -114,7 +114,7 @@ impl<T: Clone> Dispatch<T> {
 impl<T> Intake<T> {
     /// Returns whether the reader may pull.
     fn is_lendable(&mut self) -> bool {
-        let is_busy = self.unheard >= BUSY_ROUNDS && self.is_clear() && self.lifecycle.spin.is_zero();
+        let is_busy = self.unheard >= BUSY_ROUNDS && self.is_clear();
         let [only] = &mut *self.distributor.senders else { return false };
         is_busy && only.state.policy.waits() && only.keeps_up() && only.direct_room(1).is_some()
     }

@@ -1,7 +1,7 @@
 //! The way into a bus: pushes entries, and waits for capacity.
 
-use crate::bus::dispatch::{Control, Dispatch, FlushTicket, InlineFront, Refused};
-use crate::bus::mailbox::{Call, Entry, Upstream};
+use crate::bus::dispatch::{Control, Dispatch, InlineFront, Refused};
+use crate::bus::mailbox::{Call, Entry};
 use crate::bus::options::BusOptions;
 use crate::bus::state::{Lifecycle, Refusal};
 use crate::bus::wait::{InsideCall, Place, TimedOut, spin_until};
@@ -19,7 +19,7 @@ pub(crate) struct IncomingQueue<T> {
     pub(crate) options: BusOptions,
     /// The handles that keep the bus open.
     pub(crate) handles: Handles,
-    way: Way<T>,
+    pub(crate) way: Way<T>,
 }
 
 impl<T> IncomingQueue<T> {
@@ -36,25 +36,6 @@ impl<T> IncomingQueue<T> {
     /// Creates the way into an inline bus, and counts its first handle.
     pub(crate) fn inline(lifecycle: Arc<Lifecycle>, front: Arc<InlineFront<T>>, options: BusOptions) -> Self {
         Self { lifecycle, options, handles: Handles::new(), way: Way::Inline(front) }
-    }
-
-    /// Returns the distributor, for a reader, if it may be lent.
-    pub(crate) fn upstream(&self) -> Option<Box<dyn Upstream>>
-    where
-        T: Clone + Send + Sync + 'static,
-    {
-        self.way.upstream()
-    }
-
-    /// Removes a flush for which its caller no longer waits.
-    pub(crate) fn forget(&self, ticket: &Arc<FlushTicket>) {
-        self.way.forget(ticket);
-    }
-
-    /// Returns how many events are accepted and have not been offered: those in the incoming queue,
-    /// and those that the dispatcher has taken and carries.
-    pub(crate) fn pending(&self, accepted: u64) -> u64 {
-        self.way.pending(&self.lifecycle, accepted)
     }
 }
 
@@ -124,7 +105,7 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
         loop {
             // A watcher of an inline bus whose limit has passed is no longer in the way.
             let until = call.until;
-            let attempt = || self.attempt_until(held, call, until);
+            let attempt = || attempt_until(|call| self.attempt(held, call), call, until);
             match place.wait(clock, earlier(deadline, until), attempt) {
                 Ok(Some(result)) => return result,
                 Err(TimedOut) if clock.has_passed(deadline) => return self.last_attempt(held, call),
@@ -151,39 +132,12 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
     /// The caller holds the value, so that the caller's future has it once. A future that is given
     /// a value holds it twice: as its argument, and as its variable.
     pub(crate) async fn push_async(&self, held: &mut Option<Entry<T>>) -> Result<(), Refusal> {
-        let (mut call, lifecycle) = (Call::default(), &*self.lifecycle);
-        let room = &lifecycle.room;
-        if let Some(result) = self.attempt(held, &mut call) {
-            return result;
-        }
-        loop {
-            let until = call.until;
-            let attempt = || match self.attempt_until(held, &mut call, until) {
-                // On a thread of this bus the capacity might never come.
-                None if self.must_not_wait() => Some(Some(self.last_attempt(held, &mut call))),
-                result => result,
-            };
-            match lifecycle.waiting_by_the_clock(room, until, attempt).await {
-                Ok(Some(result)) => return result,
-                // The turn that it may have had was of no use.
-                Ok(None) => room.pass_on(),
-                // A watcher of an inline bus whose limit has passed is no longer in the way.
-                Err(TimedOut) => {}
-            }
-        }
-    }
-
-    /// Tries to push the value that the caller holds, as [`attempt`](Self::attempt) does. Returns
-    /// `Some(None)` if the caller has to check again earlier than at `until`.
-    #[allow(clippy::option_option, reason = "the outer one is the condition of a wait")]
-    fn attempt_until(
-        &self,
-        held: &mut Option<Entry<T>>,
-        call: &mut Call,
-        until: Deadline,
-    ) -> Option<Option<Result<(), Refusal>>> {
-        let result = self.attempt(held, call);
-        (result.is_some() || earlier(call.until, until) != until).then_some(result)
+        self.wait_async(|call| match self.attempt(held, call) {
+            // On a thread of this bus the capacity might never come.
+            None if self.must_not_wait() => Some(self.last_attempt(held, call)),
+            result => result,
+        })
+        .await
     }
 
     /// Tries to push the value that the caller holds. Returns `None` if there is no room. A value
@@ -206,23 +160,30 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
 
     /// Waits until there may be room. Returns at once on a thread of the bus, which must not wait.
     pub(crate) async fn ready(&self) -> Result<(), Stopped> {
+        if let Some(result) = self.readiness(&mut Call::default()) {
+            return result;
+        }
+        let result = self.wait_async(|call| self.readiness(call)).await;
+        // It has taken no capacity, so the next publisher that waits gets the turn.
+        self.lifecycle.room.pass_on();
+        result
+    }
+
+    /// Waits, in a task, for the result of an attempt.
+    async fn wait_async<R>(&self, mut attempt: impl FnMut(&mut Call) -> Option<R>) -> R {
         let (mut call, lifecycle) = (Call::default(), &*self.lifecycle);
-        if let Some(result) = self.readiness(&mut call) {
+        if let Some(result) = attempt(&mut call) {
             return result;
         }
         loop {
             let until = call.until;
-            let look = || {
-                let result = self.readiness(&mut call);
-                (result.is_some() || earlier(call.until, until) != until).then_some(result)
-            };
-            let waited = lifecycle.waiting_by_the_clock(&lifecycle.room, until, look).await;
-            // It has taken no capacity, so the next publisher that waits gets the turn.
-            lifecycle.room.pass_on();
-            // At the limit of a watcher of an inline bus, and before an earlier one, it checks
-            // again.
-            if let Ok(Some(result)) = waited {
-                return result;
+            let attempt = || attempt_until(&mut attempt, &mut call, until);
+            match lifecycle.waiting_by_the_clock(&lifecycle.room, until, attempt).await {
+                Ok(Some(result)) => return result,
+                // The turn that it may have had was of no use.
+                Ok(None) => lifecycle.room.pass_on(),
+                // A watcher of an inline bus whose limit has passed is no longer in the way.
+                Err(TimedOut) => {}
             }
         }
     }
@@ -278,6 +239,18 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
         let left = events.len();
         self.refused(refusal, events, left)
     }
+}
+
+/// Makes an attempt. Returns `Some(None)` if it gave no result, and the caller has to make the next
+/// one earlier than at `until`.
+#[allow(clippy::option_option, reason = "the outer one is the condition of a wait")]
+fn attempt_until<R>(
+    mut attempt: impl FnMut(&mut Call) -> Option<R>,
+    call: &mut Call,
+    until: Deadline,
+) -> Option<Option<R>> {
+    let result = attempt(call);
+    (result.is_some() || earlier(call.until, until) != until).then_some(result)
 }
 
 fn earlier(one: Deadline, other: Deadline) -> Deadline {

@@ -6,13 +6,14 @@ use crate::bus::mailbox::{Call, Entry, Upstream};
 use crate::bus::state::{Duty, Lifecycle, Refusal};
 use crate::sync::{Arc, LOOKS, Sender, hint};
 
-pub(super) enum Way<T> {
+pub(crate) enum Way<T> {
     Queue { entries: Sender<Entry<T>>, dispatch: Arc<Dispatch<T>> },
     Inline(Arc<InlineFront<T>>),
 }
 
 impl<T> Way<T> {
-    pub(super) fn upstream(&self) -> Option<Box<dyn Upstream>>
+    /// Returns the distributor, for a reader, if it may be lent.
+    pub(crate) fn upstream(&self) -> Option<Box<dyn Upstream>>
     where
         T: Clone + Send + Sync + 'static,
     {
@@ -24,7 +25,9 @@ impl<T> Way<T> {
         }
     }
 
-    pub(super) fn pending(&self, lifecycle: &Lifecycle, accepted: u64) -> u64 {
+    /// Returns how many events are accepted and have not been offered: those in the incoming queue,
+    /// and those that the dispatcher has taken and carries.
+    pub(crate) fn pending(&self, lifecycle: &Lifecycle, accepted: u64) -> u64 {
         let Self::Queue { entries, .. } = self else { return 0 };
         let pushed = entries.pushed().wrapping_add(lifecycle.surplus.get());
         // The counts are read one by one, so a snapshot of a running bus may be behind `accepted`.
@@ -33,7 +36,7 @@ impl<T> Way<T> {
     }
 
     /// Removes a flush for which its caller no longer waits.
-    pub(super) fn forget(&self, ticket: &Arc<FlushTicket>) {
+    pub(crate) fn forget(&self, ticket: &Arc<FlushTicket>) {
         if let Self::Queue { dispatch, .. } = self {
             dispatch.controls.forget(ticket);
         }

@@ -78,10 +78,6 @@ impl<T> MailboxSender<T> {
         self.state.is_room_wanted(self.state.consumed())
     }
 
-    pub(crate) fn deadline(&self) -> Deadline {
-        self.deadline
-    }
-
     /// Drops the pending events if the watcher has stopped, the bus is abandoned, or the deadline
     /// has passed.
     pub(crate) fn give_up_pending(&mut self, clock: &Clock, abandon: bool) {
@@ -142,15 +138,6 @@ impl<T> MailboxSender<T> {
         }
     }
 
-    pub(crate) fn has_filter(&self) -> bool {
-        self.filter.is_some()
-    }
-
-    /// Returns for how many events there will be capacity when the watcher is registered.
-    pub(crate) fn credit_at_first(&self) -> usize {
-        if self.state.policy.waits() { self.state.capacity as usize } else { usize::MAX }
-    }
-
     /// Asks the filter about an event for which there is no capacity, once in each call. Returns
     /// whether the watcher does not want the event.
     pub(crate) fn refuses(&mut self, event: &T, lifecycle: &Lifecycle, call: &mut Call) -> bool {
@@ -184,10 +171,5 @@ impl<T> MailboxSender<T> {
         let need = (events as u64).min((self.state.capacity / 2).max(1));
         let at = (self.sent.queued + need).saturating_sub(self.state.capacity);
         self.state.wish_for_room(at);
-    }
-
-    /// Loses what was offered and did not fit, because the watcher has been full for its limit.
-    pub(crate) fn time_out(&mut self) {
-        self.lose_pending(DropReason::TimedOut);
     }
 }

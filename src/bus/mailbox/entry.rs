@@ -31,6 +31,15 @@ impl<T> Entry<T> {
         }
     }
 
+    /// Leaves this many events, and returns the others. Returns `None` if there are no others.
+    #[inline]
+    pub(crate) fn split_off(&mut self, events: usize) -> Option<Self> {
+        match self {
+            Self::Batch(all) if all.len() > events => Some(Self::Batch(all.split_off(events))),
+            _ => None,
+        }
+    }
+
     /// Makes a shared batch of the events, of which the first has this position.
     #[inline]
     pub(crate) fn share(self, first: u64) -> Arc<SharedBatch<T>> {

@@ -109,27 +109,21 @@ impl<T> SliceQueue<T> {
     /// Returns these, oldest first. A chain only adds the slice.
     #[inline]
     pub(crate) fn push_newest(&self, slice: BatchSlice<T>, capacity: usize) -> Vec<BatchSlice<T>> {
-        match self {
-            Self::Chain(chain) | Self::Growing(chain, ..) => {
-                chain.push(slice);
-                Vec::new()
-            }
-            Self::Ring(ring) => {
-                let mut ring = ring.lock();
-                let lost = ring.cut(capacity.saturating_sub(slice.len()));
-                ring.push(slice);
-                lost
-            }
-        }
+        let Self::Ring(ring) = self else {
+            self.push(slice);
+            return Vec::new();
+        };
+        let mut ring = ring.lock();
+        let lost = ring.cut(capacity.saturating_sub(slice.len()));
+        ring.push(slice);
+        lost
     }
 
     /// Takes the oldest events out until at most `capacity` are left. Returns them, oldest first. A
     /// chain is left as it is.
     pub(crate) fn cut(&self, capacity: usize) -> Vec<BatchSlice<T>> {
-        match self {
-            Self::Chain(_) | Self::Growing(..) => Vec::new(),
-            Self::Ring(ring) => ring.lock().cut(capacity),
-        }
+        let Self::Ring(ring) = self else { return Vec::new() };
+        ring.lock().cut(capacity)
     }
 
     /// Takes out one slice of a chain, or one event of a ring. A ring whose front is not at
@@ -149,10 +143,8 @@ impl<T> SliceQueue<T> {
     /// Takes one event out of a ring, and returns `None` for a chain. The caller reports the gap
     /// before the event together with it.
     pub(crate) fn pop_behind_gap(&self) -> Option<BatchSlice<T>> {
-        match self {
-            Self::Chain(_) | Self::Growing(..) => None,
-            Self::Ring(ring) => ring.lock().pop(),
-        }
+        let Self::Ring(ring) = self else { return None };
+        ring.lock().pop()
     }
 
     /// Empties the queue. Returns its slices, so that the caller chooses when the events'

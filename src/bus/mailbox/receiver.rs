@@ -3,7 +3,7 @@
 use std::task::{Poll, Waker};
 
 use crate::bus::state::{EndReason, Lifecycle, WatcherState};
-use crate::bus::wait::{full_fence, spin_for, spin_until};
+use crate::bus::wait::{full_fence, spin_until};
 use crate::catch::catch_panic;
 use crate::clock::Deadline;
 use crate::sync::{Arc, GATHER, MANY, Parker, hint};
@@ -198,7 +198,7 @@ impl<T> MailboxReceiver<T> {
             // less often finds more events each time, and both threads are faster.
             (0..GATHER).for_each(|_| hint::spin_loop());
         }
-        let mut found = spin_until(|| self.found(MANY)).or_else(|| self.spin(deadline));
+        let mut found = spin_until(|| self.found(MANY));
         if found.is_none() && self.lender().is_some() {
             found = self.found(1);
         }
@@ -214,13 +214,6 @@ impl<T> MailboxReceiver<T> {
             }
             self.lifecycle.clock.park(&self.parker, deadline);
         }
-    }
-
-    fn spin(&mut self, deadline: Deadline) -> Option<Next> {
-        let time = self.lifecycle.spin;
-        spin_for(time, || {
-            self.found(MANY).or_else(|| self.lifecycle.clock.has_passed(deadline).then_some(Next::Empty))
-        })
     }
 
     fn found(&mut self, least: usize) -> Option<Next> {

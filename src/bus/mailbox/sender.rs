@@ -31,7 +31,7 @@ use super::slice::{BatchSlice, SharedBatch, copied};
 pub(crate) struct MailboxSender<T> {
     pub(crate) state: Arc<WatcherState>,
     pub(super) queue: Arc<SliceQueue<T>>,
-    pub(super) filter: Option<FilterHook<T>>,
+    pub(crate) filter: Option<FilterHook<T>>,
     hooks: Option<Box<LossHooks<T>>>,
     pub(super) sent: Sent,
     /// The reader's `consumed` at the sender's last look. The reader may be further.
@@ -42,10 +42,10 @@ pub(crate) struct MailboxSender<T> {
     /// Whether the events that are being offered come from the history.
     is_replaying: bool,
     /// The place in the order of events at which the watcher starts.
-    start: Start,
+    pub(crate) start: Start,
     /// The parts that still wait for room, if the dispatcher waits for this watcher.
     pub(super) pending: VecDeque<Part<T>>,
-    pub(super) deadline: Deadline,
+    pub(crate) deadline: Deadline,
     /// The highest number of events in the batch that grows. Zero if no batch grows in the queue.
     pub(super) grows_to: u16,
     /// Whether the batch that grows may hold events, so that a slice must not pass it.
@@ -190,25 +190,12 @@ impl<T> MailboxSender<T> {
     }
 
     pub(super) fn count_lost(&mut self, reason: DropReason, events: &[T]) {
-        let drops = &mut self.sent.drops;
-        let count = match reason {
-            DropReason::Incoming => &mut drops.incoming,
-            DropReason::Oldest => &mut drops.oldest,
-            DropReason::TimedOut => &mut drops.timed_out,
-            DropReason::Stopped => &mut drops.stopped,
-            DropReason::Abandoned => &mut drops.abandoned,
-        };
-        *count += events.len() as u64;
+        *self.sent.drops.by_mut(reason) += events.len() as u64;
         if let Some(hook) = self.hooks.as_mut().and_then(|hooks| hooks.on_drop.as_mut()) {
             if catch_panic(|| hook(&self.state.name, reason, events)).is_none() {
                 self.state.count_panic();
             }
         }
-    }
-
-    /// Returns the place at which the watcher starts.
-    pub(crate) fn start(&self) -> Start {
-        self.start
     }
 
     /// Returns whether the watcher is still offered events: it has not been stopped, or it is a
@@ -236,7 +223,7 @@ impl<T> MailboxSender<T> {
     }
 
     /// Loses the pending events.
-    pub(super) fn lose_pending(&mut self, reason: DropReason) {
+    pub(crate) fn lose_pending(&mut self, reason: DropReason) {
         while let Some(part) = self.pending.pop_front() {
             self.lose(reason, &part.batch.events()[part.range]);
         }
@@ -277,8 +264,8 @@ impl<T> MailboxSender<T> {
         let events = events_in(&slices);
         if events > 0 {
             self.sent.queued -= events;
-            let drops = &mut self.sent.drops;
-            *(if abandon { &mut drops.abandoned } else { &mut drops.stopped }) += events;
+            let reason = if abandon { DropReason::Abandoned } else { DropReason::Stopped };
+            *self.sent.drops.by_mut(reason) += events;
             self.state.publish_sent(&self.sent);
             self.owe_report(if abandon { events } else { 0 });
         }
@@ -316,21 +303,17 @@ impl<T> MailboxSender<T> {
 }
 
 impl<T: Clone> MailboxSender<T> {
-    /// Offers a batch without waiting. Returns whether some of its events wait for capacity.
-    pub(crate) fn offer(&mut self, batch: Arc<SharedBatch<T>>, lifecycle: &Lifecycle) -> bool {
-        let all = 0..batch.events().len();
-        self.offer_range(batch, all, lifecycle)
-    }
-
     /// Offers a part of a batch from the history. The part needs no credit, except in a ring, which
     /// keeps the newest events.
     pub(crate) fn replay(&mut self, batch: Arc<SharedBatch<T>>, range: Range<usize>, lifecycle: &Lifecycle) {
         self.is_replaying = true;
-        self.offer_range(batch, range, lifecycle);
+        self.offer(batch, range, lifecycle);
         self.is_replaying = false;
     }
 
-    fn offer_range(
+    /// Offers a part of a batch without waiting. Returns whether some of its events wait for
+    /// capacity.
+    pub(crate) fn offer(
         &mut self,
         batch: Arc<SharedBatch<T>>,
         range: Range<usize>,

@@ -1,14 +1,12 @@
 //! The options of a bus.
 
-use std::time::Duration;
-
 use crate::error::BuildError;
 use crate::escape::escape;
 use crate::policy::OverflowPolicy;
 #[cfg(feature = "serde")]
 use crate::serde_object::object_only;
 
-use super::check::{MAX_BATCH, MAX_QUEUE, check_history, check_len, check_name, check_queue_len, check_spin};
+use super::check::{MAX_BATCH, MAX_QUEUE, check_history, check_len, check_name, check_queue_len};
 
 /// The default name of the dispatcher's thread.
 const THREAD_NAME: &str = "eventcast";
@@ -70,8 +68,6 @@ pub struct BusOptions {
     pub(crate) queue_len: usize,
     pub(crate) overflow: OverflowPolicy,
     pub(crate) max_batch: usize,
-    #[cfg_attr(feature = "serde", serde(with = "crate::duration"))]
-    pub(crate) spin: Duration,
     pub(crate) direct_delivery: bool,
     pub(crate) history: usize,
     pub(crate) inline: bool,
@@ -90,7 +86,6 @@ impl Default for BusOptions {
             queue_len: 1000,
             overflow: OverflowPolicy::DropIncoming,
             max_batch: 256,
-            spin: Duration::ZERO,
             direct_delivery: true,
             history: 0,
             inline: false,
@@ -178,29 +173,6 @@ impl BusOptions {
     /// ```
     pub fn max_batch(mut self, events: usize) -> Self {
         self.max_batch = events;
-        self
-    }
-
-    /// Sets how long the dispatcher, the handlers' threads and blocking receives keep looking
-    /// before they sleep: at most one second, default zero.
-    ///
-    /// These threads always look about seven times, within a few microseconds. A longer time lowers
-    /// the latency at low rates, because no thread has to be woken, which takes tens of
-    /// microseconds. Each of these threads then occupies a processor for this time after each
-    /// event. The option pays only if there are more processors than such threads. A task never
-    /// spins. A deadline or the end of the bus ends the wait even while a thread spins.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::BusOptions;
-    /// use std::time::Duration;
-    ///
-    /// let options = BusOptions::default().spin(Duration::from_micros(20));
-    /// assert_eq!(options.get_spin(), Duration::from_micros(20));
-    /// ```
-    pub fn spin(mut self, time: Duration) -> Self {
-        self.spin = time;
         self
     }
 
@@ -373,19 +345,6 @@ impl BusOptions {
         self.max_batch
     }
 
-    /// Returns how long a thread keeps looking before it sleeps.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::BusOptions;
-    ///
-    /// assert!(BusOptions::default().get_spin().is_zero());
-    /// ```
-    pub fn get_spin(&self) -> Duration {
-        self.spin
-    }
-
     /// Returns whether a publisher may deliver an event itself.
     ///
     /// # Examples
@@ -442,7 +401,6 @@ impl BusOptions {
         check_len("incoming_len", self.incoming_len, MAX_QUEUE, "entries")?;
         check_queue_len(self.queue_len)?;
         check_len("max_batch", self.max_batch, MAX_BATCH, "events")?;
-        check_spin(self.spin)?;
         check_history(self.history)?;
         check_name("thread_name", &self.thread_name)?;
         if self.inline {

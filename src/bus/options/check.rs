@@ -1,15 +1,12 @@
 //! The checks of options, with the limits of their values.
 
 use std::fmt;
-use std::time::Duration;
 
 use crate::error::BuildError;
 use crate::escape::escape;
 
 /// The largest length of a queue, in events or entries.
 pub(super) const MAX_QUEUE: usize = 1 << 24;
-/// The longest time for which a thread may spin.
-const MAX_SPIN: Duration = Duration::from_secs(1);
 /// The largest length of a batch, in events.
 pub(super) const MAX_BATCH: usize = 1 << 16;
 /// The largest size of an incoming queue, in bytes: 4 GiB.
@@ -64,13 +61,6 @@ pub(super) fn check_len(
 pub(super) fn check_history(events: usize) -> Result<(), BuildError> {
     if events > MAX_QUEUE {
         return Err(BuildError::new("history", events, format_args!("0 to {MAX_QUEUE} events")));
-    }
-    Ok(())
-}
-
-pub(super) fn check_spin(spin: Duration) -> Result<(), BuildError> {
-    if spin > MAX_SPIN {
-        return Err(BuildError::new("spin", format_args!("{spin:?}"), format_args!("up to {MAX_SPIN:?}")));
     }
     Ok(())
 }

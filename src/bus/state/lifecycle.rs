@@ -1,9 +1,6 @@
 //! The state that all parts of one bus share, for events of any type: the gate, the places to wait,
 //! the flags of its end, and the registry.
 
-use std::fmt;
-use std::time::Duration;
-
 use crate::clock::{Clock, Deadline};
 use crate::counters::BusStats;
 use crate::report::ShutdownReport;
@@ -14,7 +11,7 @@ use crate::bus::wait::{BusThread, Timer, WaitQueue, Waiting, WakeCell, full_fenc
 
 use super::gate::{Gate, Refusal};
 use super::owner::Owner;
-use super::registry::{Registry, Totals};
+use super::registry::Registry;
 use super::threads::Threads;
 use super::watcher::WatcherState;
 
@@ -29,13 +26,6 @@ pub(crate) trait Drive: Send + Sync {
     fn withdraw(&self, _watcher: u64, _lifecycle: &Lifecycle) {}
 }
 
-impl fmt::Debug for dyn Drive {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Drive")
-    }
-}
-
-#[derive(Debug)]
 pub(crate) struct Lifecycle {
     pub(crate) id: u64,
     pub(crate) gate: Gate,
@@ -58,9 +48,6 @@ pub(crate) struct Lifecycle {
     /// The timer that wakes tasks that publish on an inline bus, at the limits of its watchers, if
     /// the clock is not that of `timer`.
     limits: Option<Arc<Timer>>,
-    /// The time for which a thread keeps looking, after `spin_until` and before it parks. From zero
-    /// to one second.
-    pub(crate) spin: Duration,
     closing: AtomicBool,
     abandoned: AtomicBool,
     /// Whether the dispatcher has lent the distributor to the reader. Written under the
@@ -77,7 +64,7 @@ pub(crate) struct Lifecycle {
 }
 
 impl Lifecycle {
-    pub(crate) fn new(clock: Clock, spin: Duration, dispatcher: &Parker, driver: Box<dyn Drive>) -> Self {
+    pub(crate) fn new(clock: Clock, dispatcher: &Parker, driver: Box<dyn Drive>) -> Self {
         let id = unique_id();
         let (end_clock, done) = (clock.for_the_end(), Arc::new(WaitQueue::new()));
         let timer = Arc::new(Timer::new(id, end_clock.clone()));
@@ -96,7 +83,6 @@ impl Lifecycle {
             limits,
             clock,
             end_clock,
-            spin,
             closing: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
             lent: AtomicBool::new(false),
@@ -110,9 +96,9 @@ impl Lifecycle {
     }
 
     /// Creates the state of an inline bus.
-    pub(crate) fn inline(clock: Clock, spin: Duration, front: Box<dyn Drive>) -> Self {
+    pub(crate) fn inline(clock: Clock, front: Box<dyn Drive>) -> Self {
         let (gate, room) = (Gate::inline(), WaitQueue::inline());
-        Self { gate, room, is_inline: true, ..Self::new(clock, spin, &Parker::new(), front) }
+        Self { gate, room, is_inline: true, ..Self::new(clock, &Parker::new(), front) }
     }
 
     /// Returns whether the bus has no dispatcher.
@@ -336,20 +322,14 @@ impl Lifecycle {
     /// Returns the statistics, without the events that are pending.
     pub(crate) fn stats(&self) -> BusStats {
         let (rejected_full, rejected_stopped) = self.gate.refused();
-        let Totals { watchers, departed, departed_by_name } = self.registry.totals(self.is_closing());
-        // Relaxed: a count.
-        let accepted = self.accepted.load(Ordering::Relaxed);
-        // Relaxed: a count.
-        let missed = self.missed.load(Ordering::Relaxed);
+        let of_watchers = self.registry.stats(self.is_closing());
         BusStats {
-            accepted,
-            pending: 0,
-            missed,
+            // Relaxed, both: counts.
+            accepted: self.accepted.load(Ordering::Relaxed),
+            missed: self.missed.load(Ordering::Relaxed),
             rejected_full,
             rejected_stopped,
-            watchers,
-            departed,
-            departed_by_name,
+            ..of_watchers
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::counters::WatcherStats;
+use crate::counters::{BusStats, WatcherStats};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Mutex};
 
@@ -57,13 +57,6 @@ impl Departed {
             self.named.insert(sum.name.clone(), sum);
         }
     }
-}
-
-/// The statistics of all present and dropped watchers.
-pub(crate) struct Totals {
-    pub(crate) watchers: Vec<WatcherStats>,
-    pub(crate) departed: WatcherStats,
-    pub(crate) departed_by_name: Vec<WatcherStats>,
 }
 
 impl Entries {
@@ -169,21 +162,24 @@ impl Registry {
 
     // ── statistics ──
 
-    /// Returns the statistics. A watcher that was dropped counts as departed from then on, even if
-    /// the dispatcher has not closed its mailbox yet.
-    pub(crate) fn totals(&self, is_closing: bool) -> Totals {
+    /// Returns the part of the statistics that is about watchers. A watcher that was dropped counts
+    /// as departed from then on, even if the dispatcher has not closed its mailbox yet.
+    pub(crate) fn stats(&self, is_closing: bool) -> BusStats {
         let entries = self.entries.lock();
         let mut departed = entries.departed.as_deref().cloned().unwrap_or_default();
-        let mut watchers = Vec::new();
-        for state in entries.watchers.values() {
-            if state.is_finished() && !ends_with_the_bus(state, || is_closing) {
-                departed.add(state.stats());
-            } else {
-                watchers.push(state.stats());
-            }
+        let (left, present): (Vec<_>, Vec<_>) = entries
+            .watchers
+            .values()
+            .partition(|state| state.is_finished() && !ends_with_the_bus(state, || is_closing));
+        for state in left {
+            departed.add(state.stats());
         }
-        let Departed { all: departed, named } = departed;
-        Totals { watchers, departed, departed_by_name: named.into_values().collect() }
+        BusStats {
+            watchers: present.iter().map(|state| state.stats()).collect(),
+            departed: departed.all,
+            departed_by_name: departed.named.into_values().collect(),
+            ..BusStats::default()
+        }
     }
 }
 

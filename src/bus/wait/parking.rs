@@ -18,7 +18,6 @@
 //! and catches its panic.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use std::task::Waker;
 
@@ -56,36 +55,6 @@ pub(crate) fn spin_until<R>(mut found: impl FnMut() -> Option<R>) -> Option<R> {
         result = found();
     }
     result
-}
-
-/// Keeps calling `found` for `time`, by the system's clock. Returns `None` if `found` gave no
-/// result, or if `time` is zero. `found` must also give a result when something else ends the wait,
-/// such as the deadline or the end of the bus.
-#[inline]
-pub(crate) fn spin_for<R>(time: Duration, found: impl FnMut() -> Option<R>) -> Option<R> {
-    if time.is_zero() { None } else { spin_by_clock(time, found) }
-}
-
-#[cold]
-fn spin_by_clock<R>(time: Duration, mut found: impl FnMut() -> Option<R>) -> Option<R> {
-    let clock = Clock::system();
-    let end = clock.deadline(time);
-    let mut rounds = 0_u32;
-    loop {
-        if let Some(result) = found() {
-            return Some(result);
-        }
-        if clock.has_passed(end) {
-            return None;
-        }
-        rounds = rounds.wrapping_add(1);
-        // The thread that this one waits for may need this processor.
-        if rounds % 32 == 0 {
-            thread::yield_now();
-        } else {
-            (0..8).for_each(|_| hint::spin_loop());
-        }
-    }
 }
 
 /// The place where one thread or task waits.

@@ -11,7 +11,7 @@
 
 use crate::bus::mailbox::{BatchSlice, MailboxReceiver, Next};
 use crate::bus::state::{Lifecycle, WatcherState};
-use crate::bus::wait::{full_fence, on_bus_thread, spin_for, spin_until};
+use crate::bus::wait::{full_fence, on_bus_thread, spin_until};
 use crate::clock::Deadline;
 use crate::sync::Arc;
 
@@ -143,9 +143,7 @@ impl<T> BulkReader<T> {
         let found = || ready() || takes && self.receiver.has_news() || self.stage() > seen;
         let lifecycle = &self.receiver.lifecycle;
         let over = || found() || lifecycle.clock.has_passed(deadline);
-        if spin_until(|| found().then_some(())).is_some()
-            || spin_for(lifecycle.spin, || over().then_some(())).is_some()
-        {
+        if spin_until(|| found().then_some(())).is_some() {
             return;
         }
         self.receiver.arm();

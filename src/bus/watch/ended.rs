@@ -1,7 +1,5 @@
 //! A watcher without a bus.
 
-use std::time::Duration;
-
 use crate::bus::mailbox::{MailboxReceiver, SliceQueue};
 use crate::bus::state::{Drive, Lifecycle, WatcherState};
 use crate::clock::Clock;
@@ -53,7 +51,7 @@ impl<T> Watcher<T> {
     /// ```
     #[doc(alias = "empty")]
     pub fn ended() -> Self {
-        let lifecycle = Arc::new(Lifecycle::inline(Clock::system(), Duration::ZERO, Box::new(Ended)));
+        let lifecycle = Arc::new(Lifecycle::inline(Clock::system(), Box::new(Ended)));
         lifecycle.set_ended();
         let (parker, policy) = (Parker::new(), OverflowPolicy::default());
         let state = Arc::new(WatcherState::new(0, "ended", 1, policy, false, &parker));

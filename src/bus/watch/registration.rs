@@ -48,7 +48,7 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
         let queue = Arc::new(SliceQueue::new(self.queue_len, self.history, self.overflow, is_inline));
         let (reader_tells, dispatcher_tells) = self.on_abandon;
         let may_pull = self.overflow.waits() && self.filter.is_none();
-        let upstream = if may_pull { self.incoming.upstream() } else { None };
+        let upstream = if may_pull { self.incoming.way.upstream() } else { None };
         let receiver = MailboxReceiver::new(
             state.clone(),
             lifecycle.clone(),

@@ -2,7 +2,7 @@
 
 use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use eventcast::error::FlushError;
 use eventcast::testing::FakeClock;
@@ -117,45 +117,6 @@ fn publish_timeout_runs_on_the_clock() {
         assert_eq!(waiting.join().unwrap(), Ok(()));
         assert_eq!(events(&reader.join().unwrap()), [u64::MAX - 1, u64::MAX, 1, 3]);
     });
-}
-
-/// The longest spin that the options allow, so that the test notices a thread that spins to the end
-/// of it.
-const SPIN: Duration = Duration::from_secs(1);
-
-/// A reader that spins instead of sleeping keeps its deadline too.
-#[test]
-fn a_receive_that_spins_keeps_its_deadline() {
-    let bus = Broadcaster::<u64>::with_options(BusOptions::default().spin(SPIN)).unwrap();
-    let mut watcher = bus.watch().unwrap();
-    for timeout in [Duration::ZERO, Duration::from_millis(1)] {
-        let start = Instant::now();
-        assert_eq!(watcher.recv_timeout(timeout), Err(eventcast::error::RecvTimeoutError::Timeout));
-        assert!(watcher.recv_batch_timeout(timeout).is_err());
-        let took = start.elapsed();
-        assert!(took >= 2 * timeout && took < SPIN, "two receives of {timeout:?} took {took:?}");
-    }
-}
-
-/// The same for the dispatcher: while it spins, it notices the end of the bus and watchers that
-/// have stopped.
-#[test]
-fn a_dispatcher_that_spins_looks_at_the_end() {
-    let bus = Broadcaster::<u64>::with_options(BusOptions::default().spin(SPIN)).unwrap();
-    let dropped = bus.watch().unwrap();
-    bus.publisher().publish(1).unwrap();
-    let start = Instant::now();
-    bus.flush(LONG).unwrap();
-    drop(dropped);
-    until(|| bus.stats().watchers.is_empty());
-    let handled = bus.watch_builder().spawn(|_| ()).unwrap();
-    bus.publisher().publish(2).unwrap();
-    bus.flush(LONG).unwrap();
-    let report = bus.shutdown_timeout(SPIN);
-    let took = start.elapsed();
-    assert!(took < SPIN, "nothing was outstanding, and the end took {took:?}");
-    assert!(report.complete, "{report}");
-    assert_eq!(handled.stats().delivered, 1);
 }
 
 /// A destructor that waits until a reader has seen the end.

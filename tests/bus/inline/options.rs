@@ -2,7 +2,6 @@
 
 use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
 
 use eventcast::Delivery::{Event, Lagged};
 use eventcast::OverflowPolicy::{DropIncoming, DropOldest};
@@ -51,7 +50,6 @@ fn values_out_of_range_are_refused() {
         (options(1).incoming_len(0), "incoming_len"),
         (options(1).max_batch(0), "max_batch"),
         (options(1).history(1 << 25), "history"),
-        (options(1).spin(Duration::from_secs(2)), "spin"),
     ] {
         assert_eq!(refusal(refused).0, name);
     }
@@ -73,7 +71,7 @@ fn inline_has_the_default_options() {
 /// Each option that means something is used.
 #[test]
 fn the_other_options_are_used() {
-    let options = options(2).overflow(DropOldest).max_batch(2).history(3).spin(Duration::from_micros(10));
+    let options = options(2).overflow(DropOldest).max_batch(2).history(3);
     let bus = Broadcaster::with_clock(options, Clock::system()).unwrap();
     let mut watcher = bus.watch().unwrap();
     assert_eq!(watcher.stats().policy, Some(DropOldest));

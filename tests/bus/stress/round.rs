@@ -4,7 +4,6 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
 
 use eventcast::{Broadcaster, BusOptions, Delivery};
 
@@ -34,7 +33,6 @@ pub(crate) fn run_round(seed: u64, is_inline: bool) {
     let hammers = rng.once_in(3);
     let incoming_len = if hammers { rng.pick(&[16, 512]) } else { rng.pick(&[1, 1, 2, 5, 16]) };
     let options = BusOptions::default().incoming_len(incoming_len).max_batch(rng.pick(&[1, 2, 3, 8, 64]));
-    let options = if rng.once_in(4) { options.spin(Duration::from_micros(5)) } else { options };
     let bus = Arc::new(Broadcaster::with_options(options.inline(is_inline)).unwrap());
 
     // This watcher never loses anything, because no more events are published than fit.
