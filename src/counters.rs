@@ -367,6 +367,12 @@ pub struct BusStats {
 }
 
 impl BusStats {
+    /// Returns whether no watcher and no handler, present or departed, lost an event that it was
+    /// offered for another reason than a stop.
+    pub(crate) fn is_clean(&self) -> bool {
+        self.watchers.iter().chain([&self.departed]).all(|watcher| watcher.dropped.is_only_stopped())
+    }
+
     /// Returns the number of events given to `publish*`. This sum and the counts of refused events
     /// saturate at the highest number, which only events of size zero can reach.
     ///

@@ -200,7 +200,7 @@ pub mod sink {
 pub mod stats {
     pub use crate::counters::{BusStats, DropCounts, DropReason, WatcherStats};
     #[cfg(feature = "recorder")]
-    pub use crate::record::broadcaster::EventBroadcasterStats;
+    pub use crate::record::broadcaster::{EventBroadcasterReport, EventBroadcasterStats};
     #[cfg(feature = "recorder")]
     pub use crate::record::correlator::CorrelatorStats;
     #[cfg(feature = "recorder")]

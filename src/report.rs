@@ -3,10 +3,6 @@
 use std::fmt;
 
 use crate::counters::BusStats;
-#[cfg(feature = "recorder")]
-use crate::counters::between;
-#[cfg(feature = "recorder")]
-use crate::record::stats::RecordingStats;
 
 /// The result of a shutdown.
 ///
@@ -39,36 +35,24 @@ use crate::record::stats::RecordingStats;
 pub struct ShutdownReport {
     /// Whether all accepted events have been offered, and handled by every handler, and no call
     /// gave up before that. If `false`, `bus` says what was abandoned, what is still queued, and
-    /// what is still pending. Who gave up may have found nothing to abandon. An event
-    /// that a sink refused is handled too, so `true` does not mean that everything is stored.
-    /// `RecordingStats::lost` says how many events are not.
+    /// what is still pending. Who gave up may have found nothing to abandon.
     pub complete: bool,
     /// Whether the threads of the dispatcher and of the handlers that the bus started have ended
     /// and have been joined, so that the program may unload the code that they ran. The thread that
     /// keeps the deadlines of `flush_async`, `drain_async` and `shutdown_async` ends after the last
     /// deadline, and is not joined.
     pub threads_ended: bool,
-    /// The counters at the end, including those of each handler and recording.
+    /// The counters at the end, including those of each handler.
     pub bus: BusStats,
-    /// The counters of an event broadcaster's recordings, in the order in which they were started.
-    /// A recording that abandoned an event makes the report incomplete.
-    #[cfg(feature = "recorder")]
-    pub recordings: Vec<RecordingStats>,
 }
 
 impl ShutdownReport {
     pub(crate) fn new(complete: bool, bus: BusStats) -> Self {
-        Self {
-            complete,
-            threads_ended: false,
-            bus,
-            #[cfg(feature = "recorder")]
-            recordings: Vec::new(),
-        }
+        Self { complete, threads_ended: false, bus }
     }
 
-    /// Returns whether nothing was lost: the report is complete, no watcher and no handler lost an
-    /// event that it was offered, and no recording lost one.
+    /// Returns whether nothing was lost: the report is complete, and no watcher and no handler lost
+    /// an event that it was offered.
     ///
     /// An event that a watcher was offered and did not take because it was stopped or dropped is
     /// not a loss here. An event that a full queue dropped is one, even if the watcher's policy
@@ -92,25 +76,14 @@ impl ShutdownReport {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn is_clean(&self) -> bool {
-        let mut watchers = self.bus.watchers.iter().chain([&self.bus.departed]);
-        let is_complete = self.complete && watchers.all(|watcher| watcher.dropped.is_only_stopped());
-        #[cfg(feature = "recorder")]
-        let is_complete = is_complete && self.recordings.iter().all(|recording| recording.lost() == 0);
-        is_complete
+        self.complete && self.bus.is_clean()
     }
 }
 
-/// Shows one line. With `{:#}`, each watcher, each recording and each failure of a recording is on
-/// a separate line.
+/// Shows one line. With `{:#}`, each watcher is on a separate line.
 impl fmt::Display for ShutdownReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.complete { "complete: " } else { "incomplete: " })?;
-        self.bus.fmt(f)?;
-        #[cfg(feature = "recorder")]
-        for recording in &self.recordings {
-            f.write_str(between(f))?;
-            recording.fmt(f)?;
-        }
-        Ok(())
+        self.bus.fmt(f)
     }
 }

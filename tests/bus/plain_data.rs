@@ -3,6 +3,7 @@
 
 #[cfg(feature = "serde")]
 use std::collections::HashSet;
+#[cfg(feature = "serde")]
 use std::time::Duration;
 
 #[cfg(feature = "serde")]

@@ -9,8 +9,8 @@ use eventcast::correlator::{Aggregation, SpamFilter};
 use eventcast::record::SeriesOptions;
 use eventcast::sink::{JsonLinesOptions, MemorySinkOptions};
 use eventcast::stats::{
-    BusStats, CorrelatorStats, DegradedGroup, DropCounts, EventBroadcasterStats, JsonLinesStats,
-    MemorySinkStats, RecorderStats, RecordingStats, SinkFailure, WatcherStats,
+    BusStats, CorrelatorStats, DegradedGroup, DropCounts, EventBroadcasterReport, EventBroadcasterStats,
+    JsonLinesStats, MemorySinkStats, RecorderStats, RecordingStats, SinkFailure, WatcherStats,
 };
 use eventcast::{BusOptions, CorrelatorOptions, OverflowPolicy, RetryPolicy, ShutdownReport, WatchOptions};
 use serde::Serialize;
@@ -99,6 +99,7 @@ fn fields_of_statistics_are_those_of_the_document() {
         WatcherStats = WatcherStats::default(),
         DropCounts = DropCounts::default(),
         ShutdownReport = ShutdownReport::default(),
+        EventBroadcasterReport = EventBroadcasterReport::default(),
         EventBroadcasterStats = EventBroadcasterStats::default(),
         RecorderStats = RecorderStats::default(),
         RecordingStats = RecordingStats::default(),

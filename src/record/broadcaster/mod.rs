@@ -3,6 +3,7 @@
 mod builder;
 mod end;
 mod logging;
+mod report;
 mod shutdown;
 mod stats;
 
@@ -25,6 +26,7 @@ use crate::sync::{Arc, Mutex};
 
 pub use builder::EventBroadcasterBuilder;
 pub use logging::LogFormat;
+pub use report::EventBroadcasterReport;
 pub use stats::EventBroadcasterStats;
 
 /// A broadcaster that records events and gives each to any number of watchers, logs and sinks, as

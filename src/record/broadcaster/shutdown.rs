@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::report::ShutdownReport;
 
 use super::EventBroadcaster;
+use super::report::EventBroadcasterReport;
 
 impl EventBroadcaster {
     /// Closes the broadcaster: from now on recorders get `Stopped`. Events recorded before are
@@ -57,7 +58,7 @@ impl EventBroadcaster {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[doc(alias = "Shutdown")]
-    pub fn shutdown(&self) -> ShutdownReport {
+    pub fn shutdown(&self) -> EventBroadcasterReport {
         self.shared.waiting(|bus| self.report(bus.shutdown()))
     }
 
@@ -88,7 +89,7 @@ impl EventBroadcaster {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use = "the report says whether something was lost"]
-    pub fn shutdown_timeout(&self, timeout: Duration) -> ShutdownReport {
+    pub fn shutdown_timeout(&self, timeout: Duration) -> EventBroadcasterReport {
         self.shared.waiting(|bus| self.report(bus.shutdown_timeout(timeout)))
     }
 
@@ -117,7 +118,7 @@ impl EventBroadcaster {
     /// ```
     #[doc(alias = "graceful shutdown")]
     #[must_use = "the report says whether the broadcaster has ended"]
-    pub fn drain(&self, timeout: Duration) -> ShutdownReport {
+    pub fn drain(&self, timeout: Duration) -> EventBroadcasterReport {
         self.shared.waiting(|bus| self.report(bus.drain(timeout)))
     }
 
@@ -135,7 +136,7 @@ impl EventBroadcaster {
     /// assert!(report.complete);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn drain_async(&self, timeout: Duration) -> impl Future<Output = ShutdownReport> + Send {
+    pub fn drain_async(&self, timeout: Duration) -> impl Future<Output = EventBroadcasterReport> + Send {
         async move { self.report(self.shared.bus.drain_async(timeout).await) }
     }
 
@@ -157,15 +158,11 @@ impl EventBroadcaster {
     /// assert_eq!(report.recordings[0].created, 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn shutdown_async(&self, timeout: Duration) -> impl Future<Output = ShutdownReport> + Send {
+    pub fn shutdown_async(&self, timeout: Duration) -> impl Future<Output = EventBroadcasterReport> + Send {
         async move { self.report(self.shared.bus.shutdown_async(timeout).await) }
     }
 
-    /// Adds the recordings to a report of the bus. Their counters no longer change once the bus has
-    /// ended.
-    fn report(&self, mut report: ShutdownReport) -> ShutdownReport {
-        report.recordings = self.shared.recordings.stats();
-        report.complete &= report.recordings.iter().all(|recording| recording.abandoned == 0);
-        report
+    fn report(&self, report: ShutdownReport) -> EventBroadcasterReport {
+        EventBroadcasterReport::new(report, self.shared.recordings.stats())
     }
 }

@@ -8,9 +8,9 @@ use std::time::Duration;
 use eventcast::EventType::Normal;
 use eventcast::error::{FlushError, WatchError};
 use eventcast::record::LossReason;
-use eventcast::stats::EventBroadcasterStats;
+use eventcast::stats::{EventBroadcasterReport, EventBroadcasterStats};
 use eventcast::testing::FakeClock;
-use eventcast::{EventBroadcaster, MemorySink, ObjectReference, Recorded, ShutdownReport, SinkError};
+use eventcast::{EventBroadcaster, MemorySink, ObjectReference, Recorded, SinkError};
 use test_support::until;
 
 use crate::support::{LONG, Scripted, assert_balanced, clock, gate, pod, record};
@@ -56,7 +56,7 @@ fn shutdown_can_be_called_by_anybody_at_any_time() {
     events.start_recording_to_sink(store.clone()).unwrap();
     record(&events, "web-0", "Started");
     let barrier = Barrier::new(4);
-    let reports: Vec<ShutdownReport> = thread::scope(|scope| {
+    let reports: Vec<EventBroadcasterReport> = thread::scope(|scope| {
         let calls: Vec<_> = (0..4)
             .map(|i| {
                 let (events, barrier) = (&events, &barrier);
@@ -72,7 +72,7 @@ fn shutdown_can_be_called_by_anybody_at_any_time() {
     assert!(reports.iter().all(|report| *report == reports[0]));
     assert_eq!(store.len(), 1);
     let text = serde_json::to_string(&reports[0]).unwrap();
-    assert_eq!(serde_json::from_str::<ShutdownReport>(&text).unwrap(), reports[0]);
+    assert_eq!(serde_json::from_str::<EventBroadcasterReport>(&text).unwrap(), reports[0]);
 
     // Afterwards nothing can be started, and every call returns at once.
     assert!(matches!(events.start_recording_to_sink(store.clone()), Err(WatchError::Stopped)));

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use eventcast::ShutdownReport;
-use eventcast::stats::SinkFailure;
+use eventcast::stats::{EventBroadcasterReport, SinkFailure};
 
 /// The events of one run, as each party counted them.
 #[derive(Debug, Default)]
@@ -27,7 +26,7 @@ pub(crate) struct Accounting {
 
 impl Accounting {
     /// Creates the account of a broadcaster with one recording, after the shutdown.
-    pub(crate) fn new(recorded: u64, report: &ShutdownReport) -> Self {
+    pub(crate) fn new(recorded: u64, report: &EventBroadcasterReport) -> Self {
         let bus = &report.bus;
         let recording = report.recordings.first().cloned().unwrap_or_default();
         Self {
@@ -96,11 +95,10 @@ impl fmt::Display for Accounting {
 #[cfg(test)]
 mod tests {
     use super::Accounting;
-    use eventcast::ShutdownReport;
-    use eventcast::stats::{RecordingStats, SinkFailure};
+    use eventcast::stats::{EventBroadcasterReport, RecordingStats, SinkFailure};
 
-    fn report() -> ShutdownReport {
-        let mut report = ShutdownReport::default();
+    fn report() -> EventBroadcasterReport {
+        let mut report = EventBroadcasterReport::default();
         report.bus.accepted = 20;
         report.bus.rejected_full = 1;
         let mut recording = RecordingStats::default();

@@ -1,0 +1,131 @@
+//! The metrics of a bus and its watchers.
+
+use std::collections::BTreeMap;
+
+use ::metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
+
+use crate::counters::{BusStats, WatcherStats};
+
+/// The label of watchers to which the program gave no name.
+const UNNAMED: &str = "(unnamed)";
+
+const COUNTER: bool = true;
+const GAUGE: bool = false;
+
+const DESCRIPTIONS: &[(&str, bool, &str)] = &[
+    ("eventcast_published_total", COUNTER, "Events given to publishers."),
+    ("eventcast_accepted_total", COUNTER, "Of these: taken for distribution."),
+    ("eventcast_rejected_total", COUNTER, "Of these: handed back, by reason."),
+    ("eventcast_pending", GAUGE, "Of the accepted ones: waiting in the incoming queue."),
+    ("eventcast_missed_total", COUNTER, "Events that a publisher has reported as missing."),
+    ("eventcast_watchers", GAUGE, "Watchers that are registered."),
+    ("eventcast_watcher_offered_total", COUNTER, "Events that passed the watcher's filter."),
+    ("eventcast_watcher_delivered_total", COUNTER, "Of these: received."),
+    ("eventcast_watcher_dropped_total", COUNTER, "Of these: lost, by reason."),
+    ("eventcast_watcher_filtered_total", COUNTER, "Events that the watcher's filter refused."),
+    ("eventcast_watcher_missed_total", COUNTER, "Events that the bus did not have for the watcher."),
+    ("eventcast_watcher_evictions_total", COUNTER, "Watchers that were ended for being full."),
+    ("eventcast_watcher_panics_total", COUNTER, "Panics of the watcher's filter, hook or handler."),
+    ("eventcast_watcher_queued", GAUGE, "Events in the queue, or borrowed by the reader."),
+    ("eventcast_watcher_lag", GAUGE, "Events offered, and neither delivered nor lost yet."),
+    (
+        "eventcast_watcher_high_water",
+        GAUGE,
+        "The most that the queue of one that is registered ever held, not counting what came from the history.",
+    ),
+];
+
+pub(super) fn describe() {
+    for (name, is_counter, text) in DESCRIPTIONS {
+        if *is_counter {
+            describe_counter!(*name, Unit::Count, *text);
+        } else {
+            describe_gauge!(*name, Unit::Count, *text);
+        }
+    }
+}
+
+/// Returns a count as a gauge's value, which is exact up to 2^53.
+#[allow(clippy::cast_precision_loss, reason = "a gauge is a float")]
+fn level(count: u64) -> f64 {
+    count as f64
+}
+
+impl BusStats {
+    /// Publishes these figures through the `metrics` crate, for a bus of this name. Call it when
+    /// metrics are scraped. A scrape costs `bus.stats()` and a few dozen calls of the recorder.
+    ///
+    /// `docs/stability.md` in the repository lists the metrics with their labels. A watcher's label
+    /// is its name. The figures are those of all watchers that had the name, both the registered
+    /// ones and the [departed](BusStats::departed_by_name) ones. Watchers without a given name are
+    /// summed up as `(unnamed)`. Counters therefore do not go back when a watcher is dropped.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::Broadcaster;
+    ///
+    /// let bus = Broadcaster::<u8>::new()?;
+    /// bus.stats().emit_metrics("orders");
+    /// # Ok::<(), eventcast::error::BuildError>(())
+    /// ```
+    pub fn emit_metrics(&self, bus: &str) {
+        let bus = || bus.to_owned();
+        counter!("eventcast_published_total", "bus" => bus()).absolute(self.published());
+        counter!("eventcast_accepted_total", "bus" => bus()).absolute(self.accepted);
+        counter!("eventcast_missed_total", "bus" => bus()).absolute(self.missed);
+        for (reason, count) in [("full", self.rejected_full), ("stopped", self.rejected_stopped)] {
+            counter!("eventcast_rejected_total", "bus" => bus(), "reason" => reason).absolute(count);
+        }
+        gauge!("eventcast_pending", "bus" => bus()).set(level(self.pending));
+        gauge!("eventcast_watchers", "bus" => bus()).set(level(self.watchers.len() as u64));
+        for (name, figures) in self.by_label() {
+            let labels = || [("bus", bus()), ("watcher", name.to_owned())];
+            for (metric, count) in [
+                ("eventcast_watcher_offered_total", figures.offered),
+                ("eventcast_watcher_delivered_total", figures.delivered),
+                ("eventcast_watcher_filtered_total", figures.filtered),
+                ("eventcast_watcher_missed_total", figures.missed),
+                ("eventcast_watcher_evictions_total", figures.evictions),
+                ("eventcast_watcher_panics_total", figures.panics),
+            ] {
+                counter!(metric, &labels()).absolute(count);
+            }
+            for (reason, count) in [
+                ("incoming", figures.dropped.incoming),
+                ("oldest", figures.dropped.oldest),
+                ("timed_out", figures.dropped.timed_out),
+                ("stopped", figures.dropped.stopped),
+                ("abandoned", figures.dropped.abandoned),
+            ] {
+                let [bus, watcher] = labels();
+                let labels = [bus, watcher, ("reason", reason.to_owned())];
+                counter!("eventcast_watcher_dropped_total", &labels).absolute(count);
+            }
+            for (metric, count) in [
+                ("eventcast_watcher_queued", figures.queued),
+                ("eventcast_watcher_lag", figures.lag),
+                ("eventcast_watcher_high_water", figures.high_water),
+            ] {
+                gauge!(metric, &labels()).set(level(count));
+            }
+        }
+    }
+
+    /// Returns the figures of each label, including those of departed watchers.
+    fn by_label(&self) -> BTreeMap<&str, WatcherStats> {
+        let mut labels: BTreeMap<&str, WatcherStats> = BTreeMap::new();
+        // A departed watcher has no queue any more.
+        let mut rest = WatcherStats { high_water: 0, ..self.departed.clone() };
+        for gone in &self.departed_by_name {
+            rest.subtract(gone);
+            labels.entry(&gone.name).or_default().add(&WatcherStats { high_water: 0, ..gone.clone() });
+        }
+        for watcher in &self.watchers {
+            let label = if watcher.is_unnamed() { UNNAMED } else { &watcher.name };
+            labels.entry(label).or_default().add(watcher);
+        }
+        labels.entry(UNNAMED).or_default().add(&rest);
+        labels
+    }
+}
