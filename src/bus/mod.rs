@@ -254,13 +254,13 @@ pub use self::state::EndReason;
 #[cfg(feature = "recorder")]
 pub(crate) use self::wait::{Timer, TimerEntry};
 pub use self::watch::{
-    Batch, Delivery, EventWatcher, Events, IntoIter, Iter, Runner, StopHandle, TryIter, WatchBuilder,
-    WatchHandle, Watcher, WithPositions,
+    Batch, Delivery, EventWatcher, Events, IntoIter, Iter, Runner, TryIter, WatchBuilder, WatchHandle,
+    Watcher, WithPositions,
 };
 #[cfg(eventcast_loom)]
-pub use self::watch::{BulkEvents, BulkNext, BulkReader, BulkWaker, EndStage};
+pub use self::watch::{BulkEvents, BulkNext, BulkReader, EndStage, wake_reader};
 #[cfg(all(feature = "recorder", not(eventcast_loom)))]
-pub(crate) use self::watch::{BulkNext, BulkReader, BulkWaker, EndStage};
+pub(crate) use self::watch::{BulkNext, BulkReader, EndStage, wake_reader};
 #[doc(inline)]
 pub use self::weak::WeakBroadcaster;
 pub use crate::policy::OverflowPolicy;

@@ -41,7 +41,7 @@ fn every_receive_returns_the_end() {
 #[test]
 fn its_counters_are_zero_and_it_can_be_stopped() {
     let mut watcher = Watcher::<Local>::ended();
-    let stop = watcher.stop_handle();
+    let stop = watcher.handle();
     let stats = watcher.stats();
     assert_eq!((stats.name.as_str(), stats.offered, stats.delivered, stats.queued), ("ended", 0, 0, 0));
     assert_eq!((stats.dropped.total(), stats.panics, stats.evictions), (0, 0, 0));

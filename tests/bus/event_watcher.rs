@@ -163,7 +163,7 @@ fn the_watcher_comes_back_with_the_losses_that_were_not_skipped() {
         publish_with_losses(&bus);
         assert_eq!(events.recv(), Ok(1));
         assert_eq!(events.watcher().position(), Some(3));
-        let stop = events.watcher().stop_handle();
+        let stop = events.watcher().handle();
         let text = format!("{events:?}");
         assert!(text.starts_with("EventWatcher { watcher: Watcher"), "{text}");
         stop.stop();

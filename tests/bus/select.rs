@@ -74,7 +74,7 @@ fn a_gap_alone_is_ready() {
 fn a_stop_is_ready() {
     let bus = bus::<u64>(16, 1);
     let mut watcher = bus.watch().unwrap();
-    let stop = watcher.stop_handle();
+    let stop = watcher.handle();
     let stopping = std::thread::spawn(move || stop.stop());
     wait(&watcher);
     assert_eq!(watcher.try_recv(), Err(TryRecvError::Stopped));

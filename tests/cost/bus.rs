@@ -6,7 +6,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use eventcast::Delivery::Event;
-use eventcast::bus::{Batch, EndReason, EventWatcher, Events, Runner, StopHandle, TryIter, WeakBroadcaster};
+use eventcast::bus::{Batch, EndReason, EventWatcher, Events, Runner, TryIter, WeakBroadcaster};
 use eventcast::error::{FlushError, PublishError, WatchError};
 use eventcast::stats::BusStats;
 use eventcast::testing::FakeClock;
@@ -232,7 +232,6 @@ fn types_are_as_free_as_they_should_be() {
     send_sync::<Publisher<Plain>>();
     send_sync::<BusOptions>();
     send_sync::<OverflowPolicy>();
-    send_sync::<StopHandle>();
     send_sync::<WatchHandle>();
     send_sync::<Clock>();
     send_sync::<FakeClock>();
@@ -278,7 +277,7 @@ struct Owner<T> {
 impl<T> Drop for Owner<T> {
     fn drop(&mut self) {
         let Self { bus, weak, publisher, watcher, events, seen } = self;
-        let (stop, unread) = (watcher.stop_handle(), watcher.len());
+        let (stop, unread) = (watcher.handle(), watcher.len());
         stop.stop();
         watcher.stop();
         // Reads to the end, without a clone.

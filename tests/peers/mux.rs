@@ -77,7 +77,7 @@ fn the_first_of_two_watchers_to_receive_may_stop_the_other() {
         for _ in 0..100 {
             let bus = bus::<u8>(kind, 1, OverflowPolicy::Wait);
             let (one, other) = (bus.watch().unwrap(), bus.watch().unwrap());
-            let stops = [other.stop_handle(), one.stop_handle()];
+            let stops = [other.handle(), one.handle()];
             let readers = [one, other].into_iter().zip(stops).map(|(mut watcher, stop)| {
                 thread::spawn(move || {
                     if watcher.recv().is_ok() {
@@ -182,7 +182,7 @@ fn watchers_that_stop_during_a_shutdown_are_accounted_for() {
             let watchers = [bus.watch().unwrap(), bus.watch().unwrap()];
             let begin = Arc::new(Barrier::new(3));
             let stops = watchers.each_ref().map(|watcher| {
-                let (stop, begin) = (watcher.stop_handle(), begin.clone());
+                let (stop, begin) = (watcher.handle(), begin.clone());
                 thread::spawn(move || {
                     begin.wait();
                     stop.stop();

@@ -59,7 +59,7 @@ fn a_stop_of_one_of_two_full_watchers() {
         rest(&bus);
         begin();
         block(&bus);
-        let stop = stopped.stop_handle();
+        let stop = stopped.handle();
         let stopping = spawn(move || stop.stop());
         gone.wait();
         let (events, _) = numbers(&mut stopped);

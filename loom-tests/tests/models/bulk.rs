@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use eventcast::OverflowPolicy;
-use eventcast::bus::{BulkEvents, BulkNext, BulkReader, EndStage};
+use eventcast::bus::{BulkEvents, BulkNext, BulkReader, EndStage, wake_reader};
 use eventcast::testing::{Exploration, Payload, Sign, begin, rest};
 use eventcast_loom_tests::{bus, explore, spawn};
 use loom::sync::Arc;
@@ -30,12 +30,12 @@ fn a_waker_against_a_reader_that_goes_to_sleep() {
         let mut reader = bus.watch_builder().bulk().unwrap();
         rest(&bus);
         begin();
-        let (waker, done) = (reader.waker(), Arc::new(AtomicBool::new(false)));
+        let (handle, done) = (reader.handle(), Arc::new(AtomicBool::new(false)));
         let worker = done.clone();
         let working = spawn(move || {
-            // Relaxed: the waker's fence has to suffice.
+            // Relaxed: the fence of `wake_reader` has to suffice.
             worker.store(true, Ordering::Relaxed);
-            waker.wake();
+            wake_reader(&handle);
         });
         // Relaxed: as above.
         while !done.load(Ordering::Relaxed) {

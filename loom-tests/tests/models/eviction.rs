@@ -50,7 +50,7 @@ fn eviction_against_a_reader() {
 fn eviction_against_a_stop() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, mut watcher) = full();
-        let stop = watcher.stop_handle();
+        let stop = watcher.handle();
         let stopping = spawn(move || stop.stop());
         bus.publisher().try_publish(Payload::new(2)).unwrap();
         let (events, lost) = numbers(&mut watcher);

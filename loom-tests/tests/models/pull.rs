@@ -173,7 +173,7 @@ fn a_reader_against_shutdown() {
 fn a_reader_against_a_stop() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, mut watcher) = lent(3);
-        let stop = watcher.stop_handle();
+        let stop = watcher.handle();
         let reading = spawn(move || numbers(&mut watcher).0.len() as u64);
         bus.publisher().try_publish(Payload::new(1)).unwrap();
         stop.stop();

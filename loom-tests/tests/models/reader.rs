@@ -5,7 +5,6 @@
 //! dispatcher is the third thread. The set-up is not explored: the dispatcher sleeps when the two
 //! threads begin.
 
-use eventcast::bus::StopHandle;
 use eventcast::testing::{Exploration, Payload, begin, block_on, finish, rest};
 use eventcast::{Delivery, OverflowPolicy, Watcher};
 use eventcast_loom_tests::table::MEETS;
@@ -93,7 +92,7 @@ fn against(meet: Meet, read: Read) {
     let bus = bus(1, 1, meet.policy());
     let watcher = bus.watch().unwrap();
     rest(&bus);
-    let (publisher, stop): (_, StopHandle) = (bus.publisher(), watcher.stop_handle());
+    let (publisher, stop) = (bus.publisher(), watcher.handle());
     if meet != Meet::Offer {
         publisher.try_publish(Payload::new(0)).unwrap();
         rest(&bus);

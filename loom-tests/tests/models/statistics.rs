@@ -60,7 +60,7 @@ fn statistics_against_a_stop() {
         rest(&bus);
         begin();
         bus.publisher().try_publish_batch(vec![Payload::new(1), Payload::new(2)]).unwrap();
-        let (looked_at, stop) = (bus.clone(), watcher.stop_handle());
+        let (looked_at, stop) = (bus.clone(), watcher.handle());
         let stopping = spawn(move || stop.stop());
         let looking = spawn(move || check(&looked_at.stats()));
         stopping.join().unwrap();

@@ -46,7 +46,7 @@ fn stop_against_a_reader_behind_a_stuck_dispatcher() {
         rest(&bus);
         begin();
         bus.publisher().publish_batch(vec![Payload::new(1), Payload::new(2)]).unwrap();
-        let stop = reader.stop_handle();
+        let stop = reader.handle();
         let reading = spawn(move || while let Ok(Delivery::Event(_)) = reader.recv() {});
         let stopping = spawn(move || stop.stop());
         reading.join().unwrap();

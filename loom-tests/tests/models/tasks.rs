@@ -27,7 +27,7 @@ fn a_receiving_task_against_stop() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
         let mut watcher = bus.watch().unwrap();
-        let stop = watcher.stop_handle();
+        let stop = watcher.handle();
         rest(&bus);
         begin();
         let stopping = spawn(move || stop.stop());
@@ -97,7 +97,7 @@ fn a_select_of_two_watchers() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
         let (mut stopped, mut open) = (bus.watch().unwrap(), bus.watch().unwrap());
-        let (publisher, stop) = (bus.publisher(), stopped.stop_handle());
+        let (publisher, stop) = (bus.publisher(), stopped.handle());
         rest(&bus);
         begin();
         let stopping = spawn(move || stop.stop());

@@ -107,7 +107,7 @@ fn stop_against_a_waiting_dispatcher() {
         rest(&bus);
         begin();
         bus.publisher().try_publish_batch(vec![Payload::new(1), Payload::new(2)]).unwrap();
-        let stop = watcher.stop_handle();
+        let stop = watcher.handle();
         let stopping = spawn(move || stop.stop());
         assert!(bus.shutdown().complete);
         stopping.join().unwrap();

@@ -399,16 +399,16 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
             return Err(error.into());
         }
         let reader = BulkReader::new(self.register(true)?);
-        let (handle, waker) = (reader.handle(), reader.waker());
+        let (handle, mark) = (reader.handle(), reader.handle());
         let name = handle.thread_name();
         // If there is no thread, the reader is dropped here, and the destructors of the user's
         // values that came with it run here too. Flush and shutdown wait for the reader meanwhile,
         // so these destructors must find themselves on a thread of the bus, which does not wait for
         // either.
-        waker.clone().on_bus_thread(|| {
+        handle.on_bus_thread(|| {
             let run = make(reader)?;
             let run = move || {
-                waker.on_bus_thread(|| catch_panic(run));
+                mark.on_bus_thread(|| catch_panic(run));
             };
             Threads::spawn(&handle.lifecycle.threads, name, run).map_err(WatchError::Thread)
         })?;

@@ -10,10 +10,8 @@
 #![cfg_attr(eventcast_loom, allow(missing_debug_implementations, reason = "no part of the API"))]
 
 use crate::bus::mailbox::{BatchSlice, MailboxReceiver, Next};
-use crate::bus::state::{Lifecycle, WatcherState};
-use crate::bus::wait::{full_fence, on_bus_thread, spin_until};
+use crate::bus::wait::{full_fence, spin_until};
 use crate::clock::Deadline;
-use crate::sync::Arc;
 
 use super::handler::WatchHandle;
 
@@ -66,14 +64,10 @@ impl<T> BulkReader<T> {
         Self { receiver, outstanding: 0 }
     }
 
-    /// Returns a handle that stops the reader, waits for it, and reads its counters.
+    /// Returns a handle that stops the reader, waits for it, and reads its counters. See also
+    /// [`wake_reader`].
     pub fn handle(&self) -> WatchHandle {
         WatchHandle::new(&self.receiver)
-    }
-
-    /// Returns a waker that ends the reader's wait.
-    pub fn waker(&self) -> BulkWaker {
-        BulkWaker { state: self.receiver.state.clone(), lifecycle: self.receiver.lifecycle.clone() }
     }
 
     /// Takes the next events, and passes over gaps. Never waits.
@@ -134,7 +128,7 @@ impl<T> BulkReader<T> {
     ///
     /// - If `takes` is true: there may be an event to take, or the end has come.
     /// - `ready` returns `true`.
-    /// - A [`BulkWaker`] wakes the thread.
+    /// - [`wake_reader`] wakes the thread.
     /// - The end reaches a stage beyond `seen`, the one that the caller has acted on.
     /// - The deadline passes.
     ///
@@ -154,31 +148,9 @@ impl<T> BulkReader<T> {
     }
 }
 
-/// A handle that ends a [`BulkReader::wait`] from another thread.
-#[derive(Clone)]
-pub struct BulkWaker {
-    state: Arc<WatcherState>,
-    lifecycle: Arc<Lifecycle>,
-}
-
-#[cfg(feature = "recorder")]
-impl WatchHandle {
-    /// Returns a waker for the bulk reader of this handle.
-    pub(crate) fn waker(&self) -> BulkWaker {
-        BulkWaker { state: self.state.clone(), lifecycle: self.lifecycle.clone() }
-    }
-}
-
-impl BulkWaker {
-    /// Wakes the reader. The caller has first made the reader's `ready` true.
-    pub fn wake(&self) {
-        full_fence();
-        self.state.wake_cell.wake();
-    }
-
-    /// Runs a function on a thread that counts as one of the bus's own until everything that the
-    /// function owns has been dropped.
-    pub fn on_bus_thread<R>(&self, run: impl FnOnce() -> R) -> R {
-        on_bus_thread(self.lifecycle.id, run)
-    }
+/// Ends a [`BulkReader::wait`] of the reader with this handle. The caller has first made the
+/// reader's `ready` true.
+pub fn wake_reader(handle: &WatchHandle) {
+    full_fence();
+    handle.state.wake_cell.wake();
 }

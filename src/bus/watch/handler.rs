@@ -190,8 +190,9 @@ impl<T, H> fmt::Debug for Runner<T, H> {
     }
 }
 
-/// A handle that stops a handler, waits for it, and reads its counters. If the handle is dropped,
-/// the handler continues until the bus ends.
+/// A handle that stops a handler or another watcher, waits for its end, and reads its counters. It
+/// keeps neither the watcher nor the bus open. If the handle of a handler is dropped, the handler
+/// continues until the bus ends.
 ///
 /// # Examples
 ///
@@ -221,8 +222,9 @@ impl WatchHandle {
         self.state.name.to_string()
     }
 
-    /// Stops the watcher. The bus offers it nothing more, and the handler ends after it has handled
-    /// the queued events. Never waits.
+    /// Stops the watcher, as [`Watcher::stop`](crate::Watcher::stop) does. The bus offers it
+    /// nothing more, and a handler ends after it has handled the queued events. Idempotent. Never
+    /// waits.
     ///
     /// # Examples
     ///
@@ -247,7 +249,8 @@ impl WatchHandle {
     /// Waits until the handler has ended, and returns whether it has. This does not stop the
     /// handler, which ends after [`stop`](Self::stop), at the end of the bus, or at a panic with
     /// [`stop_on_panic`](crate::WatchBuilder::stop_on_panic). Everything that the handler did
-    /// happens before a `join` that returns `true`.
+    /// happens before a `join` that returns `true`. A watcher that you read yourself ends when it
+    /// is dropped.
     ///
     /// # Blocking
     ///
@@ -300,6 +303,12 @@ impl WatchHandle {
 impl WatchHandle {
     pub(crate) fn name(&self) -> &str {
         &self.state.name
+    }
+
+    /// Runs a function on a thread that counts as one of the bus's own until everything that the
+    /// function owns has been dropped.
+    pub(crate) fn on_bus_thread<R>(&self, run: impl FnOnce() -> R) -> R {
+        on_bus_thread(self.lifecycle.id, run)
     }
 
     /// Returns whether the handler has ended.

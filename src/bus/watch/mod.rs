@@ -13,19 +13,17 @@ mod positions;
 mod registration;
 #[cfg(feature = "select")]
 mod select;
-mod stop_handle;
 mod stream;
 mod watcher;
 
 pub use self::builder::WatchBuilder;
 #[cfg(eventcast_loom)]
-pub use self::bulk::{BulkEvents, BulkNext, BulkReader, BulkWaker, EndStage};
+pub use self::bulk::{BulkEvents, BulkNext, BulkReader, EndStage, wake_reader};
 #[cfg(all(feature = "recorder", not(eventcast_loom)))]
-pub(crate) use self::bulk::{BulkNext, BulkReader, BulkWaker, EndStage};
+pub(crate) use self::bulk::{BulkNext, BulkReader, EndStage, wake_reader};
 pub use self::delivery::{Batch, Delivery};
 pub use self::event_watcher::EventWatcher;
 pub use self::handler::{Runner, WatchHandle};
 pub use self::iter::{Events, IntoIter, Iter, TryIter};
 pub use self::positions::WithPositions;
-pub use self::stop_handle::StopHandle;
 pub use self::watcher::Watcher;

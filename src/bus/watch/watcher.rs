@@ -14,7 +14,7 @@ use crate::error::{RecvError, RecvTimeoutError, TryRecvError};
 use crate::sync::Signal;
 
 use super::delivery::Delivery;
-use super::stop_handle::StopHandle;
+use super::handler::WatchHandle;
 
 /// A handle with which one consumer receives events. It is `Send` and `Unpin`, and serves one
 /// thread at a time.
@@ -310,7 +310,8 @@ impl<T> Watcher<T> {
         self.receiver.end_reason
     }
 
-    /// Returns a handle that stops this watcher from another thread, as [`stop`](Self::stop) does.
+    /// Returns a handle that stops this watcher, waits until it has been dropped, and reads its
+    /// counters, on another thread.
     ///
     /// # Examples
     ///
@@ -320,14 +321,15 @@ impl<T> Watcher<T> {
     ///
     /// let bus = Broadcaster::<u8>::new()?;
     /// let mut watcher = bus.watch()?;
-    /// let stop = watcher.stop_handle();
+    /// let handle = watcher.handle();
     /// let reading = thread::spawn(move || watcher.recv());
-    /// stop.stop();
+    /// handle.stop();
     /// assert!(reading.join().unwrap().is_err());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn stop_handle(&self) -> StopHandle {
-        StopHandle::new(&self.receiver)
+    #[doc(alias = "stop_handle")]
+    pub fn handle(&self) -> WatchHandle {
+        WatchHandle::new(&self.receiver)
     }
 
     /// Returns the number of events that can be received now. This is a snapshot, because the

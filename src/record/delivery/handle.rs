@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::bus::{BulkWaker, WatchHandle};
+use crate::bus::{WatchHandle, wake_reader};
 use crate::clock::Clock;
 use crate::record::loss::LossHook;
 use crate::record::sink::NeededThread;
@@ -157,15 +157,14 @@ impl Recordings {
     /// Makes the recordings write what they hold back, until the result is dropped.
     pub(crate) fn begin_flush(&self) -> RunningFlush {
         let flush = self.flushes.begin();
-        self.list.lock().recordings.iter().for_each(|recording| recording.watch.waker().wake());
+        self.list.lock().recordings.iter().for_each(|recording| wake_reader(&recording.watch));
         flush
     }
 
-    /// Returns the waker of a recording that runs and whose sink needs this thread. Returns `None`
+    /// Returns the handle of a recording that runs and whose sink needs this thread. Returns `None`
     /// if there is none, so this thread may wait for all recordings.
-    pub(crate) fn that_needs_this_thread(&self) -> Option<BulkWaker> {
-        let recording = self.running().into_iter().find(RecordingHandle::needs_this_thread)?;
-        Some(recording.watch.waker())
+    pub(crate) fn that_needs_this_thread(&self) -> Option<WatchHandle> {
+        self.running().into_iter().find(RecordingHandle::needs_this_thread).map(|recording| recording.watch)
     }
 
     /// Waits for the recordings whose sinks do not need this thread, each for what is `left` of the

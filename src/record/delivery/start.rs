@@ -73,8 +73,7 @@ impl RecordingBuilder<'_> {
         let watch = watch.spawn_bulk(|reader| {
             let watch = reader.handle();
             let name = watch.name().to_owned();
-            let writers =
-                Writers::new(&sink, workers, &name, order, &reader.waker()).map_err(WatchError::Thread)?;
+            let writers = Writers::new(&sink, workers, &name, order, &watch).map_err(WatchError::Thread)?;
             let share = share(self.group_queue_len, reader.capacity(), watch.stats().policy);
             let grouping = (order == WriteOrder::PerKey).then_some(sink as Arc<dyn EventSink>);
             let (stats, losses) = (stats.clone(), recordings.losses.clone());

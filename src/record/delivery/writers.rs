@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::bus::BulkWaker;
+use crate::bus::{WatchHandle, wake_reader};
 use crate::catch::catch_panic;
 use crate::record::sink::{
     EventSink, OpId, Replies, Reply, SinkBatch, SinkError, SinkMode, SinkOp, WriteOrder, in_call,
@@ -63,15 +63,15 @@ impl Writers {
         count: usize,
         name: &str,
         order: WriteOrder,
-        waker: &BulkWaker,
+        watch: &WatchHandle,
     ) -> std::io::Result<Self> {
-        let driver = waker.clone();
+        let driver = watch.clone();
         // If a thread cannot start, the drop of this ends those that have started.
         let mut this = Self {
             mode: sink.mode(),
             order,
             queue: Arc::default(),
-            replies: Replies::new(move || driver.wake()),
+            replies: Replies::new(move || wake_reader(&driver)),
             threads: Vec::with_capacity(count),
             limit: FIRST_BATCH,
             round: None,
@@ -87,7 +87,7 @@ impl Writers {
                 mode: this.mode,
                 queue: this.queue.clone(),
                 replies: this.replies.clone(),
-                waker: waker.clone(),
+                watch: watch.clone(),
             };
             let unparker = parker.unparker();
             // The number comes first, because Linux cuts the name of a thread at 15 bytes.
@@ -222,13 +222,13 @@ struct Writer<S> {
     mode: SinkMode,
     queue: Arc<Mutex<Queue>>,
     replies: Arc<Replies>,
-    waker: BulkWaker,
+    watch: WatchHandle,
 }
 
 impl<S: EventSink> Writer<S> {
     fn run(self, parker: &Parker) {
-        let waker = self.waker.clone();
-        waker.on_bus_thread(move || {
+        let watch = self.watch.clone();
+        watch.on_bus_thread(move || {
             self.work(parker);
             // The last of the writers drops the sink, which may panic and may call back.
             catch_panic(|| drop(self));

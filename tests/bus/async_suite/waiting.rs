@@ -47,7 +47,7 @@ on_every_executor! {
         bus.publisher().publish_batch(vec![4, 5]).unwrap();
         assert_eq!(watcher.next().await, Some(Event(4)));
         assert_eq!(watcher.next().await, Some(Event(5)));
-        let stop = watcher.stop_handle();
+        let stop = watcher.handle();
         let waiting = executor.spawn(async move { assert_eq!(watcher.next().await, None) });
         stop.stop();
         waiting.await;

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::thread;
+use std::time::Duration;
 
 use eventcast::Delivery;
 use eventcast::Delivery::Event;
@@ -18,7 +19,7 @@ fn a_stopped_watcher_keeps_its_queue_and_then_ends() {
     bus.publisher().publish_batch(vec![1, 2]).unwrap();
     bus.flush(LONG).unwrap();
     watcher.stop();
-    watcher.stop_handle().stop();
+    watcher.handle().stop();
     bus.publisher().publish(3).unwrap();
     bus.flush(LONG).unwrap();
     assert_eq!(drain(&mut watcher), [Event(1), Event(2)]);
@@ -31,10 +32,29 @@ fn a_stopped_watcher_keeps_its_queue_and_then_ends() {
 fn stop_wakes_a_waiting_reader() {
     let bus = bus::<u64>(10, 10);
     let mut watcher = bus.watch().unwrap();
-    let stop = watcher.stop_handle();
+    let stop = watcher.handle();
     let reader = thread::spawn(move || watcher.recv());
     stop.stop();
     assert_eq!(reader.join().unwrap(), Err(RecvError));
+}
+
+/// A watcher that the program reads itself ends for its handle when it is dropped, not when it is
+/// stopped.
+#[test]
+fn a_join_on_a_watcher_waits_until_the_watcher_is_dropped() {
+    let bus = bus::<u64>(10, 10);
+    let watcher = bus.watch().unwrap();
+    let handle = watcher.handle();
+    bus.publisher().publish(1).unwrap();
+    bus.flush(LONG).unwrap();
+    handle.stop();
+    assert!(!handle.join(Duration::ZERO));
+    thread::scope(|scope| {
+        let joining = scope.spawn(|| handle.join(LONG));
+        drop(watcher);
+        assert!(joining.join().unwrap());
+    });
+    assert_eq!((handle.stats().offered, handle.stats().dropped.stopped), (1, 1));
 }
 
 /// G11: stop and drop release a dispatcher that waits for exactly that watcher, and the events that

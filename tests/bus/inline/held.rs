@@ -67,7 +67,7 @@ fn stop_returns_while_the_lock_is_held() {
         bus.publisher().publish(1).unwrap();
         let holder = Holder::start(&bus);
         stopped.stop();
-        stopped.stop_handle().stop();
+        stopped.handle().stop();
         assert_eq!(stopped.try_recv(), Ok(Event(1)));
         let held = holder.finish();
         assert_eq!(Arc::strong_count(&kept), 1, "the filter is gone");

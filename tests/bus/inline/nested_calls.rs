@@ -115,7 +115,7 @@ fn watchers_that_are_stopped_or_dropped_inside_are_gone() {
         };
         let (dropped, mut stopped) = (watch(), watch());
         bus.publisher().publish(0).unwrap();
-        let (handle, publisher) = (stopped.stop_handle(), bus.publisher());
+        let (handle, publisher) = (stopped.handle(), bus.publisher());
         inside(&bus, move || {
             handle.stop();
             drop(dropped);

@@ -144,7 +144,7 @@ pub(crate) fn note_watcher(
             drop(watcher);
         }
         Ok(watcher) => {
-            let stop = rng.once_in(6).then(|| watcher.stop_handle());
+            let stop = rng.once_in(6).then(|| watcher.handle());
             told.readers.push(spawn_reader(
                 watcher,
                 Made { ends_itself: made.ends_itself || stop.is_some(), ..made },

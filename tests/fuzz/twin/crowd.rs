@@ -9,7 +9,6 @@ use std::thread;
 use std::time::Duration;
 
 use eventcast::OverflowPolicy;
-use eventcast::bus::StopHandle;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
@@ -167,7 +166,7 @@ fn publish(bus: &Real, first: Event, program: &[(How, usize)]) -> Vec<Event> {
 }
 
 fn read(mut reader: RealReader, spec: Spec, script: &Script) -> Seen {
-    let stop: StopHandle = reader.watcher.stop_handle();
+    let stop = reader.watcher.handle();
     let stops_after = script.stops_after.filter(|_| !script.is_late);
     let mut log = Vec::new();
     for (count, how) in script.reads.iter().cycle().enumerate() {

@@ -183,7 +183,7 @@ impl<T: Clone + Send + Sync + 'static> NatsPublisherBuilder<T> {
         let shared = Shared { stats: Arc::new(Mutex::default()), status };
         let (stop, stopped) = watch::channel(None);
         let (requests, requested) = mpsc::unbounded_channel();
-        let stop_handle = watcher.stop_handle();
+        let watch = watcher.handle();
         let task_shared = shared.clone();
         let finished = begin(handle, &options.clone(), move |connection| {
             let source = harmless(&options.source.clone().unwrap_or_else(source));
@@ -197,7 +197,7 @@ impl<T: Clone + Send + Sync + 'static> NatsPublisherBuilder<T> {
                 pump.run().await;
             }
         })?;
-        Ok(NatsPublisher::new(origin, shared, finished, stop_handle, stop, requests))
+        Ok(NatsPublisher::new(origin, shared, finished, watch, stop, requests))
     }
 }
 

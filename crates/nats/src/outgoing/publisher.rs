@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::mpsc::{self as blocking, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use eventcast::bus::StopHandle;
+use eventcast::WatchHandle;
 use eventcast::stats::RemoteStatus;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -69,7 +69,7 @@ pub struct NatsPublisher {
     origin: Origin,
     shared: Shared,
     finished: Signal,
-    watcher: StopHandle,
+    watcher: WatchHandle,
     stop: watch::Sender<Option<tokio::time::Instant>>,
     requests: mpsc::UnboundedSender<Flush>,
 }
@@ -79,7 +79,7 @@ impl NatsPublisher {
         origin: Origin,
         shared: Shared,
         finished: Signal,
-        watcher: StopHandle,
+        watcher: WatchHandle,
         stop: watch::Sender<Option<tokio::time::Instant>>,
         requests: mpsc::UnboundedSender<Flush>,
     ) -> Self {
