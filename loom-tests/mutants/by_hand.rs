@@ -295,7 +295,7 @@ pub(crate) const REPLACEMENTS: &[Replacement] = &[
     },
     Replacement {
         file: "bus/dispatch/inline.rs",
-        place: "Turn::accept",
+        place: "Turn::push",
         code: "self.carry_out_nested();",
         change: "leaves nested entries to the next call",
         written: "if !$ON { $CODE }",

@@ -257,15 +257,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         let driver = Box::new(controls.clone());
         let lifecycle = Arc::new(Lifecycle::new(clock, &parker, driver));
         let (tx, rx) = bounded::<Entry<T>>(options.incoming_len);
-        let dispatch = Arc::new(Dispatch::new(
-            lifecycle.clone(),
-            rx,
-            controls,
-            options.max_batch,
-            completion,
-            options.history,
-            options.direct_delivery,
-        ));
+        let dispatch = Arc::new(Dispatch::new(lifecycle.clone(), rx, controls, completion, &options));
         let dispatcher = Dispatcher::new(dispatch.clone(), parker);
         Threads::spawn(&lifecycle.threads, options.thread_name.clone(), move || dispatcher.run())
             .map_err(|error| BuildError::thread(&options.thread_name, error))?;

@@ -69,8 +69,8 @@ const RECEIVING: [(&str, Call); 3] = [
 
 /// Makes a call on a thread whose stack can hold this many events. A call that needs more ends the
 /// process, and the message names the thread.
-fn call_on_stack_of(events: usize, (name, call): (&str, Call), is_direct: bool) {
-    let options = BusOptions::default().incoming_len(2).queue_len(4).direct_delivery(is_direct);
+fn call_on_stack_of(events: usize, (name, call): (&str, Call), options: BusOptions) {
+    let options = options.incoming_len(2).queue_len(4);
     let (tx, parts) = mpsc::channel();
     let prepare = move || {
         let bus = Bus::with_options(options).unwrap();
@@ -93,15 +93,17 @@ fn call_on_stack_of(events: usize, (name, call): (&str, Call), is_direct: bool) 
 fn a_call_needs_a_bounded_multiple_of_the_event_as_stack() {
     in_own_process!();
     let [publishing, receiving] = if cfg!(debug_assertions) { [48, 12] } else { [12, 4] };
-    for is_direct in [false, true] {
+    let options = BusOptions::default();
+    let inline = options.clone().inline(true);
+    for options in [options.clone(), options.direct_delivery(false), inline] {
         let check = |calls: &[(&str, Call)], events| {
             for &call in calls {
-                call_on_stack_of(events, call, is_direct);
+                call_on_stack_of(events, call, options.clone());
             }
         };
         check(&PUBLISHING, publishing);
-        // On an inline bus alone, such a call offers events.
-        check(&CONTROL, 0);
+        // On an inline bus, such a call may offer events that user code has added.
+        check(&CONTROL, if options.get_inline() { publishing } else { 0 });
         check(&RECEIVING, receiving);
     }
 }

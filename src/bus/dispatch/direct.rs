@@ -26,6 +26,7 @@
 //! work meanwhile, and wakes the readers after it has let the lock go.
 
 use crate::bus::mailbox::{Entry, MailboxSender};
+use crate::bus::options::BusOptions;
 use crate::bus::state::{Lifecycle, WatcherState};
 use crate::sync::{Arc, Receiver, TryMutex};
 
@@ -57,15 +58,12 @@ impl<T> Dispatch<T> {
         lifecycle: Arc<Lifecycle>,
         incoming: Receiver<Entry<T>>,
         controls: Arc<Controls<T>>,
-        max_batch: usize,
         completion: Option<Completion<T>>,
-        history: usize,
-        is_direct: bool,
+        options: &BusOptions,
     ) -> Self {
-        // The history gives up its oldest events when others come, and their `Drop` is user code.
-        let is_direct = is_direct && history == 0;
-        let intake =
-            Intake::new(lifecycle.clone(), incoming, controls.clone(), max_batch, completion, history);
+        // The history drops its oldest events when others arrive, and their `Drop` is user code.
+        let is_direct = options.direct_delivery && options.history == 0;
+        let intake = Intake::new(lifecycle.clone(), incoming, controls.clone(), completion, options);
         Self { lifecycle, intake: TryMutex::new(intake), controls, is_direct }
     }
 

@@ -244,7 +244,7 @@ impl<T: Clone> Distributor<T> {
             }
             Control::Flush(ticket) => {
                 // Handlers that were stopped but still handle queued events count too, because the
-                // list is the registry's. A handler that is registered behind the flush has offset
+                // list is the registry's. A handler that is registered after the flush has offset
                 // zero, so the flush does not wait for it.
                 let offset = |state: Arc<WatcherState>| (state.decided(), state);
                 ticket.reach(lifecycle.registry.unfinished().into_iter().map(offset).collect());

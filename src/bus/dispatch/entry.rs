@@ -16,8 +16,8 @@ pub(crate) enum Control<T> {
 }
 
 impl<T> Control<T> {
-    /// Returns for how many events there is capacity in a watcher that it registers. From then on,
-    /// this watcher may have to be waited for, too.
+    /// Returns for how many events there is capacity in a watcher that it registers: from then on,
+    /// this watcher may have to be waited for, too. Every other entry leaves all capacity there is.
     pub(super) fn credit_at_first(&self) -> usize {
         match self {
             Self::Register(sender) if sender.state.policy.waits() => sender.state.capacity as usize,
@@ -33,7 +33,7 @@ pub(super) enum Step<T> {
 }
 
 /// The handlers for which one flush waits. The dispatcher records them when it reaches the flush.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct FlushTicket {
     /// The handlers that the flush may still have to wait for, or `None` until the dispatcher
     /// reaches the flush.

@@ -141,7 +141,9 @@ impl<T: Clone + Send + Sync + 'static> Drive for Arc<InlineFront<T>> {
         while !lifecycle.owner.ask() {
             if let Some(guard) = self.core.try_lock() {
                 let mut turn = Turn::begin(self, guard, lifecycle);
-                return turn.do_due();
+                turn.reap_or_end();
+                turn.is_whole = true;
+                return;
             }
             thread::yield_now();
         }
@@ -188,7 +190,7 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
         let result = if self.lifecycle.is_closing() {
             Err((control, Refusal::Stopped))
         } else {
-            let left = self.core.as_mut().map_or(0, |core| core.look(self.lifecycle).least);
+            let left = self.core.as_mut().map_or(0, |core| core.look(self.lifecycle).0);
             self.front.nested.set_events_left(left.min(control.credit_at_first()));
             self.control(control);
             self.carry_out_nested();
@@ -198,45 +200,71 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
         result
     }
 
-    fn do_due(&mut self) {
-        self.reap_or_end();
-        self.is_whole = true;
-    }
-
     /// Accepts and offers the events in front for which there is capacity.
     ///
     /// # Errors
     ///
     /// Returns the others.
     fn accept(&mut self, mut entry: Entry<T>, call: &mut Call) -> Result<(), Refused<T>> {
-        loop {
-            if self.lifecycle.is_closing() {
-                return Err(Refused(entry, Refusal::Stopped));
-            }
-            let Some(room) = self.room_for(&mut entry, call) else {
-                return Err(Refused(entry, Refusal::Full));
-            };
-            let rest = entry.split_off(room);
-            self.front.nested.set_events_left(room - entry.len());
-            self.offer(entry, Some(call));
-            // Nested events were promised capacity, so they are carried out before the next part.
-            self.carry_out_nested();
-            match rest {
-                Some(rest) => entry = rest,
-                None => return Ok(()),
-            }
-            call.begin_anew();
+        if self.lifecycle.is_closing() {
+            return Err(Refused(entry, Refusal::Stopped));
         }
+        let Some(room) = self.room_for(entry.events_mut(), call) else {
+            return Err(Refused(entry, self.refusal()));
+        };
+        match &mut entry {
+            Entry::Batch(events) if events.len() > room => {
+                return self.accept_in_parts(std::mem::take(events), room, call);
+            }
+            // It stays where it is, because each move of a large event takes stack.
+            _ => {}
+        }
+        self.front.nested.set_events_left(room - entry.len());
+        self.offer(entry, Some(call));
+        Ok(())
+    }
+
+    /// Accepts as [`accept`](Self::accept) does. There is capacity for `room` events, which are not
+    /// all. Moves each event once, however small the parts are.
+    fn accept_in_parts(
+        &mut self,
+        events: Vec<T>,
+        mut room: usize,
+        call: &mut Call,
+    ) -> Result<(), Refused<T>> {
+        let mut rest = events.into_iter();
+        loop {
+            let part: Vec<T> = rest.by_ref().take(room).collect();
+            self.front.nested.set_events_left(room - part.len());
+            self.offer(Entry::Batch(part), Some(call));
+            if rest.len() == 0 {
+                return Ok(());
+            }
+            // A watcher that a nested call has registered counts for the next part.
+            self.carry_out_nested();
+            call.begin_anew();
+            let is_closing = self.lifecycle.is_closing();
+            let more = if is_closing { None } else { self.room_for(rest.as_mut_slice(), call) };
+            let Some(more) = more else {
+                return Err(Refused(Entry::Batch(rest.collect()), self.refusal()));
+            };
+            room = more;
+        }
+    }
+
+    /// Returns why there is no capacity.
+    fn refusal(&self) -> Refusal {
+        if self.lifecycle.is_closing() { Refusal::Stopped } else { Refusal::Full }
     }
 
     /// Returns for how many of the events there is capacity. If there is none, returns `None`, and
     /// has a reader that frees capacity for them wake a publisher.
-    fn room_for(&mut self, entry: &mut Entry<T>, call: &mut Call) -> Option<usize> {
+    fn room_for(&mut self, events: &mut [T], call: &mut Call) -> Option<usize> {
         let core = self.core.as_mut()?;
         // If filters are asked, a mailbox is full.
         self.front.nested.set_events_left(0);
-        let events = entry.len();
-        let room = core.room_or_wish(entry.events_mut().first_mut(), events, call, self.lifecycle);
+        let most = events.len();
+        let room = core.room_or_wish(events.first_mut(), most, call, self.lifecycle);
         self.is_refused = room.is_none();
         room
     }
@@ -326,9 +354,8 @@ impl<T> Core<T> {
         }
     }
 
-    /// Returns for how many events there is capacity, as [`room_for`](Self::room_for) does. If
-    /// there is none, has a reader that frees capacity for so many wake a publisher, and looks
-    /// again.
+    /// Calls [`room_for`](Self::room_for). If there is no capacity, has a reader that frees
+    /// capacity for so many events wake a publisher, and checks again.
     fn room_or_wish(
         &mut self,
         mut first: Option<&mut T>,
@@ -340,7 +367,7 @@ impl<T> Core<T> {
         if room.is_some() {
             return room;
         }
-        // A batch waits for much, unless an event that waits behind it needs one place.
+        // A batch waits for much, unless other publishers wait, which may need one place.
         self.wish_for(if lifecycle.room.has_several() { 1 } else { events }, lifecycle);
         self.room_for(first, call, lifecycle)
     }
@@ -400,39 +427,29 @@ impl<T> Core<T> {
             }
             return false;
         }
-        let mut found = self.look(lifecycle);
-        if found.least == 0 {
+        let (mut least, mut is_any_free) = self.look(lifecycle);
+        if least == 0 {
             self.wish_for(1, lifecycle);
-            found = self.look(lifecycle);
+            (least, is_any_free) = self.look(lifecycle);
         }
-        found.least > 0 || found.is_any_free && lifecycle.room.passes_behind()
+        least > 0 || is_any_free && lifecycle.room.passes_behind()
     }
 
-    /// Returns the capacity that there is, for a caller that publishes nothing.
-    fn look(&mut self, lifecycle: &Lifecycle) -> Found {
-        let mut found = Found { least: usize::MAX, is_any_free: false };
+    /// Returns for how many events all watchers that are waited for have capacity, and whether one
+    /// of them has any, for a caller that publishes nothing.
+    fn look(&mut self, lifecycle: &Lifecycle) -> (usize, bool) {
+        let (mut least, mut is_any_free) = (usize::MAX, false);
         // Without a watcher that is waited for, this takes no time.
         let waits = self.distributor.waited_for > 0;
         for sender in self.distributor.senders.iter_mut().filter(|_| waits) {
             match sender.look(&lifecycle.clock) {
                 Room::For(usize::MAX) => {}
-                Room::For(events) => {
-                    found.least = found.least.min(events);
-                    found.is_any_free = true;
-                }
-                Room::IfFiltered | Room::Full => found.least = 0,
+                Room::For(events) => (least, is_any_free) = (least.min(events), true),
+                Room::IfFiltered | Room::Full => least = 0,
             }
         }
-        found
+        (least, is_any_free)
     }
-}
-
-/// The capacity of the watchers that are waited for.
-struct Found {
-    /// The number of events for which all of them have capacity.
-    least: usize,
-    /// Whether one of them has capacity.
-    is_any_free: bool,
 }
 
 /// Notes a reader that sleeps, and empties the queue of a reader that is gone. The caller has

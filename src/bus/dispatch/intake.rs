@@ -4,6 +4,7 @@
 //! a publisher that delivers directly (`direct.rs`), or a reader that pulls (`pull.rs`).
 
 use crate::bus::mailbox::{Entry, MailboxSender, discard};
+use crate::bus::options::BusOptions;
 use crate::bus::state::Lifecycle;
 use crate::bus::wait::full_fence;
 use crate::clock::Deadline;
@@ -40,16 +41,15 @@ impl<T> Intake<T> {
         lifecycle: Arc<Lifecycle>,
         incoming: Receiver<Entry<T>>,
         controls: Arc<Controls<T>>,
-        max_batch: usize,
         completion: Option<Completion<T>>,
-        history: usize,
+        options: &BusOptions,
     ) -> Self {
         Self {
             lifecycle,
             incoming,
             controls,
-            distributor: Distributor::new(completion, history),
-            max_batch,
+            distributor: Distributor::new(completion, options.history),
+            max_batch: options.max_batch,
             pending: Vec::new(),
             carried: None,
             received: 0,
@@ -220,7 +220,7 @@ impl<T: Clone> Intake<T> {
                 stopped.close(lifecycle).wake_cell.wake();
             }
             if is_flush {
-                // No fence: a flush looks at its condition under the ticket's lock, see
+                // No fence: a flush checks its condition under the ticket's lock, see
                 // `WaitQueue::wake`.
                 lifecycle.done.wake_all();
             }

@@ -3,7 +3,6 @@
 
 use crate::sync::atomic::{AtomicUsize, Ordering};
 
-#[derive(Debug)]
 pub(crate) struct Handles {
     /// The number of handles. Once it is zero, it stays zero.
     ///

@@ -132,8 +132,12 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
     /// The caller holds the value, so that the caller's future has it once. A future that is given
     /// a value holds it twice: as its argument, and as its variable.
     pub(crate) async fn push_async(&self, held: &mut Option<Entry<T>>) -> Result<(), Refusal> {
-        self.wait_async(|call| match self.attempt(held, call) {
-            // On a thread of this bus the capacity might never come.
+        let mut call = Call::default();
+        if let Some(result) = self.attempt(held, &mut call) {
+            return result;
+        }
+        self.wait_async(call, |call| match self.attempt(held, call) {
+            // On a thread of this bus, only this thread might free capacity.
             None if self.must_not_wait() => Some(self.last_attempt(held, call)),
             result => result,
         })
@@ -160,21 +164,19 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
 
     /// Waits until there may be room. Returns at once on a thread of the bus, which must not wait.
     pub(crate) async fn ready(&self) -> Result<(), Stopped> {
-        if let Some(result) = self.readiness(&mut Call::default()) {
+        let mut call = Call::default();
+        if let Some(result) = self.readiness(&mut call) {
             return result;
         }
-        let result = self.wait_async(|call| self.readiness(call)).await;
+        let result = self.wait_async(call, |call| self.readiness(call)).await;
         // It has taken no capacity, so the next publisher that waits gets the turn.
         self.lifecycle.room.pass_on();
         result
     }
 
-    /// Waits, in a task, for the result of an attempt.
-    async fn wait_async<R>(&self, mut attempt: impl FnMut(&mut Call) -> Option<R>) -> R {
-        let (mut call, lifecycle) = (Call::default(), &*self.lifecycle);
-        if let Some(result) = attempt(&mut call) {
-            return result;
-        }
+    /// Waits, in a task, for the result of an attempt. The caller has made one.
+    async fn wait_async<R>(&self, mut call: Call, mut attempt: impl FnMut(&mut Call) -> Option<R>) -> R {
+        let lifecycle = &*self.lifecycle;
         loop {
             let until = call.until;
             let attempt = || attempt_until(&mut attempt, &mut call, until);

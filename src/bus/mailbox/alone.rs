@@ -35,10 +35,7 @@ impl<T> MailboxSender<T> {
             self.send_newest(BatchSlice::new(batch, 0..events, self.sent.decided), events);
         } else {
             let space = usize::from(self.grows_to).saturating_sub(events);
-            self.queue.grow(space, self.sent.decided, first, |batch| match entry {
-                Entry::Event(event) => batch.push(event),
-                Entry::Batch(mut events) => batch.append(&mut events),
-            });
+            self.queue.grow(space, self.sent.decided, first, entry);
             self.has_grown = true;
             self.count_sent(events);
         }

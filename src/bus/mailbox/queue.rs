@@ -25,6 +25,7 @@ use std::collections::VecDeque;
 use crate::policy::OverflowPolicy;
 use crate::sync::{Fifo, Mutex};
 
+use super::entry::Entry;
 use super::slice::{BatchSlice, OwnBatch};
 
 #[derive(Debug)]
@@ -85,17 +86,21 @@ impl<T> SliceQueue<T> {
         matches!(self, Self::Growing(..))
     }
 
-    /// Has `add` move events into the batch that grows, or into a new one if there are more than
-    /// `space`. The first of them has this offset and position. The caller has credit for them. A
-    /// queue of another form is left as it is.
+    /// Moves events into the batch that grows, or into a new one if there are more than `space`.
+    /// The first of them has this offset and position. The caller has credit for them. A queue of
+    /// another form is left as it is.
     #[inline]
-    pub(crate) fn grow(&self, space: usize, offset: u64, position: u64, add: impl FnOnce(&mut Vec<T>)) {
+    pub(crate) fn grow(&self, space: usize, offset: u64, position: u64, entry: Entry<T>) {
         let Self::Growing(chain, growing) = self else { return };
         let mut last = growing.lock();
         if last.as_ref().is_some_and(|own| !own.is_followed_by(offset, position, space)) {
             seal(chain, &mut last);
         }
-        add(last.get_or_insert_default().grow(offset, position));
+        let batch = last.get_or_insert_default().grow(offset, position);
+        match entry {
+            Entry::Event(event) => batch.push(event),
+            Entry::Batch(mut events) => batch.append(&mut events),
+        }
     }
 
     /// Moves the batch that grows into the chain, so that a slice may follow it.

@@ -32,7 +32,6 @@ const CLOSED: u64 = 1;
 const IDLE: u64 = 2;
 const ONE: u64 = 4;
 
-#[derive(Debug)]
 pub(crate) struct Gate {
     /// The words, each with its counters. The number of cells is a power of two, or zero for an
     /// inline bus.
@@ -41,7 +40,7 @@ pub(crate) struct Gate {
     inline: Option<Cell>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Cell {
     word: AtomicU64,
     /// The number of events refused through this cell because the queue was full. They are counted
@@ -191,7 +190,6 @@ pub(crate) enum Duty {
 }
 
 /// A publisher inside the gate.
-#[derive(Debug)]
 #[must_use = "a publisher that entered must leave"]
 pub(crate) struct Pass<'g> {
     cell: &'g Cell,

@@ -12,7 +12,6 @@ use crate::sync::thread_number;
 const DUE: u64 = 1;
 
 /// The number of the owner, or zero for none, and the bit.
-#[derive(Debug)]
 pub(crate) struct Owner {
     word: AtomicU64,
 }

@@ -12,7 +12,6 @@ use super::watcher::WatcherState;
 /// program that makes up names from filling the memory.
 const NAMES: usize = 256;
 
-#[derive(Debug)]
 pub(crate) struct Registry {
     entries: Mutex<Entries>,
     /// Whether `reapable` may hold something.
@@ -21,7 +20,6 @@ pub(crate) struct Registry {
     reapable: Mutex<Vec<u64>>,
 }
 
-#[derive(Debug)]
 struct Entries {
     /// The number of watchers registered so far, which is the number of the next one.
     total: u64,
@@ -33,7 +31,7 @@ struct Entries {
 }
 
 /// The sums of the dropped watchers.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct Departed {
     all: WatcherStats,
     /// The part of `all` that belongs to watchers that were given a name, by name.

@@ -7,14 +7,12 @@ use std::io;
 use crate::bus::wait::WaitQueue;
 use crate::sync::{Arc, Mutex, thread};
 
-#[derive(Debug)]
 pub(crate) struct Threads {
     started: Mutex<Started>,
     /// The place where a shutdown waits for the threads, among other things.
     done: Arc<WaitQueue>,
 }
 
-#[derive(Debug)]
 struct Started {
     /// The number of threads that have not come to their last step, or that are not in `handles`
     /// yet.

@@ -34,7 +34,6 @@ const EVICTED: u8 = 32;
 /// The value of `wake_at` while no dispatcher waits for room.
 const NEVER: u64 = u64::MAX;
 
-#[derive(Debug)]
 pub(crate) struct WatcherState {
     pub(crate) id: u64,
     pub(crate) name: Box<str>,
@@ -57,7 +56,7 @@ pub(crate) struct WatcherState {
     got: CachePadded<GotSide>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct SentSide {
     /// The lowest offset that is not decided. Every event below it is in the queue, delivered or
     /// lost.
@@ -76,7 +75,7 @@ struct SentSide {
     high_water: AtomicU64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct GotSide {
     /// The number of delivered events: the reader has taken them out of the queue, and has given
     /// their room back.
@@ -90,7 +89,7 @@ struct GotSide {
 }
 
 /// The dispatcher's copy of the counters that it publishes.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Default)]
 pub(crate) struct Sent {
     pub(crate) decided: u64,
     pub(crate) offered: u64,

@@ -136,12 +136,11 @@ impl<T> BulkReader<T> {
     pub fn wait(&mut self, deadline: Deadline, takes: bool, seen: EndStage, ready: impl Fn() -> bool) {
         let found = || ready() || takes && self.receiver.has_news() || self.stage() > seen;
         let lifecycle = &self.receiver.lifecycle;
-        let over = || found() || lifecycle.clock.has_passed(deadline);
         if spin_until(|| found().then_some(())).is_some() {
             return;
         }
         self.receiver.arm();
-        if !over() {
+        if !found() && !lifecycle.clock.has_passed(deadline) {
             self.receiver.park(deadline);
         }
         self.receiver.state.wake_cell.disarm();

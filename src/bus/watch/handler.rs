@@ -222,9 +222,8 @@ impl WatchHandle {
         self.state.name.to_string()
     }
 
-    /// Stops the watcher, as [`Watcher::stop`](crate::Watcher::stop) does. The bus offers it
-    /// nothing more, and a handler ends after it has handled the queued events. Idempotent. Never
-    /// waits.
+    /// Stops the watcher. The bus offers it nothing more, and a handler ends after it has handled
+    /// the queued events. Idempotent. Never waits. See [`Watcher::stop`](crate::Watcher::stop).
     ///
     /// # Examples
     ///
@@ -250,7 +249,7 @@ impl WatchHandle {
     /// handler, which ends after [`stop`](Self::stop), at the end of the bus, or at a panic with
     /// [`stop_on_panic`](crate::WatchBuilder::stop_on_panic). Everything that the handler did
     /// happens before a `join` that returns `true`. A watcher that you read yourself ends when it
-    /// is dropped.
+    /// is dropped, so the thread that has it must not wait here without a limit.
     ///
     /// # Blocking
     ///

@@ -11,7 +11,7 @@ use crate::report::ShutdownReport;
 /// The result of an event broadcaster's shutdown: the report of its bus, and its recordings.
 ///
 /// Once the broadcaster has ended, every call returns the same report. A call that returns before
-/// that returns a snapshot, which a later call replaces. [`ShutdownReport`] says more about both.
+/// that returns a snapshot, which a later call replaces. See [`ShutdownReport`].
 ///
 /// # Examples
 ///
@@ -31,7 +31,7 @@ use crate::report::ShutdownReport;
 #[non_exhaustive]
 pub struct EventBroadcasterReport {
     /// Whether all recorded events have been offered, and handled by every handler and recording,
-    /// and neither a call nor a recording gave up before that. An event that a sink refused is
+    /// and neither a call nor a recording has abandoned events. An event that a sink refused is
     /// handled too, so `true` does not mean that everything is stored. [`RecordingStats::lost`]
     /// returns how many events are not.
     pub complete: bool,
@@ -57,7 +57,7 @@ impl EventBroadcasterReport {
     /// Returns whether nothing was lost: the report is complete, no watcher and no handler lost an
     /// event that it was offered, and no recording lost one.
     ///
-    /// [`ShutdownReport::is_clean`] says which events of the bus count as lost.
+    /// See [`ShutdownReport::is_clean`] for the events of the bus that count as lost.
     pub fn is_clean(&self) -> bool {
         self.complete && self.bus.is_clean() && self.recordings.iter().all(|recording| recording.lost() == 0)
     }

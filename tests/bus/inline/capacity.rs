@@ -223,6 +223,24 @@ fn a_batch_is_accepted_up_to_the_first_event_that_a_full_watcher_wants() {
     assert_settled(&bus.stats(), 4);
 }
 
+/// A batch that a full watcher's filter refuses is accepted event by event, and the events that
+/// follow stay where they are: the time grows with the length of the batch, not with its square.
+#[test]
+fn a_batch_that_is_accepted_event_by_event_stays_in_its_memory() {
+    let bus = inline(100);
+    let (asked_tx, asked) = mpsc::channel();
+    let filter = move |event: &u64| {
+        asked_tx.send(&raw const *event as usize).unwrap();
+        event % 2 == 0
+    };
+    let _full = bus.watch_builder().queue_len(1).overflow(Wait).filter(filter).watch().unwrap();
+    bus.publisher().publish(2).unwrap();
+    assert_eq!(asked.try_iter().count(), 1);
+    bus.publisher().try_publish_batch([1, 3, 5, 7, 9]).unwrap();
+    let places: Vec<_> = asked.try_iter().collect();
+    assert_eq!(places, [0, 1, 2, 3, 4].map(|i| places[0] + i * size_of::<u64>()));
+}
+
 /// Each call asks the filter once about its event, even if it waits and is polled several times.
 #[test]
 fn a_filter_is_asked_once_for_an_event_that_waits() {

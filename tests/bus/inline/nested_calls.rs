@@ -3,9 +3,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::thread;
+use std::time::Duration;
 
 use eventcast::Broadcaster;
 use eventcast::Delivery::{self, Event, Lagged};
+use eventcast::OverflowPolicy::WaitFor;
 use eventcast::bus::{EndReason, Start};
 use eventcast::error::{FlushError, PublishError, TryRecvError, WatchError};
 use eventcast::stats::ShutdownReport;
@@ -66,6 +68,28 @@ fn a_nested_watcher_that_loses_nothing_limits_what_follows() {
     assert_eq!(available(&mut watcher), [Event(2), Event(3)]);
     bus.publisher().try_publish(5).unwrap();
     assert_eq!((available(&mut watcher), watcher.stats().dropped.total()), (vec![Event(5)], 0));
+}
+
+/// A watcher with `Wait` that a filter registers during the first part of a batch counts for the
+/// second part, and for what the filter publishes then. The parts come from a watcher with capacity
+/// for the first two events.
+#[test]
+fn a_nested_watcher_that_loses_nothing_limits_the_rest_of_a_batch() {
+    let bus = inline(100);
+    let _divides = bus.watch_builder().queue_len(2).overflow(WaitFor(Duration::ZERO)).watch().unwrap();
+    let (inner, publisher, (made_tx, made)) = (bus.downgrade(), bus.publisher(), mpsc::channel());
+    let _calling = calling(&bus, move |event| match event {
+        1 => {
+            let bus = inner.upgrade().unwrap();
+            made_tx.send(waits(&bus, 1).watch().unwrap()).unwrap();
+        }
+        3 | 4 => assert!([11, 12].iter().all(|event| publisher.publish(*event).unwrap_err().is_full())),
+        _ => {}
+    });
+    let rest = bus.publisher().try_publish_batch([1, 2, 3, 4]).unwrap_err();
+    assert_eq!(rest, PublishError::Full(vec![4]));
+    let mut watcher = made.try_recv().unwrap();
+    assert_eq!((available(&mut watcher), watcher.stats().dropped.total()), (vec![Event(3)], 0));
 }
 
 /// A nested watcher may be dropped before it is registered.
