@@ -100,7 +100,6 @@ const NEW: u64 = 8192;
 pub(crate) fn new(load: &Load) -> Vec<Figure> {
     let events = load.events(500_000);
     let options = CorrelatorOptions::default();
-    assert!(options.get_lru_cache_size() < NEW as usize);
     let (figures, stats) = into_memory("into MemorySink, all new", events, NEW, options);
     assert_eq!(stats.created, events);
     figures
@@ -152,12 +151,13 @@ pub(crate) fn series(load: &Load) -> Vec<Figure> {
 /// Measures events that the spam filter holds back, after the first ones of each object.
 pub(crate) fn skipped(load: &Load) -> Vec<Figure> {
     const OBJECTS: u64 = 10;
+    const BURST: u32 = 25;
     let events = load.events(1_000_000);
     // The budget grows too slowly for an event more.
-    let filter = SpamFilter::default().qps(1e-9);
+    let filter = SpamFilter::default().burst(BURST).qps(1e-9);
     let options = CorrelatorOptions::default().spam_filter(filter);
     let (figures, stats) = into_memory("skipped by the spam filter", events, OBJECTS, options);
-    let passed = OBJECTS * u64::from(filter.get_burst());
+    let passed = OBJECTS * u64::from(BURST);
     // The end writes the counts of the others.
     assert_eq!((stats.created, stats.updated), (OBJECTS, events - OBJECTS));
     assert!(stats.coalesced >= events - passed - OBJECTS, "{stats}");

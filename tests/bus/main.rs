@@ -23,6 +23,7 @@ mod inline;
 mod metrics;
 mod order;
 mod overflow;
+#[cfg(feature = "serde")]
 mod plain_data;
 mod policies;
 mod regressions;

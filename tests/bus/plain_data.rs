@@ -1,43 +1,10 @@
-//! The plain data of the bus: the getters of options, the words of a policy, and the JSON of a
-//! delivery.
+//! The plain data of the bus: the words of a policy, and the JSON of a delivery.
 
-#[cfg(feature = "serde")]
 use std::collections::HashSet;
-#[cfg(feature = "serde")]
 use std::time::Duration;
 
-#[cfg(feature = "serde")]
-use eventcast::OverflowPolicy::Evict;
-#[cfg(feature = "serde")]
-use eventcast::OverflowPolicy::{self, WaitFor};
-use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Wait};
-use eventcast::{BusOptions, WatchOptions};
+use eventcast::OverflowPolicy::{self, DropIncoming, DropOldest, Evict, Wait, WaitFor};
 
-#[test]
-fn getters_return_what_was_set() {
-    let options = BusOptions::default();
-    assert_eq!(
-        (options.get_incoming_len(), options.get_queue_len(), options.get_max_batch()),
-        (1000, 1000, 256)
-    );
-    assert_eq!(options.get_overflow(), DropIncoming);
-    assert_eq!((options.get_direct_delivery(), options.get_thread_name()), (true, "eventcast"));
-    let options = options.incoming_len(1).queue_len(2).max_batch(3);
-    let options = options.overflow(Wait);
-    let options = options.direct_delivery(false).thread_name("five");
-    assert_eq!((options.get_incoming_len(), options.get_queue_len(), options.get_max_batch()), (1, 2, 3));
-    assert_eq!(options.get_overflow(), Wait);
-    assert_eq!((options.get_direct_delivery(), options.get_thread_name()), (false, "five"));
-
-    let options = WatchOptions::default();
-    assert_eq!((options.get_name(), options.get_queue_len()), (None, None));
-    assert_eq!((options.get_overflow(), options.get_stop_on_panic()), (None, None));
-    let options = options.name("one").queue_len(2).overflow(DropOldest).stop_on_panic(false);
-    assert_eq!((options.get_name(), options.get_queue_len()), (Some("one"), Some(2)));
-    assert_eq!((options.get_overflow(), options.get_stop_on_panic()), (Some(DropOldest), Some(false)));
-}
-
-#[cfg(feature = "serde")]
 #[test]
 fn a_policy_is_read_as_it_is_written() {
     let limits = [0, 100, 1_500, 250_000, 90_000_000].map(|us| WaitFor(Duration::from_micros(us)));
@@ -53,7 +20,6 @@ fn a_policy_is_read_as_it_is_written() {
     assert_eq!(policies.iter().collect::<HashSet<_>>().len(), policies.len());
 }
 
-#[cfg(feature = "serde")]
 #[test]
 fn a_text_that_is_not_a_policy_is_shown() {
     for text in
@@ -71,7 +37,6 @@ fn a_text_that_is_not_a_policy_is_shown() {
 
 /// A configuration file has the words of a command line. It may write a limit in another way, such
 /// as `1m30s` for `90s`, and either reads both.
-#[cfg(feature = "serde")]
 #[test]
 fn a_policy_has_the_same_words_in_a_file() {
     for policy in [DropIncoming, DropOldest, Evict, Wait] {
@@ -82,7 +47,6 @@ fn a_policy_has_the_same_words_in_a_file() {
     assert_eq!(format!("wait_for:{}", json["wait_for"].as_str().unwrap()), limit.to_string());
 }
 
-#[cfg(feature = "serde")]
 #[test]
 fn a_delivery_is_written_as_an_event_or_a_loss() {
     use eventcast::Delivery;

@@ -290,19 +290,3 @@ fn without_stages_only_equal_events_are_counted() {
     let stats = correlator.stats();
     assert_eq!((stats.created, stats.updated, stats.aggregated, stats.filtered), (50, 50, 0, 0));
 }
-
-#[test]
-fn all_of_it_can_be_configured() {
-    let json = r#"{"aggregation": {"keep_metadata": true, "keep_stored_name": true, "own_names": true},
-        "spam_filter": {"exempt_warnings": true}}"#;
-    let options: CorrelatorOptions = serde_json::from_str(json).unwrap();
-    let aggregation = options.get_aggregation().unwrap();
-    let extras = |of: Aggregation| [of.get_keep_metadata(), of.get_keep_stored_name(), of.get_own_names()];
-    assert_eq!(extras(aggregation), [true; 3]);
-    let filter = options.get_spam_filter().unwrap();
-    assert!(filter.get_exempt_warnings());
-    assert_eq!((aggregation.get_max_events(), filter.get_burst()), (10, 25));
-    let (aggregation, filter) = (Aggregation::default(), SpamFilter::default());
-    assert_eq!(extras(aggregation), [false; 3]);
-    assert!(!filter.get_exempt_warnings());
-}

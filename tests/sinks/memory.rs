@@ -309,7 +309,7 @@ fn options_are_checked_and_read_from_text() {
         assert!(json.contains(error.option()), "{error}");
     }
     let options: MemorySinkOptions = serde_json::from_str(r#"{"ttl": "90m"}"#).unwrap();
-    assert_eq!((options.get_max_events(), options.get_ttl()), (10_000, Duration::from_secs(5400)));
+    assert_eq!(options, MemorySinkOptions::default().ttl(Duration::from_secs(5400)));
     let text = serde_json::to_string(&options).unwrap();
     assert_eq!(text, r#"{"max_events":10000,"ttl":"1h30m","events_v1_rules":false}"#);
     assert_eq!(serde_json::from_str::<MemorySinkOptions>(&text).unwrap(), options);

@@ -109,7 +109,7 @@ impl BusOptions {
     /// ```
     /// use eventcast::{Broadcaster, BusOptions};
     ///
-    /// assert_eq!(BusOptions::default().incoming_len(64).get_incoming_len(), 64);
+    /// assert!(Broadcaster::<u8>::with_options(BusOptions::default().incoming_len(64)).is_ok());
     /// let error = Broadcaster::<u8>::with_options(BusOptions::default().incoming_len(0)).unwrap_err();
     /// assert_eq!(error.option(), "incoming_len");
     /// ```
@@ -203,8 +203,9 @@ impl BusOptions {
     /// ```
     /// use eventcast::BusOptions;
     ///
-    /// assert!(BusOptions::default().get_direct_delivery());
-    /// assert!(!BusOptions::default().direct_delivery(false).get_direct_delivery());
+    /// let options = BusOptions::default();
+    /// assert_eq!(options.clone().direct_delivery(true), options);
+    /// assert_ne!(options.clone().direct_delivery(false), options);
     /// ```
     pub fn direct_delivery(mut self, is_direct: bool) -> Self {
         self.direct_delivery = is_direct;
@@ -291,110 +292,6 @@ impl BusOptions {
     pub fn thread_name(mut self, name: &str) -> Self {
         name.clone_into(&mut self.thread_name);
         self
-    }
-
-    /// Returns the largest number of entries that wait for the dispatcher.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::BusOptions;
-    ///
-    /// assert_eq!(BusOptions::default().get_incoming_len(), 1000);
-    /// ```
-    pub fn get_incoming_len(&self) -> usize {
-        self.incoming_len
-    }
-
-    /// Returns the largest number of events that wait for a watcher.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::BusOptions;
-    ///
-    /// assert_eq!(BusOptions::default().get_queue_len(), 1000);
-    /// ```
-    pub fn get_queue_len(&self) -> usize {
-        self.queue_len
-    }
-
-    /// Returns the policy for a watcher whose queue is full.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::{BusOptions, OverflowPolicy};
-    ///
-    /// assert_eq!(BusOptions::default().get_overflow(), OverflowPolicy::DropIncoming);
-    /// ```
-    pub fn get_overflow(&self) -> OverflowPolicy {
-        self.overflow
-    }
-
-    /// Returns the largest number of events that the dispatcher offers at once.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::BusOptions;
-    ///
-    /// assert_eq!(BusOptions::default().get_max_batch(), 256);
-    /// ```
-    pub fn get_max_batch(&self) -> usize {
-        self.max_batch
-    }
-
-    /// Returns whether a publisher may deliver an event itself.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::BusOptions;
-    ///
-    /// assert!(BusOptions::default().get_direct_delivery());
-    /// ```
-    pub fn get_direct_delivery(&self) -> bool {
-        self.direct_delivery
-    }
-
-    /// Returns how many events the bus keeps for watchers that start in the past.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::BusOptions;
-    ///
-    /// assert_eq!(BusOptions::default().get_history(), 0);
-    /// ```
-    pub fn get_history(&self) -> usize {
-        self.history
-    }
-
-    /// Returns whether the bus is inline.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::BusOptions;
-    ///
-    /// assert!(!BusOptions::default().get_inline());
-    /// ```
-    pub fn get_inline(&self) -> bool {
-        self.inline
-    }
-
-    /// Returns the name of the dispatcher's thread.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::BusOptions;
-    ///
-    /// assert_eq!(BusOptions::default().get_thread_name(), "eventcast");
-    /// ```
-    pub fn get_thread_name(&self) -> &str {
-        &self.thread_name
     }
 
     pub(crate) fn check(&self) -> Result<(), BuildError> {

@@ -426,7 +426,7 @@ impl EventBroadcasterBuilder {
         self.retry.check()?;
         // Made only to check the options. Each recording takes a copy of them.
         EventCorrelator::new(self.correlator.clone())?;
-        if self.bus.get_overflow() == OverflowPolicy::Evict {
+        if self.bus.overflow == OverflowPolicy::Evict {
             let allowed = "a policy that does not end recordings";
             return Err(BuildError::new("overflow", OverflowPolicy::Evict, allowed));
         }
@@ -440,7 +440,7 @@ impl EventBroadcasterBuilder {
         start_bus: impl FnOnce(BusOptions, Clock, Option<Completion<Event>>) -> Result<Broadcaster<Event>, E>,
     ) -> Result<EventBroadcaster, E> {
         let Self { bus, clock, event_time, scrub, on_loss, drop_timeout, correlator, retry, .. } = self;
-        let (losses, is_inline) = (Arc::new(LossHook::new(on_loss, &clock)), bus.get_inline());
+        let (losses, is_inline) = (Arc::new(LossHook::new(on_loss, &clock)), bus.inline);
         // The dispatcher makes the batch and wakes the readers, so that the caller's cost is small.
         let bus = if is_inline { bus } else { bus.direct_delivery(false) };
         let told = losses.clone();

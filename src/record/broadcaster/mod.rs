@@ -113,7 +113,7 @@ const MAX_QUEUE_LEN: usize = 1 << 24;
 /// Returns the default length of a recording's queue on an inline bus. No incoming queue takes a
 /// burst there, so the recording's own queue has the capacity of both.
 fn both_queues(bus: &BusOptions) -> usize {
-    (bus.get_incoming_len() + bus.get_queue_len()).min(MAX_QUEUE_LEN)
+    (bus.incoming_len + bus.queue_len).min(MAX_QUEUE_LEN)
 }
 
 impl EventBroadcaster {

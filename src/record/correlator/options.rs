@@ -43,8 +43,9 @@ const MAX_ENTRIES: usize = 1 << 24;
 ///
 /// let options: CorrelatorOptions =
 ///     serde_json::from_str(r#"{"aggregation": {"max_events": 3, "max_interval": "90s"}, "spam_filter": null}"#)?;
-/// assert_eq!(options.get_aggregation().unwrap().get_max_interval().as_secs(), 90);
-/// assert_eq!(options.get_spam_filter(), None);
+/// let written = serde_json::to_value(&options)?;
+/// assert_eq!(written["aggregation"]["max_interval"], "1m30s");
+/// assert!(written["spam_filter"].is_null());
 ///
 /// let error = EventCorrelator::new(CorrelatorOptions::default().lru_cache_size(0)).unwrap_err();
 /// assert_eq!(error.to_string(), "lru_cache_size must be 1 to 16777216 entries, got 0");
@@ -54,7 +55,7 @@ const MAX_ENTRIES: usize = 1 << 24;
 #[serde(remote = "Self", default, deny_unknown_fields, expecting = "a correlator's options, as an object")]
 pub struct CorrelatorOptions {
     #[serde(alias = "LRUCacheSize", alias = "lruCacheSize")]
-    pub(super) lru_cache_size: usize,
+    pub(crate) lru_cache_size: usize,
     pub(super) aggregation: Option<Aggregation>,
     pub(super) spam_filter: Option<SpamFilter>,
     #[serde(skip)]
@@ -150,11 +151,10 @@ impl CorrelatorOptions {
     /// use eventcast::correlator::Aggregation;
     /// use eventcast::CorrelatorOptions;
     ///
-    /// let options = CorrelatorOptions::default();
-    /// assert_eq!(options.get_aggregation(), Some(Aggregation::default()));
-    /// let few = Aggregation::default().max_events(3);
-    /// assert_eq!(options.clone().aggregation(few).get_aggregation(), Some(few));
-    /// assert_eq!(options.aggregation(None).get_aggregation(), None);
+    /// let options = CorrelatorOptions::default().aggregation(Aggregation::default().max_events(3));
+    /// assert!(format!("{options:?}").contains("max_events: 3"));
+    /// let options = options.aggregation(None);
+    /// assert!(format!("{options:?}").contains("aggregation: None"));
     /// ```
     pub fn aggregation(mut self, aggregation: impl Into<Option<Aggregation>>) -> Self {
         self.aggregation = aggregation.into();
@@ -166,12 +166,15 @@ impl CorrelatorOptions {
     /// # Examples
     ///
     /// ```
-    /// use eventcast::correlator::SpamFilter;
-    /// use eventcast::CorrelatorOptions;
+    /// use eventcast::correlator::{Correlation, EventCorrelator, SpamFilter};
+    /// use eventcast::{CorrelatorOptions, Event};
     ///
-    /// let options = CorrelatorOptions::default().spam_filter(SpamFilter::default().burst(50));
-    /// assert_eq!(options.get_spam_filter().unwrap().get_burst(), 50);
-    /// assert_eq!(options.spam_filter(None).get_spam_filter(), None);
+    /// for (filter, is_limited) in [(Some(SpamFilter::default().burst(1)), true), (None, false)] {
+    ///     let correlator = EventCorrelator::new(CorrelatorOptions::default().spam_filter(filter))?;
+    ///     let is_skipped = || matches!(correlator.correlate(&Event::default()), Correlation::Skip(_));
+    ///     assert_eq!([is_skipped(), is_skipped()], [false, is_limited]);
+    /// }
+    /// # Ok::<(), eventcast::error::BuildError>(())
     /// ```
     pub fn spam_filter(mut self, filter: impl Into<Option<SpamFilter>>) -> Self {
         self.spam_filter = filter.into();
@@ -328,21 +331,6 @@ impl CorrelatorOptions {
     pub fn clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
-    }
-
-    /// Returns the number of entries that each cache holds.
-    pub fn get_lru_cache_size(&self) -> usize {
-        self.lru_cache_size
-    }
-
-    /// Returns when similar events are folded, or `None` if they are not.
-    pub fn get_aggregation(&self) -> Option<Aggregation> {
-        self.aggregation
-    }
-
-    /// Returns the budget of each source, object and type, or `None` if there is no filter.
-    pub fn get_spam_filter(&self) -> Option<SpamFilter> {
-        self.spam_filter
     }
 
     pub(super) fn check(&self) -> Result<(), BuildError> {

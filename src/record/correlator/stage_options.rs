@@ -253,32 +253,6 @@ impl Aggregation {
         self
     }
 
-    /// Returns the number of different messages at which folding begins.
-    pub fn get_max_events(&self) -> usize {
-        self.max_events
-    }
-
-    /// Returns the time after the last similar event until the group is forgotten.
-    pub fn get_max_interval(&self) -> Duration {
-        self.max_interval
-    }
-
-    /// Returns whether an event that stands for a group has the metadata of the latest one.
-    pub fn get_keep_metadata(&self) -> bool {
-        self.keep_metadata
-    }
-
-    /// Returns whether the correlator takes over the store's name of an event that stands for a
-    /// group.
-    pub fn get_keep_stored_name(&self) -> bool {
-        self.keep_stored_name
-    }
-
-    /// Returns whether each event that stands for a group gets its own name.
-    pub fn get_own_names(&self) -> bool {
-        self.own_names
-    }
-
     pub(super) fn check(&self) -> Result<(), BuildError> {
         if self.max_events == 0 {
             return Err(BuildError::new("max_events", self.max_events, "1 or more"));
@@ -327,21 +301,6 @@ impl SpamFilter {
     pub fn exempt_warnings(mut self, exempt: bool) -> Self {
         self.exempt_warnings = exempt;
         self
-    }
-
-    /// Returns the number of events that may come at once.
-    pub fn get_burst(&self) -> u32 {
-        self.burst
-    }
-
-    /// Returns the number of further events per second.
-    pub fn get_qps(&self) -> f32 {
-        self.qps
-    }
-
-    /// Returns whether warnings always pass.
-    pub fn get_exempt_warnings(&self) -> bool {
-        self.exempt_warnings
     }
 
     pub(super) fn check(&self) -> Result<(), BuildError> {

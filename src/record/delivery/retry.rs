@@ -39,9 +39,6 @@ pub(super) type RetryIf = Box<dyn FnMut(&SinkError) -> bool + Send>;
 /// use std::time::Duration;
 ///
 /// let policy = RetryPolicy::default().attempts(3).delay(Duration::from_millis(250)).factor(2);
-/// assert_eq!(policy.get_delay(), Duration::from_millis(250));
-/// assert_eq!(RetryPolicy::default().get_delay(), Duration::from_secs(10));
-///
 /// // In a configuration file the keys are the setters' names.
 /// let read: RetryPolicy = serde_json::from_str(r#"{"attempts": 3, "delay": "250ms", "factor": 2}"#)?;
 /// assert_eq!(read, policy);
@@ -68,7 +65,7 @@ pub struct RetryPolicy {
 /// use eventcast::record::Jitter;
 /// use eventcast::RetryPolicy;
 ///
-/// assert_eq!(RetryPolicy::default().get_jitter(), Jitter::First);
+/// assert_eq!(RetryPolicy::default(), RetryPolicy::default().jitter(Jitter::First));
 /// let read: RetryPolicy = serde_json::from_str(r#"{"jitter": "never"}"#)?;
 /// assert_eq!(read, RetryPolicy::default().jitter(Jitter::Never));
 /// # Ok::<(), serde_json::Error>(())
@@ -129,31 +126,6 @@ impl RetryPolicy {
     pub fn max_delay(mut self, pause: Duration) -> Self {
         self.max_delay = pause;
         self
-    }
-
-    /// Returns the number of attempts for an event in all.
-    pub fn get_attempts(&self) -> u32 {
-        self.attempts
-    }
-
-    /// Returns the pause before the second attempt.
-    pub fn get_delay(&self) -> Duration {
-        self.delay
-    }
-
-    /// Returns the factor by which each further pause is longer than the one before.
-    pub fn get_factor(&self) -> u32 {
-        self.factor
-    }
-
-    /// Returns the pauses that are shortened at random.
-    pub fn get_jitter(&self) -> Jitter {
-        self.jitter
-    }
-
-    /// Returns the longest pause to which the factor leads or for which a sink can ask.
-    pub fn get_max_delay(&self) -> Duration {
-        self.max_delay
     }
 
     pub(crate) fn check(&self) -> Result<(), BuildError> {

@@ -61,7 +61,7 @@ impl RecordingBuilder<'_> {
         let needed = sink.needed_thread();
         check_workers(workers, order)?;
         check_group_queue_len(self.group_queue_len)?;
-        let capacity = correlator.get_lru_cache_size();
+        let capacity = correlator.lru_cache_size;
         let refresh_every = self.refresh_every.unwrap_or_else(|| sink.refresh_every());
         let pace = Pace { update_every: self.update_every, refresh_every, capacity };
         pace.check()?;

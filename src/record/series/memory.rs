@@ -121,7 +121,7 @@ impl SeriesMemory {
 
     /// Returns the number of series that are remembered at most.
     pub(crate) fn capacity(&self) -> usize {
-        self.options.map_or(0, |options| options.get_cache_size())
+        self.options.map_or(0, |options| options.cache_size)
     }
 
     // ── events ──
@@ -155,7 +155,7 @@ impl SeriesMemory {
     }
 
     fn begin(&mut self, options: &SeriesOptions, hash: u64, event: &Event, now: Duration) {
-        if self.table.len() >= options.get_cache_size() {
+        if self.table.len() >= options.cache_size {
             self.evicted += 1;
             self.end(self.first, false, now);
         }
@@ -194,7 +194,7 @@ impl SeriesMemory {
         series.event.set_series(counted(&series.event, event));
         series.seen = now;
         let is_now = is_first
-            || match options.get_update() {
+            || match options.update {
                 SeriesUpdate::AsClientGo => false,
                 SeriesUpdate::Every(time) => now >= series.written.saturating_add(time),
                 SeriesUpdate::Always => true,
@@ -217,7 +217,7 @@ impl SeriesMemory {
     pub(crate) fn tick(&mut self, now: Duration) {
         let Some(options) = self.options else { return };
         while self.at(self.first).is_some_and(|first| self.end_of(&options, first) <= now) {
-            self.end(self.first, options.get_client_go_timers(), now);
+            self.end(self.first, options.client_go_timers, now);
         }
         while let Some(&(_, place)) = self.due.first().filter(|(due, _)| *due <= now) {
             self.write(place, now, 0);
@@ -233,8 +233,8 @@ impl SeriesMemory {
 
     /// Returns when a series ends if it is not seen again.
     fn end_of(&self, options: &SeriesOptions, series: &Series) -> Duration {
-        let end = series.seen.saturating_add(options.get_finish_after());
-        if options.get_client_go_timers() { self.tick_after(end, options.get_finish_after()) } else { end }
+        let end = series.seen.saturating_add(options.finish_after);
+        if options.client_go_timers { self.tick_after(end, options.finish_after) } else { end }
     }
 
     /// Returns the first tick of a timer of client-go after a moment.
@@ -246,14 +246,14 @@ impl SeriesMemory {
 
     /// Sets when what a series holds is written.
     fn set_due(&mut self, options: &SeriesOptions, place: Place) {
-        let every = options.get_refresh_every();
+        let every = options.refresh_every;
         let Some(series) = self.at(place) else { return };
-        let refresh = if options.get_client_go_timers() {
+        let refresh = if options.client_go_timers {
             self.tick_after(series.written, every)
         } else {
             series.written.saturating_add(every)
         };
-        let due = match options.get_update() {
+        let due = match options.update {
             SeriesUpdate::Every(time) => refresh.min(series.written.saturating_add(time)),
             _ => refresh,
         };
@@ -386,10 +386,10 @@ fn fields<'a>(options: &SeriesOptions, event: &'a Event) -> Fields<'a> {
         let [kind, namespace, name] = [&object.kind, &object.namespace, &object.name].map(Text::as_str);
         let [uid, api_version, path] =
             [&object.uid, &object.api_version, &object.field_path].map(Text::as_str);
-        let version = if options.get_resource_version_in_key() { &*object.resource_version } else { "" };
+        let version = if options.resource_version_in_key { &*object.resource_version } else { "" };
         [kind, namespace, name, uid, api_version, version, path]
     };
-    let message = if options.get_message_in_key() { &*event.message } else { "" };
+    let message = if options.message_in_key { &*event.message } else { "" };
     let [type_, reason, action] = [&event.type_, &event.reason, event.action()].map(Text::as_str);
     let [controller, instance] = [&event.reporting_controller, &event.reporting_instance].map(Text::as_str);
     let mut fields = [""; 20];

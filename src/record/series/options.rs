@@ -33,7 +33,6 @@ const MAX_SERIES: usize = 1 << 24;
 /// use std::time::Duration;
 ///
 /// let options = SeriesOptions::default().update(SeriesUpdate::Every(Duration::from_secs(10)));
-/// assert_eq!(options.get_finish_after(), Duration::from_secs(360));
 /// let read: SeriesOptions = serde_json::from_str(r#"{"update": {"every": "10s"}}"#)?;
 /// assert_eq!(read, options);
 /// # Ok::<(), serde_json::Error>(())
@@ -42,14 +41,14 @@ const MAX_SERIES: usize = 1 << 24;
 #[serde(remote = "Self", default, deny_unknown_fields, expecting = "options of series, as an object")]
 pub struct SeriesOptions {
     #[serde(with = "crate::duration")]
-    finish_after: Duration,
+    pub(super) finish_after: Duration,
     #[serde(with = "crate::duration")]
-    refresh_every: Duration,
-    update: SeriesUpdate,
-    cache_size: usize,
-    message_in_key: bool,
-    resource_version_in_key: bool,
-    client_go_timers: bool,
+    pub(super) refresh_every: Duration,
+    pub(super) update: SeriesUpdate,
+    pub(super) cache_size: usize,
+    pub(super) message_in_key: bool,
+    pub(super) resource_version_in_key: bool,
+    pub(super) client_go_timers: bool,
 }
 
 object_only!(SeriesOptions);
@@ -153,41 +152,6 @@ impl SeriesOptions {
     pub fn client_go_timers(mut self, as_client_go: bool) -> Self {
         self.client_go_timers = as_client_go;
         self
-    }
-
-    /// Returns the silence after which a series ends.
-    pub fn get_finish_after(&self) -> Duration {
-        self.finish_after
-    }
-
-    /// Returns the time after which a series that goes on is written again.
-    pub fn get_refresh_every(&self) -> Duration {
-        self.refresh_every
-    }
-
-    /// Returns which repeats are written at once.
-    pub fn get_update(&self) -> SeriesUpdate {
-        self.update
-    }
-
-    /// Returns the number of series that the recording remembers.
-    pub fn get_cache_size(&self) -> usize {
-        self.cache_size
-    }
-
-    /// Returns whether events with different messages are different series.
-    pub fn get_message_in_key(&self) -> bool {
-        self.message_in_key
-    }
-
-    /// Returns whether a new resource version of the object begins a new series.
-    pub fn get_resource_version_in_key(&self) -> bool {
-        self.resource_version_in_key
-    }
-
-    /// Returns whether series end and are refreshed at client-go's times.
-    pub fn get_client_go_timers(&self) -> bool {
-        self.client_go_timers
     }
 
     /// Returns the default for a recording that writes in this order.

@@ -20,9 +20,8 @@ fn refusal(options: BusOptions) -> (String, String) {
 
 #[test]
 fn a_bus_has_a_thread_by_default() {
-    assert!(!BusOptions::default().get_inline());
-    assert!(BusOptions::default().inline(true).get_inline());
-    assert!(!BusOptions::default().inline(true).inline(false).get_inline());
+    assert_eq!(BusOptions::default(), BusOptions::default().inline(true).inline(false));
+    assert_ne!(BusOptions::default(), BusOptions::default().inline(true));
 }
 
 /// An option that means nothing without a thread is an error that names it.
@@ -130,7 +129,7 @@ fn the_option_is_read_and_written() {
         assert_eq!(toml::from_str::<BusOptions>(&toml::to_string(&options).unwrap()).unwrap(), options);
     }
     let left_out: BusOptions = serde_json::from_str("{}").unwrap();
-    assert!(!left_out.get_inline());
+    assert_eq!(left_out, BusOptions::default().inline(false));
     assert!(serde_json::from_str::<BusOptions>(r#"{"inline": 1}"#).is_err());
     let refused: BusOptions = toml::from_str("inline = true\nthread_name = 'orders'").unwrap();
     assert_eq!(refusal(refused).0, "thread_name");

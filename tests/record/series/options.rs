@@ -19,6 +19,11 @@ fn a_patch_has_the_series_alone() {
 
 #[test]
 fn the_options_are_plain_data_and_checked() {
+    let defaults = serde_json::json!({
+        "finish_after": "6m", "refresh_every": "30m", "update": "as_client_go", "cache_size": 4096,
+        "message_in_key": false, "resource_version_in_key": false, "client_go_timers": false,
+    });
+    assert_eq!(serde_json::to_value(SeriesOptions::default()).unwrap(), defaults);
     let options = SeriesOptions::default()
         .finish_after(Duration::from_secs(60))
         .refresh_every(Duration::from_secs(600))

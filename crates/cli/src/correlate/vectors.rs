@@ -21,7 +21,7 @@ struct Head {
     options: GoOptions,
 }
 
-/// The options of client-go. Zero stands for the default.
+/// The options of client-go. Zero means the default.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct GoOptions {
@@ -34,22 +34,19 @@ struct GoOptions {
 
 impl GoOptions {
     fn to_options(&self) -> CorrelatorOptions {
-        let options = CorrelatorOptions::default();
-        let (aggregation, filter) = (Aggregation::default(), SpamFilter::default());
         let interval = Duration::from_secs(self.max_interval_in_seconds);
-        let aggregation = aggregation
-            .max_events(or(self.max_events, aggregation.get_max_events()))
-            .max_interval(or(interval, aggregation.get_max_interval()));
-        let filter =
-            filter.burst(or(self.burst_size, filter.get_burst())).qps(or(self.qps, filter.get_qps()));
-        let size = or(self.lru_cache_size, options.get_lru_cache_size());
-        options.lru_cache_size(size).aggregation(aggregation).spam_filter(filter)
+        let aggregation = set(Aggregation::default(), Aggregation::max_events, self.max_events);
+        let aggregation = set(aggregation, Aggregation::max_interval, interval);
+        let filter = set(SpamFilter::default(), SpamFilter::burst, self.burst_size);
+        let filter = set(filter, SpamFilter::qps, self.qps);
+        let options = CorrelatorOptions::default().aggregation(aggregation).spam_filter(filter);
+        set(options, CorrelatorOptions::lru_cache_size, self.lru_cache_size)
     }
 }
 
-/// Returns `value`, or `default` if the value is zero.
-fn or<T: Default + PartialEq>(value: T, default: T) -> T {
-    if value == T::default() { default } else { value }
+/// Sets an option unless the value is zero.
+fn set<O, T: Default + PartialEq>(options: O, setter: fn(O, T) -> O, value: T) -> O {
+    if value == T::default() { options } else { setter(options, value) }
 }
 
 /// One event, and what the store does with it.

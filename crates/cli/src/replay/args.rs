@@ -9,28 +9,35 @@ use eventcast::correlator::{Aggregation, SpamFilter};
 use crate::support::duration;
 use crate::support::text::quoted;
 
+// The library's defaults.
+pub(super) const LRU_CACHE_SIZE: usize = 4096;
+pub(super) const MAX_EVENTS: usize = 10;
+pub(super) const MAX_INTERVAL: Duration = Duration::from_secs(600);
+pub(super) const BURST: u32 = 25;
+const QPS: f32 = 1.0 / 300.0;
+
 /// Every option of the correlator, with the library's default.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Options of the correlator")]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct CorrelatorArgs {
     /// Entries of each cache.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| whole::<usize>("--lru-cache-size", text))]
-    #[arg(default_value_t = CorrelatorOptions::default().get_lru_cache_size())]
-    lru_cache_size: usize,
+    #[arg(default_value_t = LRU_CACHE_SIZE)]
+    pub(super) lru_cache_size: usize,
     /// Fold similar events from this number on.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| whole::<usize>("--max-events", text))]
-    #[arg(default_value_t = Aggregation::default().get_max_events())]
-    max_events: usize,
+    #[arg(default_value_t = MAX_EVENTS)]
+    pub(super) max_events: usize,
     /// Begin anew after this time without a similar event.
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "10m")]
     #[arg(value_parser = |text: &str| duration::parse("--max-interval", text))]
-    max_interval: Duration,
+    pub(super) max_interval: Duration,
     /// Fold nothing.
     #[arg(long)]
-    no_aggregation: bool,
+    pub(super) no_aggregation: bool,
     /// Folded events keep labels, annotations and reporter.
     #[arg(long)]
     keep_metadata: bool,
@@ -43,16 +50,16 @@ pub(crate) struct CorrelatorArgs {
     /// Events of one source about one object at once.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| whole::<u32>("--burst", text))]
-    #[arg(default_value_t = SpamFilter::default().get_burst())]
-    burst: u32,
+    #[arg(default_value_t = BURST)]
+    pub(super) burst: u32,
     /// How many more of them each second.
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| number::<f32>("--qps", "a number", text))]
-    #[arg(default_value_t = SpamFilter::default().get_qps())]
+    #[arg(default_value_t = QPS)]
     qps: f32,
     /// Skip nothing.
     #[arg(long)]
-    no_spam_filter: bool,
+    pub(super) no_spam_filter: bool,
     /// Never skip a Warning.
     #[arg(long)]
     exempt_warnings: bool,
@@ -86,9 +93,10 @@ fn number<T: FromStr>(option: &str, form: &str, text: &str) -> Result<T, String>
 
 #[cfg(test)]
 mod tests {
-    use super::CorrelatorArgs;
+    use super::{CorrelatorArgs, MAX_INTERVAL};
     use clap::Parser;
     use eventcast::CorrelatorOptions;
+    use serde_json::{Value, json};
 
     #[derive(Parser)]
     struct Command {
@@ -96,21 +104,23 @@ mod tests {
         correlator: CorrelatorArgs,
     }
 
-    fn options(args: &[&str]) -> CorrelatorOptions {
-        Command::parse_from([&["replay"], args].concat()).correlator.options()
+    fn parse(args: &[&str]) -> CorrelatorArgs {
+        Command::parse_from([&["replay"], args].concat()).correlator
+    }
+
+    fn options(args: &[&str]) -> Value {
+        json!(parse(args).options())
     }
 
     #[test]
     fn the_defaults_are_the_ones_of_the_library() {
-        let (options, expected) = (options(&[]), CorrelatorOptions::default());
-        assert_eq!(options.get_lru_cache_size(), expected.get_lru_cache_size());
-        assert_eq!(options.get_aggregation(), expected.get_aggregation());
-        assert_eq!(options.get_spam_filter(), expected.get_spam_filter());
+        assert_eq!(options(&[]), json!(CorrelatorOptions::default()));
+        assert_eq!(parse(&[]).max_interval, MAX_INTERVAL);
     }
 
     #[test]
     fn a_stage_that_is_off_has_no_options() {
-        assert!(options(&["--no-aggregation"]).get_aggregation().is_none());
-        assert!(options(&["--no-spam-filter"]).get_spam_filter().is_none());
+        assert_eq!(options(&["--no-aggregation"]), json!(CorrelatorOptions::default().aggregation(None)));
+        assert_eq!(options(&["--no-spam-filter"]), json!(CorrelatorOptions::default().spam_filter(None)));
     }
 }

@@ -103,15 +103,14 @@ pub(crate) fn run(args: Args) -> Result<bool, Box<dyn Error>> {
     if input.number == 0 {
         return Err(BadInput(nothing(&input)).into());
     }
-    let options = correlator.options();
     let runs = output.sweep.map_or(1, |sweep| sweep.values().len());
     let replayed = Replayed::new(input.events.len() * runs);
     if let Some(sweep) = output.sweep {
-        let points = sweep.run(&options, &input, &replayed).map_err(BadInput)?;
+        let points = sweep.run(&correlator, &input, &replayed).map_err(BadInput)?;
         replayed.clear();
         return write_sweep(sweep, &points, source.path(), &output).map(|()| is_whole);
     }
-    let outcome = run::run(&options, &input.events, &replayed).map_err(BadInput)?;
+    let outcome = run::run(&correlator.options(), &input.events, &replayed).map_err(BadInput)?;
     replayed.clear();
     if output.json {
         return say(&report::json(&input, &outcome)).map(|()| is_whole);

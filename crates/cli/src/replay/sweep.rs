@@ -4,9 +4,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use eventcast::CorrelatorOptions;
-use eventcast::correlator::{Aggregation, SpamFilter};
 use serde_json::json;
 
+use super::args::{self, CorrelatorArgs};
 use super::input::Input;
 use super::progress::Replayed;
 use super::report::percent;
@@ -60,27 +60,29 @@ impl Swept {
     /// Returns the value that the library has without being told another.
     #[allow(clippy::cast_precision_loss, reason = "the defaults are far below 2^53")]
     fn default_value(self) -> f64 {
-        let (aggregation, filter) = (Aggregation::default(), SpamFilter::default());
         match self {
-            Self::MaxEvents => aggregation.get_max_events() as f64,
-            Self::MaxInterval => aggregation.get_max_interval().as_secs_f64(),
-            Self::Burst => f64::from(filter.get_burst()),
-            Self::LruCacheSize => CorrelatorOptions::default().get_lru_cache_size() as f64,
+            Self::MaxEvents => args::MAX_EVENTS as f64,
+            Self::MaxInterval => args::MAX_INTERVAL.as_secs_f64(),
+            Self::Burst => f64::from(args::BURST),
+            Self::LruCacheSize => args::LRU_CACHE_SIZE as f64,
         }
     }
 
     /// Returns the options with this value, or `None` if the stage that has the option is off.
-    fn set(self, options: &CorrelatorOptions, value: u32) -> Option<CorrelatorOptions> {
-        let (aggregation, filter) = (options.get_aggregation(), options.get_spam_filter());
-        let options = options.clone();
-        Some(match self {
-            Self::MaxEvents => options.aggregation(aggregation?.max_events(value as usize)),
-            Self::MaxInterval => {
-                options.aggregation(aggregation?.max_interval(Duration::from_secs(value.into())))
-            }
-            Self::Burst => options.spam_filter(filter?.burst(value)),
-            Self::LruCacheSize => options.lru_cache_size(value as usize),
-        })
+    fn set(self, args: &CorrelatorArgs, value: u32) -> Option<CorrelatorOptions> {
+        let is_off = match self {
+            Self::MaxEvents | Self::MaxInterval => args.no_aggregation,
+            Self::Burst => args.no_spam_filter,
+            Self::LruCacheSize => false,
+        };
+        let mut args = args.clone();
+        match self {
+            Self::MaxEvents => args.max_events = value as usize,
+            Self::MaxInterval => args.max_interval = Duration::from_secs(value.into()),
+            Self::Burst => args.burst = value,
+            Self::LruCacheSize => args.lru_cache_size = value as usize,
+        }
+        (!is_off).then(|| args.options())
     }
 }
 
@@ -117,12 +119,12 @@ impl Sweep {
     /// Replays the events with each value.
     pub(crate) fn run(
         &self,
-        options: &CorrelatorOptions,
+        args: &CorrelatorArgs,
         input: &Input,
         replayed: &Replayed,
     ) -> Result<Vec<(u32, Outcome)>, String> {
         let one = |value: u32| {
-            let options = self.option.set(options, value).ok_or_else(|| {
+            let options = self.option.set(args, value).ok_or_else(|| {
                 format!(
                     "cannot sweep {}: its stage is off: leave --no-aggregation and --no-spam-filter out",
                     self.option.name()

@@ -229,8 +229,7 @@ impl JsonLinesSink {
         let opened = files::open(path).map_err(fail)?;
         // The process may go to another folder later, and a link stays where it is.
         let path = path.canonicalize().map_err(fail)?;
-        let rotation =
-            options.get_max_bytes().map(|max_bytes| Rotation { max_bytes, keep: options.get_keep() });
+        let rotation = options.max_bytes.map(|max_bytes| Rotation { max_bytes, keep: options.keep });
         Ok(Self::from_output(Output::of_file(path, opened, rotation)))
     }
 

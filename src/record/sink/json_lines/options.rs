@@ -19,7 +19,8 @@ const MAX_KEEP: u32 = 1000;
 /// use eventcast::sink::JsonLinesOptions;
 ///
 /// let options = JsonLinesOptions::default().max_bytes(10 << 20).keep(5);
-/// assert_eq!((options.get_max_bytes(), options.get_keep()), (Some(10 << 20), 5));
+/// assert_eq!(serde_json::to_string(&options)?, r#"{"max_bytes":10485760,"keep":5}"#);
+/// # Ok::<(), serde_json::Error>(())
 /// ```
 ///
 /// They can come from a configuration file, with the setters' names as keys. A key that is left out
@@ -42,8 +43,8 @@ const MAX_KEEP: u32 = 1000;
 #[serde(remote = "Self", default, deny_unknown_fields, expecting = "a sink's options, as an object")]
 pub struct JsonLinesOptions {
     #[serde(skip_serializing_if = "Option::is_none")]
-    max_bytes: Option<u64>,
-    keep: u32,
+    pub(super) max_bytes: Option<u64>,
+    pub(super) keep: u32,
 }
 
 object_only!(JsonLinesOptions);
@@ -64,10 +65,11 @@ impl JsonLinesOptions {
     /// # Examples
     ///
     /// ```
-    /// use eventcast::sink::JsonLinesOptions;
+    /// use eventcast::sink::{JsonLinesOptions, JsonLinesSink};
     ///
-    /// let options = JsonLinesOptions::default().max_bytes(10 << 20);
-    /// assert_eq!(options.get_max_bytes(), Some(10 << 20));
+    /// let options = JsonLinesOptions::default().max_bytes(0);
+    /// let error = JsonLinesSink::with_options("events.jsonl", options).unwrap_err();
+    /// assert_eq!(error.option(), "max_bytes");
     /// ```
     #[doc(alias = "rotation")]
     pub fn max_bytes(mut self, bytes: u64) -> Self {
@@ -82,41 +84,17 @@ impl JsonLinesOptions {
     /// # Examples
     ///
     /// ```
-    /// use eventcast::sink::JsonLinesOptions;
+    /// use eventcast::sink::{JsonLinesOptions, JsonLinesSink};
     ///
-    /// let options = JsonLinesOptions::default().max_bytes(10 << 20).keep(0);
-    /// assert_eq!(options.get_keep(), 0);
+    /// assert_eq!(JsonLinesOptions::default().keep(5), JsonLinesOptions::default());
+    /// let options = JsonLinesOptions::default().keep(1001);
+    /// let error = JsonLinesSink::with_options("events.jsonl", options).unwrap_err();
+    /// assert_eq!(error.option(), "keep");
     /// ```
     #[doc(alias = "max_backups")]
     pub fn keep(mut self, files: u32) -> Self {
         self.keep = files;
         self
-    }
-
-    /// Returns the largest size of a file in bytes, or `None` if a file grows without end.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::sink::JsonLinesOptions;
-    ///
-    /// assert_eq!(JsonLinesOptions::default().get_max_bytes(), None);
-    /// ```
-    pub fn get_max_bytes(&self) -> Option<u64> {
-        self.max_bytes
-    }
-
-    /// Returns how many rotated files the sink keeps.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::sink::JsonLinesOptions;
-    ///
-    /// assert_eq!(JsonLinesOptions::default().get_keep(), 5);
-    /// ```
-    pub fn get_keep(&self) -> u32 {
-        self.keep
     }
 
     pub(super) fn check(&self) -> Result<(), BuildError> {

@@ -248,7 +248,7 @@ impl MemorySink {
             state.events.remove_oldest();
             state.stats.expired += 1;
         }
-        let expires = now.and_then(|now| now.checked_add(options.get_ttl()));
+        let expires = now.and_then(|now| now.checked_add(options.ttl));
         make(&mut Change { state: &mut state, options, clock, today: None, expires })
     }
 }
@@ -296,7 +296,7 @@ impl Change<'_> {
 
     /// Returns an error if the event breaks a rule of events.k8s.io/v1 for new events.
     fn check_strictly(&self, event: &Event) -> Result<(), SinkError> {
-        if self.options.get_events_v1_rules() { strict_rules::check_new(event) } else { Ok(()) }
+        if self.options.events_v1_rules { strict_rules::check_new(event) } else { Ok(()) }
     }
 
     /// Adds an event that [`check_new`](Self::check_new) has let through. Returns the event's slot.
@@ -320,7 +320,7 @@ impl Change<'_> {
         };
         let old = self.state.events.whole(slot);
         api_rules::take_over(metadata, &old)?;
-        if self.options.get_events_v1_rules() {
+        if self.options.events_v1_rules {
             strict_rules::check_change(&old, &event)?;
         }
         self.state.stats.updated += 1;
@@ -343,7 +343,7 @@ impl Change<'_> {
             let series = whole_series(series);
             let is_write = old.series() != Some(series);
             if is_write {
-                if self.options.get_events_v1_rules() {
+                if self.options.events_v1_rules {
                     strict_rules::check_series(event, series)?;
                 }
                 old.set_series(series);
@@ -371,7 +371,7 @@ impl Change<'_> {
     /// Adds an event whose name is free, and returns its slot. In a full store the event that was
     /// written longest ago makes room.
     fn insert(&mut self, event: Event) -> u32 {
-        if self.state.events.len() >= self.options.get_max_events() {
+        if self.state.events.len() >= self.options.max_events {
             self.state.events.free_oldest();
             self.state.stats.evicted += 1;
         }
@@ -420,7 +420,7 @@ impl EventSink for MemorySink {
     }
 
     fn ttl(&self) -> Option<Duration> {
-        Some(self.shared.options.get_ttl())
+        Some(self.shared.options.ttl)
     }
 
     fn mode(&self) -> SinkMode {

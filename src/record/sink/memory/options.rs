@@ -29,10 +29,10 @@ use crate::serde_object::object_only;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(remote = "Self", default, deny_unknown_fields, expecting = "a store's options, as an object")]
 pub struct MemorySinkOptions {
-    max_events: usize,
+    pub(super) max_events: usize,
     #[serde(with = "crate::duration")]
-    ttl: Duration,
-    events_v1_rules: bool,
+    pub(super) ttl: Duration,
+    pub(super) events_v1_rules: bool,
 }
 
 object_only!(MemorySinkOptions);
@@ -64,21 +64,6 @@ impl MemorySinkOptions {
     pub fn events_v1_rules(mut self, applies: bool) -> Self {
         self.events_v1_rules = applies;
         self
-    }
-
-    /// Returns the largest number of events that the store holds.
-    pub fn get_max_events(&self) -> usize {
-        self.max_events
-    }
-
-    /// Returns the time for which an event is kept after its last write.
-    pub fn get_ttl(&self) -> Duration {
-        self.ttl
-    }
-
-    /// Returns whether the rules of events.k8s.io/v1 apply to an event with an event time.
-    pub fn get_events_v1_rules(&self) -> bool {
-        self.events_v1_rules
     }
 
     pub(super) fn check(&self) -> Result<(), BuildError> {
