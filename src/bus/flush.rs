@@ -127,8 +127,8 @@ impl<'b, T: Clone + Send + Sync + 'static> Flushing<'b, T> {
 
     fn timeout(&self) -> FlushError {
         let waiting_for = self.ticket.waiting_for();
-        let cores = waiting_for.unwrap_or_else(|| self.incoming.lifecycle.registry.waited_for());
-        FlushError::Timeout { waiting_for: cores.iter().map(|state| state.name.to_string()).collect() }
+        let watchers = waiting_for.unwrap_or_else(|| self.incoming.lifecycle.registry.waited_for());
+        FlushError::Timeout { waiting_for: watchers.iter().map(|state| state.name.to_string()).collect() }
     }
 }
 

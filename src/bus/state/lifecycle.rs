@@ -168,14 +168,14 @@ impl Lifecycle {
         }
         self.room.wake_all();
         #[cfg(any(feature = "recorder", eventcast_loom))]
-        self.wake_feeds();
+        self.wake_handlers();
     }
 
     /// Wakes the handlers. A bulk reader among them may park while there is something to read, and
     /// would otherwise not notice that the end has come nearer. A bulk reader that is registered
     /// after this look at the registry notices it without a wake-up, through the registry's lock.
     #[cfg(any(feature = "recorder", eventcast_loom))]
-    fn wake_feeds(&self) {
+    fn wake_handlers(&self) {
         for state in self.registry.unfinished() {
             state.wake_cell.wake();
         }
@@ -208,7 +208,7 @@ impl Lifecycle {
         self.driver.drive(self);
         self.done.wake_all();
         #[cfg(any(feature = "recorder", eventcast_loom))]
-        self.wake_feeds();
+        self.wake_handlers();
     }
 
     #[inline]

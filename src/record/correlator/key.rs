@@ -219,7 +219,7 @@ impl fmt::Debug for CorrelationKey {
         // The output leaves out the texts, which may hold what should not be in a log.
         let kind = match (self.0.kind, &self.0.base) {
             (Kind::Event, _) => "Event",
-            (Kind::Group, Base::Fields(_)) => "Aggregate",
+            (Kind::Group, Base::Fields(_)) => "Group",
             (Kind::Group, Base::Custom(_)) => "Custom",
             (Kind::Single, _) => "Single",
         };
