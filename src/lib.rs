@@ -183,6 +183,7 @@ pub mod correlator {
 /// Sinks: the contract of a store, the stores that come with the library, and how they are read.
 #[cfg(feature = "recorder")]
 pub mod sink {
+    pub use crate::record::sink::rules;
     pub use crate::record::sink::{
         AsyncEventSink, AsyncSink, EventQuery, EventSink, EventTable, JsonLinesOptions, JsonLinesSink,
         MemoryEvents, MemorySink, MemorySinkOptions, NeededThread, SinkBatch, SinkCall, SinkError,

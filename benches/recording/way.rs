@@ -141,8 +141,7 @@ pub(crate) fn series(load: &Load) -> Vec<Figure> {
     broadcaster.flush(LONG).expect("everything is handled");
     let stats = recording.stats();
     assert_eq!((stats.created, stats.updated, stats.lost()), (OBJECTS, events - OBJECTS, 0), "{stats}");
-    let count = |event: Event| u64::try_from(event.series().map_or(1, |series| series.count));
-    let counted: u64 = sink.events().into_iter().filter_map(|event| count(event).ok()).sum();
+    let counted: u64 = sink.events().iter().map(|event| u64::from(event.occurrences())).sum();
     assert_eq!(counted, events);
     figures.push(Figure::new("writes of these", stats.written() as f64, "writes"));
     figures

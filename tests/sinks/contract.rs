@@ -423,6 +423,7 @@ fn pointers_to_a_sink_are_the_sink() {
 #[test]
 fn operations_and_answers_cross_threads() {
     fn assert<T: Send + Sync + Unpin + 'static>() {}
+    assert::<eventcast::sink::rules::Rules>();
     assert::<SinkOp>();
     assert::<SinkMode>();
     assert::<SinkError>();

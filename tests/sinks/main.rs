@@ -11,6 +11,8 @@ mod lines;
 mod memory;
 mod memory_queries;
 mod needed_thread;
+mod rules;
 #[cfg(feature = "sqlite-system")]
 mod sqlite;
+mod stores;
 mod support;

@@ -388,6 +388,50 @@ impl Event {
         series.or(self.last_timestamp).or(self.first_timestamp).or(self.event_time())
     }
 
+    /// Returns the time when the event was first seen:
+    /// [`first_timestamp`](Self::first_timestamp) if it is set, otherwise
+    /// [`event_time`](Self::event_time). `kubectl get events` reads the fields in the same order.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::{Event, Timestamp};
+    ///
+    /// let mut event = Event::default();
+    /// assert_eq!(event.first_seen(), None);
+    /// event.set_event_time(Timestamp::UNIX_EPOCH);
+    /// assert_eq!(event.first_seen(), Some(Timestamp::UNIX_EPOCH));
+    /// event.first_timestamp = Some("2024-01-02T03:00:00Z".parse()?);
+    /// assert_eq!(event.first_seen(), event.first_timestamp);
+    /// # Ok::<(), eventcast::event::TimestampError>(())
+    /// ```
+    #[doc(alias = "FIRST SEEN")]
+    pub fn first_seen(&self) -> Option<Timestamp> {
+        self.first_timestamp.or(self.event_time())
+    }
+
+    /// Returns how often the event was seen: the count of the [`series`](Self::series) if there is
+    /// one, otherwise [`count`](Self::count). The result is at least 1, because an event that
+    /// exists was seen, even if it carries no count.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::event::EventSeries;
+    /// use eventcast::{Event, Timestamp};
+    ///
+    /// let mut event = Event::default();
+    /// assert_eq!(event.occurrences(), 1);
+    /// event.count = 3;
+    /// assert_eq!(event.occurrences(), 3);
+    /// event.set_series(EventSeries::new(61, Timestamp::UNIX_EPOCH));
+    /// assert_eq!(event.occurrences(), 61);
+    /// ```
+    #[doc(alias = "COUNT")]
+    pub fn occurrences(&self) -> u32 {
+        self.series().map_or(self.count, |series| series.count).max(1).unsigned_abs()
+    }
+
     /// Returns a second object that had a part in the event. Returns `None` if there is no such
     /// object.
     pub fn related(&self) -> Option<&ObjectReference> {

@@ -3,7 +3,6 @@
 //! A sink performs operations, and says how each of them went. The recording, not the sink, decides
 //! when to try again, what to do about an event that has expired, and what to remember.
 
-mod api_rules;
 mod async_adapter;
 mod async_sink;
 mod batch;
@@ -18,9 +17,9 @@ mod op;
 mod order;
 mod pages;
 mod query;
+pub mod rules;
 #[cfg(feature = "sqlite-system")]
 mod sqlite;
-mod strict_rules;
 mod table;
 
 pub use crate::record::event::Stored;

@@ -2,7 +2,7 @@
 
 use crate::record::event::{Event, ObjectReference, Text, Timestamp};
 
-use super::api_rules::namespace_of;
+use super::rules::namespace_of;
 
 /// A query for events in a store. An empty query finds all events. Each method narrows the query
 /// down, and an empty text removes the method's condition.

@@ -12,7 +12,7 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 use crate::escape::{escape, escape_message};
 use crate::record::event::{Event, Timestamp};
 
-use super::api_rules::namespace_of;
+use super::rules::namespace_of;
 
 /// Returns the table of `kubectl get events`: a line of heads, then one line for each event. Every
 /// line ends in a newline. If the events are in several namespaces, the table has the column that
@@ -297,9 +297,9 @@ fn row(event: &Event, now: Timestamp) -> [String; 6] {
     let kind = object.kind.to_lowercase();
     let target = if object.name.is_empty() { kind } else { format!("{kind}/{}", object.name) };
     let last = age(event.last_seen(), now);
-    let count = event.series().map_or(event.count, |series| series.count);
+    let count = event.occurrences();
     let seen = if count > 1 {
-        let first = age(event.first_timestamp.or(event.event_time()), now);
+        let first = age(event.first_seen(), now);
         format!("{last} (x{count} over {first})")
     } else {
         last

@@ -3,43 +3,9 @@
 use eventcast::sink::{EventQuery, EventTable, SinkBatch, SinkOp};
 use eventcast::{Event, EventSink, MemorySink, ObjectReference, Timestamp};
 
+use crate::stores::{Store, for_each_store};
+
 use super::event;
-
-/// The calls of both stores that readings are about.
-trait Store: EventSink {
-    fn found(&self, query: &EventQuery) -> Vec<Event>;
-    fn reading(&self, query: &EventQuery) -> Box<dyn Iterator<Item = Event>>;
-    fn last(&self) -> u64;
-}
-
-impl Store for MemorySink {
-    fn found(&self, query: &EventQuery) -> Vec<Event> {
-        self.find(query)
-    }
-
-    fn reading(&self, query: &EventQuery) -> Box<dyn Iterator<Item = Event>> {
-        Box::new(self.stream(query))
-    }
-
-    fn last(&self) -> u64 {
-        self.version()
-    }
-}
-
-#[cfg(feature = "sqlite-system")]
-impl Store for eventcast::SqliteSink {
-    fn found(&self, query: &EventQuery) -> Vec<Event> {
-        self.find(query).unwrap()
-    }
-
-    fn reading(&self, query: &EventQuery) -> Box<dyn Iterator<Item = Event>> {
-        Box::new(self.stream(query).unwrap().map(Result::unwrap))
-    }
-
-    fn last(&self) -> u64 {
-        self.version().unwrap()
-    }
-}
 
 /// The number of stored events: more than four pages. Every tenth is a warning, every third is
 /// about `web-1`.
@@ -55,17 +21,11 @@ fn many(number: usize) -> Event {
 
 /// Runs a test with a store of each kind that holds [`MANY`] events.
 fn with_each_store(test: impl Fn(&dyn Store)) {
-    let events = || (0..MANY).map(|number| SinkOp::Create(many(number))).collect::<Vec<_>>();
-    let store = MemorySink::new();
-    assert!(SinkBatch::perform(events(), &store).iter().all(Result::is_ok));
-    test(&store);
-    #[cfg(feature = "sqlite-system")]
-    {
-        let folder = tempfile::tempdir().unwrap();
-        let store = eventcast::SqliteSink::open(folder.path().join("events.db")).unwrap();
-        assert!(SinkBatch::perform(events(), &store).iter().all(Result::is_ok));
-        test(&store);
-    }
+    for_each_store(|store| {
+        let events = (0..MANY).map(|number| SinkOp::Create(many(number))).collect();
+        assert!(SinkBatch::perform(events, store).iter().all(Result::is_ok));
+        test(store);
+    });
 }
 
 fn version(event: &Event) -> u64 {

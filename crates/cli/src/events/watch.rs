@@ -179,7 +179,7 @@ impl Printer {
 /// Returns the columns of an event, two blanks apart, at least as wide as before.
 fn columns(event: &Event, is_colored: bool, columns: &mut LogColumns) -> String {
     let Event { involved_object: object, type_, reason, message, .. } = event;
-    let count = event.series().map_or(event.count, |series| series.count);
+    let count = event.occurrences();
     let at = event.last_seen().map_or_else(|| "<unknown>".to_owned(), |at| format!("{at:.0}"));
     let slash = if object.name.is_empty() { "" } else { "/" };
     let object = format!("{}{slash}{}", object.kind.to_lowercase(), object.name);

@@ -192,7 +192,7 @@ fn names_object(object: &ObjectReference) -> bool {
 fn replayed(mut event: Event, at: Timestamp, texts: &mut Texts) -> Event {
     let mut share = |text: &mut Text| texts.shared(std::mem::take(text));
     let mut replayed = Event::default();
-    replayed.first_timestamp = event.first_timestamp.or(event.event_time()).or(Some(at));
+    replayed.first_timestamp = event.first_seen().or(Some(at));
     replayed.last_timestamp = Some(at);
     replayed.metadata.namespace = share(&mut event.metadata.namespace);
     replayed.involved_object = event.involved_object;

@@ -147,7 +147,7 @@ impl EventStates {
             return None;
         }
         let event = &read.event;
-        let count = count(event);
+        let count = event.occurrences();
         let order = Order::new(event, count);
         let key = key(event);
         if let Some(seen) = key.as_ref().and_then(|key| self.seen.get_mut(key)) {
@@ -184,7 +184,7 @@ fn key(event: &Event) -> Option<Key> {
         return None;
     }
     let identity = if uid.is_empty() {
-        let first = event.first_timestamp.or(event.event_time());
+        let first = event.first_seen();
         Identity::First(first.or(metadata.creation_timestamp()))
     } else {
         uuid(uid).map_or_else(|| Identity::Uid(uid.clone()), Identity::Uuid)
@@ -202,8 +202,4 @@ fn uuid(text: &str) -> Option<u128> {
         });
     let digits = |number: u128, digit: char| Some(number << 4 | u128::from(digit.to_digit(16)?));
     is_canonical.then(|| text.chars().filter(|c| *c != '-').try_fold(0, digits)).flatten()
-}
-
-fn count(event: &Event) -> u32 {
-    event.series().map_or(event.count, |series| series.count).max(1).unsigned_abs()
 }

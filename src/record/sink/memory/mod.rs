@@ -18,11 +18,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::{Clock, Deadline};
 use crate::error::BuildError;
-use crate::record::event::{Event, Stored, Text, Timestamp, changed_series};
+use crate::record::event::{Event, Stored, Text, Timestamp};
 use crate::sync::{Arc, Mutex};
 
-use super::api_rules::{admit, check, described, namespace_of, whole_seconds, whole_series};
-use super::{EventSink, SinkBatch, SinkError, SinkMode, SinkOp, SinkOpError, api_rules, strict_rules};
+use super::rules::{self, Rules, namespace_of};
+use super::{EventSink, SinkBatch, SinkError, SinkMode, SinkOp, SinkOpError};
 
 pub use options::MemorySinkOptions;
 pub use read::MemoryEvents;
@@ -73,7 +73,7 @@ impl fmt::Display for MemorySinkStats {
 /// A store in memory. A clone is the same store, so one can be given to a recording while the other
 /// is read.
 ///
-/// The store behaves as an API server does:
+/// The store answers like an API server, by the [`rules`]:
 ///
 /// - A name exists once in a namespace.
 /// - A creation sets uid, creation time and resource version, whatever they were.
@@ -82,31 +82,10 @@ impl fmt::Display for MemorySinkStats {
 /// - An update of an event that is not in the store creates the event. An update with another
 ///   resource version than the stored one is rejected.
 /// - Times are cut to whole seconds, event time and series to microseconds.
-///
-/// The store rejects as invalid an event that breaks one of these rules:
-///
-/// - The event has a name, which does not contain `/` and is not `.` or `..`. A creation may have a
-///   `generateName` without `/` in place of a name.
-/// - The event is in the namespace of its object, or in `default` if the object has none. An event
-///   with an event time may be about an object of another namespace, and in `kube-system` also
-///   about an object without a namespace.
-/// - If the event has an event time: reason, action and reporting instance have 1 to 128 bytes, the
-///   message has at most 1024, and the reporting controller is a qualified name such as
-///   `example.com/controller`.
-///
-/// With [`events_v1_rules`](MemorySinkOptions::events_v1_rules), the store also has the other rules
-/// of events.k8s.io/v1 (Kubernetes 1.36) for an event that has an event time:
-///
-/// - Name and namespace of a new event are DNS subdomains of at most 253 bytes.
-/// - Labels and the keys of annotations are qualified names. All annotations together have at most
-///   262,144 bytes.
-/// - The type is `Normal` or `Warning`. Source, count, first and last time are unset.
-/// - A series has a count of 2 or more, and a last observed time.
-/// - An update changes series, labels and annotations only.
-///
-/// A patch that changes the count is core/v1's, so these rules do not apply to it.
-///
-/// An event without a namespace is stored in its object's, or in `default`.
+/// - An event that breaks a rule is [rejected](crate::SinkError::rejected) as invalid. With
+///   [`events_v1_rules`](MemorySinkOptions::events_v1_rules), an event that has an event time must
+///   also satisfy the rules of events.k8s.io/v1.
+/// - An event without a namespace is stored in its object's, or in `default`.
 ///
 /// Memory is bounded by `max_events` times the largest event. A recorder limits messages to 16 KiB
 /// by default. Every access takes one lock for a short time. Readers get copies, which share the
@@ -222,9 +201,9 @@ impl MemorySink {
 
     fn build(options: MemorySinkOptions, clock: Clock) -> Self {
         // The uids begin with the moment of the store's creation.
-        let uids = api_rules::beginning_of_uids(api_rules::birth(clock.now().into()));
+        let number = Timestamp::from(clock.now()).unix_nanoseconds().unsigned_abs() as u64;
         let state =
-            MemoryState { version: 0, events: EventSlab::new(uids), stats: MemorySinkStats::default() };
+            MemoryState { version: 0, events: EventSlab::new(number), stats: MemorySinkStats::default() };
         Self { shared: Arc::new(MemoryStore { options, clock, state: Mutex::new(state) }) }
     }
 
@@ -280,28 +259,22 @@ impl Change<'_> {
         Ok(self.state.events.stored(slot))
     }
 
-    /// Returns an error if the event cannot be created.
-    fn check_new(&self, event: &Event) -> Result<(), SinkError> {
-        check(event, true)?;
-        self.check_strictly(event)?;
-        let (namespace, name) = (namespace_of(event), &event.metadata.name);
-        match self.state.events.find(namespace, name) {
-            None => Ok(()),
-            Some(slot) => {
-                let taken = SinkError::already_exists(described(namespace, name));
-                Err(taken.with_stored(self.state.events.whole(slot)))
-            }
-        }
+    fn rules(&self) -> Rules {
+        Rules::new().events_v1(self.options.events_v1_rules)
     }
 
-    /// Returns an error if the event breaks a rule of events.k8s.io/v1 for new events.
-    fn check_strictly(&self, event: &Event) -> Result<(), SinkError> {
-        if self.options.events_v1_rules { strict_rules::check_new(event) } else { Ok(()) }
+    /// Returns an error if the event cannot be created.
+    fn check_new(&self, event: &Event) -> Result<(), SinkError> {
+        self.rules().check_new(event)?;
+        match self.state.events.find(namespace_of(event), &event.metadata.name) {
+            None => Ok(()),
+            Some(slot) => Err(rules::already_exists(event).with_stored(self.state.events.whole(slot))),
+        }
     }
 
     /// Adds an event that [`check_new`](Self::check_new) has let through. Returns the event's slot.
     fn create(&mut self, mut event: Event) -> u32 {
-        admit(&mut event);
+        rules::admit(&mut event);
         let metadata = &mut event.metadata;
         if metadata.name.is_empty() {
             metadata.name = self.free_name(&metadata.namespace, metadata.generate_name());
@@ -310,22 +283,15 @@ impl Change<'_> {
     }
 
     fn update(&mut self, event: &Event) -> Result<u32, SinkError> {
-        check(event, false)?;
+        rules::check_named(event)?;
         let mut event = event.clone();
-        admit(&mut event);
-        let metadata = &mut event.metadata;
-        let Some(slot) = self.state.events.find(&metadata.namespace, &metadata.name) else {
-            self.check_strictly(&event)?;
-            return Ok(self.insert(event));
-        };
-        let old = self.state.events.whole(slot);
-        api_rules::take_over(metadata, &old)?;
-        if self.options.events_v1_rules {
-            strict_rules::check_change(&old, &event)?;
-        }
+        rules::admit(&mut event);
+        let slot = self.state.events.find(&event.metadata.namespace, &event.metadata.name);
+        let old = slot.map(|slot| self.state.events.whole(slot));
+        let is_write = self.rules().update(old.as_ref(), &mut event)?;
+        let Some(slot) = slot else { return Ok(self.insert(event)) };
         self.state.stats.updated += 1;
-        // An update that changes nothing is not a write.
-        if event != old {
+        if is_write {
             self.state.events.replace(slot, event);
             self.written(slot);
         }
@@ -333,36 +299,12 @@ impl Change<'_> {
     }
 
     fn patch(&mut self, event: &Event) -> Result<u32, SinkError> {
-        check(event, false)?;
-        let (namespace, name) = (namespace_of(event), &event.metadata.name);
-        let Some(slot) = self.state.events.find(namespace, name) else {
-            return Err(SinkError::not_found(described(namespace, name)));
-        };
-        let old = self.state.events.at_mut(slot);
-        if let Some(series) = changed_series(event) {
-            let series = whole_series(series);
-            let is_write = old.series() != Some(series);
-            if is_write {
-                if self.options.events_v1_rules {
-                    strict_rules::check_series(event, series)?;
-                }
-                old.set_series(series);
-                self.written(slot);
-            }
-            self.state.stats.updated += 1;
-            return Ok(slot);
-        }
-        // A patch leaves some values out, see `EventPatch::new`. These stay as they were.
-        let count = if event.count == 0 { old.count } else { event.count };
-        let message = if event.message.is_empty() { &old.message } else { &event.message };
-        let last = match whole_seconds(event.last_timestamp) {
-            Some(Timestamp::UNIX_EPOCH) => old.last_timestamp,
-            last => last,
-        };
-        let is_write = (count, message, last) != (old.count, &old.message, old.last_timestamp);
+        rules::check_named(event)?;
+        let found = self.state.events.find(namespace_of(event), &event.metadata.name);
+        let slot = found.ok_or_else(|| rules::not_found(event))?;
+        let is_write = self.rules().patch(self.state.events.at_mut(slot), event)?;
         self.state.stats.updated += 1;
         if is_write {
-            (old.message, old.count, old.last_timestamp) = (message.clone(), count, last);
             self.written(slot);
         }
         Ok(slot)
@@ -396,7 +338,7 @@ impl Change<'_> {
     /// Completes `generateName`: returns a free name that begins with `beginning`.
     fn free_name(&self, namespace: &str, beginning: &str) -> Text {
         let is_taken = |name: &str| Ok::<_, Infallible>(self.state.events.find(namespace, name).is_some());
-        let Ok(name) = api_rules::free_name(beginning, self.state.version, is_taken);
+        let Ok(name) = rules::free_name(beginning, self.state.version, is_taken);
         name
     }
 }

@@ -5,8 +5,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::error::BuildError;
-use crate::record::sink::api_rules;
+use crate::record::sink::rules::EVENT_TTL;
 use crate::serde_object::object_only;
+
+/// The largest `max_events`.
+const MAX_EVENTS: usize = 1 << 24;
 
 /// Options of a [`MemorySink`](super::MemorySink).
 ///
@@ -39,8 +42,7 @@ object_only!(MemorySinkOptions);
 
 impl Default for MemorySinkOptions {
     fn default() -> Self {
-        // An hour is the API server's `--event-ttl`.
-        Self { max_events: 10_000, ttl: Duration::from_secs(3600), events_v1_rules: false }
+        Self { max_events: 10_000, ttl: EVENT_TTL, events_v1_rules: false }
     }
 }
 
@@ -60,13 +62,20 @@ impl MemorySinkOptions {
     }
 
     /// Sets whether an event with an event time must satisfy all rules that an API server has for
-    /// events.k8s.io/v1. The rules are listed at [`MemorySink`](super::MemorySink). Default false.
+    /// events.k8s.io/v1. See [`rules`](crate::sink::rules). Default false.
     pub fn events_v1_rules(mut self, applies: bool) -> Self {
         self.events_v1_rules = applies;
         self
     }
 
     pub(super) fn check(&self) -> Result<(), BuildError> {
-        api_rules::check_bounds(self.max_events, self.ttl)
+        if !(1..=MAX_EVENTS).contains(&self.max_events) {
+            let allowed = format_args!("1 to {MAX_EVENTS} events");
+            return Err(BuildError::new("max_events", self.max_events, allowed));
+        }
+        if self.ttl.is_zero() {
+            return Err(BuildError::new("ttl", "0s", "more than zero"));
+        }
+        Ok(())
     }
 }

@@ -14,7 +14,7 @@ use hashbrown::{HashTable, hash_table};
 
 use crate::clock::Deadline;
 use crate::record::event::{Event, Stored, Text, Timestamp};
-use crate::record::sink::api_rules;
+use crate::record::sink::rules;
 
 use super::versions::Versions;
 
@@ -34,8 +34,8 @@ pub(super) struct EventSlab {
     /// Slots that are free.
     free: Vec<u32>,
     hasher: RandomState,
-    /// The beginning of all uids.
-    uids: String,
+    /// The number of the store, in all uids.
+    number: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -91,7 +91,7 @@ const CHUNK: usize = 1024;
 const NONE: u32 = u32::MAX;
 
 impl EventSlab {
-    pub(super) fn new(uids: String) -> Self {
+    pub(super) fn new(number: u64) -> Self {
         Self {
             events: Vec::new(),
             entries: Vec::new(),
@@ -102,7 +102,7 @@ impl EventSlab {
             free: Vec::new(),
             // Names come from outside, so the keys of the hashes are random.
             hasher: RandomState::new(),
-            uids,
+            number,
         }
     }
 
@@ -133,7 +133,7 @@ impl EventSlab {
     pub(super) fn whole(&self, slot: u32) -> Event {
         let Entry { version, birth, .. } = self.entries[slot as usize];
         let mut event = self.at(slot).clone();
-        event.metadata.set_uid(api_rules::uid(&self.uids, birth.number));
+        event.metadata.set_uid(rules::uid(self.number, birth.number));
         event.metadata.set_creation_timestamp(birth.at);
         event.metadata.set_resource_version(Text::decimal(version));
         event
@@ -339,7 +339,7 @@ mod tests {
 
     #[test]
     fn an_event_is_in_the_list_of_its_object_as_long_as_it_is_there() {
-        let mut slab = EventSlab::new(String::new());
+        let mut slab = EventSlab::new(0);
         for (version, object) in (1..).zip(["a", "b", "a", "", "a", "b"]) {
             push(&mut slab, version, object);
         }
@@ -369,7 +369,7 @@ mod tests {
     /// A reader that goes on from a wrong place would leave events out, or return one twice.
     #[test]
     fn a_place_in_a_list_is_lost_with_its_event() {
-        let mut slab = EventSlab::new(String::new());
+        let mut slab = EventSlab::new(0);
         let [first, second] = [1, 2].map(|version| push(&mut slab, version, "a"));
         let [at_first, at_second] = [first, second].map(|slot| slab.place(slot));
         let next = |slab: &EventSlab, place| slab.list_from(place).map(Vec::from_iter);
@@ -392,7 +392,7 @@ mod tests {
     /// Slots go on through all chunks, and an event that makes room leaves its slot to the next.
     #[test]
     fn a_store_of_several_chunks_has_each_event_in_its_slot() {
-        let mut slab = EventSlab::new(String::new());
+        let mut slab = EventSlab::new(0);
         let count = 2 * CHUNK as u64 + 3;
         for version in 1..=count {
             assert_eq!(u64::from(push(&mut slab, version, "a")), version - 1);

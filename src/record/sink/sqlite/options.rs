@@ -5,12 +5,15 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::error::BuildError;
-use crate::record::sink::api_rules;
+use crate::record::sink::rules::EVENT_TTL;
 use crate::serde_object::object_only;
 
 /// The longest busy timeout: one hour, which in practice is without end. SQLite counts the timeout
 /// in an `int` of milliseconds, so there has to be a limit.
 const MAX_BUSY_TIMEOUT: Duration = Duration::from_secs(3600);
+
+/// The largest `max_events`.
+const LARGEST: usize = 1 << 24;
 
 /// The number of events that a new file may hold, unless it is made with another limit.
 pub(super) const MAX_EVENTS: usize = 100_000;
@@ -92,10 +95,9 @@ pub enum SqliteSynchronous {
 
 impl Default for SqliteSinkOptions {
     fn default() -> Self {
-        // An hour is the API server's `--event-ttl`.
         Self {
             max_events: None,
-            ttl: Duration::from_secs(3600),
+            ttl: EVENT_TTL,
             synchronous: SqliteSynchronous::Full,
             busy_timeout: Duration::from_secs(5),
             full_check: false,
@@ -147,7 +149,7 @@ impl SqliteSinkOptions {
     }
 
     /// Sets whether an event with an event time must satisfy all rules that an API server has for
-    /// events.k8s.io/v1. The rules are listed at [`MemorySink`](crate::MemorySink). The file does
+    /// events.k8s.io/v1. See [`rules`](crate::sink::rules). The file does
     /// not keep this choice: each process has its own. Default false.
     pub fn events_v1_rules(mut self, applies: bool) -> Self {
         self.events_v1_rules = applies;
@@ -185,7 +187,12 @@ impl SqliteSinkOptions {
     }
 
     pub(super) fn check(&self) -> Result<(), BuildError> {
-        api_rules::check_bounds(self.max_events.unwrap_or(MAX_EVENTS), self.ttl)?;
+        if let Some(events) = self.max_events.filter(|events| !(1..=LARGEST).contains(events)) {
+            return Err(BuildError::new("max_events", events, format_args!("1 to {LARGEST} events")));
+        }
+        if self.ttl.is_zero() {
+            return Err(BuildError::new("ttl", "0s", "more than zero"));
+        }
         if self.busy_timeout > MAX_BUSY_TIMEOUT {
             return Err(BuildError::new(
                 "busy_timeout",

@@ -3,7 +3,6 @@
 use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior};
 
 use crate::record::event::Timestamp;
-use crate::record::sink::api_rules;
 
 use super::options::MAX_EVENTS;
 use super::row::{self, signed};
@@ -104,7 +103,7 @@ pub(super) fn migrate(connection: &mut Connection, now: Timestamp) -> rusqlite::
     if version == 0 {
         let sql = "INSERT INTO store (born, resourceVersion, created, updated, expired, evicted, maxEvents, written) \
             VALUES (?, 0, 0, 0, 0, 0, ?, ?)";
-        let created_at = signed(api_rules::birth(now));
+        let created_at = signed(now.unix_nanoseconds().unsigned_abs() as u64);
         transaction.execute(sql, [created_at, signed(MAX_EVENTS as u64), row::unix_micros(now)])?;
     }
     if version < VERSION {

@@ -5,9 +5,9 @@ use rusqlite::{
 };
 
 use crate::clock::Clock;
-use crate::record::event::{Event, Text, Timestamp, changed_series};
-use crate::record::sink::api_rules::{admit, check, described, namespace_of, whole_seconds, whole_series};
-use crate::record::sink::{SinkError, SinkOp, api_rules, strict_rules};
+use crate::record::event::{Event, Text, Timestamp};
+use crate::record::sink::rules::{self, Rules};
+use crate::record::sink::{SinkError, SinkOp};
 
 use super::SqliteSinkOptions;
 use super::row::{self, columns, is_named, marks, signed};
@@ -171,10 +171,7 @@ struct WriteBatch<'a> {
     now: Timestamp,
     now_text: String,
     expires: String,
-    /// True if the rules of events.k8s.io/v1 apply.
-    has_strict_rules: bool,
-    /// The beginning of all uids.
-    uids: String,
+    rules: Rules,
     before: SqliteCounters,
     counters: SqliteCounters,
 }
@@ -195,8 +192,7 @@ impl<'a> WriteBatch<'a> {
             now,
             now_text: row::micros(now),
             expires: row::micros(now.saturating_add(options.ttl)),
-            has_strict_rules: options.events_v1_rules,
-            uids: api_rules::beginning_of_uids(before.created_at),
+            rules: Rules::new().events_v1(options.events_v1_rules),
             before,
             counters: before,
         };
@@ -221,18 +217,18 @@ impl<'a> WriteBatch<'a> {
     fn perform(&mut self, op: &SinkOp) -> Result<Event, WriteError> {
         match op {
             SinkOp::Create(event) => {
-                let admitted = admitted(event, true)?;
-                self.check_strictly(event)?;
-                self.create(admitted)
+                self.rules.check_new(event)?;
+                self.create(admitted(event))
             }
-            SinkOp::Update(event) => self.update(admitted(event, false)?),
-            SinkOp::Patch(event) => self.patch(event),
+            SinkOp::Update(event) => {
+                rules::check_named(event)?;
+                self.update(admitted(event))
+            }
+            SinkOp::Patch(event) => {
+                rules::check_named(event)?;
+                self.patch(event)
+            }
         }
-    }
-
-    /// Returns an error if the event breaks a rule of events.k8s.io/v1 for new events.
-    fn check_strictly(&self, event: &Event) -> Result<(), SinkError> {
-        if self.has_strict_rules { strict_rules::check_new(event) } else { Ok(()) }
     }
 
     fn create(&mut self, mut event: Event) -> Result<Event, WriteError> {
@@ -244,61 +240,32 @@ impl<'a> WriteBatch<'a> {
         if self.insert(&mut event)? {
             return Ok(event);
         }
-        match self.stored(&event.metadata.namespace, &event.metadata.name)? {
-            Some(stored) => Err(taken(&event).with_stored(stored).into()),
+        match self.stored(&event)? {
+            Some(stored) => Err(rules::already_exists(&event).with_stored(stored).into()),
             None => self.insert_free(event),
         }
     }
 
     fn update(&mut self, mut event: Event) -> Result<Event, WriteError> {
-        let Some(old) = self.stored(&event.metadata.namespace, &event.metadata.name)? else {
-            self.check_strictly(&event)?;
-            return self.insert_free(event);
-        };
-        api_rules::take_over(&mut event.metadata, &old)?;
-        if self.has_strict_rules {
-            strict_rules::check_change(&old, &event)?;
-        }
-        self.change(&old, event)
+        let old = self.stored(&event)?;
+        let is_write = self.rules.update(old.as_ref(), &mut event)?;
+        if old.is_none() { self.insert_free(event) } else { self.change(event, is_write) }
     }
 
-    fn patch(&mut self, event: &Event) -> Result<Event, WriteError> {
-        check(event, false)?;
-        let (namespace, name) = (namespace_of(event), &event.metadata.name);
-        let Some(old) = self.stored(namespace, name)? else {
-            return Err(SinkError::not_found(described(namespace, name)).into());
-        };
-        let mut new = old.clone();
-        if let Some(series) = changed_series(event) {
-            let series = whole_series(series);
-            if self.has_strict_rules && old.series() != Some(series) {
-                strict_rules::check_series(event, series)?;
-            }
-            new.set_series(series);
-            return self.change(&old, new);
-        }
-        // A field that the patch leaves out stays as it was: see `EventPatch::new`.
-        if event.count != 0 {
-            new.count = event.count;
-        }
-        if !event.message.is_empty() {
-            new.message = event.message.clone();
-        }
-        let last = whole_seconds(event.last_timestamp);
-        if last != Some(Timestamp::UNIX_EPOCH) {
-            new.last_timestamp = last;
-        }
-        self.change(&old, new)
+    fn patch(&mut self, patch: &Event) -> Result<Event, WriteError> {
+        let mut event = self.stored(patch)?.ok_or_else(|| rules::not_found(patch))?;
+        let is_write = self.rules.patch(&mut event, patch)?;
+        self.change(event, is_write)
     }
 
     /// Adds an event whose name is known to be free.
     fn insert_free(&mut self, mut event: Event) -> Result<Event, WriteError> {
-        if self.insert(&mut event)? { Ok(event) } else { Err(taken(&event).into()) }
+        if self.insert(&mut event)? { Ok(event) } else { Err(rules::already_exists(&event).into()) }
     }
 
     /// Adds an event, unless a row has its name. Returns whether the event was added.
     fn insert(&mut self, event: &mut Event) -> rusqlite::Result<bool> {
-        event.metadata.set_uid(api_rules::uid(&self.uids, self.counters.created + 1));
+        event.metadata.set_uid(rules::uid(self.counters.created_at, self.counters.created + 1));
         event.metadata.set_creation_timestamp(self.now.whole_seconds());
         let version = self.counters.version + 1;
         let is_written = row::write(&mut self.insert, event, version, &self.expires)? > 0;
@@ -309,16 +276,16 @@ impl<'a> WriteBatch<'a> {
         Ok(is_written)
     }
 
-    /// Replaces a stored event, under the number of the next write. If nothing changes, this is not
-    /// a write.
-    fn change(&mut self, old: &Event, mut new: Event) -> Result<Event, WriteError> {
-        if *old != new {
+    /// Counts a change of a stored event, which replaces it under the number of the next write. If
+    /// nothing changes, this is not a write.
+    fn change(&mut self, mut event: Event, is_write: bool) -> Result<Event, WriteError> {
+        if is_write {
             let mut statement = self.transaction.prepare_cached(REPLACE)?;
-            row::write(&mut statement, &new, self.counters.version + 1, &self.expires)?;
-            self.written(&mut new);
+            row::write(&mut statement, &event, self.counters.version + 1, &self.expires)?;
+            self.written(&mut event);
         }
         self.counters.updated += 1;
-        Ok(new)
+        Ok(event)
     }
 
     /// Counts a write, and gives its event the number of that write.
@@ -327,13 +294,13 @@ impl<'a> WriteBatch<'a> {
         event.metadata.set_resource_version(Text::decimal(self.counters.version));
     }
 
-    /// Returns the event of this name, or `None` if there is none. Removes an expired event of this
-    /// name, and returns `None` for that event.
-    fn stored(&mut self, namespace: &str, name: &str) -> rusqlite::Result<Option<Event>> {
+    /// Returns the stored event with the name of this one, or `None` if there is none. Removes an
+    /// expired event of this name, and returns `None` for that event.
+    fn stored(&mut self, event: &Event) -> rusqlite::Result<Option<Event>> {
         self.make_room()?;
         let mut statement = self.transaction.prepare_cached(SELECT)?;
         let found = statement
-            .query_row([namespace, name], |row| {
+            .query_row([rules::namespace_of(event), event.metadata.name.as_str()], |row| {
                 let is_expired = row.get_ref(1)?.as_str()? <= self.now_text.as_str();
                 Ok((if is_expired { None } else { Some(row::event_of(row)?) }, row::version_of(row)?))
             })
@@ -353,7 +320,7 @@ impl<'a> WriteBatch<'a> {
         self.make_room()?;
         let metadata = &event.metadata;
         let mut statement = self.transaction.prepare_cached(IS_TAKEN)?;
-        api_rules::free_name(metadata.generate_name(), self.counters.version, |name| {
+        rules::free_name(metadata.generate_name(), self.counters.version, |name| {
             statement.exists(params![metadata.namespace.as_str(), name, self.now_text])
         })
     }
@@ -389,15 +356,10 @@ impl<'a> WriteBatch<'a> {
     }
 }
 
-/// Returns a copy of the event in the form in which the store keeps it. The operation keeps its
-/// event, because the transaction may yet fail.
-fn admitted(event: &Event, can_be_named: bool) -> Result<Event, SinkError> {
-    check(event, can_be_named)?;
+/// Returns a copy of a checked event in the form in which the store keeps it. The operation keeps
+/// its event, because the transaction may yet fail.
+fn admitted(event: &Event) -> Event {
     let mut event = event.clone();
-    admit(&mut event);
-    Ok(event)
-}
-
-fn taken(event: &Event) -> SinkError {
-    SinkError::already_exists(described(&event.metadata.namespace, &event.metadata.name))
+    rules::admit(&mut event);
+    event
 }

@@ -5,6 +5,7 @@ mod content;
 mod life;
 mod limits;
 mod parts;
+mod strict;
 
 use std::time::{Duration, SystemTime};
 

@@ -1,14 +1,14 @@
-//! The rules of an API server (Kubernetes 1.36) for an event that comes through events.k8s.io/v1,
-//! beside those of `api_rules`. A store applies them to events with an event time, if its options
-//! say so.
+//! The rules of an API server (Kubernetes 1.36) for an event that arrives through
+//! events.k8s.io/v1, in addition to the rules in `core_v1`. A store applies them to events with an
+//! event time, if its options ask for them.
 
 use crate::escape::escape_to;
 use crate::record::event::name::{MAX_NAME, is_subdomain};
 use crate::record::event::timed::{is_name_part, is_qualified};
 use crate::record::event::{Event, EventSeries, EventSource, ObjectMeta};
+use crate::record::sink::error::SinkError;
 
-use super::SinkError;
-use super::api_rules::{invalid, namespace_of, set};
+use super::core_v1::{invalid, namespace_of, set};
 
 /// The most that the keys and values of all annotations may have together, in bytes.
 const MAX_ANNOTATIONS: usize = 256 * 1024;

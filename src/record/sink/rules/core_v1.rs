@@ -1,22 +1,32 @@
-//! The rules by which an API server accepts an event, and the form in which it keeps an event. All
-//! stores of this crate follow them.
+//! The rules for every event, and the form in which a server keeps an event.
 
-use std::time::Duration;
-
-use crate::error::BuildError;
 use crate::escape::{escape, escape_to};
 use crate::record::event::timed::{self, MAX_TIMED_MESSAGE, MAX_TIMED_TEXT, is_qualified};
-use crate::record::event::{Event, EventSeries, ObjectMeta, Text, Timestamp, name};
-
-use super::SinkError;
+use crate::record::event::{Event, EventSeries, Text, Timestamp};
+use crate::record::sink::error::SinkError;
 
 /// Returns the words by which an error names an event, for example a missing or an invalid one.
-pub(super) fn described(namespace: &str, name: &str) -> String {
-    format!("events \"{}\" in namespace {}", escape(name), escape(namespace))
+pub(super) fn described(event: &Event) -> String {
+    format!("events \"{}\" in namespace {}", escape(&event.metadata.name), escape(namespace_of(event)))
 }
 
-/// Returns the namespace in which the event is, or would be, stored.
-pub(super) fn namespace_of(event: &Event) -> &str {
+/// Returns the namespace in which the event is, or would be, stored: its own if it has one,
+/// otherwise the namespace of its object, or `default` if the object has none.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::Event;
+/// use eventcast::sink::rules;
+///
+/// let mut event = Event::default();
+/// assert_eq!(rules::namespace_of(&event), "default");
+/// event.involved_object.namespace = "shop".into();
+/// assert_eq!(rules::namespace_of(&event), "shop");
+/// event.metadata.namespace = "kube-system".into();
+/// assert_eq!(rules::namespace_of(&event), "kube-system");
+/// ```
+pub fn namespace_of(event: &Event) -> &str {
     match event.metadata.namespace.as_str() {
         "" => home(event),
         namespace => namespace,
@@ -58,8 +68,7 @@ pub(super) fn check(event: &Event, can_be_named: bool) -> Result<(), SinkError> 
 
 /// Returns the error of an event that breaks a rule.
 pub(super) fn invalid(event: &Event, wrong: &str) -> SinkError {
-    let event = described(namespace_of(event), &event.metadata.name);
-    SinkError::rejected(format!("{event} is invalid: {wrong}"))
+    SinkError::rejected(format!("{} is invalid: {wrong}", described(event)))
 }
 
 /// Returns whether the event is in a namespace in which an API server refuses it.
@@ -96,8 +105,26 @@ fn wrong_if_timed(event: &Event) -> Option<String> {
     })
 }
 
-/// Gives an event that [`check`] has let through the form in which a store keeps it.
-pub(super) fn admit(event: &mut Event) {
+/// Gives a checked event the form in which a server keeps it: in its [namespace](namespace_of),
+/// with first and last time cut to whole seconds, and event time and series cut to microseconds.
+/// Go's zero time becomes no time.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::Event;
+/// use eventcast::sink::rules;
+///
+/// let mut event = Event::default();
+/// event.last_timestamp = Some("2024-01-02T03:04:05.9Z".parse()?);
+/// event.set_event_time(Some("0001-01-01T00:00:00Z".parse()?));
+/// rules::admit(&mut event);
+/// assert_eq!(event.metadata.namespace, "default");
+/// assert_eq!(event.last_timestamp, Some("2024-01-02T03:04:05Z".parse()?));
+/// assert_eq!(event.event_time(), None);
+/// # Ok::<(), eventcast::event::TimestampError>(())
+/// ```
+pub fn admit(event: &mut Event) {
     if event.metadata.namespace.is_empty() {
         event.metadata.namespace = match &event.involved_object.namespace {
             none if none.is_empty() => Text::from_static("default"),
@@ -133,78 +160,4 @@ pub(super) fn whole_seconds(at: Option<Timestamp>) -> Option<Timestamp> {
 
 fn whole_micros(at: Timestamp) -> Option<Timestamp> {
     set(timed::whole_micros(at))
-}
-
-/// The largest `max_events` that a store accepts.
-const MAX_EVENTS: usize = 1 << 24;
-
-/// Checks the options of a store: `max_events` must be 1 to `MAX_EVENTS`, and `ttl` more than zero.
-pub(super) fn check_bounds(max_events: usize, ttl: Duration) -> Result<(), BuildError> {
-    if !(1..=MAX_EVENTS).contains(&max_events) {
-        return Err(BuildError::new("max_events", max_events, format_args!("1 to {MAX_EVENTS} events")));
-    }
-    if ttl.is_zero() {
-        return Err(BuildError::new("ttl", "0s", "more than zero"));
-    }
-    Ok(())
-}
-
-/// Returns a number for a store that is created now: the nanoseconds between 1970 and `now`.
-pub(super) fn birth(now: Timestamp) -> u64 {
-    now.unix_nanoseconds().unsigned_abs() as u64
-}
-
-/// Returns the beginning of all uids of a store: `created_at`, the number of the store, in the form
-/// of a random UUID.
-pub(super) fn beginning_of_uids(created_at: u64) -> String {
-    format!(
-        "{:08x}-{:04x}-4{:03x}-8{:03x}-",
-        created_at >> 32,
-        (created_at >> 16) & 0xFFFF,
-        (created_at >> 4) & 0xFFF,
-        created_at & 0xF
-    )
-}
-
-/// Returns the uid of the `number`th event that a store has created. The uid is unique, and in a
-/// test with a fake clock it is the same in every run.
-pub(super) fn uid(beginning: &str, number: u64) -> Text {
-    let mut digits = [0; 12];
-    name::write_hex(number, &mut digits);
-    match std::str::from_utf8(&digits) {
-        Ok(digits) if number >> 48 == 0 => Text::joined(beginning, digits),
-        _ => Text::joined(beginning, &format!("{number:012x}")),
-    }
-}
-
-/// Completes `generateName`. Returns `beginning` followed by a number: the first one above
-/// `version` with which the name is not taken. `version` is the number of the store's last write.
-pub(super) fn free_name<E>(
-    beginning: &str,
-    version: u64,
-    mut is_taken: impl FnMut(&str) -> Result<bool, E>,
-) -> Result<Text, E> {
-    let mut number = version;
-    loop {
-        number += 1;
-        let name = Text::from(format_args!("{beginning}{number:05x}"));
-        if !is_taken(&name)? {
-            return Ok(name);
-        }
-    }
-}
-
-/// Refuses an update that is based on another version of the event than the stored one. Otherwise
-/// copies into `new` what an update does not change: uid, creation time and resource version.
-pub(super) fn take_over(new: &mut ObjectMeta, old: &Event) -> Result<(), SinkError> {
-    let (given, version) = (new.resource_version(), old.metadata.resource_version());
-    if !given.is_empty() && given != version {
-        let name = described(&new.namespace, &new.name);
-        let cause = format!("{name} has been changed since version {}", escape(given));
-        return Err(SinkError::rejected(cause));
-    }
-    new.set_uid(old.metadata.uid());
-    new.set_creation_timestamp(old.metadata.creation_timestamp());
-    new.set_resource_version(version);
-    Ok(())
 }
