@@ -164,10 +164,10 @@ pub fn apply_in_batches(sink: &impl EventSink, ops: Vec<SinkOp>) {
 #[must_use]
 pub fn created_in_a_file(
     path: &Path,
-    options: eventcast::sink::SqliteSinkOptions,
+    options: eventcast_sqlite::SqliteSinkOptions,
     events: &[Event],
 ) -> Duration {
-    let sink = eventcast::SqliteSink::with_options(path, options).expect("a file can be made");
+    let sink = eventcast_sqlite::SqliteSink::with_options(path, options).expect("a file can be made");
     let elapsed = create_in_batches(&sink, events);
     assert_eq!(sink.stats().expect("it can be read").created, events.len() as u64);
     drop(sink);

@@ -1,5 +1,25 @@
 //! Durations in configuration files: text in jiff's friendly format, such as `250ms` or `1m30s`, or
-//! a number of seconds. Fields use this module by `#[serde(with = ...)]`.
+//! a number of seconds.
+//!
+//! The options of this crate use this module, and so can yours:
+//!
+//! ```
+//! use serde::{Deserialize, Serialize};
+//! use std::time::Duration;
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct Options {
+//!     #[serde(with = "eventcast::duration")]
+//!     pause: Duration,
+//! }
+//!
+//! let options: Options = serde_json::from_str(r#"{"pause": "1m30s"}"#)?;
+//! assert_eq!(options.pause, Duration::from_secs(90));
+//! assert_eq!(serde_json::to_string(&options)?, r#"{"pause":"1m30s"}"#);
+//! let error = serde_json::from_str::<Options>(r#"{"pause": "1d"}"#).err().unwrap();
+//! assert!(error.to_string().starts_with("invalid duration `1d`: expected numbers with the units h, m, s,"));
+//! # Ok::<(), serde_json::Error>(())
+//! ```
 
 use std::fmt;
 use std::time::Duration;
@@ -13,13 +33,23 @@ const PARSER: SpanParser = SpanParser::new();
 /// The form without blanks, and with `us` for microseconds: `1m30s`.
 const PRINTER: SpanPrinter = SpanPrinter::new().designator(Designator::HumanTime).spacing(Spacing::None);
 
-#[cfg(feature = "serde")]
-pub(crate) fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+/// Writes a duration as text, exactly.
+///
+/// # Errors
+///
+/// Returns the error of the serializer.
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+pub fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&PRINTER.unsigned_duration_to_string(duration))
 }
 
-#[cfg(feature = "serde")]
-pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
+/// Reads a duration from text or from a whole number of seconds.
+///
+/// # Errors
+///
+/// Returns an error if the text has another form, or a unit longer than an hour, and if the number
+/// is negative.
+pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     struct Visitor;
 
     impl de::Visitor<'_> for Visitor {

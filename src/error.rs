@@ -417,7 +417,18 @@ pub struct BuildError {
 }
 
 impl BuildError {
-    pub(crate) fn new(option: &'static str, value: impl fmt::Display, allowed: impl fmt::Display) -> Self {
+    /// Creates the error for an option that has this value and must have another one. This is for
+    /// your own types, such as the options of a sink.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::error::BuildError;
+    ///
+    /// let error = BuildError::new("ttl", "0s", "more than zero");
+    /// assert_eq!(error.to_string(), "ttl must be more than zero, got 0s");
+    /// ```
+    pub fn new(option: &'static str, value: impl fmt::Display, allowed: impl fmt::Display) -> Self {
         Self { option, text: format!("{option} must be {allowed}, got {value}"), source: None }
     }
 

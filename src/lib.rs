@@ -145,7 +145,7 @@ mod catch;
 mod clock;
 mod counters;
 #[cfg(feature = "serde")]
-mod duration;
+pub mod duration;
 pub mod error;
 pub mod escape;
 #[cfg(feature = "metrics")]
@@ -185,14 +185,10 @@ pub mod correlator {
 pub mod sink {
     pub use crate::record::sink::rules;
     pub use crate::record::sink::{
-        AsyncEventSink, AsyncSink, EventQuery, EventSink, EventTable, JsonLinesOptions, JsonLinesSink,
-        MemoryEvents, MemorySink, MemorySinkOptions, NeededThread, SinkBatch, SinkCall, SinkError,
-        SinkErrorKind, SinkMode, SinkOp, SinkOpError, Stored, WriteOrder,
-    };
-    #[cfg(feature = "sqlite-system")]
-    pub use crate::record::sink::{
-        SqliteChanges, SqliteError, SqliteErrorKind, SqliteEvents, SqliteSink, SqliteSinkOptions,
-        SqliteSynchronous,
+        AsyncEventSink, AsyncSink, EventCursor, EventPage, EventQuery, EventSink, EventTable,
+        JsonLinesOptions, JsonLinesSink, MemoryEvents, MemorySink, MemorySinkOptions, NeededThread,
+        QueryLimit, SinkBatch, SinkCall, SinkError, SinkErrorKind, SinkMode, SinkOp, SinkOpError, Stored,
+        WriteOrder,
     };
 }
 
@@ -206,8 +202,6 @@ pub mod stats {
     pub use crate::record::correlator::CorrelatorStats;
     #[cfg(feature = "recorder")]
     pub use crate::record::recorder::RecorderStats;
-    #[cfg(feature = "sqlite-system")]
-    pub use crate::record::sink::SqliteSinkStats;
     #[cfg(feature = "recorder")]
     pub use crate::record::sink::{JsonLinesStats, MemorySinkStats};
     #[cfg(feature = "recorder")]
@@ -232,9 +226,6 @@ pub use crate::event::{Event, EventSource, EventType, ObjectReference, Text, Tim
 #[cfg(feature = "recorder")]
 #[doc(inline)]
 pub use crate::record::{EventBroadcaster, EventDraft, Recorded, Recorder, RetryPolicy};
-#[cfg(feature = "sqlite-system")]
-#[doc(inline)]
-pub use crate::sink::SqliteSink;
 #[cfg(feature = "recorder")]
 #[doc(inline)]
 pub use crate::sink::{EventSink, MemorySink, SinkError};
@@ -244,7 +235,6 @@ pub use crate::stats::ShutdownReport;
 /// The long documents, compiled so that their examples stay correct.
 #[cfg(all(doctest, feature = "recorder"))]
 mod documents {
-    #[cfg(feature = "sqlite-system")]
     #[doc = include_str!("../README.md")]
     mod readme {}
     #[doc = include_str!("../docs/from-client-go.md")]

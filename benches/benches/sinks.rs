@@ -57,8 +57,8 @@ const FILED: u64 = 50_000;
 
 #[cfg(feature = "sqlite")]
 fn files(criterion: &mut Criterion) {
-    use eventcast::sink::{SqliteSinkOptions, SqliteSynchronous};
     use eventcast_benches::recorded::created_in_a_file;
+    use eventcast_sqlite::{SqliteSinkOptions, SqliteSynchronous};
 
     let made = events_about(&pods(FILED));
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("bench-sinks.db");

@@ -87,8 +87,7 @@ fn timed(work: impl FnOnce()) -> Duration {
 
 #[cfg(feature = "sqlite")]
 fn sqlite(events: &[Event], folder: Option<&str>) {
-    use eventcast::SqliteSink;
-    use eventcast::sink::SqliteSinkOptions;
+    use eventcast_sqlite::{SqliteSink, SqliteSinkOptions};
     use std::time::Instant;
 
     let path = std::path::Path::new(folder.unwrap_or(".")).join("store-rounds.db");

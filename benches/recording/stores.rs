@@ -77,13 +77,13 @@ fn by_tenths(name: &str, events: u64, make: impl Fn(Range<u64>) -> Vec<Event>) -
     use std::time::Duration;
 
     use cpu_time::ThreadTime;
-    use eventcast::sink::SqliteSinkOptions;
+    use eventcast_sqlite::SqliteSinkOptions;
 
     const TENTHS: u64 = 10;
     let each = events / TENTHS;
     let file = TemporaryFile::new();
     let options = SqliteSinkOptions::default().max_events((each * TENTHS) as usize);
-    let sink = eventcast::SqliteSink::with_options(&file.0, options).expect("a file can be made");
+    let sink = eventcast_sqlite::SqliteSink::with_options(&file.0, options).expect("a file can be made");
     let mut tenths = Vec::new();
     for start in (0..TENTHS).map(|tenth| tenth * each) {
         let (mut next, mut elapsed, mut processor) = (start, Duration::ZERO, Duration::ZERO);

@@ -221,7 +221,7 @@
 //! | `Registry::reapable` | stopping thread, dispatcher | `Dispatch::intake`, `InlineFront::core` | a change of the list |
 //! | `Threads::started` | a thread that starts a handler, each thread of the bus at its last step, a shutdown | none | a change of the list |
 //! | `Lifecycle::report` | a shutdown that has seen the end | none | the making of the report |
-//! | `Fake::state` | a thread that reads or moves a `FakeClock` | `Dispatch::intake`, `InlineFront::core`, `Timer::state`, `MemoryStore::state`, `SqliteStore::writer`, `SqliteStore::reader`, `Warnings::silent` | a scan of the sleeping threads |
+//! | `Fake::state` | a thread that reads or moves a `FakeClock` | `Dispatch::intake`, `InlineFront::core`, `Timer::state`, `MemoryStore::state`, `Warnings::silent` | a scan of the sleeping threads |
 //!
 //! # How little is lost to sleeping
 //!

@@ -33,7 +33,6 @@
 //! | `CounterCell::created`, `CounterCell::updated`, `CounterCell::aggregated` | `correlate` | relaxed RMW | `stats` | relaxed | counts |
 //! | `CounterCell::filtered`, `CounterCell::evicted` | `correlate`, `confirm` | relaxed RMW | `stats` | relaxed | counts |
 //! | `Flushes::running` | flush | relaxed RMW, fence after | recording | relaxed, fence before | no data: a recording then holds nothing back |
-//! | `SqliteStore::unreadable` | reader of a row | relaxed RMW | `stats` | relaxed | a count |
 //!
 //! # Locks
 //!
@@ -53,8 +52,6 @@
 //! | `Warnings::silent` | reporter of a loss, if there is no hook | `Dispatch::intake`, `InlineFront::core` | a scan of the reasons |
 //! | `FakeQueue::events` | recorder, test | none | a change of the list |
 //! | `MemoryStore::state` | every use of the store | none | a batch, or a scan of a page of events |
-//! | `SqliteStore::writer` | writes to the store | none | a transaction |
-//! | `SqliteStore::reader` | reads from the store, and a write that opens the files anew | `SqliteStore::writer` | a query |
 //! | `Shared::output` of a `JsonLinesSink` | writes to the sink | none | a write to the output, or the change to a new file |
 //! | `Shared::stats` of a `JsonLinesSink` | writes to the sink, `stats` | `Shared::output` | a change of the counters |
 //!

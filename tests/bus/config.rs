@@ -257,23 +257,4 @@ mod recorder {
         assert_eq!(options, MemorySinkOptions::default().max_events(3).ttl(MINUTE).events_v1_rules(true));
         assert_round_trip(&options);
     }
-
-    #[cfg(feature = "sqlite-system")]
-    #[test]
-    fn a_store_in_a_file_is_configured_by_a_file() {
-        use eventcast::sink::{SqliteSinkOptions, SqliteSynchronous::Normal};
-
-        let options: SqliteSinkOptions = read(
-            "max_events = 3\nttl = \"1m\"\nsynchronous = \"normal\"\nbusy_timeout = \"2m\"\nfull_check = true\nevents_v1_rules = true",
-            r#"{"max_events":3,"ttl":60,"synchronous":"normal","busy_timeout":120,"full_check":true,"events_v1_rules":true}"#,
-        );
-        let set = SqliteSinkOptions::default().max_events(3).ttl(MINUTE).synchronous(Normal);
-        assert_eq!(options, set.busy_timeout(2 * MINUTE).full_check(true).events_v1_rules(true));
-        assert_eq!((options.get_max_events(), options.get_ttl()), (Some(3), MINUTE));
-        assert_eq!((options.get_busy_timeout(), options.get_full_check()), (2 * MINUTE, true));
-        assert_eq!(options.get_synchronous(), Normal);
-        assert!(options.get_events_v1_rules());
-        assert_eq!(options.max_events(None).get_max_events(), None);
-        assert_round_trip(&options);
-    }
 }

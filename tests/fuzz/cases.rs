@@ -41,7 +41,7 @@ pub(crate) fn check<S>(
 
 /// Tries as many cases as [`check`], each made of a number of its own. A failure prints that
 /// number, and `EVENTCAST_CASE` tries the case of one number alone.
-#[cfg(feature = "recorder")]
+#[allow(dead_code, reason = "only the tests of the recorder use it")]
 pub(crate) fn check_each<S>(
     cases: u32,
     strategy: impl FnOnce() -> S + Send + 'static,

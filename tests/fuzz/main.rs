@@ -8,8 +8,6 @@ mod correlator;
 mod delivery;
 #[cfg(feature = "recorder")]
 mod events;
-#[cfg(feature = "sqlite-system")]
-mod sqlite;
 mod twin;
 #[cfg(feature = "recorder")]
 mod wild;

@@ -14,6 +14,7 @@ mod event_time;
 mod events_v1;
 mod fault_clock;
 mod groups;
+mod hostile;
 mod inline_attacked;
 mod recorder;
 mod recorder_bus;

@@ -41,15 +41,10 @@ fn keys(value: &impl Serialize) -> BTreeSet<String> {
 
 type Keys = BTreeMap<String, BTreeSet<String>>;
 
-#[cfg(feature = "sqlite-system")]
-fn with(mut keys: Keys, more: &Keys) -> Keys {
-    keys.extend(more.clone());
-    keys
-}
-
-/// Returns the rows of the types that exist with these features.
-fn compiled(mut rows: Keys) -> Keys {
-    rows.retain(|name, _| cfg!(feature = "sqlite-system") || !name.starts_with("Sqlite"));
+/// Returns the rows of the types that this crate has. The crate `eventcast-sqlite` compares
+/// its own rows.
+fn of_this_crate(mut rows: Keys) -> Keys {
+    rows.retain(|name, _| !name.starts_with("Sqlite"));
     rows
 }
 
@@ -73,25 +68,6 @@ fn features_are_those_of_the_document() {
     );
 }
 
-/// With `sqlite-system` alone, a program links whatever SQLite its system has. The code asks for
-/// `sqlite-system`, so both features have all of it.
-#[test]
-fn the_feature_sqlite_compiles_sqlite_along() {
-    let manifest: toml::Table = toml::from_str(&read("Cargo.toml")).unwrap();
-    let parts = |feature: &str| -> Vec<String> { manifest["features"][feature].clone().try_into().unwrap() };
-    assert_eq!(parts("sqlite"), ["sqlite-system", "rusqlite/bundled"]);
-    assert_eq!(parts("sqlite-system"), ["recorder", "dep:rusqlite"]);
-    for target in ["example", "test"] {
-        for program in manifest[target].as_array().unwrap() {
-            let needed = program.get("required-features").and_then(|needed| needed.as_array());
-            assert!(
-                needed.into_iter().flatten().all(|feature| feature.as_str() != Some("sqlite")),
-                "{program}"
-            );
-        }
-    }
-}
-
 #[test]
 fn fields_of_statistics_are_those_of_the_document() {
     let code = keys_of! {
@@ -109,9 +85,7 @@ fn fields_of_statistics_are_those_of_the_document() {
         MemorySinkStats = MemorySinkStats::default(),
         JsonLinesStats = JsonLinesStats::default(),
     };
-    #[cfg(feature = "sqlite-system")]
-    let code = with(code, &keys_of! { SqliteSinkStats = eventcast::stats::SqliteSinkStats::default() });
-    assert_eq!(compiled(table("Statistics")), code);
+    assert_eq!(of_this_crate(table("Statistics")), code);
 }
 
 #[test]
@@ -130,12 +104,7 @@ fn configuration_keys_are_those_of_the_document() {
         MemorySinkOptions = MemorySinkOptions::default(),
         JsonLinesOptions = JsonLinesOptions::default().max_bytes(1),
     };
-    #[cfg(feature = "sqlite-system")]
-    let code = {
-        let options = eventcast::sink::SqliteSinkOptions::default().max_events(1);
-        with(code, &keys_of! { SqliteSinkOptions = options })
-    };
-    assert_eq!(compiled(table("Configuration")), code);
+    assert_eq!(of_this_crate(table("Configuration")), code);
     // No key is read that is not written: the error about an unknown key lists all keys that there
     // are.
     let refusals: [(&str, String); 3] = [

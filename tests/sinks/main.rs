@@ -1,5 +1,5 @@
-//! The sinks that the library brings along: in memory, in lines of JSON, in a file of SQLite, and
-//! the ones that a program awaits.
+//! The sinks that the library brings along: in memory, in lines of JSON, and the ones that a
+//! program awaits.
 
 mod async_sink;
 mod contract;
@@ -12,7 +12,5 @@ mod memory;
 mod memory_queries;
 mod needed_thread;
 mod rules;
-#[cfg(feature = "sqlite-system")]
-mod sqlite;
 mod stores;
 mod support;

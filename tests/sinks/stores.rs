@@ -1,4 +1,5 @@
-//! The stores whose common behaviour the tests compare.
+//! The stores whose common behaviour the tests compare. The tests of the crate `eventcast-sqlite`
+//! have a module of the same name, for the tests that they share with these.
 
 use eventcast::sink::rules::Rules;
 use eventcast::sink::{EventQuery, MemorySinkOptions};
@@ -27,29 +28,9 @@ impl Store for MemorySink {
     }
 }
 
-#[cfg(feature = "sqlite-system")]
-impl Store for eventcast::SqliteSink {
-    fn found(&self, query: &EventQuery) -> Vec<Event> {
-        self.find(query).unwrap()
-    }
-
-    fn reading(&self, query: &EventQuery) -> Box<dyn Iterator<Item = Event>> {
-        Box::new(self.stream(query).unwrap().map(Result::unwrap))
-    }
-
-    fn last(&self) -> u64 {
-        self.version().unwrap()
-    }
-}
-
 /// Calls `test` with a new store of each kind that can be read.
 pub(crate) fn for_each_store(test: impl Fn(&dyn Store)) {
     test(&MemorySink::new());
-    #[cfg(feature = "sqlite-system")]
-    {
-        let folder = tempfile::tempdir().unwrap();
-        test(&eventcast::SqliteSink::open(folder.path().join("events.db")).unwrap());
-    }
 }
 
 /// Calls `test` with a new store of each kind that has the rules of events.k8s.io/v1.
@@ -57,10 +38,4 @@ pub(crate) fn for_each_strict_store(test: impl Fn(&dyn EventSink)) {
     let options = MemorySinkOptions::default().events_v1_rules(true);
     test(&MemorySink::with_options(options).unwrap());
     test(&Shelf::new(Rules::new().events_v1(true)));
-    #[cfg(feature = "sqlite-system")]
-    {
-        let folder = tempfile::tempdir().unwrap();
-        let options = eventcast::sink::SqliteSinkOptions::default().events_v1_rules(true);
-        test(&eventcast::SqliteSink::with_options(folder.path().join("events.db"), options).unwrap());
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use eventcast::{EventBroadcaster, EventType, ObjectReference, RetryPolicy};
+use eventcast::{Event, EventBroadcaster, EventType, ObjectReference, RetryPolicy};
 use tempfile::TempDir;
 
 /// Returns a retry policy without pauses.
@@ -26,4 +26,15 @@ pub(crate) fn contents(folder: &TempDir) -> Vec<(String, Vec<u8>)> {
         .collect();
     files.sort();
     files
+}
+
+/// Returns an event of this name about an object.
+pub(crate) fn event(name: &str, kind: &'static str, object: &'static str) -> Event {
+    let mut event = Event::default();
+    event.metadata.name = name.to_owned().into();
+    event.involved_object = ObjectReference::new(kind, object);
+    event.type_ = "Normal".into();
+    event.reason = "Started".into();
+    event.count = 1;
+    event
 }

@@ -20,10 +20,11 @@ use serde::Deserialize;
 type Done<T> = Result<T, Box<dyn Error>>;
 
 /// Each published library, and the file of its API.
-const LIBRARIES: [(&str, &str); 3] = [
+const LIBRARIES: [(&str, &str); 4] = [
     ("eventcast", "docs/api.txt"),
     ("eventcast-kube", "docs/api-kube.txt"),
     ("eventcast-nats", "docs/api-nats.txt"),
+    ("eventcast-sqlite", "docs/api-sqlite.txt"),
 ];
 /// Set for the program when it runs in the place of rustdoc.
 const AS_RUSTDOC: &str = "EVENTCAST_API_AS_RUSTDOC";

@@ -18,8 +18,6 @@ mod order;
 mod pages;
 mod query;
 pub mod rules;
-#[cfg(feature = "sqlite-system")]
-mod sqlite;
 mod table;
 
 pub use crate::record::event::Stored;
@@ -35,10 +33,6 @@ pub use mode::SinkMode;
 pub use needed_thread::NeededThread;
 pub use op::{SinkOp, SinkOpError};
 pub use order::WriteOrder;
-pub use query::EventQuery;
-#[cfg(feature = "sqlite-system")]
-pub use sqlite::{
-    SqliteChanges, SqliteError, SqliteErrorKind, SqliteEvents, SqliteSink, SqliteSinkOptions,
-    SqliteSinkStats, SqliteSynchronous,
-};
+pub use pages::{EventCursor, EventPage};
+pub use query::{EventQuery, QueryLimit};
 pub use table::EventTable;

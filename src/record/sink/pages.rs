@@ -4,26 +4,63 @@ use std::vec;
 
 use crate::record::event::Event;
 
-use super::query::{Count, EventQuery};
+use super::query::{EventQuery, QueryLimit};
 
-/// The most stored events that a reading looks at in one page.
-pub(super) const PAGE: usize = 256;
-
-/// One look at a store, at up to [`PAGE`] events.
-pub(super) struct Page {
-    /// The events of the page that match the query.
-    pub(super) found: Vec<Event>,
+/// One page of a store that is read by an [`EventCursor`].
+#[derive(Clone, Debug, PartialEq)]
+pub struct EventPage {
+    /// The events of the page that [match](EventQuery::matches) the query.
+    pub found: Vec<Event>,
     /// The number of the last write that the page covers.
-    pub(super) last: u64,
-    /// The number of the store's last write at the moment of the look.
-    pub(super) version: u64,
+    pub last: u64,
+    /// The number of the store's last write when the page was read.
+    pub version: u64,
     /// Whether no event follows the page.
-    pub(super) is_end: bool,
+    pub is_end: bool,
 }
 
-/// The progress of a reading.
+impl EventPage {
+    /// The largest number of stored events that a page should cover, whether they match or not. A
+    /// store that holds a lock while it reads a page then delays its writers only for a short time.
+    pub const LEN: usize = 256;
+}
+
+/// The progress of a reading of a store in the order of the events' last writes, page by page and
+/// in bounded memory. [`MemorySink::stream`](crate::MemorySink::stream) reads in this way.
+///
+/// Events may be written during the reading. An event that is written then moves to the end, and
+/// the reading returns it again as it is then. The reading skips no other event and returns none
+/// twice. It ends even if events are written faster than they are read.
+///
+/// # Examples
+///
+/// A store that is a list. The number of an event's last write is its place, from 1 on:
+///
+/// ```
+/// use eventcast::Event;
+/// use eventcast::sink::{EventCursor, EventPage, EventQuery};
+///
+/// let mut store = vec![Event::default(); 1000];
+/// store[600].reason = "BackOff".into();
+///
+/// let version = store.len() as u64;
+/// let mut cursor = EventCursor::new(&EventQuery::new().reason("BackOff"), 0, version);
+/// let mut read = |query: &EventQuery, after: u64| {
+///     let rest = &store[after as usize..];
+///     let page = &rest[..rest.len().min(EventPage::LEN)];
+///     Ok::<_, std::io::Error>(EventPage {
+///         found: page.iter().filter(|event| query.matches(event)).cloned().collect(),
+///         last: after + page.len() as u64,
+///         version,
+///         is_end: page.len() == rest.len(),
+///     })
+/// };
+/// assert_eq!(cursor.next(&mut read)?.unwrap().reason, "BackOff");
+/// assert_eq!(cursor.next(&mut read)?, None);
+/// # Ok::<(), std::io::Error>(())
+/// ```
 #[derive(Debug)]
-pub(super) struct Cursor {
+pub struct EventCursor {
     query: EventQuery,
     /// The number of the write after which the next page begins.
     position: u64,
@@ -38,13 +75,19 @@ pub(super) struct Cursor {
     is_over: bool,
 }
 
-impl Cursor {
-    /// Creates a reading from the query's position, or from `start` if that is further.
-    pub(super) fn new(query: &EventQuery, start: u64, version: u64) -> Self {
+impl EventCursor {
+    /// Creates a reading of the events that the query finds. `version` is the number of the store's
+    /// last write.
+    ///
+    /// The reading begins after the write of the query's [`after`](EventQuery::after), or of
+    /// `start` if that one is later. For a query with [`QueryLimit::Last`] the store looks up where
+    /// the last events begin, and passes the number of the write before them. It passes 0
+    /// otherwise.
+    pub fn new(query: &EventQuery, start: u64, version: u64) -> Self {
         let position = query.after.max(start);
-        let left = match query.count {
-            Count::First(events) => events,
-            Count::All | Count::Last(_) => usize::MAX,
+        let left = match query.limit {
+            QueryLimit::First(events) => events,
+            QueryLimit::All | QueryLimit::Last(_) => usize::MAX,
         };
         Self {
             query: query.clone(),
@@ -53,15 +96,19 @@ impl Cursor {
             span: version.saturating_sub(position),
             left,
             page: Vec::new().into_iter(),
-            is_over: left == 0 || query.count == Count::Last(0),
+            is_over: left == 0 || query.limit == QueryLimit::Last(0),
         }
     }
 
-    /// Returns the next event, or `None` at the end. `read` looks at one page of the events that
-    /// were written after the number that it is given.
-    pub(super) fn next<E>(
+    /// Returns the next event, or `None` at the end. `read` reads one page of the events that were
+    /// written after the number that it receives.
+    ///
+    /// # Errors
+    ///
+    /// Returns the error of `read`. The reading is then at its end.
+    pub fn next<E>(
         &mut self,
-        mut read: impl FnMut(&EventQuery, u64) -> Result<Page, E>,
+        mut read: impl FnMut(&EventQuery, u64) -> Result<EventPage, E>,
     ) -> Result<Option<Event>, E> {
         loop {
             if let Some(event) = self.page.next() {
@@ -89,7 +136,7 @@ impl Cursor {
     /// reaches `until`, it counts the writes that it has not reached yet. The reading continues
     /// only if these are at most half as many as the last time. It therefore ends even if the store
     /// is written faster than it is read.
-    fn goes_on(&mut self, page: &Page) -> bool {
+    fn goes_on(&mut self, page: &EventPage) -> bool {
         if page.last < self.until {
             return true;
         }

@@ -30,25 +30,46 @@ use super::rules::namespace_of;
 /// assert_eq!(store.find(&query.limit(1))[0].metadata.name, "web-0.3");
 /// # Ok::<(), eventcast::SinkError>(())
 /// ```
+///
+/// A store of your own reads the fields, to narrow the search down by its indexes, and decides by
+/// [`matches`](Self::matches).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use = "it finds nothing by itself"]
+#[non_exhaustive]
 pub struct EventQuery {
-    // An empty text is not a condition.
-    pub(super) namespace: Text,
-    pub(super) kind: Text,
-    pub(super) name: Text,
-    pub(super) uid: Text,
-    pub(super) type_: Text,
-    pub(super) reason: Text,
-    pub(super) since: Option<Timestamp>,
+    /// The [namespace](crate::sink::rules::namespace_of) of the events, or an empty text for any.
+    pub namespace: Text,
+    /// The kind of their object, in any case (ASCII), or an empty text for any.
+    pub kind: Text,
+    /// The name of their object, or an empty text for any.
+    pub name: Text,
+    /// The uid of their object, or an empty text for any.
+    pub uid: Text,
+    /// Their type, or an empty text for any.
+    pub type_: Text,
+    /// Their reason, or an empty text for any.
+    pub reason: Text,
+    /// The earliest time when they were [last seen](Event::last_seen), or `None` for any.
+    pub since: Option<Timestamp>,
     /// The number of a write. The query finds only events whose last write came after that one.
-    pub(super) after: u64,
-    pub(super) count: Count,
+    pub after: u64,
+    /// The part of the events found that the query returns.
+    pub limit: QueryLimit,
 }
 
-/// The part of the events found that a query returns.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Count {
+/// The part of the events found that an [`EventQuery`] returns.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::sink::{EventQuery, QueryLimit};
+///
+/// assert_eq!(EventQuery::new().limit, QueryLimit::All);
+/// assert_eq!(EventQuery::new().first(3).limit(2).limit, QueryLimit::Last(2));
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum QueryLimit {
+    /// All events.
     #[default]
     All,
     /// The events that were written first, at most this number of them.
@@ -201,7 +222,7 @@ impl EventQuery {
     /// # Ok::<(), eventcast::SinkError>(())
     /// ```
     pub fn limit(mut self, events: usize) -> Self {
-        self.count = Count::Last(events);
+        self.limit = QueryLimit::Last(events);
         self
     }
 
@@ -230,7 +251,7 @@ impl EventQuery {
     /// # Ok::<(), eventcast::SinkError>(())
     /// ```
     pub fn first(mut self, events: usize) -> Self {
-        self.count = Count::First(events);
+        self.limit = QueryLimit::First(events);
         self
     }
 
@@ -277,7 +298,7 @@ impl EventQuery {
     /// assert!(!EventQuery::new().reason("Back").matches(&event));
     /// ```
     pub fn matches(&self, event: &Event) -> bool {
-        let Self { namespace, kind, name, uid, type_, reason, since, after: _, count: _ } = self;
+        let Self { namespace, kind, name, uid, type_, reason, since, after: _, limit: _ } = self;
         let object = &event.involved_object;
         let is = |wanted: &Text, found: &Text| wanted.is_empty() || wanted == found;
         is(name, &object.name)

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use eventcast::event::EventSeries;
-use eventcast::sink::EventQuery;
+use eventcast::sink::{EventQuery, QueryLimit};
 use eventcast::{Event, EventSink, EventSource, EventType, MemorySink, ObjectReference, Timestamp};
 
-use super::{clock, event, names, now, store};
+use crate::support::event;
+
+use super::{clock, names, now, store};
 
 #[test]
 fn each_condition_narrows_a_query_down() {
@@ -211,4 +213,20 @@ Events:
   Warning  BackOff  3s (x12 over 5m3s)  kubelet  Back-off restarting
   Normal   Started  3s (x1 over 5m3s)   kubelet  \n";
     assert_eq!(store.describe(web), section);
+}
+
+/// Another store searches by the fields of a query.
+#[test]
+fn a_query_shows_what_it_asks_for() {
+    let at = Timestamp::new(1_700_000_000, 0).unwrap();
+    let mut object = ObjectReference::new("Pod", "web-0").in_namespace("blue");
+    object.uid = "7f3a".into();
+    let query = EventQuery::new().namespace("red").object(object).type_("Warning").reason("BackOff");
+    let query = query.since(at).after(7).limit(3);
+    let EventQuery { namespace, kind, name, uid, type_, reason, since, after, limit, .. } = &query;
+    let texts = [namespace, kind, name, uid, type_, reason].map(eventcast::Text::as_str);
+    assert_eq!(texts, ["blue", "Pod", "web-0", "7f3a", "Warning", "BackOff"]);
+    assert_eq!((*since, *after, *limit), (Some(at), 7, QueryLimit::Last(3)));
+    assert_eq!(query.first(2).limit, QueryLimit::First(2));
+    assert_eq!(EventQuery::new().limit, QueryLimit::All);
 }

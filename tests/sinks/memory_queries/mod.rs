@@ -2,6 +2,7 @@
 //! events.
 
 mod conditions;
+mod pages;
 mod plain;
 mod readings;
 
@@ -9,7 +10,7 @@ use std::time::{Duration, SystemTime};
 
 use eventcast::sink::MemorySinkOptions;
 use eventcast::testing::FakeClock;
-use eventcast::{Event, MemorySink, ObjectReference, Timestamp};
+use eventcast::{Event, MemorySink, Timestamp};
 
 fn clock() -> FakeClock {
     FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000))
@@ -21,16 +22,6 @@ fn now(clock: &FakeClock) -> Timestamp {
 
 fn store(clock: &FakeClock) -> MemorySink {
     MemorySink::with_clock(MemorySinkOptions::default(), clock.clock()).unwrap()
-}
-
-fn event(name: &str, kind: &'static str, object: &'static str) -> Event {
-    let mut event = Event::default();
-    event.metadata.name = name.to_owned().into();
-    event.involved_object = ObjectReference::new(kind, object);
-    event.type_ = "Normal".into();
-    event.reason = "Started".into();
-    event.count = 1;
-    event
 }
 
 fn names(events: &[Event]) -> Vec<&str> {

@@ -7,7 +7,9 @@ use eventcast::sink::{EventQuery, MemorySinkOptions, SinkBatch, SinkErrorKind, S
 use eventcast::testing::FakeClock;
 use proptest::prelude::*;
 
-use super::{clock, event};
+use crate::support::event;
+
+use super::clock;
 
 /// A step: an operation on a store, under one of few names, or a pause.
 #[derive(Clone, Copy, Debug)]

@@ -22,8 +22,7 @@ pub(crate) fn run(_: Args) -> Result<bool, Box<dyn Error>> {
 #[cfg(feature = "sqlite-system")]
 pub(crate) fn run(args: Args) -> Result<bool, Box<dyn Error>> {
     use args::Request;
-    use eventcast::SqliteSink;
-    use eventcast::sink::SqliteErrorKind;
+    use eventcast_sqlite::{SqliteErrorKind, SqliteSink};
 
     let store = SqliteSink::open_read_only(&args.store).map_err(|error| match error.kind() {
         SqliteErrorKind::Missing => format!(

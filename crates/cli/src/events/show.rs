@@ -3,8 +3,9 @@
 use std::error::Error;
 use std::io::{self, BufWriter, StdoutLock, Write as _};
 
+use eventcast::Event;
 use eventcast::sink::EventQuery;
-use eventcast::{Event, SqliteSink};
+use eventcast_sqlite::SqliteSink;
 
 use super::args::{DescribeArgs, Form, GetArgs};
 use crate::support::color::ColorArgs;

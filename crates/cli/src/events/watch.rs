@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use eventcast::escape::escape_message;
-use eventcast::{Event, SqliteSink, Text};
+use eventcast::{Event, Text};
+use eventcast_sqlite::SqliteSink;
 #[cfg(unix)]
 use rustix::event::PollFlags;
 

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Stdio};
 use std::time::{Duration, SystemTime};
 
-use eventcast::sink::{SinkBatch, SinkOp, SqliteSinkOptions};
+use eventcast::sink::{SinkBatch, SinkOp};
 use eventcast::testing::FakeClock;
-use eventcast::{Event, EventSink, ObjectReference, SqliteSink, Timestamp};
+use eventcast::{Event, EventSink, ObjectReference, Timestamp};
+use eventcast_sqlite::{SqliteSink, SqliteSinkOptions};
 use tempfile::TempDir;
 
 use crate::support::output::{Ended, assert_harmless, ended, eventcast};

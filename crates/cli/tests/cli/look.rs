@@ -70,7 +70,8 @@ fn a_table_is_cut_to_the_terminal() {
 #[cfg(feature = "sqlite-system")]
 #[test]
 fn events_look_the_same() {
-    use eventcast::{Event, EventSink as _, ObjectReference, SqliteSink};
+    use eventcast::{Event, EventSink as _, ObjectReference};
+    use eventcast_sqlite::SqliteSink;
     let folder = tempfile::TempDir::new().unwrap();
     let path = folder.path().join("events.db");
     let sink = SqliteSink::open(&path).unwrap();

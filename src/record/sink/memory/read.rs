@@ -7,8 +7,8 @@ use std::convert::Infallible;
 use std::fmt;
 
 use crate::record::event::{Event, ObjectReference};
-use crate::record::sink::pages::{Cursor, PAGE, Page};
-use crate::record::sink::query::{Count, EventQuery};
+use crate::record::sink::pages::{EventCursor, EventPage};
+use crate::record::sink::query::{EventQuery, QueryLimit};
 use crate::record::sink::table::{self, EventTable};
 
 use super::{MemorySink, MemorySinkStats, MemoryState};
@@ -34,7 +34,7 @@ use super::{MemorySink, MemorySinkStats, MemoryState};
 #[must_use = "it reads nothing by itself"]
 pub struct MemoryEvents {
     store: MemorySink,
-    cursor: Cursor,
+    cursor: EventCursor,
 }
 
 impl Iterator for MemoryEvents {
@@ -55,10 +55,10 @@ impl fmt::Debug for MemoryEvents {
     }
 }
 
-fn page(state: &MemoryState, query: &EventQuery, after: u64) -> Page {
-    let mut page = Page { found: Vec::new(), last: after, version: state.version, is_end: true };
+fn page(state: &MemoryState, query: &EventQuery, after: u64) -> EventPage {
+    let mut page = EventPage { found: Vec::new(), last: after, version: state.version, is_end: true };
     let mut events = state.events.after(after);
-    for (version, slot) in events.by_ref().take(PAGE) {
+    for (version, slot) in events.by_ref().take(EventPage::LEN) {
         page.last = version;
         if query.matches(state.events.at(slot)) {
             page.found.push(state.events.whole(slot));
@@ -73,7 +73,7 @@ fn page(state: &MemoryState, query: &EventQuery, after: u64) -> Page {
 fn newest(state: &MemoryState, query: &EventQuery, limit: usize) -> Option<Vec<Event>> {
     let mut found = Vec::new();
     let mut events = state.events.before(u64::MAX).take_while(|(version, _)| *version > query.after);
-    for (_, slot) in events.by_ref().take(PAGE) {
+    for (_, slot) in events.by_ref().take(EventPage::LEN) {
         if found.len() == limit {
             break;
         }
@@ -147,11 +147,11 @@ impl MemorySink {
     /// # Ok::<(), eventcast::SinkError>(())
     /// ```
     pub fn stream(&self, query: &EventQuery) -> MemoryEvents {
-        let start = match query.count {
-            Count::Last(events) => self.start_of_last(query, events),
-            Count::All | Count::First(_) => 0,
+        let start = match query.limit {
+            QueryLimit::Last(events) => self.start_of_last(query, events),
+            QueryLimit::All | QueryLimit::First(_) => 0,
         };
-        MemoryEvents { store: self.clone(), cursor: Cursor::new(query, start, self.version()) }
+        MemoryEvents { store: self.clone(), cursor: EventCursor::new(query, start, self.version()) }
     }
 
     /// Returns the number after which the last `events` events of the query begin, or 0 if the
@@ -160,7 +160,7 @@ impl MemorySink {
         let (mut before, mut left) = (u64::MAX, events);
         while left > 0 {
             let looked_at = self.with(|state| {
-                let page = state.events.before(before).take(PAGE);
+                let page = state.events.before(before).take(EventPage::LEN);
                 let mut last = None;
                 for (version, slot) in page.take_while(|(version, _)| *version > query.after) {
                     last = Some(version);
@@ -228,10 +228,10 @@ impl MemorySink {
     /// # Ok::<(), eventcast::SinkError>(())
     /// ```
     pub fn find(&self, query: &EventQuery) -> Vec<Event> {
-        let limit = match query.count {
-            Count::First(_) if query.name.is_empty() => return self.stream(query).collect(),
-            Count::Last(events) => events,
-            Count::All | Count::First(_) => usize::MAX,
+        let limit = match query.limit {
+            QueryLimit::First(_) if query.name.is_empty() => return self.stream(query).collect(),
+            QueryLimit::Last(events) => events,
+            QueryLimit::All | QueryLimit::First(_) => usize::MAX,
         };
         if query.name.is_empty() || limit < usize::MAX {
             if let Some(found) = self.with(|state| newest(state, query, limit)) {
@@ -240,8 +240,8 @@ impl MemorySink {
         }
         let mut found = self.about_object(query).unwrap_or_else(|| self.in_all_slots(query));
         found.sort_by_cached_key(|(version, _)| *version);
-        match query.count {
-            Count::First(events) => found.truncate(events),
+        match query.limit {
+            QueryLimit::First(events) => found.truncate(events),
             _ => drop(found.drain(..found.len().saturating_sub(limit))),
         }
         found.into_iter().map(|(_, event)| event).collect()
@@ -259,7 +259,7 @@ impl MemorySink {
         while let Some(place) = next {
             next = self.with(|state| {
                 let mut slots = state.events.list_from(place)?;
-                look(state, query, slots.by_ref().take(PAGE), &mut found);
+                look(state, query, slots.by_ref().take(EventPage::LEN), &mut found);
                 Some(slots.next().map(|slot| state.events.place(slot)))
             })?;
         }
@@ -273,7 +273,7 @@ impl MemorySink {
         let mut found = Vec::new();
         let mut slot = 0;
         while self.with(|state| {
-            let slots = state.events.slots_from(slot, PAGE as u32);
+            let slots = state.events.slots_from(slot, EventPage::LEN as u32);
             slot = slots.end;
             look(state, query, slots.clone(), &mut found);
             !slots.is_empty()

@@ -156,7 +156,8 @@ pub use core_v1::{admit, namespace_of};
 /// another one (`--event-ttl`): an hour.
 pub const EVENT_TTL: Duration = Duration::from_secs(3600);
 
-/// The rules that a store follows: those for every event, and on request those of events.k8s.io/v1.
+/// The rules that a store follows: the ones for every event, and on request the ones of
+/// events.k8s.io/v1.
 ///
 /// # Examples
 ///
@@ -180,7 +181,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Returns the rules for every event, which are those of core/v1.
+    /// Returns the rules for every event: the ones of core/v1.
     pub const fn new() -> Self {
         Self { has_events_v1: false }
     }

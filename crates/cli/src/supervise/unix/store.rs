@@ -14,10 +14,10 @@ use std::time::Duration;
 
 use eventcast::sink::MemorySinkOptions;
 #[cfg(feature = "sqlite-system")]
-use eventcast::sink::{EventQuery, SqliteSinkOptions};
-#[cfg(feature = "sqlite-system")]
-use eventcast::{Event, SqliteSink};
+use eventcast::{Event, sink::EventQuery};
 use eventcast::{EventBroadcaster, MemorySink};
+#[cfg(feature = "sqlite-system")]
+use eventcast_sqlite::{SqliteSink, SqliteSinkOptions};
 
 use crate::support::color::ColorArgs;
 use crate::support::event_table::table_of;

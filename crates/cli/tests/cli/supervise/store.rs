@@ -2,9 +2,8 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use eventcast::SqliteSink;
-use eventcast::sink::SqliteSinkOptions;
 use eventcast::testing::FakeClock;
+use eventcast_sqlite::{SqliteSink, SqliteSinkOptions};
 use rustix::process::Signal;
 
 use super::restarts::{assert_50_failures, fails_50_times};

@@ -1,0 +1,281 @@
+//! The errors of a store in a file: why it cannot be opened, read or written, and what to do.
+
+use std::error::Error;
+use std::path::{Path, PathBuf};
+use std::{fmt, io};
+
+use eventcast::SinkError;
+use eventcast::error::BuildError;
+use eventcast::escape::{escape, escape_to};
+use rusqlite::ErrorCode;
+
+/// The longest detail of an error, such as SQLite's own words, in characters.
+const MAX_DETAIL: usize = 300;
+
+/// The reason why a [`SqliteSink`](crate::SqliteSink) cannot be opened, read or written. The text
+/// names the file, the cause, and what to do.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast_sqlite::{SqliteErrorKind, SqliteSink};
+///
+/// let error = SqliteSink::open("/no/such/folder/events.db").unwrap_err();
+/// assert_eq!(error.kind(), SqliteErrorKind::NoParent);
+/// assert_eq!(error.path().to_str(), Some("/no/such/folder/events.db"));
+/// assert_eq!(
+///     error.to_string(),
+///     "/no/such/folder/events.db: the folder does not exist; create it first, or choose another path"
+/// );
+/// ```
+#[derive(Debug)]
+pub struct SqliteError {
+    kind: SqliteErrorKind,
+    path: PathBuf,
+    /// The words of SQLite or of the system, escaped. May be empty.
+    detail: String,
+    source: Option<ErrorCause>,
+}
+
+/// The source of an error. SQLite's own errors are shown only as text, so that the API does not
+/// depend on a version of the bindings.
+#[derive(Debug)]
+enum ErrorCause {
+    Io(io::Error),
+    Option(Box<BuildError>),
+}
+
+/// The kind of a [`SqliteError`].
+///
+/// # Examples
+///
+/// ```
+/// use eventcast_sqlite::{SqliteErrorKind, SqliteSink};
+///
+/// let kind = |path| SqliteSink::open(path).unwrap_err().kind();
+/// assert_eq!(kind(""), SqliteErrorKind::InvalidPath);
+/// assert_eq!(kind("/no/such/folder/events.db"), SqliteErrorKind::NoParent);
+/// assert_eq!(kind("/"), SqliteErrorKind::NotAFile);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SqliteErrorKind {
+    /// An option is out of range.
+    InvalidOption,
+    /// The path is empty, or has a character that no path can have.
+    InvalidPath,
+    /// The path names something that is not a file: a folder, a device.
+    NotAFile,
+    /// The folder that the file would lie in does not exist.
+    NoParent,
+    /// The file does not exist, and the store was to be opened for reading only.
+    Missing,
+    /// The system refuses access to the file or its folder.
+    Denied,
+    /// The file is not a SQLite database.
+    NotADatabase,
+    /// The file is the database of another program.
+    Foreign,
+    /// The file was written by a newer version of this library.
+    Newer,
+    /// The file is empty or was written by an older version of this library, and the store was to
+    /// be opened for reading only.
+    Older,
+    /// The file is damaged.
+    Corrupt,
+    /// The disk, or the quota, is full.
+    Full,
+    /// Another process holds the file for longer than the busy timeout.
+    Busy,
+    /// The file cannot be created or written, or was opened for reading only.
+    ReadOnly,
+    /// Somebody removed, moved or replaced the file, or one of the two beside it, while it was
+    /// open.
+    Moved,
+    /// The disk or the file system fails.
+    Io,
+    /// Anything else.
+    Other,
+}
+
+impl SqliteError {
+    pub(crate) fn new(kind: SqliteErrorKind, path: &Path, detail: impl fmt::Display) -> Self {
+        let detail = escape_to(&detail.to_string(), MAX_DETAIL).to_string();
+        Self { kind, path: path.to_owned(), detail, source: None }
+    }
+
+    pub(crate) fn option(path: &Path, error: BuildError) -> Self {
+        let mut found = Self::new(SqliteErrorKind::InvalidOption, path, &error);
+        found.source = Some(ErrorCause::Option(Box::new(error)));
+        found
+    }
+
+    pub(crate) fn io(path: &Path, error: io::Error) -> Self {
+        let has_folder = || path.parent().is_some_and(Path::is_dir);
+        let kind = match error.kind() {
+            // A file system such as `/proc` takes no new file.
+            io::ErrorKind::NotFound if has_folder() => SqliteErrorKind::ReadOnly,
+            io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => SqliteErrorKind::NoParent,
+            io::ErrorKind::PermissionDenied => SqliteErrorKind::Denied,
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => SqliteErrorKind::Full,
+            io::ErrorKind::ReadOnlyFilesystem => SqliteErrorKind::ReadOnly,
+            io::ErrorKind::IsADirectory => SqliteErrorKind::NotAFile,
+            io::ErrorKind::InvalidInput => SqliteErrorKind::InvalidPath,
+            _ => SqliteErrorKind::Io,
+        };
+        let mut found = Self::new(kind, path, &error);
+        found.source = Some(ErrorCause::Io(error));
+        found
+    }
+
+    pub(crate) fn sqlite(path: &Path, error: &rusqlite::Error) -> Self {
+        Self::new(kind_of(error), path, error)
+    }
+
+    /// Returns the kind of the error.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast_sqlite::{SqliteErrorKind, SqliteSink};
+    ///
+    /// let error = SqliteSink::open("/no/such/folder/events.db").unwrap_err();
+    /// assert_eq!(error.kind(), SqliteErrorKind::NoParent);
+    /// ```
+    pub fn kind(&self) -> SqliteErrorKind {
+        self.kind
+    }
+
+    /// Returns the path of the file, as an absolute path if it could be made absolute.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast_sqlite::SqliteSink;
+    ///
+    /// let error = SqliteSink::open("/no/such/folder/events.db").unwrap_err();
+    /// assert!(error.path().ends_with("events.db"));
+    /// ```
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Returns the same error once more, for another operation. The source stays with this one.
+    pub(crate) fn again(&self) -> Self {
+        Self { kind: self.kind, path: self.path.clone(), detail: self.detail.clone(), source: None }
+    }
+
+    /// Returns the error that says what a recording should do about an event that could not be
+    /// written because of this error.
+    pub(crate) fn into_sink_error(self) -> SinkError {
+        use SqliteErrorKind as Kind;
+        match self.kind {
+            // An operator can make room, mend the rights, or end the other process. Each of these
+            // errors may also pass on its own. Each concerns the file, so no other event could be
+            // written now either. Each attempt may also take the busy timeout.
+            Kind::Full
+            | Kind::Busy
+            | Kind::Io
+            | Kind::Denied
+            | Kind::ReadOnly
+            | Kind::Missing
+            | Kind::NoParent => SinkError::unavailable(self),
+            // The next write opens the path anew.
+            Kind::Moved | Kind::Other => SinkError::retry(self),
+            // The file will not get better while this process has it open. Waiting would only hold
+            // up the events that come next.
+            _ => SinkError::rejected(self),
+        }
+    }
+}
+
+/// Returns the kind that an error of SQLite means here.
+pub(crate) fn kind_of(error: &rusqlite::Error) -> SqliteErrorKind {
+    use SqliteErrorKind as Kind;
+    let code = match error {
+        rusqlite::Error::SqliteFailure(failure, _) => failure.code,
+        rusqlite::Error::NulError(_) | rusqlite::Error::InvalidPath(_) => return Kind::InvalidPath,
+        // A row with a value that the store never writes.
+        rusqlite::Error::FromSqlConversionFailure(..)
+        | rusqlite::Error::IntegralValueOutOfRange(..)
+        | rusqlite::Error::InvalidColumnType(..)
+        | rusqlite::Error::QueryReturnedNoRows
+        | rusqlite::Error::Utf8Error(..) => return Kind::Corrupt,
+        _ => return Kind::Other,
+    };
+    match code {
+        ErrorCode::NotADatabase => Kind::NotADatabase,
+        ErrorCode::DatabaseCorrupt | ErrorCode::SchemaChanged => Kind::Corrupt,
+        ErrorCode::DiskFull => Kind::Full,
+        ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::FileLockingProtocolFailed => {
+            Kind::Busy
+        }
+        ErrorCode::ReadOnly => Kind::ReadOnly,
+        ErrorCode::PermissionDenied | ErrorCode::AuthorizationForStatementDenied => Kind::Denied,
+        ErrorCode::SystemIoFailure | ErrorCode::CannotOpen | ErrorCode::NoLargeFileSupport => Kind::Io,
+        _ => Kind::Other,
+    }
+}
+
+impl fmt::Display for SqliteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use SqliteErrorKind as Kind;
+        let (what, advice) = match self.kind {
+            Kind::InvalidOption => ("an option is out of range", ""),
+            Kind::InvalidPath => ("this cannot be a path", "choose another one"),
+            Kind::NotAFile => ("this is not a file", "choose the path of a file"),
+            Kind::NoParent => ("the folder does not exist", "create it first, or choose another path"),
+            Kind::Missing => ("the file does not exist", "a store that is opened for writing creates it"),
+            Kind::Denied => (
+                "access is denied",
+                "make the file and its folder readable and writable, or choose another path",
+            ),
+            Kind::NotADatabase => {
+                ("not a SQLite database, left as it is", "choose another path, or move the file away")
+            }
+            Kind::Foreign => {
+                ("a database of another program, left as it is", "choose another path, or move the file away")
+            }
+            Kind::Newer => {
+                ("written by a newer version, left as it is", "use that version, or move the file away")
+            }
+            Kind::Older => {
+                ("there is no store of this version in it", "open it for writing once, which makes it one")
+            }
+            Kind::Corrupt => (
+                "the file is damaged",
+                "restore a backup, try `sqlite3 FILE .recover`, or move the file and those beside it away",
+            ),
+            Kind::Full => ("the disk is full", "make room"),
+            Kind::Busy => ("another process is writing for too long", "try again"),
+            Kind::ReadOnly => {
+                ("it cannot be written", "make the file and its folder writable, or choose another path")
+            }
+            Kind::Moved => (
+                "the file was removed, moved or replaced while it was open",
+                "try again, which opens what is there now",
+            ),
+            Kind::Io => ("the disk or the file system fails", "look at the system's log"),
+            Kind::Other => ("it failed", ""),
+        };
+        write!(f, "{}: {what}", escape(&self.path.to_string_lossy()))?;
+        // This kind has said it all, and the system's words add nothing.
+        if !self.detail.is_empty() && self.kind != Kind::NoParent {
+            write!(f, " ({})", self.detail)?;
+        }
+        if !advice.is_empty() {
+            write!(f, "; {advice}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Error for SqliteError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        match &self.source {
+            Some(ErrorCause::Io(error)) => Some(error),
+            Some(ErrorCause::Option(error)) => Some(&**error),
+            None => None,
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! The files of a store, and whether they still are where the store opened them.
+//!
+//! SQLite goes on with a file that somebody has removed or moved. Events that SQLite commits to a
+//! removed file are lost when the file is closed. The store therefore compares the files at its
+//! path with the files that it has opened, by device and inode, before each write and after each
+//! commit. For this the store asks the system about the paths and opens no file, because opening
+//! and closing a file takes away the locks that the process has on that file.
+
+use std::ffi::OsString;
+use std::fs::{self, Metadata};
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+use rusqlite::Connection;
+
+use crate::error::{SqliteError, SqliteErrorKind as Kind};
+
+/// The identity of a file: device and inode on Unix, the same for every file on other systems.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Identity(u64, u64);
+
+/// The database, the log and its index beside it, as they were when they were opened.
+#[derive(Debug)]
+pub(crate) struct Files {
+    path: PathBuf,
+    /// The path of the database itself, if `path` is a link. The other two files lie beside it.
+    real: PathBuf,
+    database: Option<Identity>,
+    log: Option<Identity>,
+    index: Option<Identity>,
+}
+
+/// The state of a database that is read without locks, because nobody should be able to write it.
+/// If the state changes, somebody has written the database nevertheless.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Still {
+    database: Option<Identity>,
+    size: u64,
+    modified: Option<SystemTime>,
+    size_of_log: u64,
+}
+
+/// The files that the store finds at its path when it leaves them.
+enum Left {
+    /// No log that the store has to write back or remove before it closes its connections.
+    Nothing,
+    /// The store's log without a database: the database is no longer at the path.
+    Log,
+    /// The store's database and index, without the log.
+    AllButLog,
+    /// Another database, beside the log of the store's database.
+    LogOfAnother,
+}
+
+impl Identity {
+    fn of(found: &Metadata) -> Self {
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::MetadataExt as _;
+            Self(found.dev(), found.ino())
+        }
+        #[cfg(not(unix))]
+        {
+            let _ = found;
+            Self(0, 0)
+        }
+    }
+}
+
+/// Returns the identity of a file, even if it is empty. Returns `None` if there is no file, or none
+/// that the process may see.
+pub(crate) fn identity(path: &Path) -> Option<Identity> {
+    fs::metadata(path).ok().map(|found| Identity::of(&found))
+}
+
+/// Returns the identity of a file that is not empty, because a database that is open never is
+/// empty. Returns `None` if the file is empty or does not exist.
+fn of_database(path: &Path) -> Option<Identity> {
+    fs::metadata(path).ok().filter(|found| found.len() > 0).map(|found| Identity::of(&found))
+}
+
+impl Files {
+    /// Records which files lie at a path.
+    pub(crate) fn at(path: &Path) -> Self {
+        let real = real(path);
+        let [log, index] = ["-wal", "-shm"].map(|end| identity(&beside(&real, end)));
+        Self { path: path.to_owned(), database: of_database(path), real, log, index }
+    }
+
+    /// Returns whether each of the three files was there, and the database is the one that was
+    /// there before.
+    pub(crate) fn are_complete(&self, database: Option<Identity>) -> bool {
+        self.database.is_some() && self.database == database && self.log.is_some() && self.index.is_some()
+    }
+
+    /// Returns whether the same three files still are at the path.
+    pub(crate) fn are_there(&self) -> bool {
+        of_database(&self.path) == self.database
+            && identity(&beside(&self.real, "-wal")) == self.log
+            && identity(&beside(&self.real, "-shm")) == self.index
+    }
+
+    /// Prepares the path for a new store, after files of the old one have been removed or moved.
+    /// Writes the old log back into the old database, wherever the database is now. Afterwards the
+    /// caller can close the connections.
+    ///
+    /// # Errors
+    ///
+    /// Another database lies beside the log, so the log may belong to either, or somebody still
+    /// reads the log.
+    pub(crate) fn leave(&self, connection: &Connection) -> Result<(), SqliteError> {
+        let moved = |detail: &str| Err(SqliteError::new(Kind::Moved, &self.path, detail));
+        match self.left() {
+            Left::Nothing => Ok(()),
+            Left::LogOfAnother => moved("another file is in its place, beside the log of the one before"),
+            Left::AllButLog => {
+                // Closing the connection would not write the log back while another process still
+                // reads, and the events of the log would be missing in the database.
+                write_back(connection);
+                Ok(())
+            }
+            Left::Log => {
+                write_back(connection);
+                if size(&beside(&self.real, "-wal")) > 0 {
+                    return moved("its log is still in use");
+                }
+                for (end, opened) in [("-wal", self.log), ("-shm", self.index)] {
+                    let path = beside(&self.real, end);
+                    if identity(&path) == opened {
+                        // If the file stays, opening the path finds it.
+                        let _ = fs::remove_file(path);
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn left(&self) -> Left {
+        let database = of_database(&self.path);
+        let log = beside(&self.real, "-wal");
+        if database == self.database && identity(&log).is_none() {
+            let has_index = identity(&beside(&self.real, "-shm")) == self.index;
+            return if has_index { Left::AllButLog } else { Left::Nothing };
+        }
+        let is_elsewhere = self.path.exists() && real(&self.path) != self.real;
+        if database == self.database || is_elsewhere || identity(&log) != self.log {
+            return Left::Nothing;
+        }
+        match database {
+            None => Left::Log,
+            Some(_) if size(&log) == 0 => Left::Nothing,
+            Some(_) => Left::LogOfAnother,
+        }
+    }
+}
+
+impl Still {
+    pub(crate) fn of(path: &Path) -> Self {
+        let found = fs::metadata(path).ok();
+        Self {
+            database: found.as_ref().map(Identity::of),
+            size: found.as_ref().map_or(0, Metadata::len),
+            modified: found.as_ref().and_then(|found| found.modified().ok()),
+            size_of_log: size_of_log(path),
+        }
+    }
+
+    pub(crate) fn has_log(&self) -> bool {
+        self.size_of_log > 0
+    }
+}
+
+/// Writes the log back into the database and empties the log. If somebody still reads the log, it
+/// keeps what is left.
+fn write_back(connection: &Connection) {
+    let _ = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+}
+
+/// Follows links, as SQLite does before it looks for the other two files.
+fn real(path: &Path) -> PathBuf {
+    fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
+}
+
+fn beside(real: &Path, end: &str) -> PathBuf {
+    let mut name = OsString::from(real);
+    name.push(end);
+    PathBuf::from(name)
+}
+
+fn size(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |found| found.len())
+}
+
+/// Returns the size of the log beside a database, in bytes. Returns 0 if there is no log.
+pub(crate) fn size_of_log(path: &Path) -> u64 {
+    size(&beside(&real(path), "-wal"))
+}

@@ -1,0 +1,89 @@
+//! A store for [eventcast](https://docs.rs/eventcast)'s recorded events in a file, by SQLite.
+//!
+//! [`SqliteSink`] answers like a Kubernetes API server, by the same rules as eventcast's
+//! `MemorySink`, and keeps what it has acknowledged even if the process is killed. Several
+//! processes can write one file, and follow it while another one writes.
+//!
+//! ```
+//! # let folder = std::env::temp_dir().join(format!("eventcast-sqlite-lib-{}", std::process::id()));
+//! # std::fs::create_dir_all(&folder)?;
+//! # let path = folder.join("events.db");
+//! use eventcast::{EventBroadcaster, ObjectReference};
+//! use eventcast_sqlite::SqliteSink;
+//!
+//! let events = EventBroadcaster::new()?;
+//! events.start_recording_to_sink(SqliteSink::open(&path)?)?;
+//! let web = ObjectReference::new("Pod", "web-0");
+//! events.new_recorder("doc").normal(&web, "Started", "it runs");
+//! assert!(events.shutdown().complete);
+//! # drop(events);
+//!
+//! // The next run of the program, or another program:
+//! let store = SqliteSink::open_read_only(&path)?;
+//! assert_eq!(store.events()?[0].reason, "Started");
+//! # drop(store);
+//! # std::fs::remove_dir_all(&folder)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # Which SQLite
+//!
+//! By default, with the feature `bundled`, cargo compiles SQLite too, which needs a C compiler.
+//! Without the default features, the program links to the system's SQLite:
+//!
+//! ```toml
+//! [dependencies]
+//! eventcast = "0.1"
+//! eventcast-sqlite = { version = "0.1", default-features = false }
+//! ```
+//!
+//! A link error about `sqlite3_set_clientdata` then means that the system's SQLite is older than
+//! rusqlite 0.41 supports (3.45.3). In that case take rusqlite 0.40 (`cargo update -p rusqlite
+//! --precise 0.40.2`), or the feature.
+//!
+//! Only one crate of a program can link to SQLite (`links = "sqlite3"`). This crate therefore
+//! accepts the versions 0.34 to 0.41 of rusqlite, and cargo chooses one that suits the program's
+//! other crates as well. No type of rusqlite is in a signature here.
+//!
+//! The crate needs Rust 1.89, because rusqlite 0.41 does.
+//!
+//! <details>
+//! <summary>Locks and atomics, for those who change the crate</summary>
+//!
+//! `SqliteStore::writer` is held for a transaction. `SqliteStore::reader` is held for a query, and
+//! for a write that opens the files anew, which holds the writer's lock too. A thread never takes
+//! the writer's lock while it holds the reader's. The clock is read under both. No user code runs
+//! under them.
+//!
+//! `SqliteStore::unreadable` is a relaxed counter: a reader of a row increments it, and `stats`
+//! reads it.
+//!
+//! </details>
+
+#![cfg_attr(docsrs, feature(doc_cfg))]
+#![forbid(unsafe_code)]
+#![warn(clippy::dbg_macro, clippy::print_stderr, clippy::print_stdout, clippy::todo, clippy::unwrap_used)]
+
+mod error;
+mod files;
+mod open;
+mod options;
+mod read;
+mod row;
+mod schema;
+mod select;
+mod sink;
+mod stats;
+mod store;
+mod write;
+
+pub use crate::error::{SqliteError, SqliteErrorKind};
+pub use crate::options::{SqliteSinkOptions, SqliteSynchronous};
+pub use crate::read::SqliteEvents;
+pub use crate::stats::{SqliteChanges, SqliteSinkStats};
+pub use crate::store::SqliteSink;
+
+/// The page of the package, compiled so that its examples stay correct.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

@@ -1,0 +1,472 @@
+//! Reading a store: its events, its tables and its counters.
+
+use std::fmt;
+use std::sync::atomic::Ordering;
+
+use eventcast::sink::rules::namespace_of;
+use eventcast::sink::{EventCursor, EventQuery, EventTable, QueryLimit};
+use eventcast::{Event, ObjectReference};
+use rusqlite::params;
+
+use crate::error::SqliteError;
+use crate::row::{self, columns, is_named, signed};
+use crate::select;
+use crate::stats::{SqliteChanges, SqliteSinkStats};
+use crate::store::SqliteSink;
+use crate::write::SqliteCounters;
+
+/// Each of these methods reads what had been committed when it began. It waits for a writer only
+/// while that writer opens the path anew, and holds up a writer only then. If somebody else has
+/// written a row that does not hold an event, the methods leave that row out and count it in
+/// [`SqliteSinkStats::unreadable`].
+///
+/// # Errors
+///
+/// The error says what is wrong with the file: above all
+/// [`Corrupt`](crate::SqliteErrorKind::Corrupt), and [`Io`](crate::SqliteErrorKind::Io).
+impl SqliteSink {
+    /// Returns all events, in the order of their last writes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("eventcast-events-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let path = folder.join("events.db");
+    /// use eventcast::{Event, EventSink};
+    /// use eventcast_sqlite::SqliteSink;
+    ///
+    /// let store = SqliteSink::open(&path)?;
+    /// for name in ["web-0.1", "web-0.2"] {
+    ///     let mut event = Event::default();
+    ///     event.metadata.name = name.into();
+    ///     store.create(&event)?;
+    /// }
+    /// let names: Vec<_> = store.events()?.into_iter().map(|event| event.metadata.name).collect();
+    /// assert_eq!(names, ["web-0.1", "web-0.2"]);
+    /// # drop(store);
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn events(&self) -> Result<Vec<Event>, SqliteError> {
+        self.find(&EventQuery::new())
+    }
+
+    /// Returns the event of this name, or `None` if there is none. If the row of this name does not
+    /// hold an event, the error is [`Corrupt`](crate::SqliteErrorKind::Corrupt).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("eventcast-get-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let path = folder.join("events.db");
+    /// use eventcast::{Event, EventSink};
+    /// use eventcast_sqlite::SqliteSink;
+    ///
+    /// let store = SqliteSink::open(&path)?;
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// let stored = store.create(&event)?;
+    /// assert_eq!(store.get("default", "web-0.1")?, Some(stored));
+    /// assert_eq!(store.get("default", "web-0.2")?, None);
+    /// # drop(store);
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn get(&self, namespace: &str, name: &str) -> Result<Option<Event>, SqliteError> {
+        let now = self.now();
+        self.read(|connection| {
+            let sql = concat!("SELECT ", columns!(), " FROM events WHERE ", is_named!(), " AND expires > ?3");
+            let mut statement = connection.prepare_cached(sql)?;
+            let mut rows = statement.query(params![namespace, name, row::micros(now)])?;
+            rows.next()?.map(row::event_of).transpose()
+        })
+    }
+
+    /// Returns the events that the query finds, in the order of their last writes.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("eventcast-find-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let path = folder.join("events.db");
+    /// use eventcast::sink::EventQuery;
+    /// use eventcast::{Event, EventSink};
+    /// use eventcast_sqlite::SqliteSink;
+    ///
+    /// let store = SqliteSink::open(&path)?;
+    /// for (name, reason) in [("web-0.1", "Started"), ("web-0.2", "BackOff")] {
+    ///     let mut event = Event::default();
+    ///     event.metadata.name = name.into();
+    ///     event.reason = reason.into();
+    ///     store.create(&event)?;
+    /// }
+    /// let found = store.find(&EventQuery::new().reason("BackOff"))?;
+    /// assert_eq!(found[0].metadata.name, "web-0.2");
+    /// # drop(store);
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn find(&self, query: &EventQuery) -> Result<Vec<Event>, SqliteError> {
+        let now = self.now();
+        self.read(|connection| select::find(connection, query, now, &self.shared.unreadable))
+    }
+
+    /// Returns an iterator over the events that the query finds, in the order of their last writes
+    /// and in bounded memory. It works like [`MemorySink::stream`](eventcast::MemorySink::stream),
+    /// except that its items may be errors. After an error the iterator ends.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("eventcast-iter-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let path = folder.join("events.db");
+    /// use eventcast::sink::EventQuery;
+    /// use eventcast::{Event, EventSink};
+    /// use eventcast_sqlite::SqliteSink;
+    ///
+    /// let store = SqliteSink::open(&path)?;
+    /// for name in ["web-0.1", "web-0.2"] {
+    ///     let mut event = Event::default();
+    ///     event.metadata.name = name.into();
+    ///     store.create(&event)?;
+    /// }
+    /// let names: Result<Vec<_>, _> =
+    ///     store.stream(&EventQuery::new())?.map(|event| Ok::<_, eventcast_sqlite::SqliteError>(event?.metadata.name)).collect();
+    /// assert_eq!(names?, ["web-0.1", "web-0.2"]);
+    /// # drop(store);
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn stream(&self, query: &EventQuery) -> Result<SqliteEvents, SqliteError> {
+        let now = self.now();
+        let (version, start) = self.read(|connection| {
+            let start = match query.limit {
+                QueryLimit::Last(events) => select::start_of_last(connection, query, events, now)?,
+                QueryLimit::All | QueryLimit::First(_) => 0,
+            };
+            Ok((SqliteCounters::read(connection)?.version, start))
+        })?;
+        Ok(SqliteEvents { store: self.clone(), cursor: EventCursor::new(query, start, version) })
+    }
+
+    /// Returns the number of the last write, which is the highest resource version. Returns 0
+    /// before the first write.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("eventcast-version-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let path = folder.join("events.db");
+    /// use eventcast::{Event, EventSink};
+    /// use eventcast_sqlite::SqliteSink;
+    ///
+    /// let store = SqliteSink::open(&path)?;
+    /// assert_eq!(store.version()?, 0);
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// store.create(&event)?;
+    /// assert_eq!(store.version()?, 1);
+    /// # drop(store);
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn version(&self) -> Result<u64, SqliteError> {
+        self.read(|connection| Ok(SqliteCounters::read(connection)?.version))
+    }
+
+    /// Returns the events as `kubectl get events` shows them, as
+    /// [`MemorySink::table`](eventcast::MemorySink::table) does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("eventcast-table-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let path = folder.join("events.db");
+    /// use eventcast::{Event, EventSink};
+    /// use eventcast_sqlite::SqliteSink;
+    ///
+    /// let store = SqliteSink::open(&path)?;
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// event.reason = "BackOff".into();
+    /// store.create(&event)?;
+    /// let table = store.table()?;
+    /// assert!(table.starts_with("LAST SEEN") && table.contains("BackOff"));
+    /// # drop(store);
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn table(&self) -> Result<String, SqliteError> {
+        self.table_of(&EventQuery::new())
+    }
+
+    /// Returns a table as [`table`](Self::table) does, of the events that the query finds.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("eventcast-table-of-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let path = folder.join("events.db");
+    /// use eventcast::sink::EventQuery;
+    /// use eventcast::{Event, EventSink};
+    /// use eventcast_sqlite::SqliteSink;
+    ///
+    /// let store = SqliteSink::open(&path)?;
+    /// for name in ["web-0.1", "web-0.2"] {
+    ///     let mut event = Event::default();
+    ///     event.metadata.name = name.into();
+    ///     store.create(&event)?;
+    /// }
+    /// assert_eq!(store.table_of(&EventQuery::new().limit(1))?.lines().count(), 2, "a heading, one event");
+    /// # drop(store);
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn table_of(&self, query: &EventQuery) -> Result<String, SqliteError> {
+        let events = self.find(query)?;
+        let is_several = events.windows(2).any(|pair| namespace_of(&pair[0]) != namespace_of(&pair[1]));
+        Ok(EventTable::new(self.now()).with_namespaces(is_several).rows(&events))
+    }
+
+    /// Returns the events about an object as the section `Events` of `kubectl describe` shows them,
+    /// as [`MemorySink::describe`](eventcast::MemorySink::describe) does.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("eventcast-describe-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let path = folder.join("events.db");
+    /// use eventcast::{Event, EventSink, ObjectReference};
+    /// use eventcast_sqlite::SqliteSink;
+    ///
+    /// let store = SqliteSink::open(&path)?;
+    /// let web = ObjectReference::new("Pod", "web-0");
+    /// assert_eq!(store.describe(&web)?, "Events:  <none>\n");
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// event.involved_object = web.clone();
+    /// event.message = "restarting".into();
+    /// store.create(&event)?;
+    /// assert!(store.describe(&web)?.contains("restarting"));
+    /// # drop(store);
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn describe(&self, object: impl Into<ObjectReference>) -> Result<String, SqliteError> {
+        Ok(EventTable::new(self.now()).describe(&self.find(&EventQuery::new().object(object))?))
+    }
+
+    /// Returns the number of events. This takes a moment, because SQLite counts them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("eventcast-len-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let path = folder.join("events.db");
+    /// use eventcast::{Event, EventSink};
+    /// use eventcast_sqlite::SqliteSink;
+    ///
+    /// let store = SqliteSink::open(&path)?;
+    /// for name in ["web-0.1", "web-0.2"] {
+    ///     let mut event = Event::default();
+    ///     event.metadata.name = name.into();
+    ///     store.create(&event)?;
+    /// }
+    /// assert_eq!(store.len()?, 2);
+    /// # drop(store);
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn len(&self) -> Result<usize, SqliteError> {
+        let now = self.now();
+        self.read(|connection| Ok(select::held(connection, now)? as usize))
+    }
+
+    /// Returns whether the store holds no events.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("eventcast-is-empty-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let path = folder.join("events.db");
+    /// use eventcast::{Event, EventSink};
+    /// use eventcast_sqlite::SqliteSink;
+    ///
+    /// let store = SqliteSink::open(&path)?;
+    /// assert!(store.is_empty()?);
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// store.create(&event)?;
+    /// assert!(!store.is_empty()?);
+    /// # drop(store);
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn is_empty(&self) -> Result<bool, SqliteError> {
+        Ok(self.len()? == 0)
+    }
+
+    /// Returns the counters of all events that this file ever held, whichever process wrote them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("eventcast-stats-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let path = folder.join("events.db");
+    /// use eventcast::{Event, EventSink};
+    /// use eventcast_sqlite::{SqliteSink, SqliteSinkOptions};
+    ///
+    /// let store = SqliteSink::with_options(&path, SqliteSinkOptions::default().max_events(1))?;
+    /// for name in ["web-0.1", "web-0.2"] {
+    ///     let mut event = Event::default();
+    ///     event.metadata.name = name.into();
+    ///     store.create(&event)?;
+    /// }
+    /// let stats = store.stats()?;
+    /// assert_eq!((stats.created, stats.stored, stats.evicted), (2, 1, 1));
+    /// # drop(store);
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn stats(&self) -> Result<SqliteSinkStats, SqliteError> {
+        let now = self.now();
+        self.read(|connection| {
+            let reading = connection.unchecked_transaction()?;
+            let counters = SqliteCounters::read(&reading)?;
+            let stored = select::held(&reading, now)?;
+            let size: i64 = reading.query_row(
+                "SELECT page_count * page_size FROM pragma_page_count, pragma_page_size",
+                [],
+                |row| row.get(0),
+            )?;
+            Ok(SqliteSinkStats {
+                stored,
+                created: counters.created,
+                updated: counters.updated,
+                // Includes the expired events whose rows have not been removed yet. Reads do not
+                // show them either.
+                expired: counters.expired + counters.rows().saturating_sub(stored),
+                evicted: counters.evicted,
+                bytes: size.unsigned_abs(),
+                max_events: counters.max_events,
+                // Relaxed: only the number counts.
+                unreadable: self.shared.unreadable.load(Ordering::Relaxed),
+            })
+        })
+    }
+
+    /// Returns the events that were written after the write of this number, for a follower of the
+    /// store, even in another process. A number is a resource version, 0 before the first write.
+    /// Each write of an event has the next number.
+    ///
+    /// An event that was written several times meanwhile comes once, as it is now. An event that
+    /// has expired or made room meanwhile does not come. A number from another file means nothing
+    /// here. A number that is larger than [`SqliteChanges::version`] is a sign of another file.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # let folder = std::env::temp_dir().join(format!("eventcast-changes-{}", std::process::id()));
+    /// # std::fs::create_dir_all(&folder)?;
+    /// # let path = folder.join("events.db");
+    /// use eventcast::{Event, EventSink};
+    /// use eventcast_sqlite::SqliteSink;
+    ///
+    /// let store = SqliteSink::open(&path)?;
+    /// let follower = SqliteSink::open_read_only(&path)?;
+    /// let seen = follower.changes_since(0)?.version;
+    ///
+    /// let mut event = Event::default();
+    /// event.metadata.name = "web-0.1".into();
+    /// let stored = store.create(&event)?;
+    ///
+    /// let changes = follower.changes_since(seen)?;
+    /// assert_eq!(changes.events, [stored]);
+    /// assert!(follower.changes_since(changes.version)?.events.is_empty());
+    /// # drop((store, follower));
+    /// # std::fs::remove_dir_all(&folder)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn changes_since(&self, version: u64) -> Result<SqliteChanges, SqliteError> {
+        let now = self.now();
+        self.read(|connection| {
+            let reading = connection.unchecked_transaction()?;
+            let newest = SqliteCounters::read(&reading)?.version;
+            let sql = concat!(
+                "SELECT ",
+                columns!(),
+                " FROM events WHERE resourceVersion > ? AND +expires > ? ORDER BY resourceVersion"
+            );
+            let mut statement = reading.prepare_cached(sql)?;
+            let mut rows = statement.query(params![signed(version), row::micros(now)])?;
+            let mut events = Vec::new();
+            while let Some(row) = rows.next()? {
+                events.extend(row::readable(row, &self.shared.unreadable));
+            }
+            Ok(SqliteChanges { events, version: newest })
+        })
+    }
+}
+
+/// An iterator over the events that a query finds in a [`SqliteSink`], in the order of their last
+/// writes: see [`SqliteSink::stream`].
+///
+/// # Examples
+///
+/// ```
+/// # let folder = std::env::temp_dir().join(format!("eventcast-sqlite-events-{}", std::process::id()));
+/// # std::fs::create_dir_all(&folder)?;
+/// # let path = folder.join("events.db");
+/// use eventcast::sink::EventQuery;
+/// use eventcast::{Event, EventSink};
+/// use eventcast_sqlite::{SqliteEvents, SqliteSink};
+///
+/// let store = SqliteSink::open(&path)?;
+/// let mut event = Event::default();
+/// event.metadata.name = "web-0.1".into();
+/// store.create(&event)?;
+/// let mut events: SqliteEvents = store.stream(&EventQuery::new())?;
+/// assert_eq!(events.next().unwrap()?.metadata.name, "web-0.1");
+/// assert!(events.next().is_none());
+/// # drop((store, events));
+/// # std::fs::remove_dir_all(&folder)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[must_use = "it reads nothing by itself"]
+pub struct SqliteEvents {
+    store: SqliteSink,
+    cursor: EventCursor,
+}
+
+impl Iterator for SqliteEvents {
+    type Item = Result<Event, SqliteError>;
+
+    /// Returns the next event, or `None` at the end. After an error the iterator ends.
+    fn next(&mut self) -> Option<Self::Item> {
+        let Self { store, cursor } = self;
+        let now = store.now();
+        let unreadable = &store.shared.unreadable;
+        cursor
+            .next(|query, after| {
+                store.read(|connection| select::page(connection, query, after, now, unreadable))
+            })
+            .transpose()
+    }
+}
+
+impl fmt::Debug for SqliteEvents {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteEvents").field("store", &self.store).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,188 @@
+//! The tables, and the steps that bring a file of an earlier version to this version.
+
+use eventcast::Timestamp;
+use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior};
+
+use crate::options::MAX_EVENTS;
+use crate::row::{self, signed};
+
+/// The application id `evca`, which tells a store from the database of another program.
+pub(crate) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"evca");
+
+/// The version of the files that this library writes: `user_version`.
+pub(crate) const VERSION: i32 = 5;
+
+/// The steps that make each version from the one before, and the first version from an empty file.
+/// A step that was released never changes.
+#[allow(clippy::cast_sign_loss, reason = "it is not negative")]
+const STEPS: [&str; VERSION as usize] = [
+    // 1: the events, and the counters that the store keeps beside them. The number of the last
+    // write is the key. The event written longest ago is therefore the first, and a follower can
+    // read on from the number where it stopped.
+    "CREATE TABLE store (
+        born INTEGER NOT NULL,
+        resourceVersion INTEGER NOT NULL,
+        created INTEGER NOT NULL,
+        updated INTEGER NOT NULL,
+        expired INTEGER NOT NULL,
+        evicted INTEGER NOT NULL
+    );
+    CREATE TABLE events (
+        resourceVersion INTEGER PRIMARY KEY,
+        namespace TEXT NOT NULL,
+        name TEXT NOT NULL,
+        lastSeen TEXT,
+        type TEXT NOT NULL,
+        reason TEXT NOT NULL,
+        involvedObjectKind TEXT NOT NULL,
+        involvedObjectNamespace TEXT NOT NULL,
+        involvedObjectName TEXT NOT NULL,
+        count INTEGER NOT NULL,
+        message TEXT NOT NULL,
+        firstTimestamp TEXT,
+        lastTimestamp TEXT,
+        eventTime TEXT,
+        action TEXT NOT NULL,
+        sourceComponent TEXT NOT NULL,
+        sourceHost TEXT NOT NULL,
+        reportingComponent TEXT NOT NULL,
+        reportingInstance TEXT NOT NULL,
+        involvedObjectUid TEXT NOT NULL,
+        involvedObjectApiVersion TEXT NOT NULL,
+        involvedObjectResourceVersion TEXT NOT NULL,
+        involvedObjectFieldPath TEXT NOT NULL,
+        uid TEXT NOT NULL,
+        creationTimestamp TEXT,
+        rest TEXT,
+        expires TEXT NOT NULL
+    );
+    CREATE UNIQUE INDEX eventsByName ON events (namespace, name);
+    CREATE INDEX eventsByExpiry ON events (expires);",
+    // 2: indexes for the conditions of queries. An index holds the key too, so the rows that it
+    // finds come in the order of the writes.
+    "CREATE INDEX eventsByObject ON events (involvedObjectName, involvedObjectKind COLLATE NOCASE);
+    CREATE INDEX eventsByType ON events (type);
+    CREATE INDEX eventsByReason ON events (reason);
+    CREATE INDEX eventsByLastSeen ON events (lastSeen);",
+    // 3: the limit that holds for all processes that write, and the time of the last write, in
+    // microseconds since 1970.
+    "ALTER TABLE store ADD COLUMN maxEvents INTEGER NOT NULL DEFAULT 100000;
+    ALTER TABLE store ADD COLUMN written INTEGER NOT NULL DEFAULT 0;
+    UPDATE store SET maxEvents = max(maxEvents, created - expired - evicted);",
+    // 4: an index that finds a namespace's events in the order of the writes, so that a limit or a
+    // page ends the search.
+    "CREATE INDEX eventsByNamespace ON events (namespace);",
+    // 5: indexes that grow where they grew last. Events of many objects and namespaces come in
+    // turn. In an index by object each one would change a page of its own, and most of the time of
+    // a write would go into writing these pages, in a large file above all.
+    // - The names that recorders make end with the time in 16 hexadecimal digits. The index by name
+    //   begins with these, so the names of new events are near its end.
+    // - The indexes by object and by namespace begin with the number of the part that a version is
+    //   in, see `PART` of `select`. New events are in the last part.
+    "DROP INDEX eventsByName;
+    CREATE UNIQUE INDEX eventsByName ON events (substr(name, -16), namespace, name);
+    DROP INDEX eventsByObject;
+    CREATE INDEX eventsByObject ON events
+        (resourceVersion / 4096, involvedObjectName, involvedObjectKind COLLATE NOCASE);
+    DROP INDEX eventsByNamespace;
+    CREATE INDEX eventsByNamespace ON events (resourceVersion / 4096, namespace);",
+];
+
+/// Brings the file up to date, in one transaction, so that all steps are done or none.
+pub(crate) fn migrate(connection: &mut Connection, now: Timestamp) -> rusqlite::Result<()> {
+    if user_version(connection)? == VERSION {
+        return Ok(());
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Another process may have been quicker.
+    let version = user_version(&transaction)?;
+    for step in STEPS.iter().skip(usize::try_from(version).unwrap_or(STEPS.len())) {
+        transaction.execute_batch(step)?;
+    }
+    if version == 0 {
+        let sql = "INSERT INTO store (born, resourceVersion, created, updated, expired, evicted, maxEvents, written) \
+            VALUES (?, 0, 0, 0, 0, 0, ?, ?)";
+        let created_at = signed(now.unix_nanoseconds().unsigned_abs() as u64);
+        transaction.execute(sql, [created_at, signed(MAX_EVENTS as u64), row::unix_micros(now)])?;
+    }
+    if version < VERSION {
+        transaction.pragma_update(None, "user_version", VERSION)?;
+    }
+    transaction.commit()
+}
+
+pub(crate) fn user_version(connection: &Connection) -> rusqlite::Result<i32> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0))
+}
+
+pub(crate) fn application_id(connection: &Connection) -> rusqlite::Result<i32> {
+    connection.pragma_query_value(None, "application_id", |row| row.get(0))
+}
+
+/// Returns whether the database is empty: nobody has made a table or anything else in it.
+pub(crate) fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
+    let is_empty = "SELECT NOT EXISTS (SELECT 1 FROM sqlite_master)";
+    connection.query_row(is_empty, [], |row| row.get(0))
+}
+
+/// The reason why the indexes of a file cannot be restored.
+pub(crate) enum IndexError {
+    /// An index that cannot be made again, or that differs from what the steps make.
+    Wrong(String),
+    Sqlite(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for IndexError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sqlite(error)
+    }
+}
+
+/// Makes the indexes again that somebody has dropped. Without the index for names, two events could
+/// have the same name.
+pub(crate) fn restore_indexes(connection: &mut Connection) -> Result<(), IndexError> {
+    // The steps themselves say which indexes there are.
+    let model = Connection::open_in_memory()?;
+    for step in STEPS {
+        model.execute_batch(step)?;
+    }
+    let mut statement =
+        model.prepare("SELECT name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL")?;
+    let indexes = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let mut missing = Vec::new();
+    for index in indexes {
+        let (name, sql): (String, String) = index?;
+        match definition(connection, &name)? {
+            None => missing.push((name, sql)),
+            Some(found) if words(&found) == words(&sql) => {}
+            Some(_) => return Err(IndexError::Wrong(format!("the index {name} is not as it was made"))),
+        }
+    }
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    for (name, sql) in missing {
+        // Another process may have been quicker.
+        if definition(&transaction, &name)?.is_none() {
+            transaction.execute_batch(&sql).map_err(|error| match error.sqlite_error_code() {
+                Some(ErrorCode::ConstraintViolation) => {
+                    IndexError::Wrong(format!("the index {name} was dropped, and {error}"))
+                }
+                _ => IndexError::Sqlite(error),
+            })?;
+        }
+    }
+    Ok(transaction.commit()?)
+}
+
+/// Returns the statement that made an index, or `None` if there is no such index.
+fn definition(connection: &Connection, name: &str) -> rusqlite::Result<Option<String>> {
+    let sql = "SELECT sql FROM sqlite_master WHERE type = 'index' AND name = ?";
+    connection.query_row(sql, [name], |row| row.get(0)).optional()
+}
+
+/// Returns the words of a statement, without its layout.
+fn words(sql: &str) -> Vec<&str> {
+    sql.split_whitespace().collect()
+}

@@ -1,0 +1,29 @@
+//! The store in a file of SQLite.
+
+mod crash;
+mod documents;
+mod files;
+mod options;
+mod processes;
+mod series_crash;
+mod store;
+mod stores;
+mod support;
+mod terminal;
+mod twin;
+
+// Tests and helpers that the stores of the library have, too.
+#[path = "../../../../tests/fuzz/cases.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod cases;
+#[path = "../../../../tests/sinks/events_v1_rules/mod.rs"]
+mod events_v1_rules;
+#[path = "../../../../tests/record/hostile.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod hostile;
+#[path = "../../../../tests/sinks/memory_queries/readings.rs"]
+#[allow(clippy::manual_is_multiple_of, reason = "the library is also for an older Rust")]
+mod readings;
+#[path = "../../../../tests/fuzz/wild.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod wild;

@@ -1,0 +1,335 @@
+//! The events of a store, as they are written and read.
+
+use std::time::Duration;
+
+use eventcast::event::EventSeries;
+use eventcast::sink::{EventQuery, SinkBatch, SinkErrorKind, SinkOp, Stored};
+use eventcast::{Event, EventSink, MemorySink, ObjectReference, Text, Timestamp};
+use eventcast_sqlite::SqliteSinkOptions;
+use tempfile::tempdir;
+
+use crate::support::contents;
+
+use super::{clock, event, names, open, store};
+
+/// Returns an event in which every field is set, each to another value.
+fn full(name: &str, text: &str) -> Event {
+    let at = |seconds, nanos| Timestamp::new(seconds, nanos);
+    let text = |field: &str| Text::from(format!("{field} {text}"));
+    let mut event = event(name);
+    event.set_kind(text("kind"));
+    event.set_api_version(text("apiVersion"));
+    event.metadata.set_generate_name(text("generateName"));
+    event.metadata.set_self_link(text("selfLink"));
+    event.metadata.labels_mut().insert(text("key"), text("value"));
+    event.metadata.labels_mut().insert(text("other"), "".into());
+    event.metadata.annotations_mut().insert("".into(), text("annotation"));
+    event.involved_object.kind = text("object kind");
+    event.involved_object.namespace = text("namespace");
+    event.involved_object.name = text("object name");
+    event.involved_object.uid = text("object uid");
+    event.involved_object.api_version = text("object version");
+    event.involved_object.resource_version = text("object resource version");
+    event.involved_object.field_path = text("path");
+    event.reason = text("reason");
+    event.message = text("message");
+    event.source.component = text("component");
+    event.source.host = text("host");
+    event.first_timestamp = at(-62_167_219_200, 0);
+    event.last_timestamp = at(253_402_300_799, 0);
+    event.count = i32::MIN;
+    event.type_ = text("type");
+    event.reporting_controller = text("controller");
+    event.reporting_instance = text("instance");
+    event.set_action(text("action"));
+    event.set_event_time(at(1_700_000_000, 123_456_000));
+    event.set_series(EventSeries::new(i32::MAX, at(-1, 999_999_000).unwrap()));
+    event.set_related(ObjectReference::new(text("related kind"), text("related name")));
+    event
+}
+
+/// Returns the event within the limits of the API server for events that have an event time.
+fn within_limits(mut event: Event) -> Event {
+    let cut = |text: &Text, bytes: usize| -> Text {
+        let end = (0..=text.len().min(bytes)).rev().find(|end| text.is_char_boundary(*end)).unwrap();
+        text[..end].to_owned().into()
+    };
+    event.reporting_controller = "example.com/controller".into();
+    event.reporting_instance = cut(&event.reporting_instance, 128);
+    event.set_action(cut(event.action(), 128));
+    event.reason = cut(&event.reason, 128);
+    event.message = cut(&event.message, 1024);
+    event
+}
+
+#[test]
+fn what_is_stored_is_there_after_the_next_start() {
+    let folder = tempdir().unwrap();
+    let sink = store(&folder);
+    let a = sink.create(&event("a")).unwrap();
+    let b = sink.create(&event("b")).unwrap();
+    assert_eq!((a.metadata.resource_version().as_str(), b.metadata.resource_version().as_str()), ("1", "2"));
+    assert_ne!(a.metadata.uid(), b.metadata.uid());
+    drop(sink);
+
+    // After an orderly close there is one file.
+    assert_eq!(contents(&folder).len(), 1);
+    let sink = store(&folder);
+    assert_eq!(sink.events().unwrap(), [a.clone(), b]);
+    let mut again = a.clone();
+    again.count = 2;
+    let a = sink.patch(&again).unwrap();
+    assert_eq!(a.metadata.resource_version(), "3");
+    let c = sink.create(&event("c")).unwrap();
+    assert_eq!(c.metadata.uid().split_at(24).0, a.metadata.uid().split_at(24).0);
+    assert_eq!(sink.stats().unwrap().to_string().split_at(25).0, "stored 3, created 3, upda");
+    assert_eq!(sink.get("default", "c").unwrap(), Some(c));
+    assert_eq!(sink.get("elsewhere", "c").unwrap(), None);
+}
+
+/// A patch does to an event in the file what it does to one in memory.
+#[test]
+fn a_patch_changes_the_series_alone() {
+    let folder = tempdir().unwrap();
+    let (sink, memory) = (store(&folder), MemorySink::new());
+    let mut event = event("a");
+    (event.count, event.reporting_controller, event.reporting_instance) = (0, "web".into(), "web-7".into());
+    event.set_action("Start");
+    event.set_event_time("2024-01-02T03:04:05Z".parse::<Timestamp>().unwrap());
+    sink.create(&event).unwrap();
+    memory.create(&event).unwrap();
+    event.message = "is not patched".into();
+    event.set_series(EventSeries::new(2, "2024-01-02T03:04:06.7891239Z".parse().unwrap()));
+    for _ in 0..2 {
+        let (stored, mut expected) = (sink.patch(&event).unwrap(), memory.patch(&event).unwrap());
+        assert_eq!(stored.metadata.resource_version(), "2");
+        expected.metadata.set_uid(stored.metadata.uid().clone());
+        expected.metadata.set_creation_timestamp(stored.metadata.creation_timestamp());
+        assert_eq!(stored, expected);
+    }
+    assert_eq!(sink.events().unwrap()[0].series().unwrap().count, 2);
+}
+
+#[test]
+fn every_field_and_every_character_comes_back_as_it_was() {
+    let folder = tempdir().unwrap();
+    let sink = store(&folder);
+    let every: String = (0..=0x2FF)
+        .chain([0x2028, 0x202E, 0xFEFF, 0xFFFD, 0xFFFF, 0x1F600])
+        .filter_map(char::from_u32)
+        .collect();
+    let texts = [
+        "",
+        "plain",
+        "'); DROP TABLE events;--",
+        "\"; DELETE FROM events; --",
+        "?1 :a @b $c %s {}",
+        "\0",
+        "before\0after",
+        "\u{1b}[2J\r\n\u{9b}31m",
+        &every,
+        &"x".repeat(100_000),
+    ];
+    let mut stored = Vec::new();
+    for (number, text) in texts.iter().enumerate() {
+        stored.push(sink.create(&within_limits(full(&format!("{number}"), text))).unwrap());
+        // Without an event time each text may be anything.
+        let mut event = full(&format!("{number} whole"), text);
+        event.set_event_time(None);
+        stored.push(sink.create(&event).unwrap());
+        let mut named = self::event(&text.replace('/', ""));
+        named.message = (*text).to_owned().into();
+        match sink.create(&named) {
+            Ok(event) => stored.push(event),
+            Err(error) => assert!(named.metadata.name.is_empty(), "{error}"),
+        }
+    }
+    assert_eq!(stored.len(), 3 * texts.len() - 1);
+    assert_eq!(sink.events().unwrap(), stored);
+    drop(sink);
+    let sink = store(&folder);
+    assert_eq!(sink.events().unwrap(), stored);
+    for event in &stored {
+        let (namespace, name) = (&event.metadata.namespace, &event.metadata.name);
+        assert_eq!(sink.get(namespace, name).unwrap().as_ref(), Some(event));
+        let query =
+            EventQuery::new().object(&event.involved_object).type_(&event.type_).reason(&event.reason);
+        assert!(sink.find(&query).unwrap().contains(event));
+        let mut again = event.clone();
+        again.count = 7;
+        assert_eq!(sink.patch(&again).unwrap().count, 7);
+    }
+}
+
+#[test]
+fn an_event_expires_an_hour_after_its_last_write_whoever_writes() {
+    let folder = tempdir().unwrap();
+    let clock = clock();
+    let sink = open(&folder, &clock, SqliteSinkOptions::default());
+    sink.create(&event("kept")).unwrap();
+    let idle = sink.create(&event("idle")).unwrap();
+    clock.advance(Duration::from_secs(3599));
+    let mut again = event("kept");
+    again.count = 2;
+    sink.patch(&again).unwrap();
+    assert_eq!(sink.len().unwrap(), 2);
+    drop(sink);
+
+    // Time passes while no process runs.
+    clock.advance(Duration::from_secs(1));
+    let long = SqliteSinkOptions::default().ttl(Duration::from_secs(7200));
+    let sink = open(&folder, &clock, long);
+    assert_eq!(names(&sink.events().unwrap()), ["kept"]);
+    assert_eq!(sink.get("default", "idle").unwrap(), None);
+    let stats = sink.stats().unwrap();
+    assert_eq!((stats.stored, stats.created, stats.expired), (1, 2, 1));
+    assert_eq!(sink.patch(&idle).unwrap_err().kind(), SinkErrorKind::NotFound);
+    // The name is free again, and the new event has the time to live of the store that wrote it.
+    sink.create(&event("idle")).unwrap();
+    clock.advance(Duration::from_secs(3599));
+    assert_eq!(names(&sink.events().unwrap()), ["idle"]);
+    clock.advance(Duration::from_secs(3601));
+    assert!(sink.is_empty().unwrap());
+    let stats = sink.stats().unwrap();
+    assert_eq!(stats.created, stats.stored + stats.expired + stats.evicted);
+}
+
+/// More events have expired than one transaction removes. The remaining ones are not seen, and
+/// their names are free.
+#[test]
+fn what_expired_while_nobody_looked_holds_nobody_up() {
+    let folder = tempdir().unwrap();
+    let clock = clock();
+    let sink = open(&folder, &clock, SqliteSinkOptions::default());
+    let ops = (0..10_000).map(|i| SinkOp::Create(event(&format!("{i}")))).collect();
+    assert!(SinkBatch::perform(ops, &sink).iter().all(Result::is_ok));
+    clock.advance(Duration::from_secs(3600));
+    assert!(sink.is_empty().unwrap());
+    for name in ["9999", "9998", "5000", "0"] {
+        sink.create(&event(name)).unwrap();
+        let stats = sink.stats().unwrap();
+        assert_eq!(stats.created, stats.stored + stats.expired + stats.evicted);
+    }
+    assert_eq!(names(&sink.events().unwrap()), ["9999", "9998", "5000", "0"]);
+    let path = folder.path().join("events.db");
+    let rows = "SELECT count(*) FROM events";
+    let rows: i64 = rusqlite::Connection::open(path).unwrap().query_row(rows, [], |row| row.get(0)).unwrap();
+    assert_eq!(rows, 4);
+}
+
+#[test]
+fn operations_in_a_batch_have_an_answer_each() {
+    let folder = tempdir().unwrap();
+    let sink = store(&folder);
+    let batch = vec![
+        SinkOp::Patch(event("a")),
+        SinkOp::Create(event("a")),
+        SinkOp::Create(event("")),
+        SinkOp::Create(event("a")),
+        SinkOp::Update(event("b")),
+    ];
+    let answers = SinkBatch::perform(batch.clone(), &sink);
+    let kinds: Vec<_> =
+        answers.iter().map(|answer| answer.as_ref().err().map(|failed| failed.error().kind())).collect();
+    assert_eq!(
+        kinds,
+        [
+            Some(SinkErrorKind::NotFound),
+            None,
+            Some(SinkErrorKind::Rejected),
+            Some(SinkErrorKind::AlreadyExists),
+            None
+        ]
+    );
+    for (op, answer) in batch.iter().zip(&answers) {
+        assert!(answer.as_ref().err().is_none_or(|failed| failed.op() == op), "the operation comes back");
+    }
+    let taken = answers[3].as_ref().unwrap_err().error();
+    assert_eq!(taken.stored(), sink.get("default", "a").unwrap().as_ref());
+    assert_eq!(taken.stored().map(Stored::from).as_ref(), answers[1].as_ref().ok());
+    assert_eq!(taken.to_string(), "already exists: events \"a\" in namespace default");
+    assert_eq!(names(&sink.events().unwrap()), ["a", "b"]);
+    assert!(SinkBatch::perform(Vec::new(), &sink).is_empty());
+}
+
+/// The columns and their form are API for users who read the file by hand.
+#[test]
+fn it_can_be_read_by_hand() {
+    let folder = tempdir().unwrap();
+    let clock = clock();
+    let sink = open(&folder, &clock, SqliteSinkOptions::default());
+    let mut event = within_limits(full("a", ""));
+    event.metadata.name = "web-0.1".into();
+    event.first_timestamp = Timestamp::new(1_700_000_000, 999);
+    sink.create(&event).unwrap();
+    drop(sink);
+    let connection = rusqlite::Connection::open(folder.path().join("events.db")).unwrap();
+    let text = |column: &str| -> String {
+        let sql = format!("SELECT CAST({column} AS TEXT) FROM events WHERE name = 'web-0.1'");
+        connection.query_row(&sql, [], |row| row.get(0)).unwrap()
+    };
+    for (column, expected) in [
+        ("resourceVersion", "1"),
+        ("namespace", "namespace "),
+        ("uid", "17979cfe-362a-4000-8000-000000000001"),
+        ("creationTimestamp", "2023-11-14T22:13:20Z"),
+        ("type", "type "),
+        ("reason", "reason "),
+        ("message", "message "),
+        ("count", "-2147483648"),
+        ("firstTimestamp", "2023-11-14T22:13:20Z"),
+        ("lastTimestamp", "9999-12-31T23:59:59Z"),
+        ("eventTime", "2023-11-14T22:13:20.123456Z"),
+        ("action", "action "),
+        ("sourceComponent", "component "),
+        ("sourceHost", "host "),
+        ("reportingComponent", "example.com/controller"),
+        ("reportingInstance", "instance "),
+        ("involvedObjectKind", "object kind "),
+        ("involvedObjectNamespace", "namespace "),
+        ("involvedObjectName", "object name "),
+        ("involvedObjectUid", "object uid "),
+        ("involvedObjectApiVersion", "object version "),
+        ("involvedObjectResourceVersion", "object resource version "),
+        ("involvedObjectFieldPath", "path "),
+        ("lastSeen", "1969-12-31T23:59:59.999999Z"),
+        ("expires", "2023-11-14T23:13:20.000000Z"),
+        ("json_extract(rest, '$.series.count')", "2147483647"),
+        ("json_extract(rest, '$.metadata.labels.\"key \"')", "value "),
+    ] {
+        assert_eq!(text(column), expected, "{column}");
+    }
+    let mode: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).unwrap();
+    assert_eq!(mode, "wal");
+}
+
+#[test]
+fn queries_use_the_indexes() {
+    let folder = tempdir().unwrap();
+    drop(store(&folder));
+    let connection = rusqlite::Connection::open(folder.path().join("events.db")).unwrap();
+    for (condition, index) in [
+        ("substr(name, -16) = substr(?2, -16) AND namespace = ?1 AND name = ?2", "eventsByName"),
+        (
+            "involvedObjectName = ? AND involvedObjectKind = ? COLLATE NOCASE \
+             AND resourceVersion / 4096 = ? AND resourceVersion BETWEEN ? AND ?",
+            "eventsByObject",
+        ),
+        ("type = ?", "eventsByType"),
+        ("reason = ?", "eventsByReason"),
+    ] {
+        let sql = format!(
+            "EXPLAIN QUERY PLAN SELECT * FROM events WHERE +expires > ? AND {condition} \
+             ORDER BY resourceVersion DESC"
+        );
+        let mut statement = connection.prepare(&sql).unwrap();
+        let values = vec!["x"; statement.parameter_count()];
+        let plan: Vec<String> = statement
+            .query_map(rusqlite::params_from_iter(values), |row| row.get(3))
+            .unwrap()
+            .map(Result::unwrap)
+            .collect();
+        assert!(plan[0].contains(index), "{condition}: {plan:?}");
+        assert!(plan.len() == 1, "it is sorted: {plan:?}");
+    }
+}

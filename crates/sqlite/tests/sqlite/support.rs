@@ -1,0 +1,25 @@
+//! Helpers that the tests share.
+
+use eventcast::{Event, ObjectReference};
+use tempfile::TempDir;
+
+/// Returns all files of a folder with their contents, in the order of their names.
+pub(crate) fn contents(folder: &TempDir) -> Vec<(String, Vec<u8>)> {
+    let entries = std::fs::read_dir(folder.path()).unwrap().map(Result::unwrap);
+    let mut files: Vec<_> = entries
+        .map(|entry| (entry.file_name().into_string().unwrap(), std::fs::read(entry.path()).unwrap()))
+        .collect();
+    files.sort();
+    files
+}
+
+/// Returns an event of this name about an object.
+pub(crate) fn event(name: &str, kind: &'static str, object: &'static str) -> Event {
+    let mut event = Event::default();
+    event.metadata.name = name.to_owned().into();
+    event.involved_object = ObjectReference::new(kind, object);
+    event.type_ = "Normal".into();
+    event.reason = "Started".into();
+    event.count = 1;
+    event
+}
