@@ -108,9 +108,10 @@ impl<'de> Deserialize<'de> for SqliteSinkOptions {
 /// ```
 /// use eventcast_sqlite::{SqliteSinkOptions, SqliteSynchronous};
 ///
-/// assert_eq!(SqliteSinkOptions::default().get_synchronous(), SqliteSynchronous::Full);
+/// let full = SqliteSinkOptions::default().synchronous(SqliteSynchronous::Full);
+/// assert_eq!(SqliteSinkOptions::default(), full);
 /// let read: SqliteSinkOptions = serde_json::from_str(r#"{"synchronous": "normal"}"#)?;
-/// assert_eq!(read.get_synchronous(), SqliteSynchronous::Normal);
+/// assert_eq!(read, full.synchronous(SqliteSynchronous::Normal));
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -187,36 +188,6 @@ impl SqliteSinkOptions {
     pub fn events_v1_rules(mut self, applies: bool) -> Self {
         self.events_v1_rules = applies;
         self
-    }
-
-    /// Returns the limit that the file gets, or `None` if the file keeps the limit that it has.
-    pub fn get_max_events(&self) -> Option<usize> {
-        self.max_events
-    }
-
-    /// Returns the time for which the store keeps an event after its last write.
-    pub fn get_ttl(&self) -> Duration {
-        self.ttl
-    }
-
-    /// Returns the stage that a write has to reach before the store acknowledges it.
-    pub fn get_synchronous(&self) -> SqliteSynchronous {
-        self.synchronous
-    }
-
-    /// Returns the time for which a write waits while another process writes.
-    pub fn get_busy_timeout(&self) -> Duration {
-        self.busy_timeout
-    }
-
-    /// Returns whether opening for writing always reads the whole file.
-    pub fn get_full_check(&self) -> bool {
-        self.full_check
-    }
-
-    /// Returns whether the rules of events.k8s.io/v1 apply to an event with an event time.
-    pub fn get_events_v1_rules(&self) -> bool {
-        self.events_v1_rules
     }
 
     pub(crate) fn check(&self) -> Result<(), BuildError> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use eventcast::sink::{EventQuery, SinkBatch, SinkErrorKind, SinkOp};
 use eventcast::{EventBroadcaster, EventSink, EventType, ObjectReference};
-use eventcast_sqlite::{SqliteErrorKind, SqliteSink, SqliteSinkOptions, SqliteSinkStats, SqliteSynchronous};
+use eventcast_sqlite::{SqliteErrorKind, SqliteSink, SqliteSinkOptions, SqliteSinkStats};
 use tempfile::tempdir;
 
 use super::{event, store};
@@ -13,12 +13,15 @@ use super::{event, store};
 fn options_are_read_from_text() {
     let options: SqliteSinkOptions =
         serde_json::from_str(r#"{"ttl": "90m", "synchronous": "normal", "busy_timeout": "250ms"}"#).unwrap();
-    assert_eq!((options.get_max_events(), options.get_synchronous()), (None, SqliteSynchronous::Normal));
     let text = serde_json::to_string(&options).unwrap();
     let expected = r#"{"ttl":"1h30m","synchronous":"normal","busy_timeout":"250ms","full_check":false,"events_v1_rules":false}"#;
     assert_eq!(text, expected);
+    let default = serde_json::to_string(&SqliteSinkOptions::default()).unwrap();
+    let expected =
+        r#"{"ttl":"1h","synchronous":"full","busy_timeout":"5s","full_check":false,"events_v1_rules":false}"#;
+    assert_eq!(default, expected);
     let limited: SqliteSinkOptions = serde_json::from_str(r#"{"max_events": 7}"#).unwrap();
-    assert_eq!(limited.get_max_events(), Some(7));
+    assert_eq!(limited, SqliteSinkOptions::default().max_events(7));
     assert_eq!(serde_json::from_str::<SqliteSinkOptions>(&text).unwrap(), options);
     for json in [r#"{"path": "x"}"#, r#"{"synchronous": "off"}"#, "[]"] {
         assert!(serde_json::from_str::<SqliteSinkOptions>(json).is_err(), "{json}");
