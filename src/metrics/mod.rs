@@ -10,7 +10,8 @@ mod bus;
 mod recorder;
 
 /// Gives the `metrics` recorder a text and a unit for each metric. One call at the start is enough,
-/// after the recorder was installed. [`BusStats::emit_metrics`] and its like publish the figures.
+/// after the recorder was installed. [`emit_metrics`](crate::stats::BusStats::emit_metrics) of the
+/// statistics publishes the figures.
 ///
 /// # Examples
 ///
