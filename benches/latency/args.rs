@@ -87,8 +87,9 @@ pub(crate) struct Settings {
     pub(crate) form: Form,
 }
 
-/// Reads the settings. Returns `None` if the user asks for help.
-pub(crate) fn read(mut parser: lexopt::Parser) -> Result<Option<Settings>, String> {
+/// Reads the settings. `--only` must be a part of one of the names, or of a sender's. Returns
+/// `None` if the user asks for help.
+pub(crate) fn read(mut parser: lexopt::Parser, names: Vec<&str>) -> Result<Option<Settings>, String> {
     let mut settings =
         Settings { parts: Vec::new(), only: String::new(), seconds: 1.0, rounds: 5, form: Form::Text };
     let says = |error: lexopt::Error| error.to_string();
@@ -128,7 +129,6 @@ pub(crate) fn read(mut parser: lexopt::Parser) -> Result<Option<Settings>, Strin
         settings.parts.extend(rates);
         settings.parts.push(Part::Cost);
     }
-    let names: Vec<_> = crate::contenders().iter().map(|contender| contender.name).collect();
     let senders = eventcast_benches::cost::CONTENDERS.iter().map(|contender| contender.name);
     if !names.iter().copied().chain(senders.clone()).any(|name| name.contains(&settings.only)) {
         let names: Vec<_> = names.into_iter().chain(senders).collect();

@@ -26,10 +26,7 @@ use eventcast_benches::timed::{Schedule, Stopwatch, Timed};
 use eventcast_benches::{ours, rivals};
 
 use args::{HELP, Part, Settings, read};
-use report::{CostRow, LatencyRow, Section};
-
-/// The name of the row with which the others are compared.
-const TWO_HOPS: &str = "crossbeam channel, two hops";
+use report::{CostRow, LatencyRow, Section, TWO_HOPS};
 
 fn contenders() -> Vec<Contender<Timed>> {
     let one = |name, manner, round| Contender { name, manner, can: |_| true, round };
@@ -69,7 +66,8 @@ fn oldest() -> BusOptions {
 const PAUSE: Duration = Duration::from_micros(500);
 
 fn main() -> ExitCode {
-    let settings = match read(lexopt::Parser::from_env()) {
+    let names: Vec<_> = contenders().iter().map(|contender| contender.name).collect();
+    let settings = match read(lexopt::Parser::from_env(), names) {
         Ok(Some(settings)) => settings,
         Ok(None) => {
             print!("{HELP}");

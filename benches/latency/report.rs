@@ -7,8 +7,10 @@ use eventcast_benches::table::{Form, grid, median, sorted};
 use eventcast_benches::timed::Latencies;
 use serde_json::{Value, json};
 
-use crate::TWO_HOPS;
 use crate::args::{Part, Settings};
+
+/// The name of the row with which the others are compared.
+pub(crate) const TWO_HOPS: &str = "crossbeam channel, two hops";
 
 pub(crate) enum Section {
     Latency(Part, Vec<LatencyRow>),

@@ -30,7 +30,7 @@ use lexopt::prelude::{Long, Short, ValueExt};
 use eventcast_benches::load::{Contender, Flood, Load};
 use eventcast_benches::table::{Form, progress};
 use eventcast_benches::{ours, rivals};
-use report::{Figures, Table};
+use report::{Case, Figures, Table};
 
 #[global_allocator]
 static ALLOCATOR: idle::Counting = idle::Counting;
@@ -59,13 +59,6 @@ no eventcast with a dispatcher, which may not have offered the event when its pu
 Exit status: 0, 2 for bad usage; a contender that lost, doubled or reordered an event unnoticed
 ends the program with a panic.
 ";
-
-#[derive(Clone, Copy, Debug)]
-struct Case {
-    name: &'static str,
-    publishers: usize,
-    watchers: usize,
-}
 
 const THREADS: &[Case] = &[
     Case { name: "1 to 1", publishers: 1, watchers: 1 },

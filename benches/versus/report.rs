@@ -8,8 +8,14 @@ use serde_json::json;
 use eventcast_benches::load::Outcome;
 use eventcast_benches::table::{Form, grid, median, sorted};
 
-use crate::Case;
 use crate::idle::Idle;
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Case {
+    pub(crate) name: &'static str,
+    pub(crate) publishers: usize,
+    pub(crate) watchers: usize,
+}
 
 pub(crate) struct Table {
     pub(crate) case: Case,

@@ -54,8 +54,8 @@ pub(crate) fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
         Command::Size(args) => size::run(args),
         Command::Publish(args) => nats::publish(&args),
         Command::Watch(args) => nats::watch(&args),
-        Command::Completions(args) => manual::completions(&args),
-        Command::Man(args) => manual::man(&args),
+        Command::Completions(args) => manual::completions(&args, &mut Cli::command()),
+        Command::Man(args) => manual::man(&args, Cli::command()),
     }?;
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -4,13 +4,12 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use clap::Command;
 use clap::builder::{Resettable, StyledStr};
-use clap::{Command, CommandFactory as _};
 use clap_complete::Shell;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 
-use crate::cli::Cli;
 use crate::support::bad_usage::BadUsage;
 use crate::support::output::say;
 use crate::support::text::quoted;
@@ -41,14 +40,16 @@ pub(crate) struct ManArgs {
     output: Option<PathBuf>,
 }
 
-pub(crate) fn completions(args: &CompletionsArgs) -> Result<bool, Box<dyn Error>> {
+/// Prints the completions of `command`.
+pub(crate) fn completions(args: &CompletionsArgs, command: &mut Command) -> Result<bool, Box<dyn Error>> {
     let mut text = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "eventcast", &mut text);
+    clap_complete::generate(args.shell, command, "eventcast", &mut text);
     say(&String::from_utf8(text)?).map(|()| true)
 }
 
-pub(crate) fn man(args: &ManArgs) -> Result<bool, Box<dyn Error>> {
-    let mut root = Cli::command().disable_help_subcommand(true);
+/// Prints or writes the pages of `command`.
+pub(crate) fn man(args: &ManArgs, command: Command) -> Result<bool, Box<dyn Error>> {
+    let mut root = command.disable_help_subcommand(true);
     root.build();
     if let Some(folder) = &args.output {
         fs::create_dir_all(folder)

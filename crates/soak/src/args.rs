@@ -8,7 +8,7 @@ use clap::Parser;
 use eventcast::escape::escape;
 use jiff::fmt::friendly::SpanParser;
 
-use super::{complain, say};
+use super::output::{complain, say};
 
 /// Runs every feature at once, for a given time, and checks order, accounting, gaps and memory
 /// meanwhile. Prints one line a second, and at the end each violation.

@@ -9,9 +9,11 @@ use std::sync::Arc;
 
 use eventcast::stats::WatcherStats;
 
-use super::MAX_BATCH;
 use super::ledger::{Ledger, add};
 use super::tick::{Place, Tick};
+
+/// The length of the bus's longest batch, in events.
+pub(crate) const MAX_BATCH: u64 = 32;
 
 pub(crate) struct Checker {
     ledger: Arc<Ledger>,

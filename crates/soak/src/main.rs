@@ -17,6 +17,7 @@ mod checker;
 mod dice;
 mod ledger;
 mod memory;
+mod output;
 mod plan;
 mod publish;
 mod record;
@@ -25,7 +26,6 @@ mod tick;
 mod visit;
 
 use std::error::Error;
-use std::io::{self, Write as _};
 use std::panic;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -37,8 +37,10 @@ use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy};
 use signal_hook::consts::TERM_SIGNALS;
 
 use args::Args;
+use checker::MAX_BATCH;
 use ledger::{Ledger, add, get};
 use memory::mebibytes;
+use output::{complain, say};
 use publish::Source;
 use record::Recording;
 use tick::Tick;
@@ -49,7 +51,6 @@ const SAMPLE: Duration = Duration::from_millis(1000 / memory::RATE);
 const LULL: Duration = Duration::from_secs(2);
 
 const INCOMING: u64 = 64;
-const MAX_BATCH: u64 = 32;
 const JOURNAL: u64 = 256;
 
 /// The numbers of publishers and of visitors on threads. There are as many again in tasks.
@@ -69,22 +70,6 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// Writes to stdout. A reader that has closed the pipe, as in `| head`, is not a failure.
-fn say(text: &str) -> Result<(), Box<dyn Error>> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(format!("cannot write to stdout: {error}").into())
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Writes a line to stderr, if anybody listens.
-fn complain(text: &str) {
-    let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
 }
 
 /// Runs the soak, ends it, and prints what was violated. Returns whether nothing was violated.

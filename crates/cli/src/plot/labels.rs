@@ -7,19 +7,13 @@ use plotters::coord::ranged1d::Ranged as _;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use unicode_width::UnicodeWidthChar as _;
 
-use super::axis::Bounds;
+use super::bounds::Bounds;
+use super::canvas::{Area, Chart, Failure, MARGIN, WIDTH};
+use super::drawing::{Mark, Panel};
+use super::font::{SIZE, fitted, font, plain, text_width};
 use super::lines::{Drawn, Style, draw_sample};
-use super::{Area, Chart, Failure, Mark, Panel, WIDTH};
-use crate::support::text;
 
-/// The room around a drawing and its parts, in pixels.
-pub(super) const MARGIN: u32 = 14;
-/// The sizes of the text, as plotters counts them: a quarter more than in pixels.
-pub(super) const TITLE_SIZE: u32 = 18;
-pub(super) const SIZE: u32 = 16;
-pub(super) const SMALL: u32 = 14;
 /// The height of a label, in pixels.
 pub(super) const ROW: i32 = 18;
 /// The lengths of the line from a line's end to its label, and of the sample before the label, in
@@ -29,51 +23,10 @@ const SAMPLE: i32 = 36;
 /// The room between a text and the thing that the text is about, in pixels.
 const GAP: i32 = 6;
 const GREY: RGBColor = RGBColor(0x77, 0x77, 0x77);
-const DARK: RGBColor = RGBColor(0x22, 0x22, 0x22);
 
 pub(super) const CENTRED: Pos = Pos { h_pos: HPos::Center, v_pos: VPos::Center };
 const LEFT: Pos = Pos { h_pos: HPos::Left, v_pos: VPos::Center };
 const RIGHT: Pos = Pos { h_pos: HPos::Right, v_pos: VPos::Center };
-
-pub(super) fn font(size: u32) -> TextStyle<'static> {
-    ("sans-serif", size).into_font().color(&DARK)
-}
-
-/// Returns the text as it can be shown in an XML document.
-pub(super) fn plain(text: &str) -> String {
-    // The only characters that a terminal bears and XML does not.
-    text::plain(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
-}
-
-/// Returns the text as it can be shown, cut to this width in pixels.
-pub(super) fn fitted(text: &str, width: u32, size: u32) -> String {
-    const CUT: &str = "..";
-    let text = plain(text);
-    if text_width(&text, size) <= width {
-        return text;
-    }
-    let mut shown = String::new();
-    for c in text.chars() {
-        shown.push(c);
-        if text_width(&shown, size) + text_width(CUT, size) > width {
-            shown.pop();
-            break;
-        }
-    }
-    shown + CUT
-}
-
-/// Returns the width of a text in pixels, in the widest of the usual fonts.
-fn text_width(text: &str, size: u32) -> u32 {
-    let width = |c: char| match c {
-        'm' | 'w' | 'M' | 'W' | '@' | '%' => 1.0,
-        'A'..='Z' | '=' | '≈' => 0.85,
-        '\0'..='\u{7f}' => 0.65,
-        other if other.width() == Some(0) => 0.0,
-        _ => 1.0,
-    };
-    (text.chars().map(width).sum::<f64>() * f64::from(size) / 1.24).ceil() as u32
-}
 
 /// Returns the room to the right of a panel for the labels of its lines, in pixels.
 pub(super) fn room(lines: &[Drawn]) -> u32 {

@@ -4,8 +4,9 @@ use plotters::coord::ranged1d::Ranged as _;
 use plotters::element::DashedPathElement;
 use plotters::prelude::*;
 
-use super::axis::Bounds;
-use super::{Area, Chart, Failure, Line, PANEL_HEIGHT, Panel, WIDTH};
+use super::bounds::Bounds;
+use super::canvas::{Area, Chart, Failure, PANEL_HEIGHT, WIDTH};
+use super::drawing::{Line, Panel};
 
 /// The colours, which people who see fewer colours can distinguish too. All of them are dark enough
 /// for a white ground. With more series the colours repeat.

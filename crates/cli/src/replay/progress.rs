@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-use super::report::shown_span;
+use crate::support::duration::rough;
 use crate::support::number::grouped;
 use crate::support::progress::Progress;
 
@@ -41,7 +41,7 @@ fn text(events: usize, all: usize, passed: Duration) -> String {
     let left = passed.as_millis() * all.saturating_sub(events) as u128 / events.max(1) as u128;
     let seconds = u64::try_from(left.div_ceil(1000)).unwrap_or(u64::MAX);
     let [events, all] = [events, all].map(|number| grouped(number as u64));
-    format!("{events} of {all} events, {} left", shown_span(seconds))
+    format!("{events} of {all} events, {} left", rough(seconds))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
 use super::input::Input;
 use super::run::{Key, Outcome, Tally};
+use crate::support::duration::rough;
 use crate::support::number::{counted, grouped};
 use crate::support::text::{cut as start, harmless_json, plain};
 
@@ -36,7 +37,7 @@ fn write_head(out: &mut String, input: &Input, outcome: &Outcome) -> std::fmt::R
     if let Some((first, last)) = input.span {
         let span = last.duration_since(first).as_secs();
         let all = counted(input.number, "event");
-        writeln!(out, "{all} in {}, from {first:.0} to {last:.0}", shown_span(span))?;
+        writeln!(out, "{all} in {}, from {first:.0} to {last:.0}", rough(span))?;
     }
     let lost = input.problems.lost();
     if lost > 0 {
@@ -132,16 +133,6 @@ pub(crate) fn json(input: &Input, outcome: &Outcome) -> String {
 #[allow(clippy::cast_precision_loss, reason = "counts of events are far below 2^53")]
 pub(crate) fn percent(part: u64, whole: u64) -> f64 {
     100.0 * part as f64 / whole.max(1) as f64
-}
-
-/// Returns a span in its two largest units.
-pub(crate) fn shown_span(seconds: u64) -> String {
-    match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60) {
-        (0, 0, 0, seconds) => format!("{seconds}s"),
-        (0, 0, minutes, seconds) => format!("{minutes}m{seconds}s"),
-        (0, hours, minutes, _) => format!("{hours}h{minutes}m"),
-        (days, hours, ..) => format!("{days}d{hours}h"),
-    }
 }
 
 /// Removes the middle of a text that is wider than `width` columns, because names often differ only

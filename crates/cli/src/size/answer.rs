@@ -3,9 +3,9 @@
 use super::finding::{Enough, Finding};
 use super::reader::{Account, Watcher};
 use super::refusal::Refusal;
-use super::report::{at_quantile, name, wrapped};
 use super::run::Outcome;
 use super::seeds::Spread;
+use super::shown::{at_quantile, name, wrapped};
 use super::sweep::{Point, Swept};
 use crate::support::number::grouped;
 

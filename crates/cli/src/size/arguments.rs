@@ -6,9 +6,10 @@ use std::time::Duration;
 use clap::ValueHint;
 use eventcast::OverflowPolicy;
 
-use super::group::{self, Group, MAX_QUEUE};
+use super::group::{self, Group};
 use super::help;
 use super::load::Load;
+use super::reader::MAX_QUEUE;
 use super::run::Settings;
 use super::seeds::{MAX_SEEDS, Seeds};
 use super::sweep::{MAX_POINTS, Sweep};

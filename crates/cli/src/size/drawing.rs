@@ -1,7 +1,7 @@
 //! A sweep as a drawing: the loss above, the latency below.
 
 use super::load::Load;
-use super::report::name;
+use super::shown::name;
 use super::sweep::{Point, Sweep, Swept};
 use crate::plot::{Axis, Drawing, Line, Mark, Panel, Scale};
 use crate::support::number::grouped;

@@ -4,15 +4,13 @@ use std::time::Duration;
 
 use eventcast::OverflowPolicy;
 
-use super::reader::Watcher;
+use super::reader::{MAX_QUEUE, Watcher};
 use super::sweep::{Sweep, Swept};
 use super::times::Times;
 use crate::support::duration;
 use crate::support::number;
 use crate::support::text::quoted;
 
-/// The longest queue that the bus takes, in events.
-pub(super) const MAX_QUEUE: u64 = 1 << 24;
 /// The largest number of threads that a run starts for watchers.
 const MAX_WATCHERS: usize = 256;
 const POLICIES: &str = "drop_incoming, drop_oldest, wait or wait_for:DURATION";

@@ -21,8 +21,10 @@ mod report;
 mod run;
 mod seeds;
 mod shadow;
+mod shown;
 mod spend;
 mod sweep;
+mod sweep_report;
 mod times;
 mod warnings;
 
@@ -90,15 +92,15 @@ fn run_sweep(
     let points = sweep.run(&request.settings, stop, progress)?;
     progress.clear();
     say(&if request.json {
-        format!("{}\n", sweep.json(&request.settings, &points, stop.load(Ordering::Relaxed)))
+        format!("{}\n", sweep_report::json(sweep, &request.settings, &points, stop.load(Ordering::Relaxed)))
     } else {
-        sweep.text(&request.settings, &points)
+        sweep_report::text(sweep, &request.settings, &points)
     })?;
     if let (Some(path), false) = (&request.output, points.is_empty()) {
         let svg = plot::svg(&drawing::of(sweep, &points, &request.settings.load))?;
         fs::write(path, svg).map_err(|error| unwritable(path, &error))?;
     }
-    Ok(sweep::faults(&points).is_empty())
+    Ok(sweep_report::faults(&points).is_empty())
 }
 
 fn unwritable(path: &Path, error: &io::Error) -> String {

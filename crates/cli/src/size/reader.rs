@@ -12,6 +12,8 @@ use hdrhistogram::Histogram;
 use super::spend::{Floor, Plan};
 use super::times::Times;
 
+/// The longest queue that the bus takes, in events.
+pub(crate) const MAX_QUEUE: u64 = 1 << 24;
 /// The time that the busiest machine may need.
 const PATIENCE: Duration = Duration::from_secs(60);
 

@@ -1,10 +1,6 @@
 //! The result of a run, for a person.
 
-use std::io;
 use std::time::Duration;
-
-use hdrhistogram::Histogram;
-use unicode_width::UnicodeWidthStr as _;
 
 use super::accounting;
 use super::answer;
@@ -12,10 +8,10 @@ use super::finding::{Finding, millis};
 use super::learn;
 use super::reader::{Account, Watcher};
 use super::run::Outcome;
+use super::shown::{at_quantile, indented, name, wrapped};
 use super::warnings;
 use crate::support::number::grouped;
 use crate::support::table;
-use crate::support::text::{cut, plain};
 
 pub(crate) fn text(outcome: &Outcome, findings: &[Finding]) -> String {
     let faults = accounting::faults(outcome);
@@ -49,38 +45,6 @@ pub(crate) fn text(outcome: &Outcome, findings: &[Finding]) -> String {
         parts.push(format!("What this run shows:\n{points}"));
     }
     parts.join("\n")
-}
-
-/// Breaks a text into lines that can be read and that fit into the terminal, if there is one.
-/// Indents the lines after the first one.
-pub(crate) fn wrapped(text: &str, indent: &str) -> String {
-    wrapped_to(columns(), text, indent)
-}
-
-fn columns() -> usize {
-    const NARROW: usize = 40;
-    const WIDE: usize = 100;
-    let terminal = terminal_size::terminal_size_of(io::stdout());
-    terminal.map_or(WIDE, |(width, _)| usize::from(width.0).clamp(NARROW, WIDE))
-}
-
-fn wrapped_to(most: usize, text: &str, indent: &str) -> String {
-    let (mut out, mut column) = (String::new(), 0);
-    for word in text.split(' ') {
-        let width = word.width();
-        if column > 0 && column + 1 + width > most {
-            out.push('\n');
-            out.push_str(indent);
-            column = indent.len();
-        } else if column > 0 {
-            out.push(' ');
-            column += 1;
-        }
-        out.push_str(word);
-        column += width;
-    }
-    out.push('\n');
-    out
 }
 
 /// Returns a line such as
@@ -146,14 +110,6 @@ fn latencies(outcome: &Outcome) -> String {
     table::render(&rows)
 }
 
-/// Returns a quantile in milliseconds, or `-` if nothing was recorded.
-pub(crate) fn at_quantile(histogram: &Histogram<u64>, quantile: f64) -> String {
-    if histogram.is_empty() {
-        return "-".to_owned();
-    }
-    format!("{:.3}", histogram.value_at_quantile(quantile) as f64 / 1e6)
-}
-
 /// Returns where the loss began and why, or nothing if there was none.
 fn story(watcher: &Watcher, account: &Account, finding: &Finding) -> String {
     let Some(first) = &finding.first else { return String::new() };
@@ -176,43 +132,11 @@ fn story(watcher: &Watcher, account: &Account, finding: &Finding) -> String {
         seconds(first.after),
         grouped(first.event),
     );
-    [wrapped(&head, "    "), indented_to(columns(), &format!("why: {}", first.why), "    ")].concat()
-}
-
-/// Breaks a text into lines that all have the indent and fit into the width.
-fn indented_to(most: usize, text: &str, indent: &str) -> String {
-    let lines = wrapped_to(most - indent.len(), text, "");
-    lines.lines().flat_map(|line| [indent, line, "\n"]).collect()
+    [wrapped(&head, "    "), indented(&format!("why: {}", first.why), "    ")].concat()
 }
 
 /// Returns the time in seconds, such as `0.312 s`, or in milliseconds if it is below a tenth of a
 /// second.
 fn seconds(time: Duration) -> String {
     if time < Duration::from_millis(100) { millis(time) } else { format!("{:.3} s", time.as_secs_f64()) }
-}
-
-/// Returns the name as it can be shown, cut to the length that a table bears.
-pub(crate) fn name(watcher: &Watcher) -> String {
-    const WIDTH: usize = 24;
-    let name = plain(&watcher.name);
-    if name.width() <= WIDTH { name } else { format!("{}..", cut(&name, WIDTH - 2)) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{indented_to, wrapped_to};
-
-    #[test]
-    fn an_indented_text_fits_too() {
-        assert_eq!(indented_to(11, "one two three four", "    "), "    one two\n    three\n    four\n");
-        assert_eq!(indented_to(22, "one two three four", "    "), "    one two three four\n");
-    }
-
-    #[test]
-    fn a_text_fits_between_its_margins() {
-        assert_eq!(wrapped_to(11, "one two three four", "  "), "one two\n  three\n  four\n");
-        assert_eq!(wrapped_to(18, "one two three four", "  "), "one two three four\n");
-        assert_eq!(wrapped_to(3, "one longer", ""), "one\nlonger\n");
-        assert_eq!(wrapped_to(7, "起動 起動", ""), "起動\n起動\n", "a wide character takes two columns");
-    }
 }

@@ -1,27 +1,17 @@
-//! One setting over a range of values: a run for each value, and a table of the results.
+//! One setting over a range of values, and a run for each of them.
 
 use std::error::Error;
-use std::fmt::Write as _;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use serde_json::{Value, json};
-
-use super::accounting;
-use super::answer;
 use super::finding::Finding;
-use super::group::MAX_QUEUE;
-use super::json;
-use super::refusal::Refusal;
-use super::report::{at_quantile, name, wrapped};
+use super::reader::MAX_QUEUE;
 use super::run::{self, Outcome, Settings};
 use super::times::shown;
-use super::warnings::{self, Warning};
 use crate::support::duration;
 use crate::support::number;
 use crate::support::progress::Progress;
-use crate::support::table;
-use crate::support::text::{plain, quoted};
+use crate::support::text::quoted;
 
 /// The largest number of runs of a sweep.
 pub(crate) const MAX_POINTS: u64 = 64;
@@ -56,8 +46,8 @@ impl Swept {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Sweep {
     pub(crate) swept: Swept,
-    from: u64,
-    to: u64,
+    pub(crate) from: u64,
+    pub(crate) to: u64,
     points: u64,
 }
 
@@ -132,7 +122,7 @@ impl Sweep {
         settings
     }
 
-    fn shown(&self, value: u64) -> String {
+    pub(crate) fn shown(&self, value: u64) -> String {
         self.swept.shown(value)
     }
 
@@ -158,108 +148,6 @@ impl Sweep {
         }
         Ok(points)
     }
-
-    /// Returns the result for a person.
-    pub(crate) fn text(&self, settings: &Settings, points: &[Point]) -> String {
-        if points.is_empty() {
-            return "interrupted before the end of the first run\n".to_owned();
-        }
-        let mut text = answer::of_sweep(self.swept, points);
-        // Writing to a string never fails.
-        let _ = write!(
-            text,
-            "\n{} for {:.1} s each; {} from {} to {}, {} of {}\n\n",
-            settings.load,
-            settings.length.as_secs_f64(),
-            self.swept.name(),
-            self.shown(self.from),
-            self.shown(self.to),
-            points.len(),
-            number::counted(self.values().len() as u64, "run")
-        );
-        let head = ["UTIL", "WATCHER", "OFFERED", "LOST %", "P50 ms", "P99 ms", "HIGH WATER", "RATE %"];
-        let mut rows = vec![
-            [self.swept.name().to_uppercase().as_str()]
-                .iter()
-                .chain(&head)
-                .map(ToString::to_string)
-                .collect(),
-        ];
-        for point in points {
-            let published = &point.outcome.published;
-            let each =
-                point.outcome.settings.watchers.iter().zip(&point.outcome.accounts).zip(&point.findings);
-            rows.extend(each.map(|((watcher, account), finding)| {
-                vec![
-                    self.shown(point.value),
-                    format!("{:.3}", finding.utilisation),
-                    name(watcher),
-                    account.stats.offered.to_string(),
-                    format!("{:.2}", finding.lost_percent),
-                    at_quantile(&account.seen.latency, 0.5),
-                    at_quantile(&account.seen.latency, 0.99),
-                    account.stats.high_water.to_string(),
-                    format!("{:.1}", 100.0 * published.rate() / published.asked_rate().max(1e-9)),
-                ]
-            }));
-        }
-        text.push_str(&table::render(&rows));
-        text.push('\n');
-        for line in &self.warnings(points) {
-            text.push_str(&wrapped(line, "    "));
-        }
-        let faults = faults(points);
-        let runs = number::counted(points.len() as u64, "run");
-        match faults.as_slice() {
-            [] => {
-                text.push_str(&wrapped(&format!("everything adds up, in each of {runs}"), ""));
-            }
-            faults => text.extend(["IT DOES NOT ADD UP:\n", faults.join("\n").as_str(), "\n"]),
-        }
-        text
-    }
-
-    /// Returns one warning of each kind, with the number of runs that had one.
-    fn warnings(&self, points: &[Point]) -> Vec<String> {
-        let mut found: Vec<(Warning, u64, usize)> = Vec::new();
-        for point in points {
-            for warning in warnings::warnings(&point.outcome) {
-                match found.iter_mut().find(|(known, ..)| known.kind == warning.kind) {
-                    Some((.., runs)) => *runs += 1,
-                    None => found.push((warning, point.value, 1)),
-                }
-            }
-        }
-        let line = |(warning, value, runs): &(Warning, u64, usize)| {
-            let at = format!("{}={}", self.swept.name(), self.shown(*value));
-            let all = number::counted(points.len() as u64, "run");
-            format!("warning, of {runs} of {all}, the first with {at}: {}", warning.text)
-        };
-        found.iter().map(line).collect()
-    }
-
-    /// Returns the result for a machine.
-    pub(crate) fn json(&self, settings: &Settings, points: &[Point], interrupted: bool) -> Value {
-        let value = |point: &Point| match self.swept {
-            Swept::Queue => json!(point.value),
-            Swept::Handler => json!(point.value as f64 / 1000.0),
-        };
-        let each =
-            |point: &Point| json!({"value": value(point), "run": json::run(&point.outcome, &point.findings)});
-        json!({
-            "sweep": self.swept.name(),
-            "bus": json::bus(Refusal::of_sweep(points).map(|(worst, _)| worst).as_ref(), settings.incoming),
-            "unit": match self.swept { Swept::Queue => "events", Swept::Handler => "us" },
-            "interrupted": interrupted,
-            "addsUp": faults(points).is_empty(),
-            "points": points.iter().map(each).collect::<Vec<_>>(),
-        })
-    }
-}
-
-/// Returns what does not add up, in any of the runs.
-pub(crate) fn faults(points: &[Point]) -> Vec<String> {
-    points.iter().flat_map(|point| accounting::faults(&point.outcome)).map(|fault| plain(&fault)).collect()
 }
 
 #[cfg(test)]

@@ -35,6 +35,16 @@ pub(crate) fn show(duration: Duration) -> String {
     PRINTER.unsigned_duration_to_string(&Duration::from_millis(duration.as_millis() as u64))
 }
 
+/// Returns a number of seconds in its two largest units.
+pub(crate) fn rough(seconds: u64) -> String {
+    match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60) {
+        (0, 0, 0, seconds) => format!("{seconds}s"),
+        (0, 0, minutes, seconds) => format!("{minutes}m{seconds}s"),
+        (0, hours, minutes, _) => format!("{hours}h{minutes}m"),
+        (days, hours, ..) => format!("{days}d{hours}h"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::{parse, parse_positive, show};

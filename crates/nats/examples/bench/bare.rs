@@ -9,7 +9,10 @@ use async_nats::jetstream::{self, Context};
 use futures::StreamExt;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::event;
+/// Returns the text of an event.
+pub(crate) fn event(length: usize) -> String {
+    "abcdefgh".chars().cycle().take(length).collect()
+}
 
 fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()

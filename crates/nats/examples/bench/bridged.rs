@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use eventcast::{Broadcaster, BusOptions, OverflowPolicy};
 use eventcast_nats::{NatsPublisher, NatsSubscriber, Start, Storage, StreamOptions};
 
-use crate::event;
+use crate::bare::event;
 
 pub(crate) const LONG: Duration = Duration::from_secs(120);
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use eventcast::{Broadcaster, BusOptions, Publisher};
 use eventcast_nats::{NatsPublisher, Storage};
 
-use crate::event;
+use crate::bare::event;
 
 /// The dispatcher and the bridge's task are asleep after so long without an event.
 const UNTIL_ASLEEP: Duration = Duration::from_millis(2);

@@ -19,12 +19,7 @@ use std::time::Duration;
 use server::Server;
 
 /// The length of the text of an event. Its JSON has two bytes more.
-pub(crate) const SIZES: [usize; 2] = [62, 398];
-
-/// Returns the text of an event.
-pub(crate) fn event(length: usize) -> String {
-    "abcdefgh".chars().cycle().take(length).collect()
-}
+const SIZES: [usize; 2] = [62, 398];
 
 /// Prints a line. A reader that has read enough, as in `| head -1`, ends nothing: a server runs.
 macro_rules! say {

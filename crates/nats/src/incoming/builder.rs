@@ -9,19 +9,22 @@ use std::time::Duration;
 use eventcast::Publisher;
 use eventcast::stats::RemoteStatus;
 use parking_lot::Mutex;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, watch};
 
-use crate::codec::Codec;
+use crate::codec::{Codec, Json};
 use crate::error::BuildError;
-use crate::options::{Start, SubscriberOptions};
+use crate::options::{ConnectionOptions, Start, SubscriberOptions};
 use crate::outgoing::NatsPublisher;
 use crate::runtime::{Signal, connect_and_run};
 use crate::status::{OnStatus, StatusCell};
 
 use super::outlet::{BusOutlet, Map, Outlet};
 use super::reader::{OnError, Parts, Reader, Shared};
-use super::remote::{Mark, Remote, RemoteWatcher};
+use super::remote_event::{Mark, Remote};
+use super::remote_watcher::RemoteWatcher;
 use super::store::{FilePosition, PositionStore};
 use super::subscriber::NatsSubscriber;
 
@@ -29,6 +32,25 @@ use super::subscriber::NatsSubscriber;
 const CONNECT: Duration = Duration::from_secs(5);
 /// The messages that wait for a watcher without a bus.
 const CHUNKS: usize = 4;
+
+impl NatsSubscriber {
+    /// Returns a builder for a server, with events as JSON.
+    pub fn builder<T>(server: &str) -> NatsSubscriberBuilder<T>
+    where
+        T: Serialize + DeserializeOwned + Clone + Send + Sync + 'static,
+    {
+        let options = SubscriberOptions { connection: ConnectionOptions::new(server), ..Default::default() };
+        Self::with_options(options)
+    }
+
+    /// Returns a builder with options from a configuration, with events as JSON.
+    pub fn with_options<T>(options: SubscriberOptions) -> NatsSubscriberBuilder<T>
+    where
+        T: Serialize + DeserializeOwned + Clone + Send + Sync + 'static,
+    {
+        NatsSubscriberBuilder::with_codec(options, Json)
+    }
+}
 
 /// Builds a [`NatsSubscriber`] or a [`RemoteWatcher`]. Options that are out of range are errors of
 /// [`attach`](Self::attach) and [`watch`](Self::watch).
@@ -230,7 +252,6 @@ impl<T> fmt::Debug for NatsSubscriberBuilder<T> {
 mod tests {
     use super::*;
     use crate::client::Connection;
-    use crate::codec::Json;
     use crate::status::CLIENT_ENDED;
     use eventcast::stats::RemoteState;
 

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use crate::positions::{MEMORY, Reached};
 use crate::wire::Origin;
 
-use super::remote::Mark;
+use super::remote_event::Mark;
 use super::store::SavedPosition;
 
 /// The place that is to be saved: that of the messages whose events were accepted.

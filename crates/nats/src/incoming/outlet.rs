@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use crate::options::Overflow;
 use crate::stop::{Stop, asked};
 
-use super::remote::{Chunk, Mark, Remote};
+use super::remote_event::{Chunk, Mark, Remote};
 
 /// A function of the program that makes a local event of a remote one.
 pub(crate) type Map<T> = Box<dyn Fn(Remote<T>) -> T + Send + Sync>;

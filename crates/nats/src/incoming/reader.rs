@@ -25,7 +25,7 @@ use crate::wire::{Head, Malformed, split};
 
 use super::ledger::Ledger;
 use super::outlet::{Outlet, Put};
-use super::remote::{Mark, Remote};
+use super::remote_event::{Mark, Remote};
 use super::session::{Broken, Session, Stored, Wanted};
 use super::start::{Beginning, Place};
 use super::stats::NatsSubscriberStats;

@@ -4,14 +4,10 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use eventcast::stats::RemoteStatus;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
-use crate::options::{ConnectionOptions, SubscriberOptions};
 use crate::runtime::Signal;
 
-use super::builder::NatsSubscriberBuilder;
 use super::reader::Shared;
 use super::stats::NatsSubscriberStats;
 
@@ -68,23 +64,6 @@ impl NatsSubscriber {
         stop: watch::Sender<Option<tokio::time::Instant>>,
     ) -> Self {
         Self { shared, finished, stop }
-    }
-
-    /// Returns a builder for a server, with events as JSON.
-    pub fn builder<T>(server: &str) -> NatsSubscriberBuilder<T>
-    where
-        T: Serialize + DeserializeOwned + Clone + Send + Sync + 'static,
-    {
-        let options = SubscriberOptions { connection: ConnectionOptions::new(server), ..Default::default() };
-        Self::with_options(options)
-    }
-
-    /// Returns a builder with options from a configuration, with events as JSON.
-    pub fn with_options<T>(options: SubscriberOptions) -> NatsSubscriberBuilder<T>
-    where
-        T: Serialize + DeserializeOwned + Clone + Send + Sync + 'static,
-    {
-        NatsSubscriberBuilder::with_codec(options, crate::codec::Json)
     }
 
     /// Returns what the reader has done so far. Never waits for the server.

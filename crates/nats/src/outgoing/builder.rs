@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, watch};
 use crate::client::Connection;
 use crate::codec::{Codec, Json};
 use crate::error::BuildError;
-use crate::options::{PublisherOptions, StreamOptions};
+use crate::options::{ConnectionOptions, PublisherOptions, StreamOptions};
 use crate::runtime::{Signal, connect_and_run};
 use crate::status::{OnStatus, StatusCell};
 use crate::subject::Subject;
@@ -27,6 +27,25 @@ use super::send::Sender;
 
 /// The messages that a client keeps for one of its subscriptions. The outgoing side has none.
 const CAPACITY: usize = 64;
+
+impl NatsPublisher {
+    /// Returns a builder for a server, with events as JSON.
+    pub fn builder<T>(server: &str) -> NatsPublisherBuilder<T>
+    where
+        T: Serialize + DeserializeOwned + Clone + Send + Sync + 'static,
+    {
+        let options = PublisherOptions { connection: ConnectionOptions::new(server), ..Default::default() };
+        NatsPublisherBuilder::new(options)
+    }
+
+    /// Returns a builder with options from a configuration, with events as JSON.
+    pub fn with_options<T>(options: PublisherOptions) -> NatsPublisherBuilder<T>
+    where
+        T: Serialize + DeserializeOwned + Clone + Send + Sync + 'static,
+    {
+        NatsPublisherBuilder::new(options)
+    }
+}
 
 /// A filter of the program.
 type Keep<T> = Box<dyn FnMut(&T) -> bool + Send>;

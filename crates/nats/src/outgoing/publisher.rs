@@ -6,15 +6,11 @@ use std::time::{Duration, Instant};
 
 use eventcast::WatchHandle;
 use eventcast::stats::RemoteStatus;
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use tokio::sync::{mpsc, watch};
 
-use crate::options::{ConnectionOptions, PublisherOptions};
 use crate::runtime::Signal;
 use crate::wire::Origin;
 
-use super::builder::NatsPublisherBuilder;
 use super::pump::{Flush, Shared};
 use super::stats::{NatsPublisherStats, NatsReport};
 
@@ -84,23 +80,6 @@ impl NatsPublisher {
         requests: mpsc::UnboundedSender<Flush>,
     ) -> Self {
         Self { origin, shared, finished, watcher, stop, requests }
-    }
-
-    /// Returns a builder for a server, with events as JSON.
-    pub fn builder<T>(server: &str) -> NatsPublisherBuilder<T>
-    where
-        T: Serialize + DeserializeOwned + Clone + Send + Sync + 'static,
-    {
-        let options = PublisherOptions { connection: ConnectionOptions::new(server), ..Default::default() };
-        NatsPublisherBuilder::new(options)
-    }
-
-    /// Returns a builder with options from a configuration, with events as JSON.
-    pub fn with_options<T>(options: PublisherOptions) -> NatsPublisherBuilder<T>
-    where
-        T: Serialize + DeserializeOwned + Clone + Send + Sync + 'static,
-    {
-        NatsPublisherBuilder::new(options)
     }
 
     /// Returns the identity of this bridge, which is new at each start. Every message has it.

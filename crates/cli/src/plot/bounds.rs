@@ -1,10 +1,11 @@
-//! The axes: their ends, their ticks, and the text at these.
+//! The ends of an axis, its ticks, and the text at these.
 
 use std::ops::Range;
 
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 
-use super::{Chart, Failure, Panel, labels};
+use super::drawing::{Panel, Scale};
+use crate::support::number::grouped;
 
 /// The part of an axis that a tick must be apart from the next one, and from an end.
 const APART: f64 = 0.06;
@@ -13,19 +14,6 @@ const APART_FROM_END: f64 = 0.09;
 const TICKS: f64 = 7.0;
 /// The smallest value on an axis with a logarithmic scale. Smaller values are shown as this one.
 const LEAST: f64 = 1e-6;
-
-#[derive(Clone, Debug)]
-pub(crate) struct Axis {
-    /// The label, with the unit.
-    pub(crate) label: String,
-    pub(crate) scale: Scale,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Scale {
-    Linear,
-    Log,
-}
 
 impl Scale {
     /// Returns where the value is on the axis.
@@ -150,24 +138,14 @@ fn round_up(value: f64) -> f64 {
 }
 
 /// Returns a number such as `0.01`, `1.5` or `10,000`.
-pub(super) fn number(value: f64) -> String {
+fn number(value: f64) -> String {
     // Three digits that count.
     let decimals =
         if value == 0.0 { 0 } else { (2.0 - value.abs().log10().floor()).clamp(0.0, 9.0) as usize };
     let text = format!("{value:.decimals$}");
     let text = if decimals > 0 { text.trim_end_matches('0').trim_end_matches('.') } else { text.as_str() };
     match text.parse::<u64>() {
-        Ok(whole) => crate::support::number::grouped(whole),
+        Ok(whole) => grouped(whole),
         Err(_) => text.to_owned(),
     }
-}
-
-pub(super) fn draw<'a>(chart: &mut Chart<'a, '_>, panel: &Panel) -> Result<(), Failure<'a>> {
-    chart
-        .configure_mesh()
-        .x_desc(labels::plain(&panel.x.label))
-        .y_desc(labels::plain(&panel.y.label))
-        .label_style(labels::font(labels::SMALL))
-        .axis_desc_style(labels::font(labels::SIZE))
-        .draw()
 }

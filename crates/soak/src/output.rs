@@ -1,0 +1,20 @@
+//! Output to stdout and stderr.
+
+use std::error::Error;
+use std::io::{self, Write as _};
+
+/// Writes to stdout. A reader that has closed the pipe, as in `| head`, is not a failure.
+pub(crate) fn say(text: &str) -> Result<(), Box<dyn Error>> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(format!("cannot write to stdout: {error}").into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes a line to stderr, and ignores errors.
+pub(crate) fn complain(text: &str) {
+    let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
+}
