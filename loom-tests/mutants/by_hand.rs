@@ -309,10 +309,10 @@ pub(crate) const REPLACEMENTS: &[Replacement] = &[
     },
     Replacement {
         file: "bus/dispatch/inline.rs",
-        place: "Turn::accept",
-        code: "self.front.nested.set_events_left(room - entry.len());",
+        place: "Turn::accept_in_parts",
+        code: "self.front.nested.set_events_left(room - part.len());",
         change: "promises nested events the room that the batch takes",
-        written: "self.front.nested.set_events_left(if $ON { room } else { room - entry.len() });",
+        written: "self.front.nested.set_events_left(if $ON { room } else { room - part.len() });",
     },
     Replacement {
         file: "bus/dispatch/inline.rs",
