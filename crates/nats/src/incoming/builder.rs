@@ -111,7 +111,7 @@ impl<T: Clone + Send + Sync + 'static> NatsSubscriberBuilder<T> {
         self
     }
 
-    /// Sets the codec. Default [`Json`](crate::Json).
+    /// Sets the codec. Default [`Json`].
     pub fn codec(mut self, codec: impl Codec<T>) -> Self {
         self.codec = Box::new(codec);
         self
