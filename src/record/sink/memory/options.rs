@@ -70,8 +70,11 @@ impl MemorySinkOptions {
 
     pub(super) fn check(&self) -> Result<(), BuildError> {
         if !(1..=MAX_EVENTS).contains(&self.max_events) {
-            let allowed = format_args!("1 to {MAX_EVENTS} events");
-            return Err(BuildError::new("max_events", self.max_events, allowed));
+            return Err(BuildError::new(
+                "max_events",
+                self.max_events,
+                format_args!("1 to {MAX_EVENTS} events"),
+            ));
         }
         if self.ttl.is_zero() {
             return Err(BuildError::new("ttl", "0s", "more than zero"));
