@@ -138,6 +138,53 @@ fn an_outage_does_not_end_because_another_group_appears() {
     assert_eq!(setup.outages.recv_timeout(LONG).unwrap(), "works again");
 }
 
+/// Two operations that hang have the places of the groups in trouble. A group that was closed during
+/// an outage of the store gets no probe when the outage ends. It is reported, because its events
+/// wait.
+#[test]
+fn a_group_without_a_probe_after_an_outage_is_reported() {
+    let setup = setup(4, |builder| builder);
+    for group in ["slow", "b", "c", "well"] {
+        setup.store(&format!("{group}/0"));
+    }
+    setup.record("slow/1");
+    setup.record("slow/2");
+    setup.sink.wait_for(&["slow/1 Run", "slow/2 Run"]);
+    setup.clock.wait_for_waiters(1);
+    setup.clock.advance(Duration::from_secs(1));
+    let degraded = || {
+        let groups = setup.recording.stats().degraded_groups;
+        let mut names: Vec<_> = groups.into_iter().map(|group| group.group).collect();
+        names.sort();
+        names
+    };
+    until(|| degraded() == ["slow"]);
+    for group in ["b", "c"] {
+        setup.record(&format!("{group}/1"));
+        let name = format!("{group}/1 Run");
+        until(|| setup.sink.under_way().contains(&name));
+    }
+    let no_answer = |group| SinkError::group_unavailable(format!("no answer about {group}"));
+    setup.fail("b/1 Run", no_answer("b"));
+    setup.fail("c/1 Run", no_answer("c"));
+    until(|| setup.recording.stats().unavailable_since.is_some());
+    setup.store("well/1");
+    until(|| degraded() == ["b", "c", "slow"]);
+    assert_eq!(setup.sink.under_way(), ["slow/1 Run", "slow/2 Run"]);
+    let told: Vec<_> = setup.outages.try_iter().collect();
+    for group in ["b", "c"] {
+        let text = format!("{group}: group unavailable: no answer about {group}");
+        assert_eq!(told.iter().filter(|told| **told == text).count(), 1, "{told:?}");
+    }
+    setup.sink.finish("slow/1 Run");
+    setup.sink.finish("slow/2 Run");
+    pause(&setup);
+    setup.sink.wait_for(&["b/1 Run", "c/1 Run"]);
+    setup.sink.finish("b/1 Run");
+    setup.sink.finish("c/1 Run");
+    until(|| degraded() == ["slow"] && setup.recording.stats().watcher.queued == 0);
+}
+
 /// A group that was a part of the store's outage is not listed for ever.
 #[test]
 fn a_group_that_was_part_of_an_outage_is_listed_no_longer_than_it_lasts() {

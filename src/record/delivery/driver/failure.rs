@@ -214,7 +214,7 @@ impl Driver {
         let (since, attempts) = opened.unwrap_or((first, u64::from(ticket.failed)));
         if concern == Concern::Group && opened.is_some() && has_groups {
             let is_told = entry.trouble.as_ref().is_some_and(|trouble| trouble.is_told);
-            entry.trouble = Some(Box::new(Trouble { since, text: text.clone(), is_told }));
+            entry.trouble = Some(Box::new(Trouble { since, text: text.clone(), is_told, was_store: false }));
             self.has_new_groups = true;
         }
         let failure = SinkFailure { text, since, attempts };

@@ -197,16 +197,23 @@ impl Driver {
         }
     }
 
-    /// Reports that a group is sick, once.
+    /// Reports that a group is sick, once. A group that was closed during an outage of the store
+    /// has its probe first, if there is a place for one.
     fn tell(&mut self, group: GroupIndex) {
         let now = Timestamp::from(self.clock.now());
+        let has_no_probe = self.pending.groups.slow_have_places(self.writers.places(true));
         let entry = self.pending.groups.at_mut(group);
-        if entry.trouble.is_none() && !entry.is_closed() {
+        let is_known = entry.trouble.as_ref().is_some_and(|trouble| !trouble.was_store);
+        if !is_known && !entry.is_closed() {
             // A median has nanoseconds.
             let text = format!("an operation takes more than {} ms", entry.slow_after.as_millis());
-            entry.trouble = Some(Box::new(Trouble { since: now, text, is_told: false }));
+            entry.trouble = Some(Box::new(Trouble { since: now, text, is_told: false, was_store: false }));
         }
-        let Some(trouble) = &mut entry.trouble else { return };
+        let Some(trouble) = entry.trouble.as_mut().filter(|trouble| has_no_probe || !trouble.was_store)
+        else {
+            return;
+        };
+        trouble.was_store = false;
         if std::mem::replace(&mut trouble.is_told, true) {
             return;
         }
@@ -220,7 +227,8 @@ impl Driver {
     pub(super) fn degraded_groups(&self) -> Vec<DegradedGroup> {
         let groups = &self.pending.groups;
         let sick = groups.sick().iter().map(|group| groups.at(*group)).filter_map(|group| {
-            let Trouble { since, text, .. } = &**group.trouble.as_ref()?;
+            let Trouble { since, text, .. } =
+                &**group.trouble.as_ref().filter(|trouble| !trouble.was_store)?;
             Some(DegradedGroup { group: group.name.to_string(), since: *since, text: text.clone() })
         });
         if groups.are_several() { sick.take(LISTED).collect() } else { Vec::new() }

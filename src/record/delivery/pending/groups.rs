@@ -72,6 +72,9 @@ pub(in super::super) struct Trouble {
     pub(in super::super) text: String,
     /// Whether the hook has been told.
     pub(in super::super) is_told: bool,
+    /// Whether this was a part of an outage of the store that has ended. It is about the group only
+    /// if a probe says so, or if there is no place for a probe.
+    pub(in super::super) was_store: bool,
 }
 
 impl Group {
@@ -387,8 +390,17 @@ impl Groups {
         for group in &self.sick {
             let entry = &mut self.list[*group as usize];
             entry.breaker.wait(Duration::ZERO);
-            entry.trouble = entry.trouble.take().filter(|trouble| trouble.is_told);
+            if let Some(trouble) = entry.trouble.as_mut().filter(|trouble| !trouble.is_told) {
+                trouble.was_store = true;
+            }
         }
+    }
+
+    /// Returns whether slow groups have all of the places that sick groups may have, so that a
+    /// closed group waits for its probe until one of their operations ends.
+    pub(in super::super) fn slow_have_places(&self, total: usize) -> bool {
+        let slow = self.sick.iter().map(|sick| self.at(*sick)).filter(|group| group.is_slow);
+        slow.map(|group| group.under_way).sum::<usize>() >= (total / 2).max(1)
     }
 }
 
