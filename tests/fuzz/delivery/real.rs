@@ -215,6 +215,8 @@ impl<'p> Run<'p> {
 
     /// Notes this moment if the recording knows the answers to all operations that have ended.
     fn note_rest(&mut self) {
+        // What ends after this moment may be unknown.
+        let moment = self.script.moments.next();
         // An event that is there already may count as stored, or not.
         let Some(told) = self.script.told_as_stored() else { return };
         let counts = || {
@@ -224,7 +226,7 @@ impl<'p> Run<'p> {
         let (created, updated, coalesced) = counts();
         let is_at_rest = created + updated == coalesced + told && (created, updated, coalesced) == counts();
         if is_at_rest {
-            self.rests.push(self.script.moments.next());
+            self.rests.push(moment);
         }
     }
 
