@@ -176,7 +176,7 @@ pub mod event {
 #[cfg(feature = "recorder")]
 pub mod correlator {
     pub use crate::record::correlator::{
-        Aggregation, Correlation, CorrelationKey, CorrelatorOptions, EventCorrelator, SkipReason, SpamFilter,
+        Aggregation, Correlation, CorrelationKey, CorrelatorOptions, EventCorrelator, SpamFilter,
     };
 }
 

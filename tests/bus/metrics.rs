@@ -324,7 +324,7 @@ mod recorder {
         let mut event = Event::default();
         event.count = 1;
         for _ in 0..30 {
-            let skipped = matches!(correlator.correlate(&event), Correlation::Skip(_));
+            let skipped = matches!(correlator.correlate(&event), Correlation::Skip);
             assert_eq!(skipped, correlator.stats().filtered > 0);
         }
         metrics::with_local_recorder(&recorder, || correlator.stats().emit_metrics("own"));

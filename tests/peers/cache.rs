@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use eventcast::correlator::{Aggregation, Correlation, EventCorrelator, SkipReason, SpamFilter};
+use eventcast::correlator::{Aggregation, Correlation, EventCorrelator, SpamFilter};
 use eventcast::event::EventSource;
 use eventcast::testing::FakeClock;
 use eventcast::{CorrelatorOptions, Event, ObjectReference, Text, Timestamp};
@@ -74,10 +74,7 @@ impl Rig {
                 self.correlator.confirm(key, &event);
                 Some(event)
             }
-            Correlation::Skip(reason) => {
-                assert_eq!(reason, SkipReason::SpamFilter);
-                None
-            }
+            Correlation::Skip => None,
             other => panic!("no other decision exists: {other:?}"),
         }
     }

@@ -107,7 +107,7 @@ impl Rig {
                 self.correlator.confirm(key, &event);
                 Answer::Update(event)
             }
-            Correlation::Skip(_) => Answer::Skip,
+            Correlation::Skip => Answer::Skip,
             other => panic!("{other:?}"),
         }
     }

@@ -54,8 +54,9 @@ pub enum Correlation {
         /// The key for [`EventCorrelator::confirm`](super::EventCorrelator::confirm).
         key: CorrelationKey,
     },
-    /// Do nothing. The event has been counted.
-    Skip(SkipReason),
+    /// Do nothing: the event's source has used up the budget for the event's object (the spam
+    /// filter). The event has been counted.
+    Skip,
     /// Do nothing now, because the budget is used up. The store has the event and does not know
     /// this count yet. Only
     /// [`correlate_or_hold`](super::EventCorrelator::correlate_or_hold) returns this answer.
@@ -66,37 +67,6 @@ pub enum Correlation {
         /// with an equal key replace this one.
         key: CorrelationKey,
     },
-}
-
-/// The reason why an event is skipped.
-///
-/// # Examples
-///
-/// ```
-/// use eventcast::correlator::{Correlation, EventCorrelator, SkipReason, SpamFilter};
-/// use eventcast::{CorrelatorOptions, Event};
-///
-/// let budget = SpamFilter::default().burst(1);
-/// let correlator = EventCorrelator::new(CorrelatorOptions::default().spam_filter(budget))?;
-/// correlator.correlate(&Event::default());
-/// let Correlation::Skip(reason) = correlator.correlate(&Event::default()) else { panic!() };
-/// assert_eq!(reason, SkipReason::SpamFilter);
-/// assert_eq!(reason.to_string(), "spam filter");
-/// # Ok::<(), eventcast::error::BuildError>(())
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum SkipReason {
-    /// The event's source has used up the budget for the event's object.
-    SpamFilter,
-}
-
-impl fmt::Display for SkipReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::SpamFilter => "spam filter",
-        })
-    }
 }
 
 /// The counters of what a correlator has decided so far, in events.

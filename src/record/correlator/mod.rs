@@ -45,7 +45,7 @@ use observer::{Observed, ObservedEntry, Seen};
 use options::SkipFn;
 use spam_filter::BucketRules;
 
-pub use decision::{Correlation, CorrelatorStats, SkipReason};
+pub use decision::{Correlation, CorrelatorStats};
 pub use key::CorrelationKey;
 pub use options::CorrelatorOptions;
 pub use stage_options::{Aggregation, SpamFilter};
@@ -172,13 +172,13 @@ impl EventCorrelator {
     /// event.count = 1;
     /// assert!(matches!(correlator.correlate(&event), Correlation::Create { .. }));
     /// assert!(matches!(correlator.correlate(&event), Correlation::Update { .. }));
-    /// assert!(matches!(correlator.correlate(&event), Correlation::Skip(_)));
+    /// assert!(matches!(correlator.correlate(&event), Correlation::Skip));
     /// # Ok::<(), eventcast::error::BuildError>(())
     /// ```
     #[doc(alias = "EventCorrelate")]
     pub fn correlate(&self, event: &Event) -> Correlation {
         let decision = self.decide(event, false);
-        if matches!(decision, Correlation::Skip(_)) {
+        if matches!(decision, Correlation::Skip) {
             self.report_skip(event);
         }
         decision
@@ -229,7 +229,7 @@ impl EventCorrelator {
     /// ```
     pub fn correlate_or_hold(&self, event: &Event) -> Correlation {
         let decision = self.decide(event, true);
-        if matches!(decision, Correlation::Skip(_) | Correlation::Held { .. }) {
+        if matches!(decision, Correlation::Skip | Correlation::Held { .. }) {
             self.report_skip(event);
         }
         decision
@@ -256,7 +256,7 @@ impl EventCorrelator {
         let Observed { is_folded, is_repeat, is_known, is_noted, entry } = observed;
         let Some(entry) = entry else {
             self.counters.decided(is_folded, false, is_repeat);
-            return Correlation::Skip(SkipReason::SpamFilter);
+            return Correlation::Skip;
         };
         let mut event = match &self.aggregator {
             Some(aggregator) if is_folded => aggregator.combined(event, now),
@@ -270,11 +270,7 @@ impl EventCorrelator {
         self.counters.decided(is_folded, passes, is_repeat);
         if !passes {
             let is_held = holds && is_repeat && is_known;
-            return if is_held {
-                Correlation::Held { event, key }
-            } else {
-                Correlation::Skip(SkipReason::SpamFilter)
-            };
+            return if is_held { Correlation::Held { event, key } } else { Correlation::Skip };
         }
         if !is_noted {
             self.with_base_of(&key, |turn| turn.find_event(&key.0).map(Seen::pass));

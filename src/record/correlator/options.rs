@@ -171,7 +171,7 @@ impl CorrelatorOptions {
     ///
     /// for (filter, is_limited) in [(Some(SpamFilter::default().burst(1)), true), (None, false)] {
     ///     let correlator = EventCorrelator::new(CorrelatorOptions::default().spam_filter(filter))?;
-    ///     let is_skipped = || matches!(correlator.correlate(&Event::default()), Correlation::Skip(_));
+    ///     let is_skipped = || matches!(correlator.correlate(&Event::default()), Correlation::Skip);
     ///     assert_eq!([is_skipped(), is_skipped()], [false, is_limited]);
     /// }
     /// # Ok::<(), eventcast::error::BuildError>(())
@@ -295,7 +295,7 @@ impl CorrelatorOptions {
     /// let is_skipped = ["Pulled", "Started", "Started"].map(|reason| {
     ///     let mut event = Event::default();
     ///     event.reason = reason.into();
-    ///     matches!(correlator.correlate(&event), Correlation::Skip(_))
+    ///     matches!(correlator.correlate(&event), Correlation::Skip)
     /// });
     /// assert_eq!(is_skipped, [false, false, true]);
     /// # Ok::<(), eventcast::error::BuildError>(())
@@ -322,7 +322,7 @@ impl CorrelatorOptions {
     /// let one_a_second = SpamFilter::default().burst(1).qps(1.0);
     /// let options = CorrelatorOptions::default().spam_filter(one_a_second).clock(clock.clock());
     /// let correlator = EventCorrelator::new(options)?;
-    /// let is_skipped = || matches!(correlator.correlate(&Event::default()), Correlation::Skip(_));
+    /// let is_skipped = || matches!(correlator.correlate(&Event::default()), Correlation::Skip);
     /// assert_eq!([is_skipped(), is_skipped()], [false, true]);
     /// clock.advance(Duration::from_secs(1));
     /// assert_eq!([is_skipped(), is_skipped()], [false, true]);

@@ -293,7 +293,7 @@ impl SpamFilter {
     ///     let mut event = Event::default();
     ///     event.type_ = type_.into();
     ///     correlator.correlate(&event);
-    ///     let is_skipped = matches!(correlator.correlate(&event), Correlation::Skip(_));
+    ///     let is_skipped = matches!(correlator.correlate(&event), Correlation::Skip);
     ///     assert_eq!(is_skipped, type_ == "Normal");
     /// }
     /// # Ok::<(), eventcast::error::BuildError>(())

@@ -7,9 +7,7 @@ mod threads;
 
 use std::time::{Duration, SystemTime};
 
-use eventcast::correlator::{
-    Aggregation, Correlation, CorrelationKey, EventCorrelator, SkipReason, SpamFilter,
-};
+use eventcast::correlator::{Aggregation, Correlation, CorrelationKey, EventCorrelator, SpamFilter};
 use eventcast::testing::FakeClock;
 use eventcast::{CorrelatorOptions, Event, EventSource, ObjectReference, Timestamp};
 
@@ -70,7 +68,7 @@ impl Rig {
                 self.correlator.confirm(key, &event);
                 (Seen::Update(event.count), Some(event))
             }
-            Correlation::Skip(SkipReason::SpamFilter) => (Seen::Skip, None),
+            Correlation::Skip => (Seen::Skip, None),
             other => panic!("{other:?}"),
         }
     }

@@ -117,7 +117,7 @@ impl Driver {
                 self.report_skip(event);
                 self.decided += self.pending.hold(key, Write::of(state, offset, false), now);
             }
-            Ok(Correlation::Skip(_)) => {
+            Ok(Correlation::Skip) => {
                 self.report_skip(event);
                 self.tally.skipped += 1;
                 self.decided += 1;
