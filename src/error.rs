@@ -103,32 +103,6 @@ impl<T> fmt::Display for PublishError<T> {
 
 impl<T> Error for PublishError<T> {}
 
-/// The error for a bus that has been closed, and will never take anything again.
-///
-/// # Examples
-///
-/// ```
-/// use eventcast::Broadcaster;
-/// use eventcast::error::Stopped;
-///
-/// let bus = Broadcaster::<u8>::new()?;
-/// bus.close();
-/// assert_eq!(futures::executor::block_on(bus.publisher().ready()), Err(Stopped));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[doc(alias = "Closed")]
-#[doc(alias = "Disconnected")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stopped;
-
-impl fmt::Display for Stopped {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the bus has been closed")
-    }
-}
-
-impl Error for Stopped {}
-
 /// The end of a watcher's stream: the watcher was stopped or the bus has ended, and everything
 /// queued has been read.
 ///

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::bus::dispatch::Refused;
 use crate::bus::mailbox::Entry;
-use crate::error::{PublishError, Stopped};
+use crate::error::PublishError;
 use crate::sync::Arc;
 
 use super::queue::IncomingQueue;
@@ -321,15 +321,15 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     ///
     /// # Errors
     ///
-    /// [`Stopped`] if the bus is closed or becomes closed.
+    /// [`PublishError::Stopped`] if the bus is closed or becomes closed.
     ///
     /// # Examples
     ///
     /// ```
-    /// use eventcast::error::{PublishError, Stopped};
+    /// use eventcast::error::PublishError;
     /// use eventcast::Broadcaster;
     ///
-    /// async fn publish_all(bus: &Broadcaster<u32>, mut events: Vec<u32>) -> Result<(), Stopped> {
+    /// async fn publish_all(bus: &Broadcaster<u32>, mut events: Vec<u32>) -> Result<(), PublishError<()>> {
     ///     let publisher = bus.publisher();
     ///     while let Some(event) = events.pop() {
     ///         publisher.ready().await?;
@@ -346,7 +346,7 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     /// assert_eq!(bus.shutdown().bus.accepted, 3);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn ready(&self) -> impl Future<Output = Result<(), Stopped>> + Send {
+    pub fn ready(&self) -> impl Future<Output = Result<(), PublishError<()>>> + Send {
         async move { self.incoming.ready().await }
     }
 }

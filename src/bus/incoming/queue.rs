@@ -6,7 +6,7 @@ use crate::bus::options::BusOptions;
 use crate::bus::state::{Lifecycle, Refusal};
 use crate::bus::wait::{InsideCall, Place, TimedOut, spin_until};
 use crate::clock::Deadline;
-use crate::error::{PublishError, Stopped};
+use crate::error::PublishError;
 use crate::sync::{Arc, Sender};
 
 use super::handles::Handles;
@@ -155,15 +155,15 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
 
     /// Returns `Ok` if there may be room or if this is a thread of the bus, which must not wait.
     /// Returns an error if the bus is closed, and `None` if the caller has to wait.
-    fn readiness(&self, call: &mut Call) -> Option<Result<(), Stopped>> {
+    fn readiness(&self, call: &mut Call) -> Option<Result<(), PublishError<()>>> {
         if self.lifecycle.is_closed() {
-            return Some(Err(Stopped));
+            return Some(Err(PublishError::Stopped(())));
         }
         (self.must_not_wait() || self.way.has_room(call, &self.lifecycle)).then_some(Ok(()))
     }
 
     /// Waits until there may be room. Returns at once on a thread of the bus, which must not wait.
-    pub(crate) async fn ready(&self) -> Result<(), Stopped> {
+    pub(crate) async fn ready(&self) -> Result<(), PublishError<()>> {
         let mut call = Call::default();
         if let Some(result) = self.readiness(&mut call) {
             return result;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use eventcast::Delivery::{Event, Lagged};
-use eventcast::error::{PublishError, RecvError, Stopped};
+use eventcast::error::{PublishError, RecvError};
 use eventcast::{Broadcaster, OverflowPolicy};
 use futures::StreamExt;
 use futures::future::{join, join_all};
@@ -144,7 +144,7 @@ on_every_executor! {
         let publishing = executor.spawn(async move {
             assert_eq!(publisher.publish_async(7).await, Err(PublishError::Stopped(7)));
         });
-        let getting_ready = executor.spawn(async move { assert_eq!(other.ready().await, Err(Stopped)) });
+        let getting_ready = executor.spawn(async move { assert_eq!(other.ready().await, Err(PublishError::Stopped(()))) });
         bus.close();
         publishing.await;
         getting_ready.await;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use eventcast::Delivery::{self, Event};
 use eventcast::OverflowPolicy::Evict;
 use eventcast::bus::EndReason;
-use eventcast::error::{PublishError, RecvError, RecvTimeoutError, Stopped, TryRecvError, WatchError};
+use eventcast::error::{PublishError, RecvError, RecvTimeoutError, TryRecvError, WatchError};
 use eventcast::{Broadcaster, Publisher, Watcher};
 use futures::executor::block_on;
 use futures::future::join;
@@ -52,7 +52,7 @@ fn after_the_end_everything_is_refused() {
     assert_eq!(block_on(publisher.publish_async(7)), Err(PublishError::Stopped(7)));
     assert_eq!(publisher.publish_gap(8), Err(PublishError::Stopped(())));
     assert_eq!(publisher.publish_gap(8), Err(PublishError::Stopped(())));
-    assert_eq!(block_on(publisher.ready()), Err(Stopped));
+    assert_eq!(block_on(publisher.ready()), Err(PublishError::Stopped(())));
     assert!(matches!(bus.watch(), Err(WatchError::Stopped)));
     assert!(matches!(bus.watch_builder().watch(), Err(WatchError::Stopped)));
     assert!(matches!(bus.watch_builder().spawn(|_| ()), Err(WatchError::Stopped)));

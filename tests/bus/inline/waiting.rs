@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use eventcast::Delivery::Event;
-use eventcast::error::{PublishError, Stopped};
+use eventcast::error::PublishError;
 use eventcast::{Broadcaster, Delivery};
 use futures::executor::block_on;
 use futures::future::join;
@@ -366,7 +366,7 @@ fn closing_ends_every_wait() {
         assert_eq!(batch.join().unwrap(), Err(PublishError::Stopped(vec![2, 3, 4])));
         woken.recv_timeout(LONG).expect("the tasks are not woken");
         assert_eq!(poll(task.as_mut(), &waker), Poll::Ready(Err(PublishError::Stopped(11))));
-        assert_eq!(poll(ready.as_mut(), &waker), Poll::Ready(Err(Stopped)));
+        assert_eq!(poll(ready.as_mut(), &waker), Poll::Ready(Err(PublishError::Stopped(()))));
         assert_eq!(drain(&mut full), [Event(0), Event(1)]);
         assert_eq!((bus.stats().rejected_stopped, bus.stats().rejected_full), (5, 0));
     });
