@@ -4,8 +4,6 @@ use std::error::Error;
 use std::fmt;
 
 use crate::escape::escape;
-#[cfg(feature = "serde")]
-use crate::escape::escape_to;
 
 /// The error of a publish, with the event or the batch that the bus did not take.
 ///
@@ -335,41 +333,44 @@ impl fmt::Display for FlushError {
 
 impl Error for FlushError {}
 
-/// The error of a text that does not name an [`OverflowPolicy`](crate::OverflowPolicy).
+/// The error for a string that cannot be parsed: as an [`OverflowPolicy`](crate::OverflowPolicy),
+/// or, with the feature `recorder`, as an `EventType`, an `ObjectReference` or a `Timestamp`.
+///
+/// It shows the string, escaped and cut to 64 characters, and what was expected.
 ///
 /// # Examples
 ///
 /// ```
 /// use eventcast::OverflowPolicy;
-/// use eventcast::error::OverflowPolicyError;
+/// use eventcast::error::ParseError;
 ///
-/// let error: OverflowPolicyError = "drop".parse::<OverflowPolicy>().unwrap_err();
+/// let error: ParseError = "drop".parse::<OverflowPolicy>().unwrap_err();
 /// assert!(error.to_string().ends_with("or wait_for:250ms, got drop"));
 /// ```
 #[cfg(feature = "serde")]
+#[doc(alias = "ParseIntError")]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OverflowPolicyError {
-    /// The text, escaped and cut.
-    shown: String,
+pub struct ParseError {
+    text: String,
 }
 
 #[cfg(feature = "serde")]
-impl OverflowPolicyError {
-    pub(crate) fn new(text: &str) -> Self {
-        Self { shown: escape_to(text, 64).to_string() }
+impl ParseError {
+    /// Creates the error with this text, in which the string that was parsed is escaped.
+    pub(crate) fn new(text: String) -> Self {
+        Self { text }
     }
 }
 
 #[cfg(feature = "serde")]
-impl fmt::Display for OverflowPolicyError {
+impl fmt::Display for ParseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { shown } = self;
-        write!(f, "policy must be drop_incoming, drop_oldest, evict, wait or wait_for:250ms, got {shown}")
+        f.write_str(&self.text)
     }
 }
 
 #[cfg(feature = "serde")]
-impl Error for OverflowPolicyError {}
+impl Error for ParseError {}
 
 /// An option that cannot be used. The text names the option, the allowed values and the value that
 /// was given, or the cause.

@@ -165,8 +165,8 @@ pub mod testing;
 pub mod event {
     pub use crate::record::event::{
         Event, EventField, EventJsonError, EventPatch, EventReadError, EventReadErrorKind, EventReader,
-        EventSeries, EventSource, EventState, EventStates, EventType, EventTypeError, ObjectMeta,
-        ObjectReference, ObjectReferenceError, ReadEvent, Text, Timestamp, TimestampError,
+        EventSeries, EventSource, EventState, EventStates, EventType, ObjectMeta, ObjectReference, ReadEvent,
+        Text, Timestamp,
     };
 }
 

@@ -9,7 +9,9 @@ use std::time::Duration;
 #[cfg(feature = "serde")]
 use crate::duration;
 #[cfg(feature = "serde")]
-use crate::error::OverflowPolicyError;
+use crate::error::ParseError;
+#[cfg(feature = "serde")]
+use crate::escape::escape_to;
 
 /// The action of the bus for a watcher whose queue is full.
 ///
@@ -31,7 +33,7 @@ let policy: OverflowPolicy = "wait_for:250ms".parse()?;
 assert_eq!(policy, OverflowPolicy::WaitFor(Duration::from_millis(250)));
 assert_eq!(policy.to_string(), "wait_for:250ms");
 assert!("sometimes".parse::<OverflowPolicy>().is_err());
-# Ok::<(), eventcast::error::OverflowPolicyError>(())
+# Ok::<(), eventcast::error::ParseError>(())
 ```"#
 )]
 #[doc(alias = "FullChannelBehavior")]
@@ -93,16 +95,19 @@ impl fmt::Display for OverflowPolicy {
 /// `drop_oldest`, `evict`, `wait`, or `wait_for:` and a duration such as `250ms` or `1m30s`.
 #[cfg(feature = "serde")]
 impl FromStr for OverflowPolicy {
-    type Err = OverflowPolicyError;
+    type Err = ParseError;
 
-    fn from_str(text: &str) -> Result<Self, OverflowPolicyError> {
+    fn from_str(text: &str) -> Result<Self, ParseError> {
         let limit = text.strip_prefix("wait_for:").and_then(duration::parse);
         match text {
             "drop_incoming" => Ok(Self::DropIncoming),
             "drop_oldest" => Ok(Self::DropOldest),
             "evict" => Ok(Self::Evict),
             "wait" => Ok(Self::Wait),
-            _ => limit.map(Self::WaitFor).ok_or_else(|| OverflowPolicyError::new(text)),
+            _ => limit.map(Self::WaitFor).ok_or_else(|| {
+                let allowed = "drop_incoming, drop_oldest, evict, wait or wait_for:250ms";
+                ParseError::new(format!("policy must be {allowed}, got {}", escape_to(text, 64)))
+            }),
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Core/v1's `Event` itself, with its type and its series.
 
-use std::error::Error;
 use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::escape::escape;
+use crate::error::ParseError;
+use crate::escape::escape_to;
 
 use super::metadata::ObjectMeta;
 use super::reference::{EventSource, ObjectReference};
@@ -24,6 +24,8 @@ use super::wire_fields;
 /// assert_eq!("Warning".parse(), Ok(EventType::Warning));
 /// assert_eq!(EventType::Warning.to_string(), EventType::Warning.as_str());
 /// assert_eq!(format!("{:8}|", EventType::Normal), "Normal  |");
+/// let error = "warning".parse::<EventType>().unwrap_err();
+/// assert_eq!(error.to_string(), "type must be Normal or Warning, got warning");
 /// ```
 #[doc(alias = "ValidateEventType")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -52,41 +54,17 @@ impl fmt::Display for EventType {
 }
 
 impl FromStr for EventType {
-    type Err = EventTypeError;
+    type Err = ParseError;
 
     /// Reads the name that events carry, `Normal` or `Warning`.
-    fn from_str(text: &str) -> Result<Self, EventTypeError> {
+    fn from_str(text: &str) -> Result<Self, ParseError> {
         match text {
             "Normal" => Ok(Self::Normal),
             "Warning" => Ok(Self::Warning),
-            _ => Err(EventTypeError { text: text.into() }),
+            _ => Err(ParseError::new(format!("type must be Normal or Warning, got {}", escape_to(text, 64)))),
         }
     }
 }
-
-/// An error that a text is not the name of an event type.
-///
-/// # Examples
-///
-/// ```
-/// use eventcast::EventType;
-///
-/// assert_eq!("Warning".parse(), Ok(EventType::Warning));
-/// let error = "warning".parse::<EventType>().unwrap_err();
-/// assert_eq!(error.to_string(), "type must be Normal or Warning, got warning");
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EventTypeError {
-    text: Text,
-}
-
-impl fmt::Display for EventTypeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "type must be Normal or Warning, got {}", escape(&self.text))
-    }
-}
-
-impl Error for EventTypeError {}
 
 impl From<EventType> for Text {
     fn from(type_: EventType) -> Self {
@@ -380,7 +358,7 @@ impl Event {
     /// let last = "2024-01-02T04:00:00.5Z".parse()?;
     /// event.set_series(EventSeries::new(61, last));
     /// assert_eq!(event.last_seen(), Some(last));
-    /// # Ok::<(), eventcast::event::TimestampError>(())
+    /// # Ok::<(), eventcast::error::ParseError>(())
     /// ```
     #[doc(alias = "LAST SEEN")]
     pub fn last_seen(&self) -> Option<Timestamp> {
@@ -403,7 +381,7 @@ impl Event {
     /// assert_eq!(event.first_seen(), Some(Timestamp::UNIX_EPOCH));
     /// event.first_timestamp = Some("2024-01-02T03:00:00Z".parse()?);
     /// assert_eq!(event.first_seen(), event.first_timestamp);
-    /// # Ok::<(), eventcast::event::TimestampError>(())
+    /// # Ok::<(), eventcast::error::ParseError>(())
     /// ```
     #[doc(alias = "FIRST SEEN")]
     pub fn first_seen(&self) -> Option<Timestamp> {

@@ -158,7 +158,7 @@ impl ObjectMeta {
     /// assert!(event.to_json().contains(r#""creationTimestamp":"2024-01-31T08:15:00Z""#));
     /// event.metadata.set_creation_timestamp(None);
     /// assert_eq!(event, Event::default());
-    /// # Ok::<(), eventcast::event::TimestampError>(())
+    /// # Ok::<(), eventcast::error::ParseError>(())
     /// ```
     pub fn set_creation_timestamp(&mut self, at: impl Into<Option<Timestamp>>) {
         let at = at.into();

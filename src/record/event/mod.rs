@@ -29,15 +29,15 @@ mod wire;
 mod wire_events_v1;
 mod wire_fields;
 
-pub use core_v1::{Event, EventSeries, EventType, EventTypeError};
+pub use core_v1::{Event, EventSeries, EventType};
 pub use json::EventJsonError;
 pub use metadata::ObjectMeta;
 pub(crate) use parts::{DEFAULT_NAMESPACE, EventParts, complete};
 pub use patch::EventPatch;
 pub(crate) use patch::changed_series;
 pub use read::{EventReadError, EventReadErrorKind, EventReader, EventState, EventStates, ReadEvent};
-pub use reference::{EventSource, ObjectReference, ObjectReferenceError};
+pub use reference::{EventSource, ObjectReference};
 pub use stored::Stored;
 pub use text::Text;
 pub use timed::EventField;
-pub use timestamp::{Timestamp, TimestampError};
+pub use timestamp::Timestamp;

@@ -30,7 +30,7 @@ use super::wire_fields::{is_empty, is_zero, write_seconds};
 /// event.message = "a<b".into();
 /// let patch = r#"{"count":2,"lastTimestamp":"2024-01-02T03:04:05Z","message":"a\u003cb"}"#;
 /// assert_eq!(EventPatch::new(&event).as_bytes(), patch.as_bytes());
-/// # Ok::<(), eventcast::event::TimestampError>(())
+/// # Ok::<(), eventcast::error::ParseError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventPatch {

@@ -1,6 +1,5 @@
 //! The object that an event is about, and the program that reports the event.
 
-use std::error::Error;
 use std::fmt;
 use std::str::FromStr;
 
@@ -8,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::text::Text;
 use super::wire_fields;
+use crate::error::ParseError;
 use crate::escape::{escape, escape_to, needs_escape};
 
 /// A reference to the object that an event is about. All fields may be empty.
@@ -161,15 +161,18 @@ impl fmt::Display for ObjectReference {
 /// let pod: ObjectReference = "Pod/shop/web-0".parse()?;
 /// assert_eq!(pod, ObjectReference::new("Pod", "web-0").in_namespace("shop"));
 /// assert_eq!("Node/n1".parse(), Ok(ObjectReference::new("Node", "n1")));
-/// let error = "Pod".parse::<ObjectReference>().unwrap_err();
-/// assert!(error.to_string().starts_with("invalid reference `Pod`: expected Kind/name"));
-/// # Ok::<(), eventcast::event::ObjectReferenceError>(())
+/// let error = "Pod/\u{1b}[2J".parse::<ObjectReference>().unwrap_err();
+/// assert!(error.to_string().starts_with(r"invalid reference `Pod/\u{1b}[2J`: expected Kind/name"));
+/// # Ok::<(), eventcast::error::ParseError>(())
 /// ```
 impl FromStr for ObjectReference {
-    type Err = ObjectReferenceError;
+    type Err = ParseError;
 
-    fn from_str(text: &str) -> Result<Self, ObjectReferenceError> {
-        parse(text).ok_or_else(|| ObjectReferenceError { text: escape_to(text, 64).to_string() })
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        parse(text).ok_or_else(|| {
+            let expected = "Kind/name or Kind/namespace/name, such as Pod/default/web-0";
+            ParseError::new(format!("invalid reference `{}`: expected {expected}", escape_to(text, 64)))
+        })
     }
 }
 
@@ -184,37 +187,6 @@ fn parse(text: &str) -> Option<ObjectReference> {
     let is_read = is_plain(kind) && namespace.is_none_or(is_plain) && is_plain(name);
     is_read.then(|| ObjectReference::new(kind, name).in_namespace(namespace.unwrap_or_default()))
 }
-
-/// The error for a text that is not `Kind/name` or `Kind/namespace/name`.
-///
-/// # Examples
-///
-/// ```
-/// use eventcast::ObjectReference;
-///
-/// let error = "Pod/\u{1b}[2J".parse::<ObjectReference>().unwrap_err();
-/// assert_eq!(
-///     error.to_string(),
-///     r"invalid reference `Pod/\u{1b}[2J`: expected Kind/name or Kind/namespace/name, such as Pod/default/web-0"
-/// );
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ObjectReferenceError {
-    /// The text, escaped and cut to 64 characters.
-    text: String,
-}
-
-impl fmt::Display for ObjectReferenceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "invalid reference `{}`: expected Kind/name or Kind/namespace/name, such as Pod/default/web-0",
-            self.text
-        )
-    }
-}
-
-impl Error for ObjectReferenceError {}
 
 /// The program that reports an event, and the machine that the program runs on. A text alone
 /// converts into a source with this component and without a host.

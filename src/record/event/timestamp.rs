@@ -1,6 +1,5 @@
 //! `Timestamp`: when something happened.
 
-use std::error::Error;
 use std::fmt;
 use std::num::NonZeroU32;
 use std::str::FromStr;
@@ -10,6 +9,7 @@ use jiff::SignedDuration;
 use jiff::civil::{DateTime, Time};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use crate::error::ParseError;
 use crate::escape::escape_to;
 
 /// A point in time: whole seconds since 1970-01-01 00:00:00 UTC, and nanoseconds.
@@ -101,7 +101,7 @@ impl Timestamp {
     /// let at: Timestamp = "1969-12-31T23:59:59.75Z".parse()?;
     /// assert_eq!((at.seconds(), at.subsec_nanoseconds()), (-1, 750_000_000));
     /// assert_eq!(at.unix_nanoseconds(), -250_000_000);
-    /// # Ok::<(), eventcast::event::TimestampError>(())
+    /// # Ok::<(), eventcast::error::ParseError>(())
     /// ```
     pub fn unix_nanoseconds(self) -> i128 {
         i128::from(self.seconds) * NANOS_PER_SECOND + i128::from(self.subsec_nanoseconds())
@@ -186,7 +186,7 @@ impl Timestamp {
     ///
     /// let at: Timestamp = "2024-01-31T08:15:00.9Z".parse()?;
     /// assert_eq!(at.whole_seconds().to_string(), "2024-01-31T08:15:00Z");
-    /// # Ok::<(), eventcast::event::TimestampError>(())
+    /// # Ok::<(), eventcast::error::ParseError>(())
     /// ```
     pub fn whole_seconds(self) -> Self {
         Self::raw(self.seconds, 0)
@@ -249,11 +249,23 @@ impl fmt::Debug for Timestamp {
 
 /// Reads RFC 3339 as Go does: `T` and `Z` in upper case, an offset or `Z`, no leap second, and a
 /// fraction of any length, of which nine digits count.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::Timestamp;
+///
+/// let error = "2024-02-30T00:00:00Z".parse::<Timestamp>().unwrap_err();
+/// assert!(error.to_string().starts_with("invalid time `2024-02-30T00:00:00Z`: expected RFC 3339"));
+/// ```
 impl FromStr for Timestamp {
-    type Err = TimestampError;
+    type Err = ParseError;
 
-    fn from_str(text: &str) -> Result<Self, TimestampError> {
-        parse(text).ok_or_else(|| TimestampError { text: escape_to(text, 64).to_string() })
+    fn from_str(text: &str) -> Result<Self, ParseError> {
+        parse(text).ok_or_else(|| {
+            let expected = "RFC 3339 and a year from 0000 to 9999, such as 2024-01-31T08:15:00Z";
+            ParseError::new(format!("invalid time `{}`: expected {expected}", escape_to(text, 64)))
+        })
     }
 }
 
@@ -289,34 +301,6 @@ fn parse(text: &str) -> Option<Timestamp> {
 fn exact<T: FromStr + fmt::Display>(text: &str) -> Option<T> {
     text.parse().ok().filter(|value: &T| value.to_string() == text)
 }
-
-/// The error for a text that is not an RFC 3339 time of the years 0000 to 9999.
-///
-/// # Examples
-///
-/// ```
-/// use eventcast::Timestamp;
-///
-/// let error = "2024-02-30T00:00:00Z".parse::<Timestamp>().unwrap_err();
-/// assert!(error.to_string().starts_with("invalid time `2024-02-30T00:00:00Z`: expected RFC 3339"));
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TimestampError {
-    /// The text, escaped and cut to 64 characters.
-    text: String,
-}
-
-impl fmt::Display for TimestampError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "invalid time `{}`: expected RFC 3339 and a year from 0000 to 9999, such as 2024-01-31T08:15:00Z",
-            self.text
-        )
-    }
-}
-
-impl Error for TimestampError {}
 
 /// Writes RFC 3339 text, with the fraction that the time has.
 impl Serialize for Timestamp {

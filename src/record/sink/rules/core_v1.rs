@@ -122,7 +122,7 @@ fn wrong_if_timed(event: &Event) -> Option<String> {
 /// assert_eq!(event.metadata.namespace, "default");
 /// assert_eq!(event.last_timestamp, Some("2024-01-02T03:04:05Z".parse()?));
 /// assert_eq!(event.event_time(), None);
-/// # Ok::<(), eventcast::event::TimestampError>(())
+/// # Ok::<(), eventcast::error::ParseError>(())
 /// ```
 pub fn admit(event: &mut Event) {
     if event.metadata.namespace.is_empty() {
