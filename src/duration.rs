@@ -27,7 +27,7 @@ use std::time::Duration;
 use jiff::fmt::friendly::{Designator, Spacing, SpanParser, SpanPrinter};
 use serde::{Deserializer, Serializer, de};
 
-use crate::escape::escape_to;
+use crate::escape::escape;
 
 const PARSER: SpanParser = SpanParser::new();
 /// The form without blanks, and with `us` for microseconds: `1m30s`.
@@ -70,9 +70,9 @@ pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duratio
 
         fn visit_str<E: de::Error>(self, text: &str) -> Result<Duration, E> {
             parse(text).ok_or_else(|| {
-                let shown = escape_to(text, 64);
+                let shown = escape(text);
                 E::custom(format_args!(
-                    "invalid duration `{shown}`: expected numbers with the units h, m, s, ms, us or ns, such as \
+                    "invalid duration `{shown:.64}`: expected numbers with the units h, m, s, ms, us or ns, such as \
                      250ms or 1m30s"
                 ))
             })
@@ -140,7 +140,7 @@ mod tests {
         for text in overflow.iter().chain(&calendar).chain(&other) {
             let error = read(text).unwrap_err();
             let shown = text.replace('\u{1b}', "\\u{1b}");
-            assert!(error.starts_with(&format!("invalid duration `{shown}`: expected ")), "{error}");
+            assert!(error.starts_with(&format!("invalid duration `{shown:.64}`: expected ")), "{error}");
             assert!(error.ends_with(" h, m, s, ms, us or ns, such as 250ms or 1m30s"), "{error}");
         }
     }

@@ -10,7 +10,7 @@
 //! or not, and so are the interlinear annotations and the object replacement character. Blanks that
 //! have a width stay as they are.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 /// Escapes a name, or any other text that a reader must not confuse with one that only looks like
 /// it.
@@ -24,6 +24,9 @@ use std::fmt::{self, Write as _};
 /// Everything else stays, a backslash too. The tables, logs and errors of this crate show texts in
 /// this form.
 ///
+/// A precision cuts the result to that many characters, `...` at the end included. An escape
+/// sequence is written whole or not at all.
+///
 /// # Examples
 ///
 /// ```
@@ -31,25 +34,10 @@ use std::fmt::{self, Write as _};
 ///
 /// assert_eq!(escape("pod-\u{200b}0\u{1b}[2J").to_string(), r"pod-\u{200b}0\u{1b}[2J");
 /// assert_eq!(escape("größe").to_string(), "größe");
+/// assert_eq!(format!("{:.8}", escape("web-frontend")), "web-f...");
 /// ```
 pub fn escape(text: &str) -> Escaped<'_> {
-    Escaped { text, limit: usize::MAX, in_message: false }
-}
-
-/// Escapes a text as [`escape`] does, to at most `limit` characters in all. A text that is cut ends
-/// in `...`. An escape sequence is shown whole or not at all.
-///
-/// # Examples
-///
-/// ```
-/// use eventcast::escape::escape_to;
-///
-/// assert_eq!(escape_to("web-0", 8).to_string(), "web-0");
-/// assert_eq!(escape_to("web-frontend", 8).to_string(), "web-f...");
-/// assert_eq!(escape_to("web\u{1b}[2J", 8).to_string(), "web...");
-/// ```
-pub fn escape_to(text: &str, limit: usize) -> Escaped<'_> {
-    Escaped { limit, ..escape(text) }
+    Escaped { text, in_message: false }
 }
 
 /// Escapes a text as [`escape`] does, but keeps some invisible characters, because a message reads
@@ -90,12 +78,12 @@ pub fn needs_escape(c: char) -> bool {
 
 /// A text that displays itself with every character escaped that a terminal obeys or does not show.
 ///
-/// [`escape`], [`escape_to`] and `escape_message` create it. It borrows the text, and allocates
-/// nothing. It shows the text without regard to a width, so pad its `to_string`.
+/// [`escape`] and `escape_message` create it. It borrows the text, and allocates nothing. It is
+/// written with at most as many characters as the format's precision, and ignores a width: pad its
+/// `to_string`.
 #[derive(Clone, Copy, Debug)]
 pub struct Escaped<'a> {
     text: &'a str,
-    limit: usize,
     in_message: bool,
 }
 
@@ -104,59 +92,42 @@ const MARK: &str = "...";
 
 impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.limit == usize::MAX || shown_len(self.text, self.limit).is_some() {
-            return write_escaped(f, self.text, self.in_message);
-        }
-        let mark = &MARK[..MARK.len().min(self.limit)];
-        let mut room = self.limit - mark.len();
-        for c in self.text.chars() {
-            let len = char_len(c);
-            if len > room {
-                break;
+        let Some(limit) = f.precision() else { return self.write_to(f, self.text.len()) };
+        let mark = &MARK[..MARK.len().min(limit)];
+        // `fits` is the end of what can be written before the mark.
+        let (mut shown, mut fits) = (0_usize, 0);
+        for (at, c) in self.text.char_indices() {
+            shown += if self.escapes(at, c) { c.escape_default().len() } else { 1 };
+            if shown > limit {
+                self.write_to(f, fits)?;
+                return f.write_str(mark);
             }
-            room -= len;
-            write_char(f, c)?;
+            if shown + mark.len() <= limit {
+                fits = at + c.len_utf8();
+            }
         }
-        f.write_str(mark)
+        self.write_to(f, self.text.len())
     }
 }
 
-/// Returns how many characters `text` shows, or `None` if that is more than `limit`.
-fn shown_len(text: &str, limit: usize) -> Option<usize> {
-    let mut shown = 0_usize;
-    for c in text.chars() {
-        shown += char_len(c);
-        if shown > limit {
-            return None;
-        }
+impl Escaped<'_> {
+    /// Returns whether `c`, which is at this index of the text, is escaped.
+    fn escapes(&self, at: usize, c: char) -> bool {
+        let is_kept =
+            || self.in_message && stays_in_message(&self.text[..at], c, &self.text[at + c.len_utf8()..]);
+        !c.is_ascii_graphic() && needs_escape(c) && !is_kept()
     }
-    Some(shown)
-}
 
-fn char_len(c: char) -> usize {
-    if needs_escape(c) { c.escape_default().len() } else { 1 }
-}
-
-fn write_char(f: &mut fmt::Formatter<'_>, c: char) -> fmt::Result {
-    if needs_escape(c) { write!(f, "{}", c.escape_default()) } else { f.write_char(c) }
-}
-
-fn write_escaped(f: &mut fmt::Formatter<'_>, text: &str, in_message: bool) -> fmt::Result {
-    // Everything before this index has been written.
-    let mut written = 0;
-    for (at, c) in text.char_indices() {
-        if c.is_ascii_graphic() || !needs_escape(c) {
-            continue;
+    /// Writes the text up to the index `end`.
+    fn write_to(&self, f: &mut fmt::Formatter<'_>, end: usize) -> fmt::Result {
+        // Everything before this index has been written.
+        let mut written = 0;
+        for (at, c) in self.text[..end].char_indices().filter(|(at, c)| self.escapes(*at, *c)) {
+            write!(f, "{}{}", &self.text[written..at], c.escape_default())?;
+            written = at + c.len_utf8();
         }
-        let end = at + c.len_utf8();
-        if in_message && stays_in_message(&text[..at], c, &text[end..]) {
-            continue;
-        }
-        f.write_str(&text[written..at])?;
-        write_char(f, c)?;
-        written = end;
+        f.write_str(&self.text[written..end])
     }
-    f.write_str(&text[written..])
 }
 
 /// Returns whether `c` is one of Unicode's `Default_Ignorable_Code_Point`, which fonts do not show.
@@ -234,7 +205,9 @@ fn is_symbol(c: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{escape, escape_to};
+    use super::escape;
+    #[cfg(feature = "recorder")]
+    use super::escape_message;
     use std::collections::HashSet;
 
     #[test]
@@ -282,15 +255,24 @@ mod tests {
 
     #[test]
     fn a_cut_text_is_never_longer_than_its_limit() {
-        assert_eq!(escape_to("abcdef", 6).to_string(), "abcdef");
-        assert_eq!(escape_to("abcdefg", 6).to_string(), "abc...");
-        assert_eq!(escape_to("äöüäöüä", 6).to_string(), "äöü...");
-        // An escape is shown whole or not at all, and counts as it is shown.
-        assert_eq!(escape_to("a\u{1b}b", 8).to_string(), "a\\u{1b}b");
-        assert_eq!(escape_to("a\u{1b}bc", 8).to_string(), "a...");
+        assert_eq!(format!("{:.6}", escape("abcdef")), "abcdef");
+        assert_eq!(format!("{:.6}", escape("abcdefg")), "abc...");
+        assert_eq!(format!("{:.6}", escape("äöüäöüä")), "äöü...");
+        // An escape is written whole or not at all, and counts as it is written.
+        assert_eq!(format!("{:.8}", escape("a\u{1b}b")), "a\\u{1b}b");
+        assert_eq!(format!("{:.8}", escape("a\u{1b}bc")), "a...");
         for limit in 0..12 {
-            let shown = escape_to("\n\u{202e}xyz\u{7f}more", limit).to_string();
+            let shown = format!("{:.limit$}", escape("\n\u{202e}xyz\u{7f}more"));
             assert!(shown.chars().count() <= limit, "{limit}: {shown}");
         }
+    }
+
+    #[cfg(feature = "recorder")]
+    #[test]
+    fn a_cut_message_keeps_its_joiners() {
+        let farmer = "\u{1f468}\u{200d}\u{1f33e}";
+        assert_eq!(format!("{:.6}", escape_message(&format!("{farmer}abc"))), format!("{farmer}abc"));
+        assert_eq!(format!("{:.6}", escape_message(&format!("{farmer}abcd"))), format!("{farmer}..."));
+        assert_eq!(format!("{:.6}", escape(&format!("{farmer}abc"))), "\u{1f468}...");
     }
 }

@@ -11,7 +11,7 @@ use crate::duration;
 #[cfg(feature = "serde")]
 use crate::error::ParseError;
 #[cfg(feature = "serde")]
-use crate::escape::escape_to;
+use crate::escape::escape;
 
 /// The action of the bus for a watcher whose queue is full.
 ///
@@ -106,7 +106,7 @@ impl FromStr for OverflowPolicy {
             "wait" => Ok(Self::Wait),
             _ => limit.map(Self::WaitFor).ok_or_else(|| {
                 let allowed = "drop_incoming, drop_oldest, evict, wait or wait_for:250ms";
-                ParseError::new(format!("policy must be {allowed}, got {}", escape_to(text, 64)))
+                ParseError::new(format!("policy must be {allowed}, got {:.64}", escape(text)))
             }),
         }
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::SystemTime;
 
-use crate::escape::escape_to;
+use crate::escape::escape;
 
 /// The longest failure that is shown, in characters.
 const SHOWN: usize = 500;
@@ -122,7 +122,7 @@ impl fmt::Display for RemoteStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.state)?;
         if let Some(failure) = self.failure() {
-            write!(f, ": {} (failed attempts: {}", escape_to(failure, SHOWN), self.attempts)?;
+            write!(f, ": {:.SHOWN$} (failed attempts: {}", escape(failure), self.attempts)?;
             write!(f, ", waiting: {})", self.waiting)?;
         }
         Ok(())

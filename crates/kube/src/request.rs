@@ -4,7 +4,7 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use eventcast::escape::escape_to;
+use eventcast::escape::escape;
 use eventcast::event::EventPatch;
 use eventcast::sink::{SinkErrorKind, SinkOp};
 use eventcast::{Event, SinkError};
@@ -231,8 +231,8 @@ fn segment(what: &str, name: &str) -> Result<String, SinkError> {
         return Err(SinkError::rejected(format!("the event has no {what}")));
     }
     if matches!(name, "." | "..") || name.contains(['/', '%']) {
-        let name = escape_to(name, 100);
-        return Err(SinkError::rejected(format!("the event's {what} \"{name}\" cannot be in a path")));
+        let name = escape(name);
+        return Err(SinkError::rejected(format!("the event's {what} \"{name:.100}\" cannot be in a path")));
     }
     Ok(utf8_percent_encode(name, SEGMENT).to_string())
 }

@@ -179,7 +179,7 @@ pub(crate) fn check_stream(name: &str) -> Result<(), BuildError> {
 
 /// Returns the beginning of a text between backquotes.
 fn quoted(text: &str) -> String {
-    format!("`{}`", eventcast::escape::escape_to(text, 64))
+    format!("`{:.64}`", eventcast::escape::escape(text))
 }
 
 #[cfg(test)]

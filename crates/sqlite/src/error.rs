@@ -6,7 +6,7 @@ use std::{fmt, io};
 
 use eventcast::SinkError;
 use eventcast::error::BuildError;
-use eventcast::escape::{escape, escape_to};
+use eventcast::escape::escape;
 use rusqlite::ErrorCode;
 
 /// The longest detail of an error, such as SQLite's own words, in characters.
@@ -100,7 +100,7 @@ pub enum SqliteErrorKind {
 
 impl SqliteError {
     pub(crate) fn new(kind: SqliteErrorKind, path: &Path, detail: impl fmt::Display) -> Self {
-        let detail = escape_to(&detail.to_string(), MAX_DETAIL).to_string();
+        let detail = format!("{:.MAX_DETAIL$}", escape(&detail.to_string()));
         Self { kind, path: path.to_owned(), detail, source: None }
     }
 

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ParseError;
-use crate::escape::escape_to;
+use crate::escape::escape;
 
 use super::metadata::ObjectMeta;
 use super::reference::{EventSource, ObjectReference};
@@ -61,7 +61,7 @@ impl FromStr for EventType {
         match text {
             "Normal" => Ok(Self::Normal),
             "Warning" => Ok(Self::Warning),
-            _ => Err(ParseError::new(format!("type must be Normal or Warning, got {}", escape_to(text, 64)))),
+            _ => Err(ParseError::new(format!("type must be Normal or Warning, got {:.64}", escape(text)))),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::{fmt, io};
 use super::core_v1::Event;
 use super::json_writer;
 use super::wire_events_v1::EventsV1Out;
-use crate::escape::escape_to;
+use crate::escape::escape;
 
 impl Event {
     /// Returns the event as Go's encoder writes a core/v1 Event: on one line, without a newline at
@@ -158,7 +158,7 @@ pub struct EventJsonError {
 
 impl EventJsonError {
     fn new(error: &serde_json::Error) -> Self {
-        let text = escape_to(&error.to_string(), 300).to_string();
+        let text = format!("{:.300}", escape(&error.to_string()));
         Self { line: error.line(), column: error.column(), text }
     }
 

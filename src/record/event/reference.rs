@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::text::Text;
 use super::wire_fields;
 use crate::error::ParseError;
-use crate::escape::{escape, escape_to, needs_escape};
+use crate::escape::{escape, needs_escape};
 
 /// A reference to the object that an event is about. All fields may be empty.
 ///
@@ -171,7 +171,7 @@ impl FromStr for ObjectReference {
     fn from_str(text: &str) -> Result<Self, ParseError> {
         parse(text).ok_or_else(|| {
             let expected = "Kind/name or Kind/namespace/name, such as Pod/default/web-0";
-            ParseError::new(format!("invalid reference `{}`: expected {expected}", escape_to(text, 64)))
+            ParseError::new(format!("invalid reference `{:.64}`: expected {expected}", escape(text)))
         })
     }
 }

@@ -10,7 +10,7 @@ use jiff::civil::{DateTime, Time};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::error::ParseError;
-use crate::escape::escape_to;
+use crate::escape::escape;
 
 /// A point in time: whole seconds since 1970-01-01 00:00:00 UTC, and nanoseconds.
 ///
@@ -264,7 +264,7 @@ impl FromStr for Timestamp {
     fn from_str(text: &str) -> Result<Self, ParseError> {
         parse(text).ok_or_else(|| {
             let expected = "RFC 3339 and a year from 0000 to 9999, such as 2024-01-31T08:15:00Z";
-            ParseError::new(format!("invalid time `{}`: expected {expected}", escape_to(text, 64)))
+            ParseError::new(format!("invalid time `{:.64}`: expected {expected}", escape(text)))
         })
     }
 }

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::escape::escape_to;
+use crate::escape::escape;
 use crate::serde_object::{ObjectOnly, object_only};
 
 use super::core_v1::{Event, EventSeries};
@@ -164,7 +164,7 @@ impl EventIn {
     fn refusal(&self) -> Option<String> {
         let Self { kind, api_version, .. } = self;
         let shown =
-            |text: &Text, default| escape_to(if text.is_empty() { default } else { text }, 64).to_string();
+            |text: &Text, default| format!("{:.64}", escape(if text.is_empty() { default } else { text }));
         let group = shown(api_version, "v1");
         if self.items.is_some() || kind.ends_with("List") {
             return Some(format!(

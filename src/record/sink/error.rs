@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use crate::escape::{escape, escape_to};
+use crate::escape::escape;
 use crate::record::event::Event;
 
 /// The most characters of a store's message that are shown. An API server's refusal names the user,
@@ -442,7 +442,7 @@ impl fmt::Display for SinkError {
             SinkErrorKind::NotFound => "not found",
             SinkErrorKind::AlreadyExists => "already exists",
         };
-        write!(f, "{kind}: {}", escape_to(&self.source.to_string(), MAX_CAUSE))
+        write!(f, "{kind}: {:.MAX_CAUSE$}", escape(&self.source.to_string()))
     }
 }
 

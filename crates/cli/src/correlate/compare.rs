@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use eventcast::escape::escape_to;
+use eventcast::escape::escape;
 use serde_json::{Map, Value};
 
 use super::vectors::Answer;
@@ -98,5 +98,5 @@ fn differences(path: &str, expected: &Value, got: &Value, found: &mut Vec<String
 }
 
 fn shown(value: &Value) -> String {
-    escape_to(&value.to_string(), LENGTH).to_string()
+    format!("{:.LENGTH$}", escape(&value.to_string()))
 }

@@ -187,7 +187,7 @@ impl<T: Clone + Send + Sync + 'static> NatsPublisherBuilder<T> {
             return Err(BuildError::invalid(
                 "codec",
                 allowed,
-                eventcast::escape::escape_to(codec.name(), 80),
+                format_args!("{:.80}", eventcast::escape::escape(codec.name())),
             ));
         }
         let watcher = watch(bus, &options, keep)?;

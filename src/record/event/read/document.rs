@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use super::error::EventReadErrorKind as Kind;
 use super::halves::without_halves;
-use crate::escape::escape_to;
+use crate::escape::escape;
 use crate::record::event::core_v1::Event;
 
 /// The maximum number of nested envelopes.
@@ -211,8 +211,8 @@ fn something_else(object: &Map<String, Value>) -> Option<String> {
     }
     match text_of(object, "kind") {
         "" | "Event" => None,
-        "Status" => Some(format!("a Status ({})", escape_to(text_of(object, "message"), 100))),
-        kind => Some(format!("a {}", escape_to(kind, 64))),
+        "Status" => Some(format!("a Status ({:.100})", escape(text_of(object, "message")))),
+        kind => Some(format!("a {:.64}", escape(kind))),
     }
 }
 

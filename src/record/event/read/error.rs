@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::{fmt, io};
 
-use crate::escape::escape_to;
+use crate::escape::escape;
 
 /// The maximum length of a description, in characters.
 const LENGTH: usize = 200;
@@ -65,11 +65,11 @@ pub struct EventReadError {
 
 impl EventReadError {
     pub(super) fn new(kind: EventReadErrorKind, line: u64, text: &str) -> Self {
-        Self { kind, line, text: escape_to(text, LENGTH).to_string(), source: None }
+        Self { kind, line, text: format!("{:.LENGTH$}", escape(text)), source: None }
     }
 
     pub(super) fn io(line: u64, error: io::Error) -> Self {
-        let text = escape_to(&error.to_string(), LENGTH).to_string();
+        let text = format!("{:.LENGTH$}", escape(&error.to_string()));
         Self { kind: EventReadErrorKind::Io, line, text, source: Some(error) }
     }
 

@@ -1,6 +1,6 @@
 //! The rules for every event, and the form in which a server keeps an event.
 
-use crate::escape::{escape, escape_to};
+use crate::escape::escape;
 use crate::record::event::timed::{self, MAX_TIMED_MESSAGE, MAX_TIMED_TEXT, is_qualified};
 use crate::record::event::{Event, EventSeries, Text, Timestamp};
 use crate::record::sink::error::SinkError;
@@ -88,9 +88,9 @@ fn is_elsewhere(event: &Event, is_timed: bool) -> bool {
 fn wrong_if_timed(event: &Event) -> Option<String> {
     let controller = event.reporting_controller.as_str();
     if !is_qualified(controller) {
-        let controller = escape_to(controller, 100);
+        let controller = escape(controller);
         return Some(format!(
-            "with an event time the reporting controller must be a qualified name, got \"{controller}\""
+            "with an event time the reporting controller must be a qualified name, got \"{controller:.100}\""
         ));
     }
     let bounds = [

@@ -2,7 +2,7 @@
 //! events.k8s.io/v1, in addition to the rules in `core_v1`. A store applies them to events with an
 //! event time, if its options ask for them.
 
-use crate::escape::escape_to;
+use crate::escape::escape;
 use crate::record::event::name::{MAX_NAME, is_subdomain};
 use crate::record::event::timed::{is_name_part, is_qualified};
 use crate::record::event::{Event, EventSeries, EventSource, ObjectMeta};
@@ -63,12 +63,12 @@ fn wrong_name(event: &Event) -> Option<String> {
     let wrong = [(name, name), (beginning, beginning.trim_end_matches('-'))];
     let wrong = wrong.into_iter().find(|(given, name)| !given.is_empty() && !is_valid(name));
     if let Some((name, _)) = wrong {
-        return Some(format!("the name must be a DNS subdomain, got \"{}\"", escape_to(name, SHOWN)));
+        return Some(format!("the name must be a DNS subdomain, got \"{:.SHOWN$}\"", escape(name)));
     }
     let namespace = namespace_of(event);
     if !is_valid(namespace) {
-        let namespace = escape_to(namespace, SHOWN);
-        return Some(format!("the namespace must be a DNS subdomain, got \"{namespace}\""));
+        let namespace = escape(namespace);
+        return Some(format!("the namespace must be a DNS subdomain, got \"{namespace:.SHOWN$}\""));
     }
     None
 }
@@ -80,8 +80,10 @@ fn wrong_labels(metadata: &ObjectMeta) -> Option<String> {
     if let Some((key, _)) =
         metadata.labels().iter().find(|(key, value)| !is_qualified(key) || !is_value(value))
     {
-        let key = escape_to(key, SHOWN);
-        return Some(format!("a label must be a qualified name with a value like one, got \"{key}\""));
+        let key = escape(key);
+        return Some(format!(
+            "a label must be a qualified name with a value like one, got \"{key:.SHOWN$}\""
+        ));
     }
     wrong_annotations(metadata)
 }
@@ -90,8 +92,8 @@ fn wrong_annotations(metadata: &ObjectMeta) -> Option<String> {
     // The server compares keys in lower case.
     let mut keys = metadata.annotations().keys();
     if let Some(key) = keys.find(|key| !is_qualified(&key.to_ascii_lowercase())) {
-        let key = escape_to(key, SHOWN);
-        return Some(format!("an annotation's key must be a qualified name, got \"{key}\""));
+        let key = escape(key);
+        return Some(format!("an annotation's key must be a qualified name, got \"{key:.SHOWN$}\""));
     }
     let size: usize = metadata.annotations().iter().map(|(key, value)| key.len() + value.len()).sum();
     (size > MAX_ANNOTATIONS)
@@ -107,8 +109,11 @@ fn wrong_series(series: EventSeries) -> Option<String> {
 }
 
 fn wrong_type(event: &Event) -> Option<String> {
-    let type_ = escape_to(&event.type_, SHOWN);
-    event.event_type().is_none().then(|| format!("the type must be Normal or Warning, got \"{type_}\""))
+    let type_ = escape(&event.type_);
+    event
+        .event_type()
+        .is_none()
+        .then(|| format!("the type must be Normal or Warning, got \"{type_:.SHOWN$}\""))
 }
 
 /// Returns that a field is set which only events of core/v1 have.
