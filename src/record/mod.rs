@@ -70,5 +70,5 @@ pub(crate) mod stats;
 pub use self::broadcaster::{EventBroadcaster, EventBroadcasterBuilder, LogFormat};
 pub use self::delivery::{Jitter, Outage, RecordingBuilder, RecordingHandle, RetryPolicy};
 pub use self::loss::{Loss, LossReason};
-pub use self::recorder::{EventDraft, ObjectRecorder, RecordError, Recorded, Recorder};
+pub use self::recorder::{EventDraft, ObjectRecorder, Recorded, Recorder};
 pub use self::series::{SeriesOptions, SeriesUpdate};

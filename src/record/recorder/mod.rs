@@ -28,4 +28,4 @@ pub use draft::EventDraft;
 pub use fake::FakeRecorder;
 pub use handle::Recorder;
 pub use object::ObjectRecorder;
-pub use recorded::{RecordError, Recorded};
+pub use recorded::Recorded;

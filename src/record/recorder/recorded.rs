@@ -1,6 +1,5 @@
 //! The outcome of a call.
 
-use std::error::Error;
 use std::fmt;
 
 use serde::Serialize;
@@ -23,8 +22,7 @@ use crate::record::event::EventField;
 /// assert!(recorder.event(&pod, EventType::Normal, "Started", "").is_accepted());
 /// let refused = recorder.event(&pod, EventType::Normal, "Started", "");
 /// assert_eq!(refused, Recorded::Full);
-/// let error = refused.into_result().unwrap_err();
-/// assert_eq!(error.to_string(), "cannot record the event: the queue is full");
+/// assert_eq!(refused.to_string(), "the queue is full");
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -55,29 +53,6 @@ impl Recorded {
     pub fn is_accepted(self) -> bool {
         self == Self::Accepted
     }
-
-    /// Returns the outcome as a result, for `?`.
-    ///
-    /// # Errors
-    ///
-    /// Returns every outcome except [`Accepted`](Self::Accepted) as an error.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::record::RecordError;
-    /// use eventcast::{Recorded, Recorder};
-    ///
-    /// fn note(recorder: &Recorder) -> Result<(), RecordError> {
-    ///     recorder.normal(eventcast::ObjectReference::new("Pod", "web-0"), "Started", "up").into_result()
-    /// }
-    ///
-    /// assert_eq!(note(&Recorder::disabled()).map_err(RecordError::outcome), Err(Recorded::Disabled));
-    /// assert_eq!(Recorded::Accepted.into_result(), Ok(()));
-    /// ```
-    pub fn into_result(self) -> Result<(), RecordError> {
-        if self.is_accepted() { Ok(()) } else { Err(RecordError(self)) }
-    }
 }
 
 impl fmt::Display for Recorded {
@@ -93,32 +68,3 @@ impl fmt::Display for Recorded {
         })
     }
 }
-
-/// The error for an event that was not recorded.
-///
-/// # Examples
-///
-/// ```
-/// use eventcast::Recorded;
-///
-/// let error = Recorded::EmptyReason.into_result().unwrap_err();
-/// assert_eq!(error.outcome(), Recorded::EmptyReason);
-/// assert_eq!(error.to_string(), "cannot record the event: the reason is empty");
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct RecordError(Recorded);
-
-impl RecordError {
-    /// Returns the outcome of the call, which is never [`Recorded::Accepted`].
-    pub fn outcome(self) -> Recorded {
-        self.0
-    }
-}
-
-impl fmt::Display for RecordError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot record the event: {}", self.0)
-    }
-}
-
-impl Error for RecordError {}
