@@ -211,34 +211,10 @@ pub trait AsyncEventSink: Send + Sync + 'static {
 
 impl SinkOp {
     /// Performs the operation on an asynchronous store, and returns the answer.
-    ///
-    /// # Errors
-    ///
-    /// Returns the store's error.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::sink::{AsyncEventSink, SinkOp};
-    /// use eventcast::{Event, SinkError};
-    ///
-    /// struct Full;
-    ///
-    /// impl AsyncEventSink for Full {
-    ///     async fn create(&self, _: &Event) -> Result<Event, SinkError> {
-    ///         Err(SinkError::unavailable("the disk is full"))
-    ///     }
-    ///
-    ///     async fn patch(&self, event: &Event) -> Result<Event, SinkError> {
-    ///         Ok(event.clone())
-    ///     }
-    /// }
-    ///
-    /// let op = SinkOp::Create(Event::default());
-    /// let error = smol::block_on(op.apply_to_async(&Full)).unwrap_err();
-    /// assert_eq!(error.to_string(), "unavailable: the disk is full");
-    /// ```
-    pub async fn apply_to_async<S: AsyncEventSink + ?Sized>(&self, sink: &S) -> Result<Event, SinkError> {
+    pub(crate) async fn apply_to_async<S: AsyncEventSink + ?Sized>(
+        &self,
+        sink: &S,
+    ) -> Result<Event, SinkError> {
         match self {
             Self::Create(event) => sink.create(event).await,
             Self::Update(event) => sink.update(event).await,
