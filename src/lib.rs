@@ -164,9 +164,9 @@ pub mod testing;
 #[cfg(feature = "recorder")]
 pub mod event {
     pub use crate::record::event::{
-        Event, EventField, EventJsonError, EventPatch, EventReadError, EventReadErrorKind, EventReader,
-        EventSeries, EventSource, EventState, EventStates, EventType, ObjectMeta, ObjectReference, ReadEvent,
-        Text, Timestamp,
+        Event, EventField, EventJsonError, EventReadError, EventReadErrorKind, EventReader, EventSeries,
+        EventSource, EventState, EventStates, EventType, ObjectMeta, ObjectReference, ReadEvent, Text,
+        Timestamp,
     };
 }
 

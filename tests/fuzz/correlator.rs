@@ -9,7 +9,6 @@ use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
 use eventcast::correlator::{Aggregation, Correlation, CorrelationKey, EventCorrelator, SpamFilter};
-use eventcast::event::EventPatch;
 use eventcast::testing::FakeClock;
 use eventcast::{CorrelatorOptions, Event, ObjectReference};
 use proptest::prelude::*;
@@ -186,7 +185,7 @@ fn run(options: Options, steps: Vec<Step>) -> Result<(), TestCaseError> {
         let (result, key, is_update) = match correlation {
             Correlation::Create { event, key } => (event, key, false),
             Correlation::Update { event, key } => {
-                let patch = EventPatch::new(&event);
+                let patch = event.to_patch_json();
                 prop_assert!(
                     serde_json::from_str::<serde_json::Value>(patch.as_str()).is_ok(),
                     "{}",

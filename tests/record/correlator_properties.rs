@@ -6,7 +6,6 @@ use std::thread;
 use std::time::{Duration, SystemTime};
 
 use eventcast::correlator::{Aggregation, Correlation, EventCorrelator, SpamFilter};
-use eventcast::event::EventPatch;
 use eventcast::testing::FakeClock;
 use eventcast::{CorrelatorOptions, Event, ObjectReference, Timestamp};
 use proptest::prelude::*;
@@ -203,7 +202,7 @@ proptest! {
                 }
                 Answer::Update(event) => {
                     prop_assert!(event.count > 1);
-                    let patch: serde_json::Value = serde_json::from_str(EventPatch::new(&event).as_str()).unwrap();
+                    let patch: serde_json::Value = serde_json::from_str(&event.to_patch_json()).unwrap();
                     prop_assert_eq!(&patch["count"], event.count);
                     prop_assert_eq!(&patch["message"], event.message.as_str());
                     let at = event.last_timestamp.unwrap();

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use eventcast::correlator::{Aggregation, Correlation, EventCorrelator, SpamFilter};
-use eventcast::event::EventPatch;
 use eventcast::testing::FakeClock;
 use eventcast::{CorrelatorOptions, Event, Text, Timestamp};
 use serde_json::Value;
@@ -55,7 +54,7 @@ fn run_file(path: &Path, total: &mut Total) {
         let (result, patch, key) = match correlator.correlate(&event) {
             Correlation::Create { event, key } => (event, Value::Null, key),
             Correlation::Update { event, key } => {
-                let patch = serde_json::from_str(EventPatch::new(&event).as_str()).unwrap();
+                let patch = serde_json::from_str(&event.to_patch_json()).unwrap();
                 (event, patch, key)
             }
             Correlation::Skip => {

@@ -6,7 +6,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use eventcast::event::{EventPatch, EventSeries};
+use eventcast::event::EventSeries;
 use eventcast::{Event, EventSource, EventType, ObjectReference, Text, Timestamp};
 
 fn at(text: &str) -> Timestamp {
@@ -269,21 +269,21 @@ fn a_type_is_read_where_it_is_one_of_the_two() {
 #[test]
 fn a_patch_holds_what_differs_from_nothing() {
     let mut event = Event::default();
-    assert_eq!(EventPatch::new(&event).as_str(), r#"{"lastTimestamp":null}"#);
+    assert_eq!(event.to_patch_json(), r#"{"lastTimestamp":null}"#);
     event.last_timestamp = Some(Timestamp::UNIX_EPOCH);
-    assert_eq!(EventPatch::new(&event).as_str(), "{}");
+    assert_eq!(event.to_patch_json(), "{}");
     event.message = "<a>&\u{2028}\u{2029}\"\\\n\u{1}\u{7f}é".into();
     assert_eq!(
-        EventPatch::new(&event).as_str(),
+        event.to_patch_json(),
         "{\"message\":\"\\u003ca\\u003e\\u0026\\u2028\\u2029\\\"\\\\\\n\\u0001\u{7f}é\"}"
     );
     event.count = -3;
     event.message = Text::default();
-    assert_eq!(EventPatch::new(&event).to_string(), r#"{"count":-3}"#);
+    assert_eq!(event.to_patch_json(), r#"{"count":-3}"#);
     event.last_timestamp = Some(at("2024-01-02T03:04:05.999999999Z"));
     event.message = "m".into();
     assert_eq!(
-        EventPatch::new(&event).as_bytes(),
+        event.to_patch_json().as_bytes(),
         br#"{"count":-3,"lastTimestamp":"2024-01-02T03:04:05Z","message":"m"}"#
     );
 }
@@ -293,5 +293,4 @@ fn plain_data_crosses_threads() {
     fn assert<T: Send + Sync + Unpin + 'static>() {}
     assert::<Event>();
     assert::<Text>();
-    assert::<EventPatch>();
 }

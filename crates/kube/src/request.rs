@@ -5,7 +5,6 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use eventcast::escape::escape;
-use eventcast::event::EventPatch;
 use eventcast::sink::{SinkErrorKind, SinkOp};
 use eventcast::{Event, SinkError};
 use http::{Method, Request};
@@ -67,7 +66,7 @@ impl Job {
     fn patch(event: &Event, api: Api, manager: Option<&str>) -> Result<Self, SinkError> {
         let collection = collection(event, api)?;
         let item = Some(item(&collection, event)?);
-        let (query, body) = (query(event, manager), EventPatch::new(event).as_bytes().to_vec());
+        let (query, body) = (query(event, manager), event.to_patch_json().into_bytes());
         Ok(Self { verb: Verb::Patch, collection, item, query, body })
     }
 

@@ -1,7 +1,7 @@
 //! Events as JSON text, byte for byte as Go's encoder writes them.
 
 use std::error::Error;
-use std::{fmt, io};
+use std::fmt;
 
 use super::core_v1::Event;
 use super::json_writer;
@@ -65,28 +65,6 @@ impl Event {
     #[doc(alias = "events.k8s.io")]
     pub fn to_events_v1_json(&self) -> String {
         json_writer::to_string(&EventsV1Out::new(self), 896 + self.message.len())
-    }
-
-    /// Writes the event to a writer, as [`to_json`](Self::to_json) returns it.
-    ///
-    /// # Errors
-    ///
-    /// Returns only the writer's own errors.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::Event;
-    ///
-    /// let event = Event::default();
-    /// let mut body = Vec::new();
-    /// event.write_json(&mut body)?;
-    /// assert_eq!(body, event.to_json().into_bytes());
-    /// assert!(event.write_json(&mut [0; 8][..]).is_err());
-    /// # Ok::<(), std::io::Error>(())
-    /// ```
-    pub fn write_json(&self, mut writer: impl io::Write) -> io::Result<()> {
-        writer.write_all(self.to_json().as_bytes())
     }
 
     /// Reads an Event of core/v1 or events.k8s.io/v1 as an API server or

@@ -33,7 +33,6 @@ pub use core_v1::{Event, EventSeries, EventType};
 pub use json::EventJsonError;
 pub use metadata::ObjectMeta;
 pub(crate) use parts::{DEFAULT_NAMESPACE, EventParts, complete};
-pub use patch::EventPatch;
 pub(crate) use patch::changed_series;
 pub use read::{EventReadError, EventReadErrorKind, EventReader, EventState, EventStates, ReadEvent};
 pub use reference::{EventSource, ObjectReference};

@@ -1,7 +1,5 @@
 //! The one change that a stored event gets when it is seen again.
 
-use std::fmt;
-
 use serde::Serialize;
 
 use super::core_v1::{Event, EventSeries};
@@ -10,32 +8,6 @@ use super::text::Text;
 use super::timed::is_timed;
 use super::timestamp::Timestamp;
 use super::wire_fields::{is_empty, is_zero, write_seconds};
-
-/// A strategic merge patch, as client-go would send it: JSON with `count`, `lastTimestamp` and
-/// `message`. If the event has an event time and a series, and no count, the JSON has the series
-/// alone.
-///
-/// A store that uses `update` does not need the patch, because the event that comes with the patch
-/// is the result.
-///
-/// # Examples
-///
-/// ```
-/// use eventcast::event::EventPatch;
-/// use eventcast::Event;
-///
-/// let mut event = Event::default();
-/// event.count = 2;
-/// event.last_timestamp = Some("2024-01-02T03:04:05.9Z".parse()?);
-/// event.message = "a<b".into();
-/// let patch = r#"{"count":2,"lastTimestamp":"2024-01-02T03:04:05Z","message":"a\u003cb"}"#;
-/// assert_eq!(EventPatch::new(&event).as_bytes(), patch.as_bytes());
-/// # Ok::<(), eventcast::error::ParseError>(())
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct EventPatch {
-    json: String,
-}
 
 /// The fields as they are written, in this order.
 #[derive(Serialize)]
@@ -66,48 +38,40 @@ pub(crate) fn changed_series(event: &Event) -> Option<EventSeries> {
     event.series().filter(|_| is_timed(event))
 }
 
-impl EventPatch {
-    /// Creates the patch that gives a stored event the count, last time and message of `event`.
+impl Event {
+    /// Returns the strategic merge patch that gives a stored event the count, last time and message
+    /// of this one, as client-go would send it: JSON with `count`, `lastTimestamp` and `message`. If
+    /// the event has an event time and a series, and no count, the JSON has the series alone.
     ///
     /// client-go computes this patch as the difference from an event whose count is 0, whose last
     /// time is 1970-01-01T00:00:00Z and whose message is empty. Values equal to these are therefore
     /// left out.
     ///
+    /// A store that uses `update` does not need the patch, because the event that is passed to
+    /// [`EventSink::patch`](crate::EventSink::patch) is the result.
+    ///
     /// # Examples
     ///
     /// ```
-    /// use eventcast::event::EventPatch;
     /// use eventcast::{Event, Timestamp};
     ///
     /// let mut event = Event::default();
     /// event.last_timestamp = Some(Timestamp::UNIX_EPOCH);
-    /// assert_eq!(EventPatch::new(&event).as_str(), "{}");
+    /// assert_eq!(event.to_patch_json(), "{}");
     /// event.count = 2;
-    /// assert_eq!(EventPatch::new(&event).to_string(), r#"{"count":2}"#);
+    /// event.last_timestamp = Some("2024-01-02T03:04:05.9Z".parse()?);
+    /// event.message = "a<b".into();
+    /// let patch = r#"{"count":2,"lastTimestamp":"2024-01-02T03:04:05Z","message":"a\u003cb"}"#;
+    /// assert_eq!(event.to_patch_json(), patch);
+    /// # Ok::<(), eventcast::error::ParseError>(())
     /// ```
-    pub fn new(event: &Event) -> Self {
-        if let Some(series) = changed_series(event) {
-            return Self { json: json_writer::to_string(&SeriesOut { series }, 80) };
+    #[doc(alias("strategic merge patch", "EventPatch"))]
+    pub fn to_patch_json(&self) -> String {
+        if let Some(series) = changed_series(self) {
+            return json_writer::to_string(&SeriesOut { series }, 80);
         }
-        let Event { count, last_timestamp, message, .. } = event;
+        let Self { count, last_timestamp, message, .. } = self;
         let patch = PatchOut { count: *count, last_timestamp: *last_timestamp, message };
-        Self { json: json_writer::to_string(&patch, 72 + message.len()) }
-    }
-
-    /// Returns the patch as the bytes that a client sends.
-    pub fn as_bytes(&self) -> &[u8] {
-        self.json.as_bytes()
-    }
-
-    /// Returns the patch as text.
-    pub fn as_str(&self) -> &str {
-        &self.json
-    }
-}
-
-/// Shows the same text as [`as_str`](EventPatch::as_str).
-impl fmt::Display for EventPatch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.json)
+        json_writer::to_string(&patch, 72 + message.len())
     }
 }

@@ -101,8 +101,8 @@ pub trait EventSink: Send + Sync + 'static {
     /// and bring back events that it had rejected. A log, which appends whatever it gets, may do
     /// the same as for [`create`](Self::create).
     ///
-    /// A store that wants the bytes that client-go would send makes an
-    /// [`EventPatch`](crate::event::EventPatch) of the event.
+    /// A store that wants the bytes that client-go would send calls
+    /// [`to_patch_json`](Event::to_patch_json).
     ///
     /// # Errors
     ///

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use eventcast::correlator::Correlation;
-use eventcast::event::EventPatch;
 use eventcast::{CorrelatorOptions, Event, Timestamp};
 
 use super::{PREFIX, Rig, Seen, budget, decision, event, folding};
@@ -268,7 +267,7 @@ fn a_patch_says_what_the_update_says() {
     let mut again = event("r", "m");
     again.last_timestamp = Some("2024-01-02T03:04:05.9Z".parse().unwrap());
     let Correlation::Update { event, .. } = rig.correlator.correlate(&again) else { panic!() };
-    let patch = EventPatch::new(&event);
+    let patch = event.to_patch_json();
     assert_eq!(patch.as_str(), r#"{"count":2,"lastTimestamp":"2024-01-02T03:04:05Z","message":"m"}"#);
     assert_eq!(event.last_timestamp, again.last_timestamp);
 }

@@ -4,7 +4,6 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use eventcast::EventType::Normal;
-use eventcast::event::EventPatch;
 use eventcast::sink::SinkOp;
 use eventcast::testing::FakeClock;
 use eventcast::{EventBroadcaster, ObjectReference};
@@ -60,7 +59,7 @@ fn record_seven(events: &EventBroadcaster, clock: &FakeClock, sink: &Scripted) {
         if let SinkOp::Patch(event) = &calls[i] {
             let at = event.last_timestamp.unwrap();
             let json = format!(r#"{{"count":{count},"lastTimestamp":"{at:.0}","message":"{message}"}}"#);
-            assert_eq!(EventPatch::new(event).as_str(), json);
+            assert_eq!(event.to_patch_json(), json);
         }
     }
 }

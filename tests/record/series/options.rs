@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use eventcast::event::{EventPatch, EventSeries};
+use eventcast::event::EventSeries;
 use eventcast::record::{SeriesOptions, SeriesUpdate};
 use eventcast::{Event, EventBroadcaster, MemorySink, Timestamp};
 
@@ -14,7 +14,7 @@ fn a_patch_has_the_series_alone() {
     event.set_event_time(at);
     event.set_series(EventSeries::new(17, at));
     let expected = r#"{"series":{"count":17,"lastObservedTime":"2024-01-02T03:04:05.678901Z"}}"#;
-    assert_eq!(EventPatch::new(&event).as_str(), expected);
+    assert_eq!(event.to_patch_json(), expected);
 }
 
 #[test]

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
 use eventcast::correlator::{Aggregation, Correlation, EventCorrelator, SpamFilter};
-use eventcast::event::EventPatch;
 use eventcast::testing::FakeClock;
 use eventcast::{CorrelatorOptions, Event, Text, Timestamp};
 use serde::de::{DeserializeOwned, Error as _};
@@ -102,13 +101,13 @@ where
 /// An answer of the correlator.
 pub(crate) struct Answer {
     pub(crate) event: Option<Event>,
-    pub(crate) patch: Option<EventPatch>,
+    pub(crate) patch: Option<String>,
 }
 
 impl Answer {
     pub(crate) fn to_json(&self) -> String {
         let event = self.event.as_ref().map_or_else(|| "null".to_owned(), Event::to_json);
-        let patch = self.patch.as_ref().map_or("null", EventPatch::as_str);
+        let patch = self.patch.as_deref().unwrap_or("null");
         format!(r#"{{"skip":{},"event":{event},"patch":{patch},"error":null}}"#, self.event.is_none())
     }
 }
@@ -136,7 +135,7 @@ impl Rig {
         let (event, patch, key) = match self.correlator.correlate(&vector.event) {
             Correlation::Create { event, key, .. } => (event, None, key),
             Correlation::Update { event, key, .. } => {
-                let patch = EventPatch::new(&event);
+                let patch = event.to_patch_json();
                 (event, Some(patch), key)
             }
             _ => return Answer { event: None, patch: None },

@@ -270,7 +270,7 @@ impl Rules {
     /// the patch, as [`EventSink::patch`](crate::EventSink::patch) receives it, and must have
     /// passed [`check_named`]. Returns whether the stored event has changed and has to be written.
     ///
-    /// The patch changes what [`EventPatch`](crate::event::EventPatch) holds: the series of an
+    /// The patch changes what [`Event::to_patch_json`] returns: the series of an
     /// event that has an event time and no count, otherwise count, last time and message. A value
     /// that the patch leaves out (a count of 0, 1970-01-01T00:00:00Z, an empty message) stays as it
     /// was.
