@@ -165,8 +165,7 @@ pub mod testing;
 pub mod event {
     pub use crate::record::event::{
         Event, EventField, EventJsonError, EventReadError, EventReadErrorKind, EventReader, EventSeries,
-        EventSource, EventState, EventStates, EventType, ObjectMeta, ObjectReference, ReadEvent, Text,
-        Timestamp,
+        EventSource, EventType, ObjectMeta, ObjectReference, ReadEvent, Text, Timestamp,
     };
 }
 

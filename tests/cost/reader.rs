@@ -2,7 +2,7 @@
 
 use std::io::{BufReader, Read};
 
-use eventcast::event::{EventReadErrorKind, EventReader, EventStates};
+use eventcast::event::{EventReadErrorKind, EventReader};
 use test_support::in_own_process;
 
 use crate::counting::live;
@@ -93,21 +93,4 @@ fn what_is_too_large_is_not_kept() {
         assert_eq!((events, errors.len()), (0, 1), "{head}{part}");
         assert!(memory < most, "{memory} bytes for {head}{part}");
     }
-}
-
-/// `EventStates` documents about 400 bytes for each event.
-#[test]
-fn an_event_that_is_remembered_takes_half_a_kibibyte_at_most() {
-    in_own_process!();
-    // The table has just doubled with this number.
-    const EVENTS: i64 = 15_000;
-    let before = live();
-    let mut states = EventStates::default();
-    for number in 0..EVENTS {
-        let event = EVENT.replace("16a4b5571ec10e94", &format!("{number:016x}"));
-        let read = EventReader::new(event.as_bytes()).next().unwrap().unwrap();
-        assert!(states.observe(&read).unwrap().is_first);
-    }
-    let bytes = (live() - before) / EVENTS;
-    assert!((100..512).contains(&bytes), "{bytes} bytes for each event");
 }

@@ -34,7 +34,7 @@ pub use json::EventJsonError;
 pub use metadata::ObjectMeta;
 pub(crate) use parts::{DEFAULT_NAMESPACE, EventParts, complete};
 pub(crate) use patch::changed_series;
-pub use read::{EventReadError, EventReadErrorKind, EventReader, EventState, EventStates, ReadEvent};
+pub use read::{EventReadError, EventReadErrorKind, EventReader, ReadEvent};
 pub use reference::{EventSource, ObjectReference};
 pub use stored::Stored;
 pub use text::Text;

@@ -1,8 +1,7 @@
-//! `EventReader` and `EventStates`: events from the output of other programs.
+//! `EventReader`: events from the output of other programs.
 
 mod damage;
 mod forms;
-mod states;
 
 use eventcast::event::{EventReadErrorKind, EventReader};
 
@@ -45,5 +44,4 @@ fn a_reader_and_what_it_finds_cross_threads() {
     assert::<EventReader<std::io::Empty>>();
     assert::<eventcast::event::ReadEvent>();
     assert::<eventcast::event::EventReadError>();
-    assert::<eventcast::event::EventStates>();
 }

@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 use std::io::BufRead;
 
-use eventcast::event::{EventState, EventStates, ReadEvent};
+use eventcast::event::ReadEvent;
 use eventcast::{Event, ObjectReference, Text, Timestamp};
 
+use super::states::{State, States};
 use crate::input::{self, Problem, Problems, Reason};
 use crate::support::number::grouped;
 use crate::support::progress::Progress;
@@ -106,7 +107,7 @@ impl Texts {
 /// with single events, and [`Input::finish`] prepares it.
 pub(crate) fn read(reader: Box<dyn BufRead>, is_expanded: bool, remembered: usize) -> Result<Input, String> {
     let mut input = Input { is_expanded, ..Input::default() };
-    let mut states = EventStates::with_max_events(remembered);
+    let mut states = States::new(remembered);
     let mut known = Known::default();
     let (progress, mut read) = (Progress::new(), 0_usize);
     input::read(reader, |found| match found {
@@ -130,7 +131,7 @@ pub(crate) fn read(reader: Box<dyn BufRead>, is_expanded: bool, remembered: usiz
 }
 
 impl Input {
-    fn observe(&mut self, read: ReadEvent, state: EventState, known: &mut Known) {
+    fn observe(&mut self, read: ReadEvent, state: State, known: &mut Known) {
         if state.is_first {
             known.places.push(None);
         }

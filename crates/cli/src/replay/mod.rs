@@ -6,6 +6,7 @@ mod input;
 mod progress;
 mod report;
 mod run;
+mod states;
 mod sweep;
 
 use std::error::Error;

@@ -4,7 +4,6 @@
 //! - `scan` splits a stream of JSON into documents within `limits`, `nesting` tracks the brackets.
 //! - `document` extracts the events from a document, `halves` repairs lone surrogates.
 //! - `reader` is the iterator over all of this.
-//! - `states` recognizes states of the same event.
 
 mod document;
 mod error;
@@ -14,9 +13,7 @@ mod limits;
 mod nesting;
 mod reader;
 mod scan;
-mod states;
 
 pub use error::{EventReadError, EventReadErrorKind};
 pub use item::ReadEvent;
 pub use reader::EventReader;
-pub use states::{EventState, EventStates};

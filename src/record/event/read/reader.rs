@@ -33,8 +33,7 @@ use super::scan::{Fault, Piece, Scanner};
 /// - A truncated list returns the events before the cut, followed by an error of the kind
 ///   [`CutOff`](crate::event::EventReadErrorKind::CutOff).
 ///
-/// The input may contain several states of the same event.
-/// [`EventStates`](crate::event::EventStates) recognizes them.
+/// The input may contain several states of the same event, with the same UID and a growing count.
 ///
 /// # Limits
 ///
