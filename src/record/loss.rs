@@ -109,7 +109,7 @@ impl fmt::Display for LossReason {
 ///
 /// let (tx, losses) = mpsc::channel();
 /// let hook = move |loss: &eventcast::record::Loss<'_>| {
-///     tx.send((loss.reason(), loss.count(), loss.events().len(), loss.to_string())).unwrap();
+///     tx.send((loss.reason, loss.count, loss.events.len(), loss.to_string())).unwrap();
 /// };
 /// let events = EventBroadcaster::builder().on_loss(hook).build()?;
 /// events.close();
@@ -120,13 +120,24 @@ impl fmt::Display for LossReason {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy)]
+#[non_exhaustive]
 pub struct Loss<'a> {
-    reason: LossReason,
-    place: &'a str,
-    events: &'a [Event],
-    count: u64,
-    group: &'a str,
-    cause: Option<&'a (dyn Error + 'static)>,
+    /// The reason for the loss.
+    pub reason: LossReason,
+    /// The place of the loss: the name of the watcher or recording, or the component of the
+    /// recorder.
+    pub place: &'a str,
+    /// The lost events. The slice is empty if only their number is known. If several occurrences of
+    /// one event were counted in one write, the slice holds that event once.
+    pub events: &'a [Event],
+    /// The number of lost events.
+    pub count: u64,
+    /// The [group](crate::EventSink::group) of an event that was lost at a sink. Empty for every
+    /// other loss, and if the sink has no groups.
+    pub group: &'a str,
+    /// The cause of a loss at a sink, as a [`SinkError`](crate::SinkError): the sink's answer, the
+    /// text of a panic, or the deadline that passed. `None` for every other loss.
+    pub cause: Option<&'a (dyn Error + 'static)>,
 }
 
 impl<'a> Loss<'a> {
@@ -154,70 +165,6 @@ impl<'a> Loss<'a> {
     pub(crate) fn because(mut self, cause: &'a (dyn Error + 'static)) -> Self {
         self.cause = Some(cause);
         self
-    }
-
-    /// Returns the reason for the loss.
-    pub fn reason(&self) -> LossReason {
-        self.reason
-    }
-
-    /// Returns the place of the loss: the name of the watcher or recording, or the component of the
-    /// recorder.
-    pub fn place(&self) -> &'a str {
-        self.place
-    }
-
-    /// Returns the lost events. The slice is empty if only their number is known. If several
-    /// occurrences of one event were counted in one write, the slice holds that event once.
-    pub fn events(&self) -> &'a [Event] {
-        self.events
-    }
-
-    /// Returns the number of lost events.
-    pub fn count(&self) -> u64 {
-        self.count
-    }
-
-    /// Returns the [group](crate::EventSink::group) of an event that was lost at a sink. Returns an
-    /// empty text for every other loss, and if the sink has no groups.
-    pub fn group(&self) -> &'a str {
-        self.group
-    }
-
-    /// Returns the cause of a loss at a sink, as a [`SinkError`](crate::SinkError): the sink's
-    /// answer, the text of a panic, or the deadline that passed. Returns `None` for every other
-    /// loss.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::{Event, EventBroadcaster, EventSink, ObjectReference, SinkError};
-    /// use std::sync::mpsc;
-    ///
-    /// struct Closed;
-    ///
-    /// impl EventSink for Closed {
-    ///     fn create(&self, _: &Event) -> Result<Event, SinkError> {
-    ///         Err(SinkError::rejected("the archive is closed"))
-    ///     }
-    ///     fn patch(&self, event: &Event) -> Result<Event, SinkError> {
-    ///         self.create(event)
-    ///     }
-    /// }
-    ///
-    /// let (tx, causes) = mpsc::channel();
-    /// let hook = move |loss: &eventcast::record::Loss<'_>| {
-    ///     tx.send(loss.cause().map(|cause| cause.to_string())).unwrap();
-    /// };
-    /// let events = EventBroadcaster::builder().on_loss(hook).build()?;
-    /// events.start_recording_to_sink(Closed)?;
-    /// events.new_recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
-    /// events.shutdown();
-    /// assert!(causes.recv()?.unwrap().contains("the archive is closed"));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn cause(&self) -> Option<&'a (dyn Error + 'static)> {
-        self.cause
     }
 }
 
@@ -352,9 +299,9 @@ mod warnings {
             // Lock order: `Warnings::silent` before `Fake::state`.
             let mut silent = self.silent.lock();
             let until = self.clock.deadline(PAUSE);
-            match silent.iter_mut().find(|(reason, ..)| *reason == loss.reason()) {
+            match silent.iter_mut().find(|(reason, ..)| *reason == loss.reason) {
                 Some((_, end, unmentioned)) if !self.clock.has_passed(*end) => {
-                    *unmentioned += loss.count();
+                    *unmentioned += loss.count;
                     None
                 }
                 Some((_, end, unmentioned)) => {
@@ -362,7 +309,7 @@ mod warnings {
                     Some(std::mem::take(unmentioned))
                 }
                 None => {
-                    silent.push((loss.reason(), until, 0));
+                    silent.push((loss.reason, until, 0));
                     Some(0)
                 }
             }

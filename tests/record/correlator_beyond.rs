@@ -235,7 +235,7 @@ fn a_hook_that_panics_changes_no_decision_and_is_counted() {
     let events = EventBroadcaster::builder()
         .correlator(panicking)
         .on_loss(move |loss| {
-            count.fetch_add(loss.count(), Ordering::SeqCst);
+            count.fetch_add(loss.count, Ordering::SeqCst);
         })
         .build()
         .unwrap();

@@ -135,7 +135,7 @@ fn what_a_server_would_refuse_is_refused_at_once() {
     let into = losses.clone();
     let events = EventBroadcaster::builder()
         .event_time(true)
-        .on_loss(move |loss| into.lock().unwrap().push((loss.reason(), loss.to_string())))
+        .on_loss(move |loss| into.lock().unwrap().push((loss.reason, loss.to_string())))
         .build()
         .unwrap();
     let long = "r".repeat(129);

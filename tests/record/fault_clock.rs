@@ -98,8 +98,8 @@ fn a_sink_that_always_fails_costs_its_own_events_only() {
     let events = EventBroadcaster::builder()
         .clock(clock.clock())
         .on_loss(move |loss| {
-            assert_eq!((loss.reason(), loss.count()), (LossReason::Exhausted, 1));
-            assert!(loss.cause().unwrap().to_string().ends_with("no store today"), "{loss}");
+            assert_eq!((loss.reason, loss.count), (LossReason::Exhausted, 1));
+            assert!(loss.cause.unwrap().to_string().ends_with("no store today"), "{loss}");
             counter.fetch_add(1, Ordering::SeqCst);
         })
         .build()

@@ -27,10 +27,10 @@ fn listening() -> (EventBroadcasterBuilder, Losses) {
     let losses = Losses::default();
     let seen = losses.clone();
     let builder = EventBroadcaster::builder().on_loss(move |loss| {
-        assert_eq!((loss.place(), loss.count()), ("test", 1));
-        let event = &loss.events()[0];
+        assert_eq!((loss.place, loss.count), ("test", 1));
+        let event = &loss.events[0];
         let about = format!("{} {}", event.involved_object, event.reason);
-        seen.lock().unwrap().push((loss.reason(), about, format!("{loss} {event:?}")));
+        seen.lock().unwrap().push((loss.reason, about, format!("{loss} {event:?}")));
     });
     (builder, losses)
 }
@@ -271,7 +271,7 @@ fn a_hook_that_panics_or_records_harms_nobody() {
         .on_loss(move |loss| {
             // A loss inside the hook is counted, but does not call the hook again.
             again.get().unwrap().event(pod(), Normal, "FromHook", "");
-            assert_ne!(loss.events()[0].reason, "A", "this one panics");
+            assert_ne!(loss.events[0].reason, "A", "this one panics");
         })
         .build()
         .unwrap();

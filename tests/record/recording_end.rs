@@ -66,7 +66,7 @@ fn what_waits_behind_a_write_that_hangs_is_told_by_the_deadline() {
         .clock(clock.clock())
         .retry(at_once())
         .drop_timeout(Duration::ZERO)
-        .on_loss(move |loss| losses_tx.send((loss.reason(), loss.count())).unwrap())
+        .on_loss(move |loss| losses_tx.send((loss.reason, loss.count)).unwrap())
         .build()
         .unwrap();
     let (gate, pass) = gate();

@@ -115,7 +115,7 @@ fn logs_and_what_is_told_of_losses() {
     let events = EventBroadcaster::builder()
         .on_loss(move |loss| {
             told.lock().unwrap().push(loss.to_string());
-            told.lock().unwrap().push(loss.cause().unwrap().to_string());
+            told.lock().unwrap().push(loss.cause.unwrap().to_string());
         })
         // A recorder knows only two types.
         .scrub(|event| event.type_ = PAYLOAD.into())

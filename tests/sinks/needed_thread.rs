@@ -65,7 +65,7 @@ fn a_drop_on_the_thread_that_a_sink_needs_does_not_wait_for_it() {
     on_one_thread(|| async {
         let (lost, losses) = mpsc::channel();
         let builder = EventBroadcaster::builder().drop_timeout(NEVER);
-        let builder = builder.on_loss(move |loss| lost.send((loss.reason(), loss.count())).unwrap());
+        let builder = builder.on_loss(move |loss| lost.send((loss.reason, loss.count)).unwrap());
         let events = builder.build().unwrap();
         let (recording, store) = start(&events);
         for pod in 0..10 {

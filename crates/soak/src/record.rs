@@ -105,7 +105,7 @@ impl Recording {
             .correlator(CorrelatorOptions::default().lru_cache_size(256))
             .retry(retry)
             .on_loss(move |loss| {
-                add(&hook.reported, loss.count());
+                add(&hook.reported, loss.count);
                 assert!(get(&hook.reported) % 1009 != 0, "{ON_PURPOSE}: loss hook");
             })
             .build()?;

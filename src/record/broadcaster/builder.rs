@@ -36,7 +36,7 @@ use super::{EventBroadcaster, Shared, both_queues};
 ///         }
 ///     })
 ///     .on_loss(|loss| {
-///         LOST.fetch_add(loss.count(), Ordering::Relaxed);
+///         LOST.fetch_add(loss.count, Ordering::Relaxed);
 ///     })
 ///     .drop_timeout(Duration::from_secs(5))
 ///     .build()?;
@@ -306,7 +306,7 @@ impl EventBroadcasterBuilder {
     ///
     /// let (report, losses) = mpsc::channel();
     /// let builder = EventBroadcaster::builder();
-    /// let events = builder.on_loss(move |loss| drop(report.send((loss.reason(), loss.count())))).build()?;
+    /// let events = builder.on_loss(move |loss| drop(report.send((loss.reason, loss.count)))).build()?;
     /// events.close();
     /// events.new_recorder("doc").event(ObjectReference::new("Pod", "a"), EventType::Normal, "Run", "it runs");
     /// assert_eq!(losses.try_recv(), Ok((LossReason::Stopped, 1)));

@@ -37,49 +37,28 @@ pub(super) type OutageHook = Box<dyn FnMut(&Outage<'_>) + Send>;
 /// let events = EventBroadcaster::new()?;
 /// events
 ///     .recording()
-///     .on_outage(move |outage| tx.send((outage.is_over(), outage.to_string())).unwrap())
+///     .on_outage(move |outage| tx.send((outage.cause.is_some(), outage.to_string())).unwrap())
 ///     .start(Away)?;
 /// events.new_recorder("doc").normal(ObjectReference::new("Pod", "web-0"), "Run", "it runs");
-/// let (is_over, text) = outages.recv()?;
-/// assert!(!is_over && text.starts_with("recording: store unavailable since "));
+/// let (has_begun, text) = outages.recv()?;
+/// assert!(has_begun && text.starts_with("recording: store unavailable since "));
 /// assert!(text.ends_with(": unavailable: connection refused"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Outage<'a> {
-    recording: &'a str,
-    group: Option<&'a str>,
-    since: Timestamp,
-    cause: Option<&'a str>,
-}
-
-impl<'a> Outage<'a> {
-    /// Returns the name of the recording.
-    pub fn recording(&self) -> &'a str {
-        self.recording
-    }
-
-    /// Returns the [group](crate::EventSink::group) that is slow or not served. Returns `None` if
-    /// it is the store that is unavailable, for all groups.
-    pub fn group(&self) -> Option<&'a str> {
-        self.group
-    }
-
-    /// Returns the time of day at which the outage began.
-    pub fn since(&self) -> Timestamp {
-        self.since
-    }
-
-    /// Returns the sink's error, cut and escaped, or that the sink does not answer. Returns `None`
-    /// at the end of an outage.
-    pub fn cause(&self) -> Option<&'a str> {
-        self.cause
-    }
-
-    /// Returns whether the store answers again, or serves the group again.
-    pub fn is_over(&self) -> bool {
-        self.cause.is_none()
-    }
+    /// The name of the recording.
+    pub recording: &'a str,
+    /// The [group](crate::EventSink::group) that is slow or not served, or `None` if the store is
+    /// unavailable, for all groups.
+    pub group: Option<&'a str>,
+    /// The time of day at which the outage began.
+    pub since: Timestamp,
+    /// The sink's error, cut and escaped, or that the sink does not answer. `None` at the end of
+    /// the outage: the store answers again, or serves the group again.
+    #[doc(alias = "is_over")]
+    pub cause: Option<&'a str>,
 }
 
 impl fmt::Display for Outage<'_> {
@@ -236,7 +215,7 @@ mod log {
 
         /// Logs that a group is degraded, or works again.
         pub(crate) fn degraded(&mut self, clock: &Clock, outage: &Outage<'_>) {
-            if outage.is_over() {
+            if outage.cause.is_none() {
                 self.group_end.say(clock, |unmentioned| tracing::info!(unmentioned, "{outage}"));
             } else {
                 self.group.say(clock, |unmentioned| tracing::warn!(unmentioned, "{outage}"));

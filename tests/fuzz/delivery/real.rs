@@ -74,11 +74,11 @@ fn note_loss(script: &Arc<Script>, told: &Arc<Mutex<Vec<Told>>>) -> impl Fn(&Los
         let mut told = told.lock().unwrap();
         told.push(Told {
             moment: moments.next(),
-            reason: loss.reason(),
-            place: loss.place().to_owned(),
-            group: loss.group().to_owned(),
-            count: loss.count(),
-            event: loss.events().first().cloned(),
+            reason: loss.reason,
+            place: loss.place.to_owned(),
+            group: loss.group.to_owned(),
+            count: loss.count,
+            event: loss.events.first().cloned(),
         });
     }
 }
@@ -89,9 +89,9 @@ fn note_outage(
 ) -> impl FnMut(&record::Outage<'_>) + Send + use<> {
     let (moments, outages) = (script.moments.clone(), outages.clone());
     move |outage| {
-        let group = outage.group().map(str::to_owned);
+        let group = outage.group.map(str::to_owned);
         let mut outages = outages.lock().unwrap();
-        outages.push(Outage { moment: moments.next(), group, is_over: outage.is_over() });
+        outages.push(Outage { moment: moments.next(), group, is_over: outage.cause.is_none() });
     }
 }
 

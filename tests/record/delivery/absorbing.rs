@@ -201,7 +201,7 @@ fn events_that_share_a_write_are_refused_together() {
     let (losses_tx, losses) = mpsc::channel();
     let events = EventBroadcaster::builder()
         .clock(clock.clock())
-        .on_loss(move |loss| losses_tx.send((loss.reason(), loss.count(), loss.events()[0].count)).unwrap())
+        .on_loss(move |loss| losses_tx.send((loss.reason, loss.count, loss.events[0].count)).unwrap())
         .build()
         .unwrap();
     let (turnstile, pass) = turnstile();

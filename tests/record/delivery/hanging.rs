@@ -223,8 +223,8 @@ fn events_that_share_a_write_are_given_up_together() {
     let events = EventBroadcaster::builder()
         .clock(clock.clock())
         .on_loss(move |loss| {
-            let event = &loss.events()[0];
-            losses_tx.send((loss.reason(), loss.count(), event.reason.to_string(), event.count)).unwrap();
+            let event = &loss.events[0];
+            losses_tx.send((loss.reason, loss.count, event.reason.to_string(), event.count)).unwrap();
         })
         .build()
         .unwrap();

@@ -74,8 +74,8 @@ fn the_hook_is_told_the_begin_and_the_end_of_each_outage() {
     let (sink, calls) = Scripted::new(&clock, move |_, _| answering.lock().unwrap()());
     let (tx, outages) = mpsc::channel();
     let hook = move |outage: &Outage<'_>| {
-        let cause = outage.cause().map(str::to_owned);
-        tx.send((outage.is_over(), outage.since(), cause, outage.recording().to_owned())).unwrap();
+        let cause = outage.cause.map(str::to_owned);
+        tx.send((outage.cause.is_none(), outage.since, cause, outage.recording.to_owned())).unwrap();
     };
     let builder = events.recording().name("audit").correlator(without_budget()).on_outage(hook);
     let recording = builder.start(sink).unwrap();
@@ -256,7 +256,7 @@ fn the_end_of_a_recording_is_not_the_end_of_an_outage() {
     let events = broadcaster(&clock);
     let (sink, calls) = Scripted::new(&clock, |_, _| Err(SinkError::unavailable("no connection")));
     let (tx, outages) = mpsc::channel();
-    let hook = move |outage: &Outage<'_>| tx.send(outage.is_over()).unwrap();
+    let hook = move |outage: &Outage<'_>| tx.send(outage.cause.is_none()).unwrap();
     let recording = events.recording().on_outage(hook).start(sink).unwrap();
     record(&events, "web-0", "Started");
     calls.recv_timeout(LONG).unwrap();

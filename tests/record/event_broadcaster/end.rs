@@ -201,8 +201,8 @@ fn waiting_three_seconds(clock: &FakeClock) -> (EventBroadcaster, Losses) {
     let (lost, losses) = mpsc::channel();
     let builder = EventBroadcaster::builder().clock(clock.clock()).drop_timeout(Duration::from_secs(3));
     let builder = builder.on_loss(move |loss| {
-        assert!(loss.events().is_empty() || loss.reason() != LossReason::LeftBehind);
-        let _ = lost.send((loss.reason(), loss.place().to_owned(), loss.count()));
+        assert!(loss.events.is_empty() || loss.reason != LossReason::LeftBehind);
+        let _ = lost.send((loss.reason, loss.place.to_owned(), loss.count));
     });
     (builder.build().unwrap(), losses)
 }

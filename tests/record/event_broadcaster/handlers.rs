@@ -20,9 +20,9 @@ fn told() -> (Shared<(LossReason, String, Vec<String>)>, EventBroadcaster) {
     let events = EventBroadcaster::builder()
         .bus(BusOptions::default().queue_len(1))
         .on_loss(move |loss| {
-            let reasons: Vec<_> = loss.events().iter().map(|event| event.reason.to_string()).collect();
-            assert_eq!(loss.count(), reasons.len() as u64);
-            into.lock().unwrap().push((loss.reason(), loss.place().to_owned(), reasons));
+            let reasons: Vec<_> = loss.events.iter().map(|event| event.reason.to_string()).collect();
+            assert_eq!(loss.count, reasons.len() as u64);
+            into.lock().unwrap().push((loss.reason, loss.place.to_owned(), reasons));
         })
         .build()
         .unwrap();
@@ -95,7 +95,7 @@ fn what_a_handler_gives_up_at_a_deadline_is_told() {
     let into = told.clone();
     let events = EventBroadcaster::builder()
         .on_loss(move |loss| {
-            into.lock().unwrap().push((loss.reason(), loss.place().to_owned(), loss.count()));
+            into.lock().unwrap().push((loss.reason, loss.place.to_owned(), loss.count));
         })
         .build()
         .unwrap();

@@ -50,7 +50,7 @@ fn on_loss_hears_of_every_refusal() {
         .clock(clock.clock())
         .bus(BusOptions::default().incoming_len(1).max_batch(1))
         .scrub(|event| assert!(event.reason != "Unscrubbable", "a scrub that panics"))
-        .on_loss(move |loss| into.lock().unwrap().push((loss.reason(), loss.to_string())))
+        .on_loss(move |loss| into.lock().unwrap().push((loss.reason, loss.to_string())))
         .build()
         .unwrap();
     let recorder = events.new_recorder("tester");
@@ -88,7 +88,7 @@ fn on_loss_hears_of_watchers_unless_they_have_a_hook_of_their_own() {
     let into = losses.clone();
     let events = EventBroadcaster::builder()
         .on_loss(move |loss| {
-            into.lock().unwrap().push((loss.reason(), loss.place().to_owned(), loss.count()));
+            into.lock().unwrap().push((loss.reason, loss.place.to_owned(), loss.count));
         })
         .build()
         .unwrap();

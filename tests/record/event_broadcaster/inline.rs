@@ -110,7 +110,7 @@ fn a_burst_as_long_as_both_queues_waits_for_a_sink_that_hangs() {
             .inline(true)
             .clock(clock.clock())
             .on_loss(move |loss| {
-                told.lock().unwrap().push((loss.reason(), loss.place().to_owned(), loss.count()));
+                told.lock().unwrap().push((loss.reason, loss.place.to_owned(), loss.count));
             })
             .build()
             .unwrap();
@@ -157,8 +157,8 @@ fn a_recording_that_is_waited_for_refuses_for_all() {
     let events = inline()
         .clock(clock.clock())
         .on_loss(move |loss| {
-            let object = loss.events()[0].involved_object.name.to_string();
-            told.lock().unwrap().push((loss.reason(), loss.place().to_owned(), object));
+            let object = loss.events[0].involved_object.name.to_string();
+            told.lock().unwrap().push((loss.reason, loss.place.to_owned(), object));
         })
         .build()
         .unwrap();
@@ -249,7 +249,7 @@ fn an_outage_delays_events_and_loses_none() {
     });
     let (outages_tx, outages) = channel();
     let builder = events.recording().correlator(CorrelatorOptions::off());
-    let builder = builder.on_outage(move |outage| outages_tx.send(outage.is_over()).unwrap());
+    let builder = builder.on_outage(move |outage| outages_tx.send(outage.cause.is_none()).unwrap());
     let recording = builder.start(sink.clone()).unwrap();
     let recorder = events.new_recorder("tester");
     for number in 0..100 {

@@ -136,14 +136,14 @@ fn setup(places: usize, options: impl FnOnce(RecordingBuilder<'_>) -> RecordingB
         .clock(clock.clock())
         .retry(RetryPolicy::default().jitter(eventcast::record::Jitter::Never))
         .on_loss(move |loss| {
-            losses_tx.send((loss.group().to_owned(), loss.reason().to_string(), loss.count())).unwrap();
+            losses_tx.send((loss.group.to_owned(), loss.reason.to_string(), loss.count)).unwrap();
         })
         .build()
         .unwrap();
     let (tx, outages) = mpsc::channel();
     let on_outage = move |outage: &Outage<'_>| {
-        let group = outage.group().map(|group| format!("{group}: ")).unwrap_or_default();
-        let text = outage.cause().unwrap_or("works again");
+        let group = outage.group.map(|group| format!("{group}: ")).unwrap_or_default();
+        let text = outage.cause.unwrap_or("works again");
         tx.send(format!("{group}{text}")).unwrap();
     };
     let sink = Held::new(places);

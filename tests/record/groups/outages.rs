@@ -245,7 +245,7 @@ fn two_groups_that_hang_are_not_the_store() {
     let events = EventBroadcaster::builder().build().unwrap();
     let ((tx, outages), (_, losses)) = (mpsc::channel(), mpsc::channel());
     let on_outage = move |outage: &Outage<'_>| {
-        tx.send(format!("{:?}: {:?}", outage.group(), outage.cause())).unwrap();
+        tx.send(format!("{:?}: {:?}", outage.group, outage.cause)).unwrap();
     };
     let sink = super::Held::new(16);
     let recording = events.recording().on_outage(on_outage).start(sink.clone()).unwrap();
@@ -276,7 +276,7 @@ fn a_silent_store_is_not_there_again_because_an_operation_is_out_of_time() {
     let events = EventBroadcaster::builder().build().unwrap();
     let ((tx, outages), (_, losses)) = (mpsc::channel(), mpsc::channel());
     let on_outage = move |outage: &Outage<'_>| {
-        tx.send(format!("{:?}: {:?}", outage.group(), outage.cause())).unwrap();
+        tx.send(format!("{:?}: {:?}", outage.group, outage.cause)).unwrap();
     };
     let sink = super::Held::new(16);
     let recording = events.recording().on_outage(on_outage).start(sink.clone()).unwrap();

@@ -80,11 +80,11 @@ fn setup_with_hook() -> Setup {
     let (tx, outages) = mpsc::channel();
     let hooks = clock.clone();
     let on_outage = move |outage: &Outage<'_>| {
-        let group = outage.group().unwrap_or_default();
+        let group = outage.group.unwrap_or_default();
         if group == "slow" {
             hooks.advance(PAUSE);
         }
-        tx.send(format!("{group}: {:?}", outage.cause())).unwrap();
+        tx.send(format!("{group}: {:?}", outage.cause)).unwrap();
     };
     let sink = super::Held::new(16);
     let recording = events.recording().on_outage(on_outage).start(sink.clone()).unwrap();

@@ -26,7 +26,7 @@ fn what_was_given_up_is_told_once_however_many_ask() {
         let events = EventBroadcaster::builder()
             .clock(clock.clock())
             .on_loss(move |loss| {
-                counter.fetch_add(loss.count(), Ordering::Relaxed);
+                counter.fetch_add(loss.count, Ordering::Relaxed);
             })
             .build()
             .unwrap();
@@ -60,7 +60,7 @@ fn what_a_watcher_was_waited_for_is_told_once() {
     let into = told.clone();
     let events = EventBroadcaster::builder()
         .on_loss(move |loss| {
-            into.lock().unwrap().push((loss.reason(), loss.place().to_owned(), loss.count()));
+            into.lock().unwrap().push((loss.reason, loss.place.to_owned(), loss.count));
         })
         .build()
         .unwrap();

@@ -54,8 +54,8 @@ fn what_is_told_of_a_refused_event_has_been_scrubbed() {
             }
         })
         .on_loss(move |loss| {
-            let shown = format!("{loss} {loss:?} {:?}", loss.events());
-            into.lock().unwrap().push((loss.reason(), shown));
+            let shown = format!("{loss} {loss:?} {:?}", loss.events);
+            into.lock().unwrap().push((loss.reason, shown));
         })
         .build()
         .unwrap();
@@ -81,7 +81,7 @@ fn an_event_that_cannot_be_scrubbed_at_all_is_told_without_a_word_of_it() {
     let events = EventBroadcaster::builder()
         .scrub(|_| panic!("nothing can be scrubbed"))
         .on_loss(move |loss| {
-            into.lock().unwrap().push((loss.count(), format!("{loss} {:?}", loss.events())));
+            into.lock().unwrap().push((loss.count, format!("{loss} {:?}", loss.events)));
         })
         .build()
         .unwrap();

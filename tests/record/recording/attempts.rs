@@ -33,14 +33,9 @@ fn each_error_has_its_number_of_attempts() {
             .clock(clock.clock())
             .retry(at_once())
             .on_loss(move |loss| {
-                let cause = loss.cause().unwrap().downcast_ref::<SinkError>().unwrap();
-                let told = (
-                    loss.reason(),
-                    loss.place().to_owned(),
-                    loss.count(),
-                    loss.events().to_vec(),
-                    cause.kind(),
-                );
+                let cause = loss.cause.unwrap().downcast_ref::<SinkError>().unwrap();
+                let told =
+                    (loss.reason, loss.place.to_owned(), loss.count, loss.events.to_vec(), cause.kind());
                 losses_tx.send(told).unwrap();
             })
             .build()
@@ -117,7 +112,7 @@ fn after_the_end_has_begun_every_event_is_tried_once() {
     let (losses_tx, losses) = mpsc::channel();
     let events = EventBroadcaster::builder()
         .clock(clock.clock())
-        .on_loss(move |loss| losses_tx.send((loss.reason(), loss.count())).unwrap())
+        .on_loss(move |loss| losses_tx.send((loss.reason, loss.count)).unwrap())
         .build()
         .unwrap();
     let (sink, calls) = Scripted::new(&clock, |_, _| Err(retry()));
@@ -208,8 +203,8 @@ fn a_sink_that_hangs_is_reported_and_its_answer_ends_that() {
         Ok(())
     });
     let hook = move |outage: &Outage<'_>| {
-        let cause = outage.cause().map(str::to_owned);
-        tx.send((outage.recording().to_owned(), cause, outage.since(), outage.is_over())).unwrap();
+        let cause = outage.cause.map(str::to_owned);
+        tx.send((outage.recording.to_owned(), cause, outage.since, outage.cause.is_none())).unwrap();
         panic!("a hook that panics");
     };
     let recording = events.recording().on_outage(hook).start(sink).unwrap();

@@ -92,7 +92,7 @@ fn what_a_queue_held_when_it_was_given_up_is_told_too() {
         EventBroadcaster::builder()
             .clock(clock.clock())
             .on_loss(move |loss| {
-                losses_tx.send((loss.reason(), loss.place().to_owned(), loss.count())).unwrap();
+                losses_tx.send((loss.reason, loss.place.to_owned(), loss.count)).unwrap();
             })
             .build()
             .unwrap(),
@@ -133,7 +133,7 @@ fn an_event_that_is_accepted_after_the_end_is_told_too() {
     let (losses_tx, losses) = mpsc::channel();
     let events = EventBroadcaster::builder()
         .on_loss(move |loss| {
-            losses_tx.send((loss.reason(), loss.place().to_owned(), loss.count())).unwrap();
+            losses_tx.send((loss.reason, loss.place.to_owned(), loss.count)).unwrap();
         })
         .build()
         .unwrap();
@@ -164,7 +164,7 @@ fn abandoned_events_are_told_in_their_order() {
     let (losses_tx, losses) = mpsc::channel();
     let events = EventBroadcaster::builder()
         .clock(clock.clock())
-        .on_loss(move |loss| losses_tx.send((loss.reason(), loss.events()[0].reason.to_string())).unwrap())
+        .on_loss(move |loss| losses_tx.send((loss.reason, loss.events[0].reason.to_string())).unwrap())
         .build()
         .unwrap();
     // The sink stops at each new event whose reason begins with `Held`.

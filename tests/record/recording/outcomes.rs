@@ -22,7 +22,7 @@ fn every_outcome_is_counted_once() {
         .clock(clock.clock())
         .correlator(correlator)
         .retry(policy)
-        .on_loss(move |loss| told.lock().unwrap().push(loss.reason()))
+        .on_loss(move |loss| told.lock().unwrap().push(loss.reason))
         .build()
         .unwrap();
     let (sink, _calls) = Scripted::new(&clock, |_, op| match &*event_of(op).reason {
@@ -68,8 +68,8 @@ fn a_full_queue_loses_the_incoming_and_tells_which() {
     let events = EventBroadcaster::builder()
         .clock(clock.clock())
         .on_loss(move |loss| {
-            let names = loss.events().iter().map(|event| event.involved_object.name.to_string());
-            losses_tx.send((loss.reason(), loss.place().to_owned(), names.collect::<Vec<_>>())).unwrap();
+            let names = loss.events.iter().map(|event| event.involved_object.name.to_string());
+            losses_tx.send((loss.reason, loss.place.to_owned(), names.collect::<Vec<_>>())).unwrap();
         })
         .build()
         .unwrap();

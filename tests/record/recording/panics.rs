@@ -16,8 +16,8 @@ fn telling_why(clock: &FakeClock) -> (EventBroadcaster, Arc<Mutex<Vec<String>>>)
     let causes = Arc::new(Mutex::new(Vec::new()));
     let into = causes.clone();
     let events = EventBroadcaster::builder().clock(clock.clock()).on_loss(move |loss| {
-        assert_eq!(loss.reason(), LossReason::Rejected);
-        let cause = loss.cause().unwrap().downcast_ref::<SinkError>().unwrap();
+        assert_eq!(loss.reason, LossReason::Rejected);
+        let cause = loss.cause.unwrap().downcast_ref::<SinkError>().unwrap();
         into.lock().unwrap().push(cause.to_string());
     });
     (events.build().unwrap(), causes)

@@ -303,7 +303,7 @@ fn what_is_held_when_a_shutdown_gives_up_is_abandoned() {
     let events = EventBroadcaster::builder()
         .clock(clock.clock())
         .correlator(strict())
-        .on_loss(move |loss| *told.lock().unwrap() += loss.count())
+        .on_loss(move |loss| *told.lock().unwrap() += loss.count)
         .build()
         .unwrap();
     let (gate, pass) = gate();

@@ -63,13 +63,10 @@ pub(super) fn round(seed: u64) {
         .inline(rng.once_in(2))
         .drop_timeout(Duration::from_millis(rng.below(3)))
         .on_loss(move |loss| {
-            let place = loss.place().to_owned();
-            *hook.told.lock().unwrap().entry((place.clone(), loss.reason().to_string())).or_default() +=
-                loss.count();
-            hook.hurt
-                .lock()
-                .unwrap()
-                .extend(loss.events().iter().map(|event| (place.clone(), key_of(event))));
+            let place = loss.place.to_owned();
+            *hook.told.lock().unwrap().entry((place.clone(), loss.reason.to_string())).or_default() +=
+                loss.count;
+            hook.hurt.lock().unwrap().extend(loss.events.iter().map(|event| (place.clone(), key_of(event))));
             if dice.once_in(20) {
                 hook.hook_panics.fetch_add(1, Ordering::SeqCst);
                 panic_any(Thrown);

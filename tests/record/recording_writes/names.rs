@@ -160,7 +160,7 @@ fn a_name_is_changed_once_only() {
     let (losses_tx, losses) = mpsc::channel();
     let events = EventBroadcaster::builder()
         .clock(clock.clock())
-        .on_loss(move |loss| losses_tx.send((loss.reason(), loss.to_string())).unwrap())
+        .on_loss(move |loss| losses_tx.send((loss.reason, loss.to_string())).unwrap())
         .build()
         .unwrap();
     let (sink, _calls) = Scripted::new(&clock, |_, _| Err(SinkError::already_exists("taken")));

@@ -241,7 +241,7 @@ fn a_shutdown_waits_for_no_store_that_is_away() {
     let (losses_tx, losses) = mpsc::channel();
     let events = EventBroadcaster::builder()
         .clock(clock.clock())
-        .on_loss(move |loss| losses_tx.send((loss.reason(), loss.count())).unwrap())
+        .on_loss(move |loss| losses_tx.send((loss.reason, loss.count)).unwrap())
         .build()
         .unwrap();
     let (sink, calls) = Scripted::new(&clock, |_, _| Err(away()));

@@ -44,7 +44,7 @@ impl Running {
         let events = EventBroadcaster::builder()
             .retry(at_once())
             .correlator(CorrelatorOptions::default().spam_filter(None))
-            .on_loss(move |loss| drop(tell.send((loss.reason(), loss.to_string()))))
+            .on_loss(move |loss| drop(tell.send((loss.reason, loss.to_string()))))
             .build()
             .unwrap();
         let recording = events.start_recording_to_sink(cluster.sink_as(role)).unwrap();

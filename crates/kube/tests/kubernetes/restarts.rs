@@ -74,7 +74,7 @@ fn recordings_lose_nothing_while_the_server_restarts_twice() {
                 // Shorter pauses than the default of 10 s, so that the test is short.
                 .retry(RetryPolicy::default().delay(Duration::from_millis(250)))
                 .drop_timeout(Duration::ZERO)
-                .on_loss(move |loss| drop(sender.send((loss.count(), loss.to_string()))))
+                .on_loss(move |loss| drop(sender.send((loss.count, loss.to_string()))))
                 .build()
                 .unwrap();
             let recording = events.start_recording_to_sink(cluster.sink()).unwrap();

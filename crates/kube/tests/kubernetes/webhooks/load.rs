@@ -94,8 +94,8 @@ pub(super) struct Lost {
 impl Lost {
     fn of(loss: &Loss<'_>) -> Self {
         let namespace = |event: &eventcast::Event| event.involved_object.namespace.to_string();
-        let namespaces = loss.events().iter().map(namespace).collect();
-        Self { namespaces, count: loss.count(), text: loss.to_string() }
+        let namespaces = loss.events.iter().map(namespace).collect();
+        Self { namespaces, count: loss.count, text: loss.to_string() }
     }
 }
 
