@@ -52,8 +52,8 @@ pub(crate) fn real_events_survive_reading_and_writing() {
                 Event::from_json(line).unwrap_or_else(|e| panic!("{}: {e}: {line}", path.display()));
             let json = event.to_json();
             through_the_other_api(&event);
-            event.first_timestamp = event.first_timestamp.map(Timestamp::whole_seconds);
-            event.last_timestamp = event.last_timestamp.map(Timestamp::whole_seconds);
+            event.first_timestamp = event.first_timestamp.map(Timestamp::trunc_to_second);
+            event.last_timestamp = event.last_timestamp.map(Timestamp::trunc_to_second);
             assert_eq!(Event::from_json(&json).unwrap(), event);
             let mut original: Value = serde_json::from_str(line).unwrap();
             original["metadata"].as_object_mut().unwrap().remove("managedFields");

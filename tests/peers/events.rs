@@ -53,7 +53,7 @@ impl Call {
         assert_eq!(event.related(), self.related.as_ref());
         assert_eq!((&*event.type_, &*event.reason), (self.type_.as_str(), self.reason));
         assert_eq!((event.action().as_str(), &*event.message), (self.action, self.note));
-        assert_eq!(event.event_time().unwrap().seconds(), 1_672_574_400);
+        assert_eq!(event.event_time().unwrap().as_secs(), 1_672_574_400);
         assert_eq!(event.reporting_controller, "c1");
         assert!(event.series().is_none() && event.count == 0);
         event

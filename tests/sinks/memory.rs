@@ -57,10 +57,10 @@ fn creating_sets_what_the_store_decides() {
     let stored = store.create(&event).unwrap();
     assert_eq!(stored.metadata.namespace, "default");
     assert_eq!(stored.metadata.resource_version(), "1");
-    assert_eq!(stored.metadata.creation_timestamp(), Some(now(&clock).whole_seconds()));
+    assert_eq!(stored.metadata.creation_timestamp(), Some(now(&clock).trunc_to_second()));
     assert_eq!(stored.metadata.uid().len(), 36);
     assert_ne!(stored.metadata.uid(), "mine");
-    assert_eq!(stored.first_timestamp, Some(now(&clock).whole_seconds()));
+    assert_eq!(stored.first_timestamp, Some(now(&clock).trunc_to_second()));
 
     let other = store.create(&self::event("web-0.2")).unwrap();
     assert_eq!(other.metadata.resource_version(), "2");
@@ -100,7 +100,7 @@ fn a_patch_changes_count_last_time_and_message() {
     let mut expected = created;
     expected.count = 2;
     expected.message = "started again".into();
-    expected.last_timestamp = Some(now(&clock).whole_seconds());
+    expected.last_timestamp = Some(now(&clock).trunc_to_second());
     expected.metadata.set_resource_version("2");
     assert_eq!(patched, expected);
     assert_eq!(store.events(), [expected]);

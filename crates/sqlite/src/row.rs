@@ -134,7 +134,7 @@ pub(crate) fn micros(at: Timestamp) -> String {
 
 /// Returns a time in microseconds since 1970.
 pub(crate) fn unix_micros(at: Timestamp) -> i64 {
-    let micros = at.unix_nanoseconds().div_euclid(1000);
+    let micros = at.as_nanos().div_euclid(1000);
     // Always fits, because the year of a timestamp has four digits.
     i64::try_from(micros).unwrap_or(i64::MAX)
 }

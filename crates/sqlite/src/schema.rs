@@ -102,7 +102,7 @@ pub(crate) fn migrate(connection: &mut Connection, now: Timestamp) -> rusqlite::
     if version == 0 {
         let sql = "INSERT INTO store (born, resourceVersion, created, updated, expired, evicted, maxEvents, written) \
             VALUES (?, 0, 0, 0, 0, 0, ?, ?)";
-        let created_at = signed(now.unix_nanoseconds().unsigned_abs() as u64);
+        let created_at = signed(now.as_nanos().unsigned_abs() as u64);
         transaction.execute(sql, [created_at, signed(MAX_EVENTS as u64), row::unix_micros(now)])?;
     }
     if version < VERSION {

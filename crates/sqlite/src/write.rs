@@ -265,7 +265,7 @@ impl<'a> WriteBatch<'a> {
     /// Adds an event, unless a row has its name. Returns whether the event was added.
     fn insert(&mut self, event: &mut Event) -> rusqlite::Result<bool> {
         event.metadata.set_uid(rules::uid(self.counters.created_at, self.counters.created + 1));
-        event.metadata.set_creation_timestamp(self.now.whole_seconds());
+        event.metadata.set_creation_timestamp(self.now.trunc_to_second());
         let version = self.counters.version + 1;
         let is_written = row::write(&mut self.insert, event, version, &self.expires)? > 0;
         if is_written {

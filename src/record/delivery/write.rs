@@ -171,7 +171,7 @@ impl Write {
         let by = |event: &Event| {
             let reporter = [&event.reporting_controller, &event.reporting_instance].map(Text::clone);
             let timed = event.event_time().map(|at| (at, reporter));
-            (event.source.clone(), event.first_timestamp.map(Timestamp::seconds), timed)
+            (event.source.clone(), event.first_timestamp.map(Timestamp::as_secs), timed)
         };
         let says = |event: &Event| [event.type_.clone(), event.reason.clone()];
         // The write may have another message since that attempt.

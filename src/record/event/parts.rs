@@ -60,7 +60,7 @@ impl EventParts {
             reason: self.reason,
             message: self.message,
             source: source.clone(),
-            first_timestamp: Some(Timestamp::from_unix_nanoseconds(name_number)),
+            first_timestamp: Some(Timestamp::from_nanos(name_number)),
             last_timestamp: Some(self.at.unwrap_or(now)),
             count: 1,
             type_: self.type_,
@@ -83,7 +83,7 @@ impl From<Event> for EventParts {
 /// event time if it is to have one. Leaves an event alone that has a name.
 pub(crate) fn complete(event: &mut Event, clock: &Clock, has_event_time: bool) {
     if event.metadata.name.is_empty() {
-        let number = event.first_timestamp.and_then(|at| u64::try_from(at.unix_nanoseconds()).ok());
+        let number = event.first_timestamp.and_then(|at| u64::try_from(at.as_nanos()).ok());
         let object = &event.involved_object.name;
         event.metadata.name = name::numbered(clock, object, number.unwrap_or_default());
         event.first_timestamp = event.last_timestamp;

@@ -24,7 +24,7 @@ struct PatchOut<'a> {
 /// Returns whether the time is 1970-01-01T00:00:00Z in whole seconds, as client-go compares times.
 #[allow(clippy::trivially_copy_pass_by_ref, clippy::ref_option, reason = "serde's signature")]
 fn is_epoch(at: &Option<Timestamp>) -> bool {
-    at.map(Timestamp::whole_seconds) == Some(Timestamp::UNIX_EPOCH)
+    at.map(Timestamp::trunc_to_second) == Some(Timestamp::UNIX_EPOCH)
 }
 
 /// The only field of the other API that is written.

@@ -107,8 +107,8 @@ pub(crate) fn is_name_part(name: &str) -> bool {
 
 /// Returns the time as Kubernetes keeps an event time: to the microsecond, the rest cut off.
 pub(crate) fn whole_micros(at: Timestamp) -> Option<Timestamp> {
-    let nanos = at.subsec_nanoseconds();
-    Timestamp::new(at.seconds(), nanos - nanos % 1000)
+    let nanos = at.subsec_nanos();
+    Timestamp::new(at.as_secs(), nanos - nanos % 1000)
 }
 
 /// Turns a complete recorded event into one with an event time. What only core/v1 has (source,

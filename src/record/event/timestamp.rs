@@ -74,7 +74,7 @@ impl Timestamp {
     /// assert_eq!(at.to_string(), "2023-11-14T22:13:20.25Z");
     /// assert_eq!(Timestamp::new(0, 0), Some(Timestamp::UNIX_EPOCH));
     /// assert_eq!(Timestamp::new(0, 1_000_000_000), None);
-    /// assert_eq!(Timestamp::new(Timestamp::MAX.seconds() + 1, 0), None);
+    /// assert_eq!(Timestamp::new(Timestamp::MAX.as_secs() + 1, 0), None);
     /// ```
     pub fn new(seconds: i64, nanoseconds: u32) -> Option<Self> {
         let at = Self::raw(seconds, nanoseconds);
@@ -82,12 +82,13 @@ impl Timestamp {
     }
 
     /// Returns the whole seconds since 1970, rounded down: -1 just before 1970.
-    pub fn seconds(self) -> i64 {
+    #[doc(alias = "as_second")]
+    pub fn as_secs(self) -> i64 {
         self.seconds
     }
 
-    /// Returns the nanoseconds after [`seconds`](Self::seconds), below a thousand million.
-    pub fn subsec_nanoseconds(self) -> u32 {
+    /// Returns the nanoseconds after [`as_secs`](Self::as_secs), below a thousand million.
+    pub fn subsec_nanos(self) -> u32 {
         self.nanos_and_one.get() - 1
     }
 
@@ -99,18 +100,18 @@ impl Timestamp {
     /// use eventcast::Timestamp;
     ///
     /// let at: Timestamp = "1969-12-31T23:59:59.75Z".parse()?;
-    /// assert_eq!((at.seconds(), at.subsec_nanoseconds()), (-1, 750_000_000));
-    /// assert_eq!(at.unix_nanoseconds(), -250_000_000);
+    /// assert_eq!((at.as_secs(), at.subsec_nanos()), (-1, 750_000_000));
+    /// assert_eq!(at.as_nanos(), -250_000_000);
     /// # Ok::<(), eventcast::error::ParseError>(())
     /// ```
-    pub fn unix_nanoseconds(self) -> i128 {
-        i128::from(self.seconds) * NANOS_PER_SECOND + i128::from(self.subsec_nanoseconds())
+    pub fn as_nanos(self) -> i128 {
+        i128::from(self.seconds) * NANOS_PER_SECOND + i128::from(self.subsec_nanos())
     }
 
     /// Returns the time that is this many nanoseconds after 1970. The opposite of
-    /// [`unix_nanoseconds`](Self::unix_nanoseconds).
+    /// [`as_nanos`](Self::as_nanos).
     #[inline]
-    pub(crate) fn from_unix_nanoseconds(nanoseconds: u64) -> Self {
+    pub(crate) fn from_nanos(nanoseconds: u64) -> Self {
         const SECOND: u64 = 1_000_000_000;
         // The default is never used: there are fewer than 2^63 seconds.
         let seconds = i64::try_from(nanoseconds / SECOND).unwrap_or_default();
@@ -121,7 +122,7 @@ impl Timestamp {
     /// and the seconds stop at the beginning of the year 2200.
     pub(crate) fn name_number(self) -> u64 {
         let seconds = u64::try_from(self.seconds).unwrap_or(0).min(7_258_118_400);
-        seconds * 1_000_000_000 + u64::from(self.subsec_nanoseconds())
+        seconds * 1_000_000_000 + u64::from(self.subsec_nanos())
     }
 
     /// Returns the time that is later by `duration`, at most [`MAX`](Self::MAX).
@@ -137,7 +138,7 @@ impl Timestamp {
     /// assert_eq!(at.saturating_add(Duration::MAX), Timestamp::MAX);
     /// ```
     pub fn saturating_add(self, duration: Duration) -> Self {
-        Self::clamped(self.unix_nanoseconds().saturating_add(nanos_of(duration)))
+        Self::clamped(self.as_nanos().saturating_add(nanos_of(duration)))
     }
 
     /// Returns the time that is earlier by `duration`, at least [`MIN`](Self::MIN).
@@ -153,7 +154,7 @@ impl Timestamp {
     /// assert_eq!(at.saturating_sub(Duration::MAX), Timestamp::MIN);
     /// ```
     pub fn saturating_sub(self, duration: Duration) -> Self {
-        Self::clamped(self.unix_nanoseconds().saturating_sub(nanos_of(duration)))
+        Self::clamped(self.as_nanos().saturating_sub(nanos_of(duration)))
     }
 
     /// Returns the duration from `earlier` to this time. Returns zero if `earlier` is later.
@@ -173,8 +174,7 @@ impl Timestamp {
             return Duration::ZERO;
         }
         let seconds = self.seconds.abs_diff(earlier.seconds);
-        Duration::new(seconds, self.subsec_nanoseconds())
-            .saturating_sub(Duration::new(0, earlier.subsec_nanoseconds()))
+        Duration::new(seconds, self.subsec_nanos()).saturating_sub(Duration::new(0, earlier.subsec_nanos()))
     }
 
     /// Returns the time without its fraction of a second, as Kubernetes stores most times.
@@ -185,15 +185,16 @@ impl Timestamp {
     /// use eventcast::Timestamp;
     ///
     /// let at: Timestamp = "2024-01-31T08:15:00.9Z".parse()?;
-    /// assert_eq!(at.whole_seconds().to_string(), "2024-01-31T08:15:00Z");
+    /// assert_eq!(at.trunc_to_second().to_string(), "2024-01-31T08:15:00Z");
     /// # Ok::<(), eventcast::error::ParseError>(())
     /// ```
-    pub fn whole_seconds(self) -> Self {
+    #[doc(alias("whole_seconds", "truncate"))]
+    pub fn trunc_to_second(self) -> Self {
         Self::raw(self.seconds, 0)
     }
 
     fn clamped(nanos: i128) -> Self {
-        let nanos = nanos.clamp(Self::MIN.unix_nanoseconds(), Self::MAX.unix_nanoseconds());
+        let nanos = nanos.clamp(Self::MIN.as_nanos(), Self::MAX.as_nanos());
         let (seconds, nanos) = (nanos.div_euclid(NANOS_PER_SECOND), nanos.rem_euclid(NANOS_PER_SECOND));
         Self::raw(seconds as i64, nanos.unsigned_abs() as u32)
     }
@@ -201,7 +202,7 @@ impl Timestamp {
     /// Returns date and time of day in UTC.
     fn to_civil(self) -> DateTime {
         // The default is never used: there are fewer than 2^31 nanoseconds in a second.
-        let nanos = i32::try_from(self.subsec_nanoseconds()).unwrap_or_default();
+        let nanos = i32::try_from(self.subsec_nanos()).unwrap_or_default();
         // The sum is exact: jiff's calendar contains the years 0000 to 9999.
         EPOCH.saturating_add(SignedDuration::new(self.seconds, nanos))
     }

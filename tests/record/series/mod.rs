@@ -38,12 +38,12 @@ struct Noting {
 impl Noting {
     fn note(&self, op: &SinkOp) -> Result<Event, SinkError> {
         let event = event_of(op);
-        let seconds = Timestamp::from(self.clock.clock().now()).seconds() - self.began.seconds();
+        let seconds = Timestamp::from(self.clock.clock().now()).as_secs() - self.began.as_secs();
         let (minute, second) = (seconds / 60, seconds % 60);
         let verb = if matches!(op, SinkOp::Create(_)) { "create" } else { "patch" };
         let series =
             event.series().map_or_else(String::new, |EventSeries { count, last_observed_time, .. }| {
-                let last = last_observed_time.unwrap().seconds() - self.began.seconds();
+                let last = last_observed_time.unwrap().as_secs() - self.began.as_secs();
                 format!(" x{count} {}:{:02}", last / 60, last % 60)
             });
         let call = format!("{minute}:{second:02} {verb} {}{series}", event.involved_object.name);
@@ -120,7 +120,7 @@ fn as_client_go() -> SeriesOptions {
 impl Line {
     /// Moves the clock to this time since the beginning.
     fn at(&self, minutes: u64, seconds: u64) {
-        let now = Timestamp::from(self.clock.clock().now()).seconds() - self.sink.began.seconds();
+        let now = Timestamp::from(self.clock.clock().now()).as_secs() - self.sink.began.as_secs();
         let at = i64::try_from(minutes * 60 + seconds).unwrap();
         self.clock.advance(Duration::from_secs(u64::try_from(at - now).unwrap()));
     }

@@ -201,7 +201,7 @@ impl MemorySink {
 
     fn build(options: MemorySinkOptions, clock: Clock) -> Self {
         // The uids begin with the moment of the store's creation.
-        let number = Timestamp::from(clock.now()).unix_nanoseconds().unsigned_abs() as u64;
+        let number = Timestamp::from(clock.now()).as_nanos().unsigned_abs() as u64;
         let state =
             MemoryState { version: 0, events: EventSlab::new(number), stats: MemorySinkStats::default() };
         Self { shared: Arc::new(MemoryStore { options, clock, state: Mutex::new(state) }) }
@@ -320,7 +320,7 @@ impl Change<'_> {
         let version = self.next_version();
         self.state.stats.created += 1;
         let clock = self.clock;
-        let today = *self.today.get_or_insert_with(|| Timestamp::from(clock.now()).whole_seconds());
+        let today = *self.today.get_or_insert_with(|| Timestamp::from(clock.now()).trunc_to_second());
         let birth = Birth { number: self.state.stats.created, at: today };
         self.state.events.push(event, birth, version, self.expires)
     }

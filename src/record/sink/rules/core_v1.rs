@@ -131,8 +131,8 @@ pub fn admit(event: &mut Event) {
             namespace => namespace.clone(),
         };
     }
-    event.first_timestamp = whole_seconds(event.first_timestamp);
-    event.last_timestamp = whole_seconds(event.last_timestamp);
+    event.first_timestamp = trunc_to_second(event.first_timestamp);
+    event.last_timestamp = trunc_to_second(event.last_timestamp);
     if let Some(at) = event.event_time() {
         event.set_event_time(whole_micros(at));
     }
@@ -154,8 +154,8 @@ pub(super) fn set(at: Option<Timestamp>) -> Option<Timestamp> {
 }
 
 /// Returns the time as Kubernetes keeps it in most fields: in whole seconds.
-pub(super) fn whole_seconds(at: Option<Timestamp>) -> Option<Timestamp> {
-    set(at.map(Timestamp::whole_seconds))
+pub(super) fn trunc_to_second(at: Option<Timestamp>) -> Option<Timestamp> {
+    set(at.map(Timestamp::trunc_to_second))
 }
 
 fn whole_micros(at: Timestamp) -> Option<Timestamp> {

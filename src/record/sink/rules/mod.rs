@@ -148,7 +148,7 @@ use crate::record::event::{Event, Text, Timestamp, changed_series, name};
 
 use super::error::SinkError;
 
-use core_v1::{check, described, whole_seconds, whole_series};
+use core_v1::{check, described, trunc_to_second, whole_series};
 
 pub use core_v1::{admit, namespace_of};
 
@@ -308,7 +308,7 @@ impl Rules {
         }
         let count = if patch.count == 0 { stored.count } else { patch.count };
         let message = if patch.message.is_empty() { &stored.message } else { &patch.message };
-        let last = match whole_seconds(patch.last_timestamp) {
+        let last = match trunc_to_second(patch.last_timestamp) {
             Some(Timestamp::UNIX_EPOCH) => stored.last_timestamp,
             last => last,
         };
