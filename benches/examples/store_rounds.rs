@@ -72,7 +72,7 @@ fn memory(events: &[Event]) {
 /// Searches for the events about each of some objects.
 fn find(events: &[Event], search: impl Fn(&EventQuery) -> usize) {
     let about =
-        |number: usize| EventQuery::new().object(&events[number * 7919 % events.len()].involved_object);
+        |number: usize| EventQuery::default().object(&events[number * 7919 % events.len()].involved_object);
     let mut found = 0;
     let elapsed = timed(|| (0..100).for_each(|number| found += search(&about(number))));
     println!("find {} µs, {} events", elapsed.as_micros() / 100, found / 100);

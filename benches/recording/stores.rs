@@ -38,7 +38,7 @@ pub(crate) fn find(load: &Load) -> Vec<Figure> {
     }
     assert_eq!(sink.len() as u64, objects * EACH);
     let query = |number: usize| {
-        let query = EventQuery::new().object(&pods[number * pods.len() / QUERIES]);
+        let query = EventQuery::default().object(&pods[number * pods.len() / QUERIES]);
         let start = Instant::now();
         let found = sink.find(&query);
         let elapsed = start.elapsed();

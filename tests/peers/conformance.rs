@@ -56,7 +56,8 @@ fn observed() -> Timestamp {
 
 /// Returns the names of the events with a label, of all namespaces or of one.
 fn labelled(store: &MemorySink, namespace: Option<&'static str>, label: &str) -> Vec<String> {
-    let query = namespace.map_or(EventQuery::new(), |namespace| EventQuery::new().namespace(namespace));
+    let query =
+        namespace.map_or(EventQuery::default(), |namespace| EventQuery::default().namespace(namespace));
     let events = store.find(&query).into_iter();
     let events = events.filter(|event| event.metadata.labels().get(label).is_some_and(|v| v == "true"));
     let mut names: Vec<_> = events.map(|event| event.metadata.name.to_string()).collect();

@@ -97,7 +97,7 @@ fn tables_and_descriptions() {
     let store = MemorySink::new();
     store.create(&hostile()).unwrap();
     assert_harmless(&store.table(), 2, 5);
-    assert_harmless(&store.table_of(&EventQuery::new().reason(PAYLOAD)), 2, 5);
+    assert_harmless(&store.table_of(&EventQuery::default().reason(PAYLOAD)), 2, 5);
     let section = store.describe(ObjectReference::new(PAYLOAD, PAYLOAD));
     assert_harmless(&section, 4, 4);
     let mut reported = hostile();

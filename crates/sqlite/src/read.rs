@@ -49,7 +49,7 @@ impl SqliteSink {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn events(&self) -> Result<Vec<Event>, SqliteError> {
-        self.find(&EventQuery::new())
+        self.find(&EventQuery::default())
     }
 
     /// Returns the event of this name, or `None` if there is none. If the row of this name does not
@@ -103,7 +103,7 @@ impl SqliteSink {
     ///     event.reason = reason.into();
     ///     store.create(&event)?;
     /// }
-    /// let found = store.find(&EventQuery::new().reason("BackOff"))?;
+    /// let found = store.find(&EventQuery::default().reason("BackOff"))?;
     /// assert_eq!(found[0].metadata.name, "web-0.2");
     /// # drop(store);
     /// # std::fs::remove_dir_all(&folder)?;
@@ -135,7 +135,7 @@ impl SqliteSink {
     ///     store.create(&event)?;
     /// }
     /// let names: Result<Vec<_>, _> =
-    ///     store.stream(&EventQuery::new())?.map(|event| Ok::<_, eventcast_sqlite::SqliteError>(event?.metadata.name)).collect();
+    ///     store.stream(&EventQuery::default())?.map(|event| Ok::<_, eventcast_sqlite::SqliteError>(event?.metadata.name)).collect();
     /// assert_eq!(names?, ["web-0.1", "web-0.2"]);
     /// # drop(store);
     /// # std::fs::remove_dir_all(&folder)?;
@@ -203,7 +203,7 @@ impl SqliteSink {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn table(&self) -> Result<String, SqliteError> {
-        self.table_of(&EventQuery::new())
+        self.table_of(&EventQuery::default())
     }
 
     /// Returns a table as [`table`](Self::table) does, of the events that the query finds.
@@ -224,7 +224,7 @@ impl SqliteSink {
     ///     event.metadata.name = name.into();
     ///     store.create(&event)?;
     /// }
-    /// assert_eq!(store.table_of(&EventQuery::new().limit(1))?.lines().count(), 2, "a heading, one event");
+    /// assert_eq!(store.table_of(&EventQuery::default().last(1))?.lines().count(), 2, "a heading, one event");
     /// # drop(store);
     /// # std::fs::remove_dir_all(&folder)?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -261,7 +261,7 @@ impl SqliteSink {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn describe(&self, object: impl Into<ObjectReference>) -> Result<String, SqliteError> {
-        Ok(EventTable::new(self.now()).describe(&self.find(&EventQuery::new().object(object))?))
+        Ok(EventTable::new(self.now()).describe(&self.find(&EventQuery::default().object(object))?))
     }
 
     /// Returns the number of events. This takes a moment, because SQLite counts them.
@@ -436,7 +436,7 @@ impl SqliteSink {
 /// let mut event = Event::default();
 /// event.metadata.name = "web-0.1".into();
 /// store.create(&event)?;
-/// let mut events: SqliteEvents = store.stream(&EventQuery::new())?;
+/// let mut events: SqliteEvents = store.stream(&EventQuery::default())?;
 /// assert_eq!(events.next().unwrap()?.metadata.name, "web-0.1");
 /// assert!(events.next().is_none());
 /// # drop((store, events));

@@ -255,7 +255,7 @@ mod tests {
     fn each_search_uses_its_index() {
         let mut connection = Connection::open_in_memory().unwrap();
         schema::migrate(&mut connection, Timestamp::UNIX_EPOCH).unwrap();
-        let all = EventQuery::new().type_("Warning").reason("BackOff").since(Timestamp::UNIX_EPOCH);
+        let all = EventQuery::default().type_("Warning").reason("BackOff").since(Timestamp::UNIX_EPOCH);
         let pod = ObjectReference::new("Pod", "web-0");
         let in_part = "rowid>? AND rowid<?)";
         for (query, index) in [

@@ -44,7 +44,7 @@ impl EventPage {
 /// store[600].reason = "BackOff".into();
 ///
 /// let version = store.len() as u64;
-/// let mut cursor = EventCursor::new(&EventQuery::new().reason("BackOff"), 0, version);
+/// let mut cursor = EventCursor::new(&EventQuery::default().reason("BackOff"), 0, version);
 /// let mut read = |query: &EventQuery, after: u64| {
 ///     let rest = &store[after as usize..];
 ///     let page = &rest[..rest.len().min(EventPage::LEN)];

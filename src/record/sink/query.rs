@@ -22,12 +22,12 @@ use super::rules::namespace_of;
 ///     event.reason = reason.into();
 ///     store.create(&event)?;
 /// }
-/// let query = EventQuery::new()
+/// let query = EventQuery::default()
 ///     .object(ObjectReference::new("pod", "web-0"))
 ///     .type_(EventType::Warning)
 ///     .reason("BackOff");
 /// assert_eq!(store.find(&query).len(), 2);
-/// assert_eq!(store.find(&query.limit(1))[0].metadata.name, "web-0.3");
+/// assert_eq!(store.find(&query.last(1))[0].metadata.name, "web-0.3");
 /// # Ok::<(), eventcast::SinkError>(())
 /// ```
 ///
@@ -64,8 +64,8 @@ pub struct EventQuery {
 /// ```
 /// use eventcast::sink::{EventQuery, QueryLimit};
 ///
-/// assert_eq!(EventQuery::new().limit, QueryLimit::All);
-/// assert_eq!(EventQuery::new().first(3).limit(2).limit, QueryLimit::Last(2));
+/// assert_eq!(EventQuery::default().limit, QueryLimit::All);
+/// assert_eq!(EventQuery::default().first(3).last(2).limit, QueryLimit::Last(2));
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum QueryLimit {
@@ -79,21 +79,6 @@ pub enum QueryLimit {
 }
 
 impl EventQuery {
-    /// Creates a query that finds every event.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::Event;
-    /// use eventcast::sink::EventQuery;
-    ///
-    /// assert!(EventQuery::new().matches(&Event::default()));
-    /// assert_eq!(EventQuery::new().reason(""), EventQuery::new());
-    /// ```
-    pub fn new() -> Self {
-        Self::default()
-    }
-
     /// Narrows the query to events of this namespace. An event's own namespace counts, which is
     /// usually that of its object, or `default` if the object has none.
     ///
@@ -105,8 +90,8 @@ impl EventQuery {
     ///
     /// let mut event = Event::default();
     /// event.involved_object.namespace = "shop".into();
-    /// assert!(EventQuery::new().namespace("shop").matches(&event));
-    /// assert!(!EventQuery::new().namespace("default").matches(&event));
+    /// assert!(EventQuery::default().namespace("shop").matches(&event));
+    /// assert!(!EventQuery::default().namespace("default").matches(&event));
     /// ```
     pub fn namespace(mut self, namespace: impl Into<Text>) -> Self {
         self.namespace = namespace.into();
@@ -128,7 +113,7 @@ impl EventQuery {
     ///
     /// let mut event = Event::default();
     /// event.involved_object = ObjectReference::new("Pod", "web-0");
-    /// let about = |object: ObjectReference| EventQuery::new().object(object);
+    /// let about = |object: ObjectReference| EventQuery::default().object(object);
     /// assert!(about(ObjectReference::new("pod", "web-0")).matches(&event));
     /// assert!(about(ObjectReference::new("Pod", "")).matches(&event));
     /// assert!(!about(ObjectReference::new("Pod", "web-1")).matches(&event));
@@ -153,9 +138,9 @@ impl EventQuery {
     ///
     /// let mut event = Event::default();
     /// event.type_ = EventType::Warning.into();
-    /// assert!(EventQuery::new().type_(EventType::Warning).matches(&event));
-    /// assert!(EventQuery::new().type_("Warning").matches(&event));
-    /// assert!(!EventQuery::new().type_(EventType::Normal).matches(&event));
+    /// assert!(EventQuery::default().type_(EventType::Warning).matches(&event));
+    /// assert!(EventQuery::default().type_("Warning").matches(&event));
+    /// assert!(!EventQuery::default().type_(EventType::Normal).matches(&event));
     /// ```
     pub fn type_(mut self, type_: impl Into<Text>) -> Self {
         self.type_ = type_.into();
@@ -172,8 +157,8 @@ impl EventQuery {
     ///
     /// let mut event = Event::default();
     /// event.reason = "BackOff".into();
-    /// assert!(EventQuery::new().reason("BackOff").matches(&event));
-    /// assert!(!EventQuery::new().reason("backoff").matches(&event));
+    /// assert!(EventQuery::default().reason("BackOff").matches(&event));
+    /// assert!(!EventQuery::default().reason("backoff").matches(&event));
     /// ```
     pub fn reason(mut self, reason: impl Into<Text>) -> Self {
         self.reason = reason.into();
@@ -194,8 +179,8 @@ impl EventQuery {
     /// let start = Timestamp::UNIX_EPOCH;
     /// let mut event = Event::default();
     /// event.last_timestamp = Some(start);
-    /// assert!(EventQuery::new().since(start).matches(&event));
-    /// assert!(!EventQuery::new().since(start.saturating_add(Duration::from_secs(1))).matches(&event));
+    /// assert!(EventQuery::default().since(start).matches(&event));
+    /// assert!(!EventQuery::default().since(start.saturating_add(Duration::from_secs(1))).matches(&event));
     /// ```
     pub fn since(mut self, at: Timestamp) -> Self {
         self.since = Some(at);
@@ -217,17 +202,18 @@ impl EventQuery {
     ///     event.metadata.name = name.into();
     ///     store.create(&event)?;
     /// }
-    /// let found = store.find(&EventQuery::new().limit(2));
+    /// let found = store.find(&EventQuery::default().last(2));
     /// assert_eq!(found.iter().map(|event| &*event.metadata.name).collect::<Vec<_>>(), ["b", "c"]);
     /// # Ok::<(), eventcast::SinkError>(())
     /// ```
-    pub fn limit(mut self, events: usize) -> Self {
+    #[doc(alias("limit", "tail"))]
+    pub fn last(mut self, events: usize) -> Self {
         self.limit = QueryLimit::Last(events);
         self
     }
 
     /// Limits the result to this number of events: those that were written first. Replaces
-    /// [`limit`](Self::limit).
+    /// [`last`](Self::last).
     ///
     /// Together with [`after`](Self::after) this method reads a store page by page. An event that
     /// is written between two pages moves behind all others. A later page finds that event again,
@@ -245,9 +231,9 @@ impl EventQuery {
     ///     event.metadata.name = name.into();
     ///     store.create(&event)?;
     /// }
-    /// let page = store.find(&EventQuery::new().first(2));
+    /// let page = store.find(&EventQuery::default().first(2));
     /// let last = page[1].metadata.resource_version().parse().unwrap();
-    /// assert_eq!(store.find(&EventQuery::new().after(last).first(2))[0].metadata.name, "c");
+    /// assert_eq!(store.find(&EventQuery::default().after(last).first(2))[0].metadata.name, "c");
     /// # Ok::<(), eventcast::SinkError>(())
     /// ```
     pub fn first(mut self, events: usize) -> Self {
@@ -272,7 +258,7 @@ impl EventQuery {
     ///     store.create(&event)?;
     /// }
     /// // The second write of this store.
-    /// let later = store.find(&EventQuery::new().after(2));
+    /// let later = store.find(&EventQuery::default().after(2));
     /// assert_eq!(later.iter().map(|event| &*event.metadata.name).collect::<Vec<_>>(), ["c"]);
     /// # Ok::<(), eventcast::SinkError>(())
     /// ```
@@ -282,7 +268,7 @@ impl EventQuery {
     }
 
     /// Returns whether this event meets the conditions of the query. The method ignores position
-    /// and number ([`after`](Self::after), [`first`](Self::first), [`limit`](Self::limit)), which
+    /// and number ([`after`](Self::after), [`first`](Self::first), [`last`](Self::last)), which
     /// the store applies.
     ///
     /// # Examples
@@ -293,9 +279,9 @@ impl EventQuery {
     ///
     /// let mut event = Event::default();
     /// event.reason = "BackOff".into();
-    /// assert!(EventQuery::new().matches(&event));
-    /// assert!(EventQuery::new().reason("BackOff").namespace("default").matches(&event));
-    /// assert!(!EventQuery::new().reason("Back").matches(&event));
+    /// assert!(EventQuery::default().matches(&event));
+    /// assert!(EventQuery::default().reason("BackOff").namespace("default").matches(&event));
+    /// assert!(!EventQuery::default().reason("Back").matches(&event));
     /// ```
     pub fn matches(&self, event: &Event) -> bool {
         let Self { namespace, kind, name, uid, type_, reason, since, after: _, limit: _ } = self;

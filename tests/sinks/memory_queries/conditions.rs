@@ -31,7 +31,7 @@ fn each_condition_narrows_a_query_down() {
         }
         found.iter().map(|event| event.metadata.name.to_string()).collect::<String>()
     };
-    let query = EventQuery::new;
+    let query = EventQuery::default;
     assert_eq!(found(query()), "abcd");
     assert_eq!(found(query().namespace("default")), "acd");
     assert_eq!(found(query().namespace("blue")), "b");
@@ -58,7 +58,7 @@ fn each_condition_narrows_a_query_down() {
 #[test]
 fn since_is_about_the_last_time_that_an_event_was_seen() {
     let at = |seconds| Timestamp::new(seconds, 0).unwrap();
-    let since = |event: &Event, seconds| EventQuery::new().since(at(seconds)).matches(event);
+    let since = |event: &Event, seconds| EventQuery::default().since(at(seconds)).matches(event);
     let mut event = event("a", "Pod", "web-0");
     assert!(!since(&event, 0), "it does not say when");
     event.set_event_time(at(10));
@@ -78,14 +78,14 @@ fn an_event_is_found_by_the_object_that_it_is_about_now() {
         store.create(&event(name, "Pod", "web-0")).unwrap();
     }
     store.update(&event("b", "Pod", "web-1")).unwrap();
-    let about = |name: &str| EventQuery::new().object(ObjectReference::new("pod", name));
+    let about = |name: &str| EventQuery::default().object(ObjectReference::new("pod", name));
     assert_eq!(names(&store.find(&about("web-0"))), ["a", "c"]);
     assert_eq!(names(&store.find(&about("web-1"))), ["b"]);
     assert_eq!(names(&store.find(&about("web-2"))), [""; 0]);
     store.update(&event("b", "Pod", "web-0")).unwrap();
     assert_eq!(names(&store.find(&about("web-0"))), ["a", "c", "b"], "in the order of the writes");
     assert_eq!(names(&store.find(&about("web-0").first(2))), ["a", "c"]);
-    assert_eq!(names(&store.find(&about("web-0").limit(2))), ["c", "b"]);
+    assert_eq!(names(&store.find(&about("web-0").last(2))), ["c", "b"]);
     assert_eq!(names(&store.find(&about("web-1"))), [""; 0]);
 }
 
@@ -96,7 +96,7 @@ fn a_limit_takes_what_was_written_last() {
     store.create(&first).unwrap();
     store.create(&event("b", "Pod", "web-1")).unwrap();
     store.create(&event("c", "Pod", "web-0")).unwrap();
-    let find = |limit| store.find(&EventQuery::new().limit(limit));
+    let find = |limit| store.find(&EventQuery::default().last(limit));
     assert_eq!(names(&find(2)), ["b", "c"]);
     assert_eq!(names(&find(0)), [""; 0]);
     assert_eq!(names(&find(usize::MAX)), ["a", "b", "c"]);
@@ -104,7 +104,7 @@ fn a_limit_takes_what_was_written_last() {
     again.count = 2;
     store.patch(&again).unwrap();
     assert_eq!(names(&find(2)), ["c", "a"]);
-    let web = EventQuery::new().object(ObjectReference::new("Pod", "web-1")).limit(1);
+    let web = EventQuery::default().object(ObjectReference::new("Pod", "web-1")).last(1);
     assert_eq!(names(&store.find(&web)), ["b"], "the limit is of what is found");
 }
 
@@ -115,7 +115,7 @@ fn the_table_of_a_query_has_its_rows_only() {
     store.create(&event("a", "Pod", "web-0")).unwrap();
     store.create(&event("b", "Node", "one")).unwrap();
     assert_eq!(
-        store.table_of(&EventQuery::new().object(ObjectReference::new("Node", ""))),
+        store.table_of(&EventQuery::default().object(ObjectReference::new("Node", ""))),
         "LAST SEEN   TYPE     REASON    OBJECT     MESSAGE\n<unknown>   Normal   Started   node/one   \n"
     );
 }
@@ -140,10 +140,10 @@ default     <unknown>   Normal   Started   pod/web-0   \nblue-网络   \
 \\u{1b}[2K   <unknown>   Normal   Started   pod/web-2   \n";
     assert_eq!(store.table(), table[1..]);
     for namespace in ["default", "blue-网络"] {
-        let table = store.table_of(&EventQuery::new().namespace(namespace));
+        let table = store.table_of(&EventQuery::default().namespace(namespace));
         assert!(table.starts_with("LAST SEEN   TYPE "), "{table}");
     }
-    let two = store.table_of(&EventQuery::new().reason("Started").limit(2));
+    let two = store.table_of(&EventQuery::default().reason("Started").last(2));
     assert!(two.starts_with("NAMESPACE ") && two.lines().count() == 3, "{two}");
 }
 
@@ -221,12 +221,12 @@ fn a_query_shows_what_it_asks_for() {
     let at = Timestamp::new(1_700_000_000, 0).unwrap();
     let mut object = ObjectReference::new("Pod", "web-0").in_namespace("blue");
     object.uid = "7f3a".into();
-    let query = EventQuery::new().namespace("red").object(object).type_("Warning").reason("BackOff");
-    let query = query.since(at).after(7).limit(3);
+    let query = EventQuery::default().namespace("red").object(object).type_("Warning").reason("BackOff");
+    let query = query.since(at).after(7).last(3);
     let EventQuery { namespace, kind, name, uid, type_, reason, since, after, limit, .. } = &query;
     let texts = [namespace, kind, name, uid, type_, reason].map(eventcast::Text::as_str);
     assert_eq!(texts, ["blue", "Pod", "web-0", "7f3a", "Warning", "BackOff"]);
     assert_eq!((*since, *after, *limit), (Some(at), 7, QueryLimit::Last(3)));
     assert_eq!(query.first(2).limit, QueryLimit::First(2));
-    assert_eq!(EventQuery::new().limit, QueryLimit::All);
+    assert_eq!(EventQuery::default().limit, QueryLimit::All);
 }

@@ -14,7 +14,7 @@ fn a_reading_ends_where_more_is_written_than_it_reads() {
         store.create(&many(number)).unwrap();
     }
     let (mut read, mut writes) = (Vec::new(), 0);
-    for event in store.stream(&EventQuery::new().type_("Normal")) {
+    for event in store.stream(&EventQuery::default().type_("Normal")) {
         read.push(event.metadata.name.to_string());
         assert!(read.len() < 3 * MANY, "it does not end");
         // Two writes for each event read, and always more than a page ahead.
@@ -64,22 +64,22 @@ fn all_events_are_found_while_all_of_them_are_written() {
                 }
             }
         });
-        let web_1 = EventQuery::new().object(ObjectReference::new("pod", "web-1"));
+        let web_1 = EventQuery::default().object(ObjectReference::new("pod", "web-1"));
         let readings = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             for _ in 0..20 {
-                let found = store.find(&EventQuery::new());
+                let found = store.find(&EventQuery::default());
                 assert!(found.is_sorted_by_key(version));
                 let names: std::collections::HashSet<_> =
                     found.iter().map(|event| &event.metadata.name).collect();
                 assert_eq!((found.len(), names.len()), (MANY, MANY));
-                assert_eq!(store.find(&EventQuery::new().limit(700)).len(), 700);
+                assert_eq!(store.find(&EventQuery::default().last(700)).len(), 700);
                 let found = store.find(&web_1);
                 assert!(found.is_sorted_by_key(version));
                 let names: std::collections::HashSet<_> =
                     found.iter().map(|event| event.metadata.name.to_string()).collect();
                 assert_eq!(found.len(), names.len());
                 assert!((0..MANY).step_by(3).all(|number| names.contains(&format!("e-{number}"))));
-                assert_eq!(store.find(&web_1.clone().limit(300)).len(), 300);
+                assert_eq!(store.find(&web_1.clone().last(300)).len(), 300);
                 assert_eq!(store.find(&web_1.clone().first(300)).len(), 300);
             }
         }));
@@ -125,17 +125,17 @@ fn a_cursor_ends_with_the_error_of_a_page() {
             Err("the disk is gone")
         }
     };
-    let mut cursor = EventCursor::new(&EventQuery::new().type_("Normal"), 0, 9);
+    let mut cursor = EventCursor::new(&EventQuery::default().type_("Normal"), 0, 9);
     // The first event is a warning.
     assert_eq!(cursor.next(page).unwrap().unwrap().metadata.name, "e-1");
     assert_eq!(cursor.next(page), Err("the disk is gone"));
     assert_eq!(cursor.next(page), Ok(None));
     // A limit ends it before the page that fails, and nothing is read for a limit of none.
-    let mut cursor = EventCursor::new(&EventQuery::new().first(2), 0, 9);
+    let mut cursor = EventCursor::new(&EventQuery::default().first(2), 0, 9);
     for name in ["e-0", "e-1"] {
         assert_eq!(cursor.next(page).unwrap().unwrap().metadata.name, name);
     }
     assert_eq!(cursor.next(page), Ok(None));
-    let mut cursor = EventCursor::new(&EventQuery::new().limit(0).after(5), 0, 9);
+    let mut cursor = EventCursor::new(&EventQuery::default().last(0).after(5), 0, 9);
     assert_eq!(cursor.next(page), Ok(None));
 }

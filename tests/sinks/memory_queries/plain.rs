@@ -127,7 +127,7 @@ proptest! {
                 let found = store.get("default", &event.metadata.name);
                 prop_assert_eq!(found.as_ref(), Some(event));
             }
-            prop_assert_eq!(&store.find(&EventQuery::new()), &events);
+            prop_assert_eq!(&store.find(&EventQuery::default()), &events);
             let stats = store.stats();
             prop_assert_eq!((stats.expired, stats.evicted), (plain.expired, plain.evicted));
             prop_assert_eq!(stats.created, stats.stored + stats.expired + stats.evicted);

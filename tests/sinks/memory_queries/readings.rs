@@ -43,10 +43,10 @@ fn a_reading_finds_what_a_query_finds() {
     with_each_store(|store| {
         let web = ObjectReference::new("Pod", "web-1");
         for query in [
-            EventQuery::new(),
-            EventQuery::new().type_("Warning"),
-            EventQuery::new().object(web).namespace("default"),
-            EventQuery::new().reason("Other"),
+            EventQuery::default(),
+            EventQuery::default().type_("Warning"),
+            EventQuery::default().object(web).namespace("default"),
+            EventQuery::default().reason("Other"),
         ] {
             for after in [0, 1, 256, 1_000, 1_100, u64::MAX] {
                 let query = query.clone().after(after);
@@ -54,7 +54,7 @@ fn a_reading_finds_what_a_query_finds() {
                 assert!(all.iter().all(|event| version(event) > after && query.matches(event)));
                 assert!(store.reading(&query).eq(all.iter().cloned()), "{query:?}");
                 for number in [0, 1, 256, 257, usize::MAX] {
-                    let last = query.clone().limit(number);
+                    let last = query.clone().last(number);
                     assert_eq!(store.found(&last), all[all.len().saturating_sub(number)..], "{last:?}");
                     assert!(store.reading(&last).eq(store.found(&last)), "{last:?}");
                     let first = query.clone().first(number);
@@ -64,7 +64,7 @@ fn a_reading_finds_what_a_query_finds() {
             }
         }
         assert_eq!(store.last(), MANY as u64);
-        assert_eq!(store.found(&EventQuery::new()).len(), MANY);
+        assert_eq!(store.found(&EventQuery::default()).len(), MANY);
     });
 }
 
@@ -73,7 +73,7 @@ fn pages_go_on_where_they_stopped_whatever_is_written() {
     with_each_store(|store| {
         let (mut after, mut seen) = (0, Vec::new());
         loop {
-            let page = store.found(&EventQuery::new().after(after).first(100));
+            let page = store.found(&EventQuery::default().after(after).first(100));
             let Some(last) = page.last() else { break };
             after = version(last);
             seen.extend(page.iter().map(|event| (event.metadata.name.to_string(), event.count)));
@@ -98,7 +98,7 @@ fn a_reading_misses_nothing_and_ends_while_events_are_written() {
         let written = |read: usize| (read * 7) % MANY;
         // Events that were written meanwhile come behind the others, in their new state.
         let mut seen: Vec<(usize, i32)> = Vec::new();
-        for event in store.reading(&EventQuery::new()) {
+        for event in store.reading(&EventQuery::default()) {
             seen.push((event.metadata.name["e-".len()..].parse().unwrap(), event.count));
             // More events are written than fit into the last page.
             if seen.len() % 3 == 0 && seen.len() < 1_000 {

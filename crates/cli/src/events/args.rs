@@ -172,7 +172,7 @@ impl FilterArgs {
     }
 
     pub(crate) fn query(&self) -> EventQuery {
-        let mut query = EventQuery::new().namespace(self.namespace.clone().unwrap_or_default());
+        let mut query = EventQuery::default().namespace(self.namespace.clone().unwrap_or_default());
         if let Some(object) = &self.object {
             query = query.object(object.clone());
         }

@@ -19,7 +19,7 @@ use crate::support::text::harmless_json;
 const PART: usize = 1000;
 
 pub(crate) fn get(store: &SqliteSink, args: &GetArgs) -> Result<(), Box<dyn Error>> {
-    let query = args.limit.into_iter().fold(args.filter.query(), EventQuery::limit);
+    let query = args.limit.into_iter().fold(args.filter.query(), EventQuery::last);
     let is_empty = match args.form.form {
         Form::Json => list(store, &query)?,
         Form::Table => table(store, &query, args.form.color)?,
@@ -40,7 +40,7 @@ pub(crate) fn get(store: &SqliteSink, args: &GetArgs) -> Result<(), Box<dyn Erro
 
 pub(crate) fn describe(store: &SqliteSink, args: &DescribeArgs) -> Result<(), Box<dyn Error>> {
     let object = args.object.clone().in_namespace(args.namespace.clone().unwrap_or_default());
-    let events = store.find(&EventQuery::new().object(object))?;
+    let events = store.find(&EventQuery::default().object(object))?;
     // Messages are shown whole here, so that there is a command that does.
     say(&event_table(args.color).describe(&events))?;
     let expired = expired(store)?;

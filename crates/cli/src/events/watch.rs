@@ -33,7 +33,7 @@ pub(crate) fn watch(mut store: SqliteSink, args: &WatchArgs) -> Result<(), Box<d
     let is_over = flag_of_signals().map_err(|error| format!("cannot wait for signals: {error}"))?;
     let mut file = identity(store.path());
     // The limit is about the events that are there at first.
-    let mut first = args.limit.map(|limit| query.clone().limit(limit));
+    let mut first = args.limit.map(|limit| query.clone().last(limit));
     let mut seen = 0;
     loop {
         let newest = store.version()?;

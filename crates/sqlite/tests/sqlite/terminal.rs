@@ -12,7 +12,7 @@ fn tables_and_descriptions_of_a_file() {
     let store = SqliteSink::open(folder.path().join("events.db")).unwrap();
     store.create(&hostile()).unwrap();
     assert_harmless(&store.table().unwrap(), 2, 5);
-    assert_harmless(&store.table_of(&EventQuery::new().type_(PAYLOAD)).unwrap(), 2, 5);
+    assert_harmless(&store.table_of(&EventQuery::default().type_(PAYLOAD)).unwrap(), 2, 5);
     assert_harmless(&store.describe(ObjectReference::new(PAYLOAD, PAYLOAD)).unwrap(), 4, 4);
     assert_harmless_error(&store.create(&hostile()).unwrap_err().to_string());
     assert_eq!(store.events().unwrap()[0].message, PAYLOAD);

@@ -72,7 +72,7 @@ fn query() -> impl Strategy<Value = EventQuery> {
     let namespace = prop::option::of(prop::sample::select(vec!["default", "elsewhere", ""]));
     let asked = (any::<[bool; 3]>(), namespace, since, prop::option::of(0..5_usize));
     (tame(), asked).prop_map(|(like, ([object, type_, reason], namespace, since, limit))| {
-        let mut query = EventQuery::new();
+        let mut query = EventQuery::default();
         if object {
             query = query.object(&like.involved_object);
         }
@@ -88,7 +88,7 @@ fn query() -> impl Strategy<Value = EventQuery> {
         if let Some(at) = since.and_then(|(seconds, nanos)| Timestamp::new(1_700_000_000 + seconds, nanos)) {
             query = query.since(at);
         }
-        limit.map_or(query.clone(), |limit| query.limit(limit))
+        limit.map_or(query.clone(), |limit| query.last(limit))
     })
 }
 

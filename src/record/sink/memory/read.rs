@@ -26,7 +26,7 @@ use super::{MemorySink, MemorySinkStats, MemoryState};
 /// let mut event = Event::default();
 /// event.metadata.name = "web-0.1".into();
 /// store.create(&event)?;
-/// let mut events: MemoryEvents = store.stream(&EventQuery::new());
+/// let mut events: MemoryEvents = store.stream(&EventQuery::default());
 /// assert_eq!(events.next().unwrap().metadata.name, "web-0.1");
 /// assert_eq!(events.next(), None);
 /// # Ok::<(), eventcast::SinkError>(())
@@ -115,7 +115,7 @@ impl MemorySink {
     /// # Ok::<(), eventcast::SinkError>(())
     /// ```
     pub fn events(&self) -> Vec<Event> {
-        self.find(&EventQuery::new())
+        self.find(&EventQuery::default())
     }
 
     /// Returns the events that the query finds, in the order of their last writes, in bounded
@@ -141,9 +141,9 @@ impl MemorySink {
     ///     event.metadata.name = format!("e-{number}").into();
     ///     store.create(&event)?;
     /// }
-    /// let names = store.stream(&EventQuery::new()).map(|event| event.metadata.name.to_string());
+    /// let names = store.stream(&EventQuery::default()).map(|event| event.metadata.name.to_string());
     /// assert!(names.eq((0..1000).map(|number| format!("e-{number}"))));
-    /// assert_eq!(store.stream(&EventQuery::new().after(990)).count(), 10);
+    /// assert_eq!(store.stream(&EventQuery::default().after(990)).count(), 10);
     /// # Ok::<(), eventcast::SinkError>(())
     /// ```
     pub fn stream(&self, query: &EventQuery) -> MemoryEvents {
@@ -194,7 +194,7 @@ impl MemorySink {
     /// event.metadata.name = "web-0.1".into();
     /// let stored = store.create(&event)?;
     /// assert_eq!(stored.metadata.resource_version(), store.version().to_string().as_str());
-    /// assert!(store.find(&EventQuery::new().after(store.version())).is_empty());
+    /// assert!(store.find(&EventQuery::default().after(store.version())).is_empty());
     /// # Ok::<(), eventcast::SinkError>(())
     /// ```
     pub fn version(&self) -> u64 {
@@ -223,7 +223,7 @@ impl MemorySink {
     ///     event.reason = reason.into();
     ///     store.create(&event)?;
     /// }
-    /// let found = store.find(&EventQuery::new().reason("BackOff"));
+    /// let found = store.find(&EventQuery::default().reason("BackOff"));
     /// assert_eq!(found[0].metadata.name, "web-0.2");
     /// # Ok::<(), eventcast::SinkError>(())
     /// ```
@@ -419,7 +419,7 @@ impl MemorySink {
     ///     event.type_ = type_.into();
     ///     store.create(&event)?;
     /// }
-    /// let table = store.table_of(&EventQuery::new().type_("Warning"));
+    /// let table = store.table_of(&EventQuery::default().type_("Warning"));
     /// assert_eq!(table.lines().count(), 2, "the heading and one event");
     /// assert!(table.contains("Warning") && !table.contains("Normal"));
     /// # Ok::<(), eventcast::SinkError>(())
@@ -466,7 +466,7 @@ impl MemorySink {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn describe(&self, object: impl Into<ObjectReference>) -> String {
-        EventTable::new(self.now()).describe(&self.find(&EventQuery::new().object(object)))
+        EventTable::new(self.now()).describe(&self.find(&EventQuery::default().object(object)))
     }
 
     /// Returns the events as a core/v1 `EventList`, in the order of their last writes: one JSON

@@ -66,7 +66,7 @@ impl Store {
                 }
                 let last = if count > SHOWN { format!(", the last {SHOWN} of them") } else { String::new() };
                 let events = if count == 1 { "event" } else { "events" };
-                let table = table_of(&store.find(&EventQuery::new().limit(SHOWN))?, color);
+                let table = table_of(&store.find(&EventQuery::default().last(SHOWN))?, color);
                 Ok(Some(format!("earlier runs left {count} {events}{last}:\n{table}")))
             }
         }
@@ -112,7 +112,7 @@ impl Store {
 /// Returns the events of this run. Another run may write to the same file meanwhile.
 #[cfg(feature = "sqlite-system")]
 fn own(store: &SqliteSink, start: u64, run: &str) -> Result<Vec<Event>, Box<dyn Error>> {
-    let mut events = store.find(&EventQuery::new().after(start))?;
+    let mut events = store.find(&EventQuery::default().after(start))?;
     events.retain(|event| {
         event.involved_object.uid.strip_prefix(run).is_some_and(|rest| rest.starts_with('-'))
     });

@@ -93,7 +93,7 @@ fn the_events_of_another_run_are_not_its_own() {
 
     once(&["--store", &path, "false"]);
     let events =
-        store.find(&EventQuery::new().object(ObjectReference::new("Process", "false"))).expect("a store");
+        store.find(&EventQuery::default().object(ObjectReference::new("Process", "false"))).expect("a store");
     let mut uids: Vec<_> = events.iter().map(|event| event.involved_object.uid.clone()).collect();
     uids.sort();
     uids.dedup();

@@ -77,7 +77,7 @@ fn the_indexes_of_an_older_version_are_made_anew() {
         let found = sink.find(query).unwrap();
         found.iter().map(|event| (event.metadata.name.to_string(), event.count)).collect()
     };
-    let web_0 = EventQuery::new().object(ObjectReference::new("pod", "web-0"));
+    let web_0 = EventQuery::default().object(ObjectReference::new("pod", "web-0"));
     let names = ["web-0.17979cfe362a0000", "web-0.17979cfe362a0000", "web-0.17979cfe362a0001", "short"];
     assert_eq!(shown(&web_0), names.map(|name| (name.to_owned(), 1)));
     assert_eq!(shown(&web_0.namespace("blog")), [(names[0].to_owned(), 1)]);

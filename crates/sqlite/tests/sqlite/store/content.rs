@@ -153,7 +153,7 @@ fn every_field_and_every_character_comes_back_as_it_was() {
         let (namespace, name) = (&event.metadata.namespace, &event.metadata.name);
         assert_eq!(sink.get(namespace, name).unwrap().as_ref(), Some(event));
         let query =
-            EventQuery::new().object(&event.involved_object).type_(&event.type_).reason(&event.reason);
+            EventQuery::default().object(&event.involved_object).type_(&event.type_).reason(&event.reason);
         assert!(sink.find(&query).unwrap().contains(event));
         let mut again = event.clone();
         again.count = 7;

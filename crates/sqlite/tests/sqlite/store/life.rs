@@ -90,7 +90,7 @@ fn a_broadcaster_records_into_it_and_the_next_run_reads_it() {
     assert!(events.shutdown().complete);
     drop((events, recorder));
     let sink = SqliteSink::open_read_only(folder.path().join("events.db")).unwrap();
-    let found = sink.find(&EventQuery::new().type_(EventType::Warning)).unwrap();
+    let found = sink.find(&EventQuery::default().type_(EventType::Warning)).unwrap();
     assert_eq!(found.iter().map(|event| event.count).collect::<Vec<_>>(), [5; 4]);
     assert!(sink.describe(&found[0].involved_object).unwrap().contains("(x5 over"));
     assert_eq!(sink.table().unwrap().lines().count(), 5);
@@ -146,7 +146,7 @@ fn a_row_that_cannot_be_read_is_left_out_and_counted() {
         assert!(sink.describe(&stored[0].involved_object).unwrap().contains("started"));
         assert_eq!(sink.stats().unwrap().unreadable, 4, "{damage}");
         assert_eq!(sink.get("default", "7").unwrap_err().kind(), SqliteErrorKind::Corrupt, "{damage}");
-        let last = sink.find(&EventQuery::new().limit(14)).unwrap();
+        let last = sink.find(&EventQuery::default().last(14)).unwrap();
         assert_eq!(last, others[others.len() - 14..], "{damage}: a limit counts events, not rows");
         // The row's name stays taken until the row is removed like any other.
         assert_eq!(sink.create(&event("7")).unwrap_err().kind(), SinkErrorKind::Rejected);

@@ -64,14 +64,14 @@ fn a_search_finds_the_same_whatever_part_it_is_in() {
     let memory = MemorySink::with_clock(memory, clock.clock()).unwrap();
     let pair = Pair { file: open(&folder, &clock, options), memory, clock };
     let queries = || {
-        let pod = |name: &str| EventQuery::new().object(ObjectReference::new("pod", name));
+        let pod = |name: &str| EventQuery::default().object(ObjectReference::new("pod", name));
         let mut queries = vec![
             pod("rare"),
             pod("even").namespace("five"),
             pod("").namespace("five"),
-            EventQuery::new().object(ObjectReference::new("", "odd")),
+            EventQuery::default().object(ObjectReference::new("", "odd")),
             pod("none"),
-            EventQuery::new().namespace("none"),
+            EventQuery::default().namespace("none"),
         ];
         let until = pair.memory.version();
         for after in [
@@ -87,10 +87,10 @@ fn a_search_finds_the_same_whatever_part_it_is_in() {
         ] {
             queries.push(pod("rare").after(after));
             queries.push(pod("even").namespace("five").after(after).first(7));
-            queries.push(pod("even").after(after).limit(300));
+            queries.push(pod("even").after(after).last(300));
         }
         for events in [0, 1, 40, 90, 300, 100_000] {
-            queries.extend([pod("rare").limit(events), pod("rare").first(events)]);
+            queries.extend([pod("rare").last(events), pod("rare").first(events)]);
         }
         queries
     };
