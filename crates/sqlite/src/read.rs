@@ -232,7 +232,7 @@ impl SqliteSink {
     pub fn table_of(&self, query: &EventQuery) -> Result<String, SqliteError> {
         let events = self.find(query)?;
         let is_several = events.windows(2).any(|pair| namespace_of(&pair[0]) != namespace_of(&pair[1]));
-        Ok(EventTable::new(self.now()).with_namespaces(is_several).rows(&events))
+        Ok(EventTable::new(self.now()).namespaces(is_several).rows(&events))
     }
 
     /// Returns the events about an object as the section `Events` of `kubectl describe` shows them,

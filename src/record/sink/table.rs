@@ -19,7 +19,7 @@ use super::rules::namespace_of;
 /// kubectl shows for `-A`.
 pub(super) fn render(events: &[Event], now: Timestamp) -> String {
     let is_several = events.windows(2).any(|events| namespace_of(&events[0]) != namespace_of(&events[1]));
-    EventTable::new(now).with_namespaces(is_several).rows(events)
+    EventTable::new(now).namespaces(is_several).rows(events)
 }
 
 /// The table of `kubectl get events` in parts, for any number of events. Each part is text to be
@@ -89,7 +89,7 @@ impl EventTable {
     /// use eventcast::sink::EventTable;
     /// use eventcast::{Event, Timestamp};
     ///
-    /// let mut table = EventTable::new(Timestamp::UNIX_EPOCH).with_namespaces(true);
+    /// let mut table = EventTable::new(Timestamp::UNIX_EPOCH).namespaces(true);
     /// let mut event = Event::default();
     /// event.metadata.namespace = "shop".into();
     /// let text = table.rows(&[event]);
@@ -97,7 +97,7 @@ impl EventTable {
     /// assert!(text.contains("\nshop        <unknown>"));
     /// ```
     #[must_use]
-    pub fn with_namespaces(mut self, shown: bool) -> Self {
+    pub fn namespaces(mut self, shown: bool) -> Self {
         self.has_namespaces = shown;
         self
     }
@@ -113,7 +113,7 @@ impl EventTable {
     ///
     /// let mut event = Event::default();
     /// (event.type_, event.reason, event.message) = ("Normal".into(), "Pulled".into(), "the image".into());
-    /// let mut table = EventTable::new(Timestamp::UNIX_EPOCH).with_width(46);
+    /// let mut table = EventTable::new(Timestamp::UNIX_EPOCH).width(46);
     /// assert_eq!(
     ///     table.rows(&[event]),
     ///     "LAST SEEN   TYPE     REASON   OBJECT   MESSAGE\n\
@@ -121,7 +121,7 @@ impl EventTable {
     /// );
     /// ```
     #[must_use]
-    pub fn with_width(mut self, columns: usize) -> Self {
+    pub fn width(mut self, columns: usize) -> Self {
         self.max_width = columns;
         self
     }
@@ -137,11 +137,11 @@ impl EventTable {
     ///
     /// let mut event = Event::default();
     /// (event.type_, event.reason) = ("Warning".into(), "Failed".into());
-    /// let table = EventTable::new(Timestamp::UNIX_EPOCH).with_color(true).rows(&[event]);
+    /// let table = EventTable::new(Timestamp::UNIX_EPOCH).color(true).rows(&[event]);
     /// assert!(table.contains("   \u{1b}[33mWarning\u{1b}[0m   \u{1b}[31mFailed\u{1b}[0m   "));
     /// ```
     #[must_use]
-    pub fn with_color(mut self, shown: bool) -> Self {
+    pub fn color(mut self, shown: bool) -> Self {
         self.has_color = shown;
         self
     }
@@ -434,8 +434,8 @@ mod tests {
         event.message = "起動 cannot \u{1b}[2J be scheduled 🙂🙂🙂".repeat(9).into();
         for width in 0..200 {
             for namespaces in [false, true] {
-                let table = EventTable::new(Timestamp::UNIX_EPOCH).with_namespaces(namespaces);
-                let mut table = table.with_width(width);
+                let table = EventTable::new(Timestamp::UNIX_EPOCH).namespaces(namespaces);
+                let mut table = table.width(width);
                 let text = table.rows(&[event.clone()]) + &table.describe(&[event.clone()]);
                 let lines = text.lines().filter(|line| *line != "Events:");
                 for line in lines {
@@ -457,12 +457,12 @@ mod tests {
         let mut failed = event.clone();
         (failed.type_, failed.reason) = ("Warning".into(), "Failed".into());
         let (now, others) = (Timestamp::UNIX_EPOCH, [event, longer]);
-        let table = EventTable::new(now).with_color(true);
+        let table = EventTable::new(now).color(true);
         for plain in [table.clone().rows(&others), table.describe(&others)] {
             assert!(!plain.contains('\u{1b}'), "{plain}");
         }
         for namespaces in [false, true] {
-            let mut table = table.clone().with_namespaces(namespaces);
+            let mut table = table.clone().namespaces(namespaces);
             let colored = [table.rows(&[failed.clone()]), table.describe(&[failed.clone()])];
             for text in colored {
                 let words = ["\u{1b}[33mWarning\u{1b}[0m", "\u{1b}[31mFailed\u{1b}[0m"];

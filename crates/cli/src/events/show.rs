@@ -60,8 +60,8 @@ fn expired(store: &SqliteSink) -> Result<String, Box<dyn Error>> {
 /// Prints the table. Returns whether there was no event.
 fn table(store: &SqliteSink, query: &EventQuery, color: ColorArgs) -> Result<bool, Box<dyn Error>> {
     let mut out = Out::new();
-    let table = event_table(color).with_width(stdout_width());
-    let mut table = table.with_namespaces(has_several_namespaces(store, query)?);
+    let table = event_table(color).width(stdout_width());
+    let mut table = table.namespaces(has_several_namespaces(store, query)?);
     let mut events = store.stream(query)?;
     let mut is_empty = true;
     loop {

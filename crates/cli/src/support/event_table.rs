@@ -12,7 +12,7 @@ use super::color::ColorArgs;
 
 /// Returns a table for stdout, with ages as of now.
 pub(crate) fn event_table(color: ColorArgs) -> EventTable {
-    EventTable::new(Timestamp::from(SystemTime::now())).with_color(color.is_on(&io::stdout()))
+    EventTable::new(Timestamp::from(SystemTime::now())).color(color.is_on(&io::stdout()))
 }
 
 /// Returns the width of the terminal that stdout is, in columns. Nothing else has a limit.
@@ -25,5 +25,5 @@ pub(crate) fn stdout_width() -> usize {
 pub(crate) fn table_of(events: &[Event], color: ColorArgs) -> String {
     let is_several =
         events.windows(2).any(|events| events[0].metadata.namespace != events[1].metadata.namespace);
-    event_table(color).with_width(stdout_width()).with_namespaces(is_several).rows(events)
+    event_table(color).width(stdout_width()).namespaces(is_several).rows(events)
 }
