@@ -337,16 +337,16 @@ impl<T> Broadcaster<T> {
     /// let bus = Broadcaster::<u8>::new()?;
     /// let watcher = bus.watch()?;
     /// bus.watch_builder().spawn(|_| ())?;
-    /// assert_eq!(bus.watchers(), 2);
+    /// assert_eq!(bus.watcher_count(), 2);
     /// drop(watcher);
-    /// assert_eq!(bus.watchers(), 1);
+    /// assert_eq!(bus.watcher_count(), 1);
     /// bus.shutdown();
-    /// assert_eq!(bus.watchers(), 0);
+    /// assert_eq!(bus.watcher_count(), 0);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[doc(alias = "receiver_count")]
     #[doc(alias = "subscribers")]
-    pub fn watchers(&self) -> usize {
+    pub fn watcher_count(&self) -> usize {
         self.incoming.lifecycle.registry.present()
     }
 

@@ -142,7 +142,7 @@ fn a_watcher_dropped_before_its_registration_is_freed_while_a_filter_holds_the_d
         let builder = bus.watch_builder().filter(move |_| std::sync::Arc::strong_count(&of_filter) > 0);
         let mut stays = bus.watch().unwrap();
         drop(builder.watch().unwrap());
-        assert_eq!((std::sync::Arc::strong_count(&alive), bus.watchers()), (1, 2));
+        assert_eq!((std::sync::Arc::strong_count(&alive), bus.watcher_count()), (1, 2));
         bus.publisher().publish(2).unwrap();
         drop(leave);
         bus.flush(LONG).unwrap();

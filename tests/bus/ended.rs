@@ -64,7 +64,7 @@ fn it_stands_in_for_a_watcher_of_a_closed_bus() {
         let mut before = subscribe();
         bus.shutdown();
         let mut after = subscribe();
-        assert_eq!(bus.watchers(), 1, "it is no watcher of the bus");
+        assert_eq!(bus.watcher_count(), 1, "it is no watcher of the bus");
         assert_eq!((before.recv(), after.recv()), (Err(RecvError), Err(RecvError)));
         assert_eq!(before.end_reason(), after.end_reason());
         let reading = thread::spawn(move || after.into_iter().count());

@@ -51,7 +51,7 @@ fn every_clone_is_the_same_bus() {
     let mut watcher = other.watch().unwrap();
     bus.publisher().publish(1).unwrap();
     other.flush(LONG).unwrap();
-    assert_eq!((bus.stats().accepted, bus.watchers()), (1, 1));
+    assert_eq!((bus.stats().accepted, bus.watcher_count()), (1, 1));
     // A shutdown on one handle ends the bus for all of them, with one report.
     let report = other.shutdown();
     assert_eq!(bus.shutdown(), report);
@@ -64,27 +64,27 @@ fn every_clone_is_the_same_bus() {
 #[test]
 fn watchers_count_until_they_are_dropped_or_their_handlers_end() {
     let bus = bus::<u64>(10, 10);
-    assert_eq!(bus.watchers(), 0);
+    assert_eq!(bus.watcher_count(), 0);
     let (watcher, stopped) = (bus.watch().unwrap(), bus.watch().unwrap());
     let handler = bus.watch_builder().spawn(|_| ()).unwrap();
     let runner = bus.watch_builder().runner(|_| ()).unwrap();
-    assert_eq!(bus.watchers(), 4);
+    assert_eq!(bus.watcher_count(), 4);
     stopped.stop();
-    assert_eq!(bus.watchers(), 4, "its events can still be read");
+    assert_eq!(bus.watcher_count(), 4, "its events can still be read");
     drop(stopped);
-    assert_eq!(bus.watchers(), 3);
+    assert_eq!(bus.watcher_count(), 3);
     handler.stop();
     assert!(handler.join(LONG));
-    assert_eq!(bus.watchers(), 2);
+    assert_eq!(bus.watcher_count(), 2);
     drop(runner);
-    assert_eq!(bus.watchers(), 1);
+    assert_eq!(bus.watcher_count(), 1);
     assert!(bus.shutdown().complete);
-    assert_eq!(bus.watchers(), 1, "what is queued can still be read");
+    assert_eq!(bus.watcher_count(), 1, "what is queued can still be read");
     drop(watcher);
-    assert_eq!(bus.watchers(), 0);
+    assert_eq!(bus.watcher_count(), 0);
     // A registration that came too late does not count.
     assert!(bus.watch().is_err());
-    assert_eq!(bus.watchers(), 0);
+    assert_eq!(bus.watcher_count(), 0);
 }
 
 /// The statistics keep a handler that has ended with the bus. The number of watchers does not.
@@ -93,7 +93,7 @@ fn a_handler_that_ended_with_the_bus_does_not_count() {
     let bus = bus::<u64>(10, 10);
     bus.watch_builder().spawn(|_| ()).unwrap();
     let report = bus.shutdown();
-    assert_eq!((report.bus.watchers.len(), bus.watchers()), (1, 0));
+    assert_eq!((report.bus.watchers.len(), bus.watcher_count()), (1, 0));
 }
 
 // ── the number of events ──

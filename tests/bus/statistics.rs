@@ -96,7 +96,7 @@ fn a_dropped_watcher_has_departed_at_once() {
     for count in 1..=3 {
         drop(bus.watch_builder().name("client").watch().unwrap());
         assert_eq!(names(bus.stats()), ["held"]);
-        assert_eq!((bus.watchers(), bus.stats().departed_by_name.len()), (1, 1), "{count}");
+        assert_eq!((bus.watcher_count(), bus.stats().departed_by_name.len()), (1, 1), "{count}");
     }
     assert_eq!(held.watcher.events().take(2).count(), 2);
     bus.flush(LONG).unwrap();
@@ -119,7 +119,7 @@ fn a_refused_watcher_has_not_departed() {
     assert!(bus.watch_builder().name("late").spawn(|_| ()).is_err());
     assert!(bus.watch_builder().name("late").watch().is_err());
     refusals(&bus.stats());
-    assert_eq!(bus.watchers(), 0);
+    assert_eq!(bus.watcher_count(), 0);
     let report = bus.shutdown();
     assert!(report.complete);
     refusals(&report.bus);

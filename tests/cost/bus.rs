@@ -286,7 +286,7 @@ impl<T> Drop for Owner<T> {
         assert!(watcher.try_recv_batch().is_err() && watcher.position().is_some());
         events.watcher().stop();
         drop(std::mem::replace(events, Watcher::ended().into_events()).into_watcher());
-        let watchers = bus.watchers();
+        let watchers = bus.watcher_count();
         weak.upgrade().expect("`bus` is left").close();
         assert!(publisher.is_closed() && weak.clone().publisher().is_closed() && bus.is_closed());
         assert!(format!("{:?}", bus.downgrade().watch_builder().name("late").queue_len(1)).contains("late"));

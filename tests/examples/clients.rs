@@ -113,7 +113,7 @@ impl Service {
     /// Waits until so many clients are connected.
     async fn until_there_are(&self, clients: usize) {
         let waiting = async {
-            while self.bus.watchers() != clients {
+            while self.bus.watcher_count() != clients {
                 tokio::task::yield_now().await;
             }
         };

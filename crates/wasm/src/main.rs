@@ -121,7 +121,7 @@ fn ends() {
     publisher.publish(1).unwrap();
     stopped.stop();
     drop(dropped);
-    assert_eq!(bus.watchers(), 2, "the stopped one is still there");
+    assert_eq!(bus.watcher_count(), 2, "the stopped one is still there");
     assert_eq!(received(&mut stopped), [Event(1)]);
     assert_eq!(stopped.end_reason(), Some(EndReason::Stopped));
     assert_eq!(bus.flush(SHORT), Ok(()));

@@ -361,7 +361,7 @@ fn a_registration_against_close() {
         closing.join().unwrap();
         match registered {
             Ok(mut watcher) => assert_eq!(receive_to_end(&mut watcher), []),
-            Err(WatchError::Stopped) => assert_eq!(bus.watchers(), 0),
+            Err(WatchError::Stopped) => assert_eq!(bus.watcher_count(), 0),
             Err(error) => panic!("{error}"),
         }
     });

@@ -41,7 +41,7 @@ fn registering_and_dropping_watchers_does_not_disturb_a_publisher() {
             is_over.store(true, Ordering::SeqCst);
         });
         assert_settled(&bus.stats(), EVENTS);
-        assert_eq!((bus.watchers(), bus.stats().watchers.len()), (1, 1));
+        assert_eq!((bus.watcher_count(), bus.stats().watchers.len()), (1, 1));
         assert!(bus.shutdown().complete);
         assert!(stays.events().map(|event| event.number).eq(0..EVENTS));
         drop(stays);

@@ -102,7 +102,7 @@ fn the_drop_of_a_watcher_returns_while_the_lock_is_held() {
             let holder = scope.spawn(|| bus.publisher().publish(live.event(HELD)));
             entered.recv_timeout(LONG).unwrap();
             drop(dropped);
-            assert_eq!(bus.watchers(), 1);
+            assert_eq!(bus.watcher_count(), 1);
             assert!(live.count() <= 1, "its queue is empty");
             drop(go);
             holder.join().unwrap().unwrap();
@@ -207,7 +207,7 @@ fn receives_and_getters_return_while_the_lock_is_held() {
         bus.publisher().publish_batch(1..=4).unwrap();
         let holder = Holder::start(&bus);
         assert_eq!(bus.stats().watchers.len(), 2);
-        assert_eq!(bus.watchers(), 2);
+        assert_eq!(bus.watcher_count(), 2);
         assert!(watcher.len() >= 4 && !bus.publisher().is_closed());
         assert_eq!(watcher.try_recv(), Ok(Event(1)));
         assert_eq!(watcher.recv(), Ok(Event(2)));

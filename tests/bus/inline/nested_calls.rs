@@ -37,7 +37,7 @@ fn a_nested_watcher_is_offered_what_follows_it() {
     assert_eq!(available(&mut second), [Event(13)]);
     bus.publisher().publish(2).unwrap();
     assert_eq!((available(&mut first), available(&mut second)), (vec![Event(2)], vec![Event(2)]));
-    assert_eq!((bus.watchers(), bus.stats().watchers.len()), (2, 2));
+    assert_eq!((bus.watcher_count(), bus.stats().watchers.len()), (2, 2));
 }
 
 /// A nested watcher that starts in the past gets the outer event as well.
@@ -102,7 +102,7 @@ fn a_nested_watcher_that_is_dropped_leaves_nothing() {
         let filter = move |_: &u64| Arc::strong_count(&in_filter) > 0;
         drop(inner.watch_builder().filter(filter).watch().unwrap());
     });
-    assert_eq!((bus.watchers(), bus.stats().watchers.len()), (0, 0));
+    assert_eq!((bus.watcher_count(), bus.stats().watchers.len()), (0, 0));
     assert_eq!(Arc::strong_count(&kept), 1, "the filter is gone");
 }
 
@@ -151,7 +151,7 @@ fn watchers_that_are_stopped_or_dropped_inside_are_gone() {
         assert!(!received.contains(&Event(2)), "{received:?}");
         assert_eq!(stopped.try_recv(), Err(TryRecvError::Stopped));
         assert_eq!(stopped.end_reason(), Some(EndReason::Stopped));
-        assert_eq!(bus.watchers(), 1);
+        assert_eq!(bus.watcher_count(), 1);
         assert_balanced(&bus.stats());
     });
 }
@@ -172,7 +172,7 @@ fn a_filter_may_drop_its_own_watcher() {
         let mut other = bus.watch().unwrap();
         bus.publisher().publish_batch([1, 2, 3]).unwrap();
         assert_eq!(available(&mut other), [1, 2, 3].map(Event));
-        assert_eq!((bus.watchers(), bus.stats().watchers.len(), Arc::strong_count(&kept)), (1, 1, 1));
+        assert_eq!((bus.watcher_count(), bus.stats().watchers.len(), Arc::strong_count(&kept)), (1, 1, 1));
         assert_balanced(&bus.stats());
     });
 }
@@ -216,7 +216,7 @@ fn getters_answer_inside_a_call() {
         let watcher = bus.watch().unwrap();
         let (inner, publisher) = (bus.clone(), bus.publisher());
         let (before, after) = inside(&bus, move || {
-            let before = (inner.stats(), inner.watchers(), watcher.len(), publisher.is_closed());
+            let before = (inner.stats(), inner.watcher_count(), watcher.len(), publisher.is_closed());
             publisher.publish(2).unwrap();
             let stats = inner.stats();
             drop(watcher);
@@ -387,7 +387,7 @@ fn other_nested_calls_of_an_occupied_bus_return_an_error() {
         assert!(flushed.is_err());
         assert_eq!(gap, Err(PublishError::Full(())));
         drop(holder.finish());
-        assert_eq!((other.watchers(), other.stats().missed), (0, 0));
+        assert_eq!((other.watcher_count(), other.stats().missed), (0, 0));
         let outer = other.clone();
         let results = inside(&bus, move || (outer.watch().is_ok(), outer.flush(LONG)));
         assert_eq!(results, (true, Ok(())));

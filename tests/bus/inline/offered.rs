@@ -268,6 +268,6 @@ fn a_watcher_gets_what_is_published_while_it_is_registered() {
         assert_eq!(available(&mut watcher), [Event(3 * round + 1), Event(3 * round + 2)]);
         assert_eq!(watcher.try_recv(), Err(TryRecvError::Stopped));
         drop(watcher);
-        assert_eq!((bus.watchers(), bus.stats().watchers.len()), (0, 0));
+        assert_eq!((bus.watcher_count(), bus.stats().watchers.len()), (0, 0));
     }
 }

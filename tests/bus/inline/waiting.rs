@@ -127,7 +127,7 @@ fn a_publisher_that_waits_delays_no_other_call() {
         let mut late = bus.watch().unwrap();
         assert!(bus.publisher().try_publish(3).unwrap_err().is_full());
         assert_eq!(bus.flush(LONG), Ok(()));
-        assert_eq!((bus.stats().accepted, bus.stats().pending, bus.watchers()), (1, 0, 2));
+        assert_eq!((bus.stats().accepted, bus.stats().pending, bus.watcher_count()), (1, 0, 2));
         bus.publisher().publish_gap(4).unwrap();
         assert_eq!(full.try_recv(), Ok(Event(1)));
         assert_eq!(waiting.join().unwrap(), Ok(()));

@@ -22,7 +22,7 @@ fn accepted_without_a_receiver(tx: &Sender<Arc<()>>) {
     }
     assert!(tx.send_timeout(value.clone(), LONG).is_ok());
     tx.settle();
-    assert_eq!((tx.bus.watchers(), Arc::strong_count(&value)), (0, 1));
+    assert_eq!((tx.bus.watcher_count(), Arc::strong_count(&value)), (0, 1));
 }
 
 /// `send_after_disconnect`. `mpsc.rs`: `smoke_port_gone`, `smoke_shared_port_gone`, `send2`,
@@ -111,7 +111,7 @@ fn senders_outlive_a_receiver_that_takes_one_value() {
         let clone = tx.clone();
         let receiver = thread::spawn(move || rx.recv().unwrap());
         // Difference: the sends are accepted, so the senders look for a watcher themselves.
-        while tx.bus.watchers() > 0 {
+        while tx.bus.watcher_count() > 0 {
             assert!(tx.send(1).is_ok() && clone.send(1).is_ok());
         }
         assert_eq!(receiver.join().unwrap(), 1);
@@ -193,7 +193,7 @@ fn a_receiver_is_dropped_while_a_clone_of_the_sender_lives() {
         drop(tx);
         clone.send(()).unwrap();
         receiver.join().unwrap();
-        assert_eq!(clone.bus.watchers(), 0);
+        assert_eq!(clone.bus.watcher_count(), 0);
     });
 }
 
