@@ -105,7 +105,7 @@ fn each_event_of_a_batch_has_its_position() {
             for (i, event) in batch.iter().enumerate() {
                 assert_eq!(batch.position(i), Some(*event));
             }
-            assert_eq!((batch.first_position(), batch.position(batch.len())), (batch.first().copied(), None));
+            assert_eq!((batch.position(0), batch.position(batch.len())), (batch.first().copied(), None));
             received += batch.len();
             let last = batch.last().copied();
             if last.is_some() {
@@ -127,7 +127,7 @@ fn a_prefix_has_no_position() {
     assert_eq!(watcher.position(), Some(2), "the start");
     {
         let batch = watcher.recv_batch().unwrap();
-        assert_eq!((batch.len(), batch.first_position()), (2, None));
+        assert_eq!((batch.len(), batch.position(0)), (2, None));
     }
     assert_eq!(watcher.position(), Some(2));
     assert_eq!((watcher.recv(), watcher.position()), (Ok(Event(3)), Some(3)));

@@ -111,29 +111,10 @@ impl<'w, T> Batch<'w, T> {
         Self { lagged, events, slice }
     }
 
-    /// Returns the position of the first event in the order of the bus. Returns `None` if there is
-    /// no event, or if the events are a [prefix](crate::WatchBuilder::prefix).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::Broadcaster;
-    ///
-    /// let bus = Broadcaster::new()?;
-    /// bus.publisher().publish_batch([1, 2])?;
-    /// let mut watcher = bus.watch()?;
-    /// bus.publisher().publish_batch([3, 4])?;
-    /// let batch = watcher.recv_batch()?;
-    /// assert_eq!((batch.first_position(), batch.position(1), batch.position(2)), (Some(3), Some(4), None));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn first_position(&self) -> Option<u64> {
-        self.position(0)
-    }
-
-    /// Returns the position of the event at `index`, as [`first_position`](Self::first_position)
-    /// does. The positions of a batch grow by one, except where the watcher's filter has refused
-    /// events between two of them.
+    /// Returns the position of the event at `index` in the order of the bus. Returns `None` if there
+    /// is no such event, or if the events are a [prefix](crate::WatchBuilder::prefix). The positions
+    /// of a batch grow by one, except where the watcher's filter has refused events between two of
+    /// them.
     ///
     /// # Examples
     ///
@@ -145,6 +126,7 @@ impl<'w, T> Batch<'w, T> {
     /// bus.publisher().publish_batch([1, 2, 3, 4])?;
     /// let batch = even.recv_batch()?;
     /// assert_eq!([batch.position(0), batch.position(1)], [Some(2), Some(4)]);
+    /// assert_eq!(batch.position(2), None);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn position(&self, index: usize) -> Option<u64> {
