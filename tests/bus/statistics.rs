@@ -144,7 +144,9 @@ fn losses_are_shown_by_reason() {
     assert_eq!((dropped.to_string(), dropped.by_reason().count()), ("0".to_owned(), 5));
     (dropped.oldest, dropped.timed_out, dropped.abandoned) = (3, 2, 1);
     assert_eq!(dropped.to_string(), "6 (oldest 3, timed out 2, abandoned 1)");
-    assert!(dropped.by_reason().all(|(reason, events)| dropped.by(reason) == events));
+    let lost: Vec<_> = dropped.by_reason().filter(|(_, events)| *events > 0).collect();
+    let expected = [(DropReason::Oldest, 3), (DropReason::TimedOut, 2), (DropReason::Abandoned, 1)];
+    assert_eq!(lost, expected);
     assert_eq!(dropped.by_reason().map(|(_, events)| events).sum::<u64>(), dropped.total());
     dropped.incoming = u64::MAX;
     assert_eq!(dropped.total(), u64::MAX, "counts that were read may be any");

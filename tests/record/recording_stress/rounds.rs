@@ -253,9 +253,9 @@ fn check(running: &Running, known: &Known, cut: bool) {
     }
     assert!(carried <= stats.coalesced, "{carried} carried: {stats:?}");
     for (reason, count) in [
-        (LossReason::Dropped(DropReason::Incoming), dropped.by(DropReason::Incoming)),
-        (LossReason::Dropped(DropReason::Oldest), dropped.by(DropReason::Oldest)),
-        (LossReason::Dropped(DropReason::TimedOut), dropped.by(DropReason::TimedOut)),
+        (LossReason::Dropped(DropReason::Incoming), dropped.incoming),
+        (LossReason::Dropped(DropReason::Oldest), dropped.oldest),
+        (LossReason::Dropped(DropReason::TimedOut), dropped.timed_out),
     ] {
         assert_eq!(known.told(name, reason), count, "{reason}: {stats:?}");
     }

@@ -88,7 +88,7 @@ fn a_queue_of_events_that_all_wait_is_full() {
         calls.recv_timeout(LONG).unwrap();
     }
     record(&events, "c", "Started");
-    until(|| recording.stats().watcher.dropped.by(DropReason::Incoming) == 1);
+    until(|| recording.stats().watcher.dropped.incoming == 1);
     assert_eq!(recording.stats().watcher.queued, 2);
     assert!(!events.shutdown().complete);
     assert_balanced(&recording.stats());
