@@ -61,9 +61,7 @@ impl EventBroadcasterStats {
 }
 
 impl RecorderStats {
-    /// Publishes these figures through the `metrics` crate, for a broadcaster of this name. See
-    /// [`BusStats::emit_metrics`](crate::stats::BusStats::emit_metrics).
-    pub fn emit_metrics(&self, bus: &str) {
+    fn emit_metrics(&self, bus: &str) {
         let bus = || bus.to_owned();
         for (reason, count) in [
             ("full", self.full),
@@ -81,10 +79,8 @@ impl RecorderStats {
 }
 
 impl RecordingStats {
-    /// Publishes the figures of this recording through the `metrics` crate, for a broadcaster
-    /// of this name. The figures of its watcher are among those of the bus. See
-    /// [`BusStats::emit_metrics`](crate::stats::BusStats::emit_metrics).
-    pub fn emit_metrics(&self, bus: &str) {
+    /// The figures of its watcher are among those of the bus.
+    fn emit_metrics(&self, bus: &str) {
         let labels = || [("bus", bus.to_owned()), ("recording", self.watcher.name.clone())];
         for (outcome, count) in [
             ("created", self.created),

@@ -251,7 +251,7 @@ mod recorder {
 
     use eventcast::EventType::Normal;
     use eventcast::correlator::{Correlation, EventCorrelator};
-    use eventcast::stats::RecordingStats;
+    use eventcast::stats::{EventBroadcasterStats, RecordingStats};
     use eventcast::{CorrelatorOptions, Event, EventBroadcaster, MemorySink, ObjectReference, Timestamp};
 
     use super::{LONG, Strict, wanted};
@@ -296,7 +296,9 @@ mod recorder {
         stats.watcher.name = "store".to_owned();
         (stats.recreated, stats.coalesced, stats.aggregated) = (1, 2, 3);
         (stats.retried, stats.panics, stats.evicted) = (4, 5, 6);
-        metrics::with_local_recorder(&recorder, || stats.emit_metrics("test"));
+        let mut all = EventBroadcasterStats::default();
+        all.recordings.push(stats);
+        metrics::with_local_recorder(&recorder, || all.emit_metrics("test"));
         let names = ["recreated", "coalesced", "aggregated", "retried", "panics", "evicted"];
         for (name, count) in names.iter().zip(1..) {
             let metric = format!("eventcast_recording_{name}_total");
@@ -311,7 +313,9 @@ mod recorder {
         stats.watcher.name = "store".to_owned();
         for (since, shown) in [(None, 0.0), (Some(Timestamp::UNIX_EPOCH), 1.0), (None, 0.0)] {
             stats.unavailable_since = since;
-            metrics::with_local_recorder(&recorder, || stats.emit_metrics("test"));
+            let mut all = EventBroadcasterStats::default();
+            all.recordings.push(stats.clone());
+            metrics::with_local_recorder(&recorder, || all.emit_metrics("test"));
             let gauge = recorder.gauge("eventcast_recording_unavailable", &[("recording", "store")]);
             assert!((gauge - shown).abs() < f64::EPSILON, "{gauge}");
         }
