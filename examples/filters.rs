@@ -69,7 +69,7 @@ impl Jobs {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let jobs = Jobs { bus: Broadcaster::inline(), board: Mutex::default() };
+    let jobs = Jobs { bus: Broadcaster::new_inline(), board: Mutex::default() };
     let builder = || jobs.bus.watch_builder();
 
     // A filter runs in each publish, so it must be quick. A refused event takes no space in the

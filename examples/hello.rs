@@ -5,7 +5,7 @@
 //! cargo run --example hello
 //! ```
 //!
-//! `EventBroadcaster::inline()` instead of `new()?` needs one thread less. A program that records a
+//! `EventBroadcaster::new_inline()` instead of `new()?` needs one thread less. A program that records a
 //! few events an hour can use it.
 
 use std::io::{self, Write};

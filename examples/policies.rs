@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The bus has a dispatcher, because this shows what waits in its incoming queue. An inline bus
-//! (`Broadcaster::inline`) has no such queue, and accepts four events with `wait`.
+//! (`Broadcaster::new_inline`) has no such queue, and accepts four events with `wait`.
 //!
 //! No policy is silent. The reader learns at each place how many events are missing there, and the
 //! statistics count them by reason.

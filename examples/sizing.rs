@@ -69,7 +69,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Plays the load against a queue of this length.
 fn play(queue_len: usize) -> Result<WatcherStats, Box<dyn Error>> {
-    let bus = Broadcaster::inline();
+    let bus = Broadcaster::new_inline();
     let mut watcher = bus.watch_builder().name("handler").queue_len(queue_len).watch()?;
     for burst in 1..=BURSTS {
         bus.publisher().publish_batch(vec![burst; BURST as usize])?;

@@ -89,7 +89,7 @@ assert_eq!(store.events().len(), 4);
 //!
 //! # Threads of the bus
 //!
-//! A bus has one dispatcher thread, unless it is [inline](Broadcaster::inline), and one thread for
+//! A bus has one dispatcher thread, unless it is [inline](Broadcaster::new_inline), and one thread for
 //! each handler that it was asked to run. While a task waits with a deadline, one more thread keeps
 //! the time.
 //!
@@ -101,7 +101,7 @@ assert_eq!(store.events().len(), 4);
 //! - [`flush`](Broadcaster::flush) returns [`WouldDeadlock`](error::FlushError::WouldDeadlock).
 //! - [`shutdown`](Broadcaster::shutdown) closes the bus, and returns a report that is not complete.
 //!
-//! On a target without threads, such as `wasm32-unknown-unknown`, an [inline](Broadcaster::inline)
+//! On a target without threads, such as `wasm32-unknown-unknown`, an [inline](Broadcaster::new_inline)
 //! bus works, and [`Broadcaster::new`] returns an error. That target has no clock either, so every
 //! timeout there has expired. A wait without a timeout never ends if the running thread is the only
 //! one that could end it.

@@ -60,11 +60,11 @@ pub enum OverflowPolicy {
     /// have this policy.
     Evict,
     /// The dispatcher waits for room. In time, all watchers and publishers wait with it. The
-    /// watcher loses nothing. On an [inline](crate::Broadcaster::inline) bus, the publishers wait.
+    /// watcher loses nothing. On an [inline](crate::Broadcaster::new_inline) bus, the publishers wait.
     #[doc(alias = "WaitIfChannelFull")]
     Wait,
     /// The dispatcher waits for room, for each batch at most this long. Then the watcher loses the
-    /// events that have found no room. On an [inline](crate::Broadcaster::inline) bus, the time
+    /// events that have found no room. On an [inline](crate::Broadcaster::new_inline) bus, the time
     /// counts from the first publish that finds no capacity, even if the watcher's filter refuses
     /// the event. A publish from inside another call does not count. When the time is over, the
     /// watcher loses each event until there is room again, and no publish waits for it.

@@ -21,7 +21,7 @@ const MAX_EVENT_SIZE: usize = 16 * 1024;
 /// A bounded in-process event bus with many publishers and any number of watchers. Each watcher has
 /// its own queue and policy.
 ///
-/// A bus owns one dispatcher thread, unless it is [inline](Self::inline). A clone is another handle
+/// A bus owns one dispatcher thread, unless it is [inline](Self::new_inline). A clone is another handle
 /// of the same bus, and costs two reference counts. The drop of the last handle closes the bus and
 /// waits for nobody. [`shutdown`](Self::shutdown) on any handle closes the bus and waits.
 /// Publishers and watchers do not keep the bus open. A handler, a filter or a hook that owns a
@@ -172,14 +172,15 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// ```
     /// use eventcast::{Broadcaster, Delivery};
     ///
-    /// let bus = Broadcaster::inline();
+    /// let bus = Broadcaster::new_inline();
     /// let mut watcher = bus.watch()?;
     /// bus.publisher().publish("hello")?;
     /// // No thread has to run first.
     /// assert_eq!(watcher.try_recv()?, Delivery::Event("hello"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn inline() -> Self {
+    #[doc(alias = "inline")]
+    pub fn new_inline() -> Self {
         Self::without_dispatcher(BusOptions::default().inline(true), Clock::system(), None)
     }
 

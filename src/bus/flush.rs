@@ -18,7 +18,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// A flush does not wait for watchers that you read yourself. If the policy of such a watcher
     /// is to wait, it delays the offering as always.
     ///
-    /// After the end of the bus a flush returns at once. On an [inline](Self::inline) bus,
+    /// After the end of the bus a flush returns at once. On an [inline](Self::new_inline) bus,
     /// everything accepted has been offered already, and a flush waits for handlers alone.
     ///
     /// # Errors

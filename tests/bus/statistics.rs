@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Wait, WaitFor};
-use eventcast::stats::{BusStats, DropCounts};
+use eventcast::stats::{BusStats, DropCounts, DropReason};
 use eventcast::{Broadcaster, BusOptions};
 
 use crate::support::{LONG, assert_balanced, bus, hold};

@@ -282,7 +282,7 @@ fn an_inline_broadcaster_has_no_thread_of_its_own() {
     in_own_process!();
     let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
     let before = threads();
-    let events: Vec<_> = (0..100).map(|_| EventBroadcaster::inline()).collect();
+    let events: Vec<_> = (0..100).map(|_| EventBroadcaster::new_inline()).collect();
     for events in &events {
         let mut watcher = events.watch_builder().watch().unwrap();
         events.new_recorder("tester").normal(ObjectReference::new("Pod", "web-0"), "Started", "up");

@@ -7,7 +7,6 @@ use std::time::{Duration, SystemTime};
 
 use eventcast::record::LossReason;
 use eventcast::sink::MemorySinkOptions;
-use eventcast::stats::DropReason;
 use eventcast::testing::FakeClock;
 use eventcast::{Event, EventBroadcaster, EventType, MemorySink, OverflowPolicy, SinkError, Timestamp};
 

@@ -41,7 +41,7 @@ use super::queue::IncomingQueue;
 ///
 /// # On an inline bus
 ///
-/// An [inline](crate::Broadcaster::inline) bus has no incoming queue. Each publish takes the lock
+/// An [inline](crate::Broadcaster::new_inline) bus has no incoming queue. Each publish takes the lock
 /// of the bus, and offers its event to every watcher before it returns. It is `Full`, and the
 /// waiting forms wait, if a watcher with [`Wait`](crate::OverflowPolicy::Wait) has no capacity, or
 /// one with `WaitFor` that has not been full for its limit. Of a batch, the events at the front

@@ -217,7 +217,7 @@ impl<'b, T> WatchBuilder<'b, T> {
     /// event to this watcher, and counts it as filtered.
     ///
     /// The filter runs on the dispatcher, or inside the publish on an
-    /// [inline](crate::Broadcaster::inline) bus, so it must be quick and must not wait. If it
+    /// [inline](crate::Broadcaster::new_inline) bus, so it must be quick and must not wait. If it
     /// panics, the panic is counted, this watcher ends as if stopped, and nothing else happens.
     ///
     /// # Examples
@@ -246,7 +246,7 @@ impl<'b, T> WatchBuilder<'b, T> {
     ///
     /// The hook runs on the dispatcher, so it must be quick and must not wait. No other thread
     /// waits for a lock that the dispatcher holds then. On an
-    /// [inline](crate::Broadcaster::inline) bus it runs inside the publish, for whose lock other
+    /// [inline](crate::Broadcaster::new_inline) bus it runs inside the publish, for whose lock other
     /// publishers wait. A panic is caught and counted. The hook
     /// does not receive events that were in the queue of a watcher that was dropped, or of a
     /// handler that ended before it had handled them.

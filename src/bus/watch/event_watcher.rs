@@ -54,7 +54,7 @@ impl<T> Watcher<T> {
 /// use eventcast::Broadcaster;
 /// use eventcast::error::TryRecvError;
 ///
-/// let bus = Broadcaster::inline();
+/// let bus = Broadcaster::new_inline();
 /// let mut events = bus.watch_builder().queue_len(2).watch()?.into_events();
 /// bus.publisher().publish_batch([1, 2, 3])?;
 /// assert_eq!(events.try_iter().collect::<Vec<_>>(), [1, 2]);
@@ -118,7 +118,7 @@ impl<T: Clone> EventWatcher<T> {
     /// use eventcast::Broadcaster;
     /// use eventcast::error::TryRecvError;
     ///
-    /// let bus = Broadcaster::inline();
+    /// let bus = Broadcaster::new_inline();
     /// let mut events = bus.watch()?.into_events();
     /// assert_eq!(events.try_recv(), Err(TryRecvError::Empty));
     /// bus.publisher().publish(7)?;
@@ -179,7 +179,7 @@ impl<T: Clone> EventWatcher<T> {
     /// ```
     /// use eventcast::Broadcaster;
     ///
-    /// let bus = Broadcaster::inline();
+    /// let bus = Broadcaster::new_inline();
     /// let mut events = bus.watch()?.into_events();
     /// bus.publisher().publish_batch([1, 2])?;
     /// assert_eq!(events.try_iter().sum::<u32>(), 3);
@@ -236,7 +236,7 @@ impl<T> EventWatcher<T> {
     /// ```
     /// use eventcast::Broadcaster;
     ///
-    /// let bus = Broadcaster::inline();
+    /// let bus = Broadcaster::new_inline();
     /// let mut events = bus.watch()?.into_events();
     /// bus.publisher().publish_batch([1, 2])?;
     /// assert_eq!(events.watcher().len(), 2);
@@ -255,7 +255,7 @@ impl<T> EventWatcher<T> {
     /// ```
     /// use eventcast::{Broadcaster, Delivery};
     ///
-    /// let bus = Broadcaster::inline();
+    /// let bus = Broadcaster::new_inline();
     /// let mut events = bus.watch_builder().queue_len(1).watch()?.into_events();
     /// bus.publisher().publish_batch([1, 2])?;
     /// assert_eq!(events.recv()?, 1);

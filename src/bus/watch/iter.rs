@@ -40,7 +40,7 @@ impl<T> Watcher<T> {
     /// ```
     /// use eventcast::{Broadcaster, Delivery};
     ///
-    /// let bus = Broadcaster::inline();
+    /// let bus = Broadcaster::new_inline();
     /// let mut watcher = bus.watch_builder().queue_len(2).watch()?;
     /// bus.publisher().publish_batch([1, 2, 3])?;
     /// let queued: Vec<_> = watcher.try_iter().collect();
@@ -65,7 +65,7 @@ impl<T> Watcher<T> {
 /// ```
 /// use eventcast::{Broadcaster, Delivery};
 ///
-/// let bus = Broadcaster::inline();
+/// let bus = Broadcaster::new_inline();
 /// let mut watcher = bus.watch()?;
 /// let mut arrived = watcher.try_iter();
 /// assert_eq!(arrived.next(), None);

@@ -95,8 +95,10 @@ impl EventBroadcasterBuilder {
     /// Sets the options of the bus, such as the lengths of the queues, the policy when a watcher's
     /// queue is full, and the name of the dispatcher's thread. [`build`](Self::build) refuses
     /// [`Evict`](crate::OverflowPolicy::Evict) as the policy of all watchers, because it would end
-    /// recordings and logs. A watcher may choose it for itself. This sets all options of the bus,
-    /// so call [`inline`](Self::inline) after it.
+    /// recordings and logs. A watcher may choose it for itself.
+    ///
+    /// For a broadcaster without a dispatcher ([`EventBroadcaster::new_inline`]) with other options,
+    /// set [`BusOptions::inline`].
     ///
     /// # Examples
     ///
@@ -115,25 +117,6 @@ impl EventBroadcasterBuilder {
     /// ```
     pub fn bus(mut self, options: BusOptions) -> Self {
         self.bus = options;
-        self
-    }
-
-    /// Sets whether the bus is inline, without a dispatcher. Default: no.
-    /// [`EventBroadcaster::inline`] has what this changes.
-    ///
-    /// This changes [`BusOptions::inline`] in the options of [`bus`](Self::bus), and the later of
-    /// the two calls counts. [`build`](Self::build) refuses `thread_name` and `direct_delivery`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::{BusOptions, EventBroadcaster};
-    ///
-    /// let bus = BusOptions::default().queue_len(100);
-    /// assert!(EventBroadcaster::builder().bus(bus).inline(true).build().is_ok());
-    /// ```
-    pub fn inline(mut self, is_inline: bool) -> Self {
-        self.bus = self.bus.inline(is_inline);
         self
     }
 
@@ -272,7 +255,7 @@ impl EventBroadcasterBuilder {
     /// The hook runs on the thread on which the loss happens: the thread that records, the
     /// dispatcher's, a recording's, the thread that reads a watcher or runs a handler, or the one
     /// that drops the broadcaster. It must therefore be quick, and must not wait for this
-    /// broadcaster. On an [inline](Self::inline) broadcaster it must also take no lock that your
+    /// broadcaster. On an [inline](EventBroadcaster::new_inline) broadcaster it must also take no lock that your
     /// program holds while it records. If the hook panics, the panic is counted, and nothing else
     /// happens.
     ///

@@ -32,7 +32,7 @@ pub use stats::EventBroadcasterStats;
 /// A broadcaster that records events and gives each to any number of watchers, logs and sinks, as
 /// client-go's event broadcaster does.
 ///
-/// [Recorders](Recorder) never wait, except for the lock of an [inline](Self::inline) broadcaster.
+/// [Recorders](Recorder) never wait, except for the lock of an [inline](Self::new_inline) broadcaster.
 /// Each watcher, log and recording has its own queue, so a slow one does not delay another. Events
 /// that a full queue loses are counted, and reported to
 /// [`on_loss`](EventBroadcasterBuilder::on_loss).
@@ -144,8 +144,7 @@ impl EventBroadcaster {
 
     /// Builds an inline broadcaster with the defaults: one without a dispatcher. A recorder offers
     /// each event to the watchers, logs and recordings itself, under a lock. This cannot fail,
-    /// because it starts no thread. For other options use
-    /// [`EventBroadcasterBuilder::inline`].
+    /// because it starts no thread. For other options, set [`BusOptions::inline`].
     ///
     /// It suits a program that records a few events an hour, which needs no thread to pass them on,
     /// and a test, because an event is in every queue when the recorder returns. Logs, handlers and
@@ -156,7 +155,7 @@ impl EventBroadcaster {
     ///   filters of watchers and recordings, and the hooks for lost events. It waits for no
     ///   capacity, handler or sink. `scrub` runs before the lock is taken.
     /// - Filters and hooks run on the thread that records. They must be quick, and must take no
-    ///   lock that your program holds while it records. [`Broadcaster::inline`] has the details,
+    ///   lock that your program holds while it records. [`Broadcaster::new_inline`] has the details,
     ///   also for a filter that records.
     /// - There is no incoming queue to fill up. A recorder gets
     ///   [`Recorded::Full`](crate::Recorded::Full) if a watcher or recording with
@@ -174,7 +173,7 @@ impl EventBroadcaster {
     /// use std::time::Duration;
     ///
     /// let store = MemorySink::new();
-    /// let events = EventBroadcaster::inline();
+    /// let events = EventBroadcaster::new_inline();
     /// let mut watcher = events.watch_builder().watch()?;
     /// events.start_recording_to_sink(store.clone())?;
     /// let job = ObjectReference::new("Job", "backup");
@@ -185,10 +184,12 @@ impl EventBroadcaster {
     /// assert_eq!(store.len(), 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn inline() -> Self {
+    #[doc(alias = "inline")]
+    pub fn new_inline() -> Self {
         // The options are the builder's defaults, so they need no check.
-        let bus = |_, _, _| Ok::<_, Infallible>(Broadcaster::inline());
-        let Ok(events) = Self::builder().inline(true).start(DEFAULT_MAX_MESSAGE_LEN, bus);
+        let bus = |_, _, _| Ok::<_, Infallible>(Broadcaster::new_inline());
+        let Ok(events) =
+            Self::builder().bus(BusOptions::default().inline(true)).start(DEFAULT_MAX_MESSAGE_LEN, bus);
         events
     }
 

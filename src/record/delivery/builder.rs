@@ -115,7 +115,7 @@ impl<'b> RecordingBuilder<'b> {
     }
 
     /// Sets how many events wait at most while the sink is slow or fails. 1 to 16,777,216, default
-    /// as the broadcaster's. On an [inline](crate::EventBroadcaster::inline) broadcaster, the
+    /// as the broadcaster's. On an [inline](crate::EventBroadcaster::new_inline) broadcaster, the
     /// default is `incoming_len` and `queue_len` together. A repeat of an event whose write is
     /// pending takes no space, except with [`WriteOrder::Bus`]. Once as many events wait, further
     /// ones are lost, repeats too.
@@ -190,7 +190,7 @@ impl<'b> RecordingBuilder<'b> {
 
     /// Sets a filter. Events for which `keep` returns `false` are not recorded. `keep` runs on the
     /// dispatcher, or on the thread that records if the broadcaster is
-    /// [inline](crate::EventBroadcaster::inline), see [`WatchBuilder::filter`].
+    /// [inline](crate::EventBroadcaster::new_inline), see [`WatchBuilder::filter`].
     ///
     /// # Examples
     ///

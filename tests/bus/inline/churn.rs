@@ -100,7 +100,7 @@ fn buses_are_created_and_dropped_on_several_threads() {
             for _ in 0..4 {
                 scope.spawn(|| {
                     for number in 0..BUSES {
-                        let bus: Broadcaster<u64> = Broadcaster::inline();
+                        let bus: Broadcaster<u64> = Broadcaster::new_inline();
                         let mut watcher = bus.watch().unwrap();
                         bus.publisher().publish(number).unwrap();
                         assert_eq!(watcher.try_recv(), Ok(Event(number)));

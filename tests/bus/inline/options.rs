@@ -59,7 +59,7 @@ fn values_out_of_range_are_refused() {
 /// `inline()` is a bus with the default options, and cannot fail.
 #[test]
 fn inline_has_the_default_options() {
-    let bus = Broadcaster::inline();
+    let bus = Broadcaster::new_inline();
     let mut watcher = bus.watch().unwrap();
     assert_eq!(watcher.stats().policy, Some(DropIncoming));
     bus.publisher().publish_batch(0..1001_u64).unwrap();

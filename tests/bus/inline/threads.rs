@@ -33,7 +33,7 @@ fn no_bus_starts_a_thread() {
 
     test_support::in_own_process!();
     let before = threads();
-    let mut buses: Vec<Broadcaster<u64>> = (0..500).map(|_| Broadcaster::inline()).collect();
+    let mut buses: Vec<Broadcaster<u64>> = (0..500).map(|_| Broadcaster::new_inline()).collect();
     buses.extend((0..500).map(|_| inline(10)));
     assert_eq!(threads(), before);
     let mut watchers: Vec<_> = buses.iter().map(|bus| waits(bus, 2).watch().unwrap()).collect();
@@ -197,7 +197,7 @@ fn handles_cross_threads() {
     fn moves<T: Send>(_: &T) {}
     crosses::<Broadcaster<u64>>();
     crosses::<Publisher<u64>>();
-    let bus: Broadcaster<u64> = Broadcaster::inline();
+    let bus: Broadcaster<u64> = Broadcaster::new_inline();
     let mut watcher = bus.watch().unwrap();
     let publisher = bus.publisher();
     let runner = bus.watch_builder().runner(|_| ()).unwrap();

@@ -20,7 +20,7 @@ use crate::support::{LONG, Scripted, assert_balanced, at_once, clock, gate, pod,
 use super::{Shared, collect};
 
 fn inline() -> EventBroadcasterBuilder {
-    EventBroadcaster::builder().inline(true)
+    EventBroadcaster::builder().bus(BusOptions::default().inline(true))
 }
 
 /// Records an event about a pod of this name.
@@ -40,22 +40,11 @@ fn is_inline(events: &EventBroadcaster) -> bool {
 }
 
 #[test]
-fn of_the_bus_options_and_inline_the_later_call_counts() {
-    let bus = |is_inline| BusOptions::default().inline(is_inline);
-    let builder = EventBroadcaster::builder;
-    assert!(is_inline(&EventBroadcaster::inline()));
+fn the_bus_options_make_a_broadcaster_inline() {
+    assert!(is_inline(&EventBroadcaster::new_inline()));
+    assert!(is_inline(&inline().build().unwrap()));
     assert!(!is_inline(&EventBroadcaster::new().unwrap()));
-    for (builder, expected) in [
-        (builder().inline(true), true),
-        (builder().inline(true).inline(false), false),
-        (builder().bus(bus(true)), true),
-        (builder().bus(bus(false)).inline(true), true),
-        (builder().bus(bus(true)).inline(false), false),
-        (builder().inline(true).bus(BusOptions::default()), false),
-    ] {
-        let shown = format!("{builder:?}");
-        assert_eq!(is_inline(&builder.build().unwrap()), expected, "{shown}");
-    }
+    assert!(!is_inline(&inline().bus(BusOptions::default()).build().unwrap()));
 }
 
 #[test]
@@ -66,7 +55,7 @@ fn an_option_of_the_dispatcher_is_an_error() {
         (default().direct_delivery(false), "direct_delivery"),
         (default().incoming_len(0), "incoming_len"),
     ] {
-        let error = inline().bus(bus).inline(true).build().unwrap_err();
+        let error = EventBroadcaster::builder().bus(bus.inline(true)).build().unwrap_err();
         assert_eq!(error.option(), option);
     }
 }
@@ -74,7 +63,7 @@ fn an_option_of_the_dispatcher_is_an_error() {
 /// Every queue has the event when the recorder returns, with its name, whichever thread records.
 #[test]
 fn an_event_is_in_the_queues_when_its_call_returns() {
-    let events = EventBroadcaster::inline();
+    let events = EventBroadcaster::new_inline();
     thread::scope(|scope| {
         for thread in 0..4 {
             let name = format!("web-{thread}");
@@ -105,9 +94,8 @@ fn a_burst_as_long_as_both_queues_waits_for_a_sink_that_hangs() {
         let clock = clock();
         let losses: Shared<(LossReason, String, u64)> = Shared::default();
         let told = losses.clone();
-        let events = inline()
-            .bus(bus)
-            .inline(true)
+        let events = EventBroadcaster::builder()
+            .bus(bus.inline(true))
             .clock(clock.clock())
             .on_loss(move |loss| {
                 told.lock().unwrap().push((loss.reason, loss.place.to_owned(), loss.count));
@@ -143,7 +131,7 @@ fn a_burst_as_long_as_both_queues_waits_for_a_sink_that_hangs() {
 #[test]
 fn the_longest_queues_are_no_error_of_a_recording() {
     let longest = BusOptions::default().incoming_len(1 << 24).queue_len(1 << 24);
-    let events = inline().bus(longest).inline(true).build().unwrap();
+    let events = EventBroadcaster::builder().bus(longest.inline(true)).build().unwrap();
     assert!(events.start_recording_to_sink(MemorySink::new()).is_ok());
 }
 
@@ -188,7 +176,7 @@ fn a_recording_that_is_waited_for_refuses_for_all() {
 #[test]
 fn a_shutdown_is_complete_and_its_counts_are_equal() {
     const EACH: u64 = 200;
-    let events = EventBroadcaster::inline();
+    let events = EventBroadcaster::new_inline();
     let lines = Arc::new(AtomicUsize::new(0));
     let counted = lines.clone();
     events.start_logging(move |_| _ = counted.fetch_add(1, Ordering::SeqCst)).unwrap();
@@ -301,7 +289,7 @@ fn the_drop_of_the_last_handle_waits_for_the_recording() {
 /// An event that a filter records follows the event at which the filter was asked.
 #[test]
 fn a_filter_may_record() {
-    let events = EventBroadcaster::inline();
+    let events = EventBroadcaster::new_inline();
     let recorder = events.new_recorder("filter");
     let filter = move |event: &Event| {
         if event.reason == "Started" {
@@ -336,7 +324,7 @@ fn a_hook_that_records_what_is_lost_comes_to_an_end() {
         counted.fetch_add(1, Ordering::SeqCst);
         let _ = note(own.get().unwrap(), "loss");
     };
-    let events = inline().bus(bus).inline(true).on_loss(hook).build().unwrap();
+    let events = EventBroadcaster::builder().bus(bus.inline(true)).on_loss(hook).build().unwrap();
     recorder.set(events.new_recorder("hook")).unwrap();
     let watcher = events.watch_builder().watch().unwrap();
     assert!(note(&events.new_recorder("tester"), "first").is_accepted());

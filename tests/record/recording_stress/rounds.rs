@@ -58,9 +58,9 @@ pub(super) fn round(seed: u64) {
     let known = Arc::new(Known::default());
     let broken = Arc::new(Mutex::new(Vec::new()));
     let (hook, dice) = (known.clone(), Dice(Mutex::new(rng.fork())));
+    let bus = BusOptions::default().incoming_len(rng.pick(&[1, 4, 1000])).max_batch(rng.pick(&[1, 3, 256]));
     let events = EventBroadcaster::builder()
-        .bus(BusOptions::default().incoming_len(rng.pick(&[1, 4, 1000])).max_batch(rng.pick(&[1, 3, 256])))
-        .inline(rng.once_in(2))
+        .bus(bus.inline(rng.once_in(2)))
         .drop_timeout(Duration::from_millis(rng.below(3)))
         .on_loss(move |loss| {
             let place = loss.place.to_owned();

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use eventcast::EventType::Normal;
 use eventcast::sink::{SinkOp, WriteOrder};
-use eventcast::stats::DropReason;
 
 use crate::support::{
     LONG, Scripted, assert_balanced, at_once, clock, event_of, gate, pod, record, short, until,
