@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let disk = ObjectReference::new("Disk", "sda");
     recorder.event(&disk, Normal, "Mounted", "mounted on /");
     for percent in [97, 97, 98] {
-        recorder.eventf(&disk, Warning, "AlmostFull", format_args!("{percent} % are used"));
+        recorder.event(&disk, Warning, "AlmostFull", format_args!("{percent} % are used"));
     }
 
     // The log and the store have their own threads. The shutdown waits until both have every event.

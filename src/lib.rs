@@ -51,7 +51,7 @@
 # The recorder in ten lines
 
 ```
-use eventcast::{EventBroadcaster, MemorySink, ObjectReference, event};
+use eventcast::{EventBroadcaster, MemorySink, ObjectReference};
 
 let store = MemorySink::new();
 let events = EventBroadcaster::new()?;
@@ -60,7 +60,7 @@ let recorder = events.new_recorder("door-controller");
 let door = ObjectReference::new("Door", "front");
 recorder.normal(&door, "Opened", "somebody came in");
 for tries in 1..=3 {
-    event!(recorder, &door, Warning, "Jammed", "after {tries} tries");
+    recorder.warning(&door, "Jammed", format_args!("after {tries} tries"));
 }
 assert!(events.shutdown().complete);
 assert_eq!(store.events().len(), 4);

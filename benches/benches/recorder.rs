@@ -26,9 +26,9 @@ fn recorder(criterion: &mut Criterion) {
         elapsed
     });
     let digits: u64 = (0..EVENTS).map(|number| number.to_string().len() as u64).sum();
-    bench_rounds(&mut group, "eventf", || {
+    bench_rounds(&mut group, "event_formatted", || {
         let (elapsed, bytes) = to_handler(EVENTS, |recorder, number| {
-            recorder.eventf(pod(number), Warning, "BackOff", format_args!("{MESSAGE}: attempt {number}"))
+            recorder.event(pod(number), Warning, "BackOff", format_args!("{MESSAGE}: attempt {number}"))
         });
         assert_eq!(bytes, EVENTS * (MESSAGE.len() + ": attempt ".len()) as u64 + digits);
         elapsed

@@ -53,9 +53,9 @@ fn recording_allocates_only_a_message_that_is_made() {
         assert_eq!(cost(&|| recorder.event(&pod, Warning, "BackOff", LITERAL)), 1, "a copy");
         let literal = || recorder.event(&pod, Warning, "BackOff", Text::from_static(LITERAL));
         assert_eq!(cost(&literal), 0);
-        let short = || recorder.eventf(&pod, Warning, "BackOff", format_args!("restart {number}"));
+        let short = || recorder.event(&pod, Warning, "BackOff", format_args!("restart {number}"));
         assert_eq!(cost(&short), 0, "the message lies in the event");
-        let long = || recorder.eventf(&pod, Warning, "BackOff", format_args!("{LITERAL}: {number}"));
+        let long = || recorder.event(&pod, Warning, "BackOff", format_args!("{LITERAL}: {number}"));
         assert_eq!(cost(&long), 3, "the message, which is written into a buffer that grows once");
         let bound = recorder.for_object(&pod);
         let literal = || bound.event(Warning, "BackOff", Text::from_static(LITERAL));
@@ -93,7 +93,7 @@ fn what_is_refused_allocates_no_more() {
     let events = broadcaster(BusOptions::default());
     let (recorder, pod) = (events.new_recorder("kubelet"), pod());
     events.shutdown();
-    let long = || recorder.eventf(&pod, Warning, "BackOff", format_args!("{LITERAL}: {LITERAL}"));
+    let long = || recorder.event(&pod, Warning, "BackOff", format_args!("{LITERAL}: {LITERAL}"));
     // The first call is also the first to be logged, and `tracing` then registers the place, once.
     long();
     for _ in 0..100 {

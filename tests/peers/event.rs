@@ -12,7 +12,7 @@ use eventcast::{Event, EventBroadcaster, EventType, ObjectReference};
 
 use crate::support::{LONG, Op, TestSink, at_once, clock, pod};
 
-/// A call of `eventf`, and the count that the store has afterwards.
+/// A call of `event`, and the count that the store has afterwards.
 pub(crate) struct Row {
     pub(crate) object: ObjectReference,
     pub(crate) reason: &'static str,
@@ -72,7 +72,7 @@ fn record(events: &EventBroadcaster, clock: &FakeClock, row: &Row) {
     clock.advance(Duration::from_secs(1));
     let recorder = events.new_recorder("eventTest");
     let message = format_args!("{}", row.message);
-    assert!(recorder.eventf(&row.object, EventType::Normal, row.reason, message).is_accepted());
+    assert!(recorder.event(&row.object, EventType::Normal, row.reason, message).is_accepted());
 }
 
 /// `TestEventf`.

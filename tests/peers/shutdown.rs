@@ -49,8 +49,7 @@ fn a_shutdown_handles_what_many_threads_have_recorded() {
             for _ in 0..100 {
                 scope.spawn(|| {
                     let object = ObjectReference::default();
-                    let recorded =
-                        recorder.eventf(object, EventType::Normal, "Started", format_args!("blah"));
+                    let recorded = recorder.event(object, EventType::Normal, "Started", format_args!("blah"));
                     assert!(recorded.is_accepted());
                 });
             }

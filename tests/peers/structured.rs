@@ -63,7 +63,7 @@ fn a_structured_line_has_the_keys_and_values_of_client_go() {
     let recorder = events.new_recorder("eventTest");
     for row in rows() {
         let message = format_args!("{}", row.message);
-        assert!(recorder.eventf(&row.object, EventType::Normal, row.reason, message).is_accepted());
+        assert!(recorder.event(&row.object, EventType::Normal, row.reason, message).is_accepted());
         let (level, name, fields) = lines.recv_timeout(LONG).unwrap();
         assert_eq!((level, name), (Level::INFO, "Event occurred"));
         let expected = [

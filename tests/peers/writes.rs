@@ -95,7 +95,7 @@ fn a_thousand_events_are_each_written_at_the_fifth_attempt() {
                 for number in part * 100..(part + 1) * 100 {
                     let object = ObjectReference::new("Pod", format!("foo-{number}")).in_namespace("baz");
                     let (reason, message) = (format!("Reason-{number}"), format_args!("{number}"));
-                    assert!(recorder.eventf(object, EventType::Normal, reason, message).is_accepted());
+                    assert!(recorder.event(object, EventType::Normal, reason, message).is_accepted());
                 }
             });
         }

@@ -66,7 +66,7 @@ fn a_clock_at_the_ends_of_time_records_and_stores_as_ever() {
         events.start_recording_to_sink(store.clone()).unwrap();
         let recorder = events.new_recorder("tester");
         for n in 0..15 {
-            recorder.eventf(pod("web"), EventType::Warning, "BackOff", format_args!("restart {n}"));
+            recorder.event(pod("web"), EventType::Warning, "BackOff", format_args!("restart {n}"));
             recorder.event(pod("db"), EventType::Normal, "Ready", "ready");
             clock.advance(Duration::from_secs(1));
         }

@@ -46,7 +46,7 @@ fn a_recorder_has_a_namespace_for_cluster_scoped_objects() {
     for recorder in [&plain, &system, &again] {
         recorder.normal(&node, "Ready", "");
         recorder.draft(&node, Warning, "NotReady").record();
-        recorder.for_object(&node).past_eventf(Timestamp::UNIX_EPOCH, Normal, "Ready", format_args!(""));
+        recorder.for_object(&node).draft(Normal, "Ready").at(Timestamp::UNIX_EPOCH).record();
         recorder.normal(pod(), "Started", "");
     }
     let events = fake.take();
@@ -87,27 +87,22 @@ fn an_object_without_a_namespace_has_its_events_in_default() {
 }
 
 #[test]
-fn every_form_says_what_it_was_told() {
+fn every_way_to_record_keeps_its_arguments() {
     let (fake, _) = fake();
     let recorder = fake.recorder();
     let past: Timestamp = "2001-02-03T04:05:06.789Z".parse().unwrap();
     let count = 3;
-    recorder.eventf(pod(), Warning, "BackOff", format_args!("restart {count} of 100%"));
-    recorder.annotated_eventf(
-        pod(),
-        [("b", "2".to_owned()), ("a", "1".to_owned())],
-        Normal,
-        "Pulled",
-        format_args!("{}", "image"),
-    );
-    recorder.past_eventf(pod(), past, Normal, "Booted", format_args!("long ago"));
+    recorder.event(pod(), Warning, "BackOff", format_args!("restart {count} of 100%"));
+    recorder.warning(pod(), "BackOff", format_args!("restart {count}"));
+    recorder.normal(pod(), "Pulled", format_args!("image {count}"));
+    recorder.draft(pod(), Normal, "Booted").message("long ago").at(past).record();
     let events = fake.take();
     assert_eq!(events[0].message, "restart 3 of 100%");
     assert_eq!(events[0].event_type(), Some(Warning));
-    assert_eq!(events[1].metadata.annotations()["a"], "1");
-    assert_eq!(events[1].metadata.annotations()["b"], "2");
-    assert_eq!((events[2].first_timestamp, events[2].last_timestamp), (Some(past), Some(past)));
-    assert!(events[2].metadata.name.starts_with("foo.178959f726d80"), "the name goes by the clock");
+    assert_eq!((events[1].event_type(), events[1].message.as_str()), (Some(Warning), "restart 3"));
+    assert_eq!((events[2].event_type(), events[2].message.as_str()), (Some(Normal), "image 3"));
+    assert_eq!((events[3].first_timestamp, events[3].last_timestamp), (Some(past), Some(past)));
+    assert!(events[3].metadata.name.starts_with("foo.178959f726d80"), "the name follows the clock");
 }
 
 #[test]
@@ -148,9 +143,9 @@ fn a_recorder_of_one_object_records_the_same() {
     let past = Timestamp::UNIX_EPOCH;
     let run = |about: &ObjectRecorder| {
         about.event(Normal, "A", "a");
-        about.eventf(Normal, "B", format_args!("{}", 1));
-        about.annotated_eventf([("k", "v")], Normal, "C", format_args!("c"));
-        about.past_eventf(past, Normal, "D", format_args!("d"));
+        about.event(Normal, "B", format_args!("{}", 1));
+        about.draft(Normal, "C").annotation("k", "v").message("c").record();
+        about.draft(Normal, "D").at(past).message("d").record();
         about.draft(Normal, "E").message("e").record();
         fake.take()
     };
@@ -160,9 +155,9 @@ fn a_recorder_of_one_object_records_the_same() {
     let bound = run(&about);
     clock.advance(Duration::from_secs(1));
     recorder.event(pod(), Normal, "A", "a");
-    recorder.eventf(pod(), Normal, "B", format_args!("{}", 1));
-    recorder.annotated_eventf(pod(), [("k", "v")], Normal, "C", format_args!("c"));
-    recorder.past_eventf(pod(), past, Normal, "D", format_args!("d"));
+    recorder.event(pod(), Normal, "B", format_args!("{}", 1));
+    recorder.draft(pod(), Normal, "C").annotation("k", "v").message("c").record();
+    recorder.draft(pod(), Normal, "D").at(past).message("d").record();
     recorder.draft(pod(), Normal, "E").message("e").record();
     let mut direct = fake.take();
     assert_eq!(direct.len(), 5);
@@ -179,7 +174,10 @@ fn a_recorder_of_one_object_records_the_same() {
 fn an_event_without_a_reason_is_refused_as_a_value() {
     let (fake, _) = fake();
     let recorder = fake.recorder();
-    assert_eq!(recorder.event(pod(), Normal, "", "m"), Recorded::EmptyReason);
+    let formatted = Cell::new(false);
+    let message = Formatted(&formatted);
+    assert_eq!(recorder.event(pod(), Normal, "", format_args!("{message}")), Recorded::EmptyReason);
+    assert!(!formatted.get());
     assert_eq!(recorder.draft(pod(), Normal, String::new()).record(), Recorded::EmptyReason);
     assert_eq!(recorder.stats().empty_reason, 2);
     assert_eq!(recorder.stats().refused(), 2);
@@ -209,7 +207,7 @@ fn lines_are_those_of_client_gos_fake() {
     let (fake, _) = fake();
     let recorder = fake.recorder();
     recorder.event(pod(), Warning, "100%done", "50% of\nit");
-    recorder.annotated_eventf(pod(), [("k2", "v2"), ("k1", "v1")], Normal, "R", format_args!("m"));
+    recorder.draft(pod(), Normal, "R").message("m").annotation("k2", "v2").annotation("k1", "v1").record();
     assert_eq!(fake.take_lines(), ["Warning 100%done 50% of\nit", "Normal R m map[k1:v1 k2:v2]"]);
     assert!(fake.take_lines().is_empty());
 }
@@ -228,7 +226,7 @@ fn a_disabled_recorder_formats_nothing_and_counts() {
     let recorder = Recorder::disabled();
     let formatted = Cell::new(false);
     let message = Formatted(&formatted);
-    assert_eq!(recorder.eventf(pod(), Normal, "R", format_args!("{message}")), Recorded::Disabled);
+    assert_eq!(recorder.event(pod(), Normal, "R", format_args!("{message}")), Recorded::Disabled);
     assert_eq!(recorder.clone().event(pod(), Normal, "", ""), Recorded::Disabled);
     assert_eq!(recorder.for_object(pod()).draft(Normal, "R").record(), Recorded::Disabled);
     assert!(!formatted.get());
@@ -248,7 +246,7 @@ fn long_messages_are_cut_at_a_character_and_counted() {
     let limit = 16 * 1024;
     recorder.event(pod(), Normal, "R", "x".repeat(limit));
     // Each character has three bytes, so the limit falls into the middle of one.
-    recorder.eventf(pod(), Normal, "R", format_args!("{}", "€".repeat(limit)));
+    recorder.event(pod(), Normal, "R", format_args!("{}", "€".repeat(limit)));
     let events = fake.take();
     assert_eq!(events[0].message.len(), limit);
     assert!(!events[0].message.ends_with("..."));
@@ -400,7 +398,7 @@ fn the_name_of_a_group_is_not_that_of_a_recorded_event() {
     let mut created = Vec::new();
     for round in 0..2 {
         for i in 0..10 {
-            recorder.eventf(pod(), Normal, "R", format_args!("message {i}"));
+            recorder.event(pod(), Normal, "R", format_args!("message {i}"));
         }
         for event in fake.take() {
             if let Correlation::Create { event, .. } = correlator.correlate(&event) {

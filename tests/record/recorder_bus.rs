@@ -66,7 +66,7 @@ fn a_closed_broadcaster_refuses_without_formatting() {
     let recorder = events.new_recorder("test");
     // A recorder does not keep the broadcaster open.
     drop(events);
-    assert_eq!(recorder.eventf(pod(), Normal, "R", format_args!("{Never}")), Recorded::Stopped);
+    assert_eq!(recorder.event(pod(), Normal, "R", format_args!("{Never}")), Recorded::Stopped);
     assert_eq!(recorder.event(pod(), Normal, "Q", "secret"), Recorded::Stopped);
     let draft = recorder.draft(pod(), Normal, "P").message("secret").annotation("a", "secret");
     assert_eq!(draft.record(), Recorded::Stopped);
@@ -145,8 +145,9 @@ fn record_all(recorder: &Recorder, clock: &FakeClock) {
             for step in [0, 1] {
                 clock.advance(Duration::from_nanos(step));
                 recorder.event(&object, Normal, "Event", "short");
-                recorder.past_eventf(&object, past, Warning, "Past", format_args!("{long}"));
-                recorder.annotated_eventf(&object, [("a", "b")], Normal, "Annotated", format_args!("{step}"));
+                recorder.event(&object, Warning, "Formatted", format_args!("{long}"));
+                let draft = recorder.draft(&object, Normal, "Annotated").annotation("a", "b");
+                draft.message(format_args!("{step}")).record();
                 let draft = recorder.draft(pod(), Normal, "Draft").label("c", "d").action("e");
                 draft.related(&object).at(past).message("long".repeat(step as usize * 100)).record();
                 recorder.for_object(&object).normal("Bound", "short");
@@ -293,7 +294,7 @@ fn a_hundred_threads_and_a_shutdown() {
     let mut watcher = events.watch_builder().watch().unwrap();
     let accepted: usize = thread::scope(|scope| {
         let record = || {
-            recorder.eventf(ObjectReference::default(), Normal, "Started", format_args!("blah")).is_accepted()
+            recorder.event(ObjectReference::default(), Normal, "Started", format_args!("blah")).is_accepted()
         };
         let workers: Vec<_> = (0..100).map(|_| scope.spawn(record)).collect();
         events.shutdown();

@@ -9,7 +9,7 @@
 //! # A cluster's events in ten lines
 //!
 //! ```no_run
-//! use eventcast::{EventBroadcaster, event};
+//! use eventcast::EventBroadcaster;
 //! use eventcast_kube::{EventRef, KubernetesSink};
 //! use k8s_openapi::api::core::v1::Pod;
 //! use std::time::Duration;
@@ -19,7 +19,7 @@
 //! events.start_recording_to_sink(KubernetesSink::new(kube::Config::infer().await?)?)?;
 //! let recorder = events.new_recorder("pod-watcher");
 //! recorder.normal(pod.event_ref(), "Seen", "pod seen");
-//! event!(recorder, pod.event_ref(), Warning, "Restarts", "{} restarts", 3);
+//! recorder.warning(pod.event_ref(), "Restarts", format_args!("{} restarts", 3));
 //! println!("{}", events.shutdown_async(Duration::from_secs(10)).await);
 //! # Ok(())
 //! # }

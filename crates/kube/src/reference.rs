@@ -14,7 +14,6 @@ use kube::Resource;
 /// # Examples
 ///
 /// ```
-/// use eventcast::event;
 /// use eventcast::testing::FakeRecorder;
 /// use eventcast_kube::EventRef;
 /// use k8s_openapi::api::apps::v1::Deployment;
@@ -29,7 +28,7 @@ use kube::Resource;
 /// let fake = FakeRecorder::new(2);
 /// let recorder = fake.recorder();
 /// recorder.normal(deployment.event_ref(), "Scaled", "to 3 replicas");
-/// event!(recorder, deployment.event_ref(), Warning, "Stalled", "after {} s", 600);
+/// recorder.warning(deployment.event_ref(), "Stalled", format_args!("after {} s", 600));
 /// let events = fake.take();
 /// assert_eq!(events[0].involved_object.to_string(), "Deployment/shop/web");
 /// assert_eq!(events[1].involved_object.api_version, "apps/v1");

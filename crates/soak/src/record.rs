@@ -145,7 +145,7 @@ impl Recording {
                     let type_ = if dice.once_in(3) { Warning } else { Normal };
                     let recorded = match dice.roll(3) {
                         0 => recorder.event(&object, type_, reason, "as ever"),
-                        1 => recorder.eventf(&object, type_, reason, format_args!("{}", dice.roll(1000))),
+                        1 => recorder.event(&object, type_, reason, format_args!("{}", dice.roll(1000))),
                         _ => recorder.draft(&object, type_, reason).message("drafted").record(),
                     };
                     match recorded {

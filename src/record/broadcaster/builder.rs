@@ -341,7 +341,7 @@ impl EventBroadcasterBuilder {
     /// events.start_recording_to_sink(store.clone())?;
     /// let (recorder, pod) = (events.new_recorder("doc"), ObjectReference::new("Pod", "a"));
     /// for number in 0..100 {
-    ///     recorder.eventf(&pod, EventType::Normal, "Probed", format_args!("probe {number}"));
+    ///     recorder.event(&pod, EventType::Normal, "Probed", format_args!("probe {number}"));
     /// }
     /// events.shutdown();
     /// assert_eq!(store.len(), 100);

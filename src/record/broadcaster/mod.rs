@@ -77,7 +77,7 @@ pub use stats::EventBroadcasterStats;
 /// let disk = ObjectReference::new("Disk", "sda");
 /// recorder.event(&disk, Normal, "Mounted", "mounted on /");
 /// for percent in [97, 97, 97] {
-///     recorder.eventf(&disk, Warning, "AlmostFull", format_args!("{percent} % are used"));
+///     recorder.event(&disk, Warning, "AlmostFull", format_args!("{percent} % are used"));
 /// }
 ///
 /// let report = events.shutdown();

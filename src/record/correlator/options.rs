@@ -208,7 +208,7 @@ impl CorrelatorOptions {
     ///
     /// let (recorder, job) = (events.new_recorder("jobs"), ObjectReference::new("Job", "backup"));
     /// for file in 1..=27 {
-    ///     recorder.eventf(&job, Warning, "Unreadable", format_args!("file {file}"));
+    ///     recorder.event(&job, Warning, "Unreadable", format_args!("file {file}"));
     /// }
     /// events.shutdown();
     /// assert_eq!(*skipped.lock().unwrap(), ["file 26", "file 27"]);

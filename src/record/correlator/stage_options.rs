@@ -92,7 +92,7 @@ pub struct Aggregation {
 ///
 /// let (recorder, job) = (events.new_recorder("jobs"), ObjectReference::new("Job", "backup"));
 /// for file in 0..40 {
-///     recorder.eventf(&job, Warning, "Unreadable", format_args!("file {file}"));
+///     recorder.event(&job, Warning, "Unreadable", format_args!("file {file}"));
 /// }
 /// let report = events.shutdown();
 /// assert_eq!((limited.len(), report.recordings[0].skipped), (25, 15));

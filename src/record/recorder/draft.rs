@@ -53,6 +53,7 @@ impl Recorder {
     /// assert!(draft.record().is_accepted());
     /// assert_eq!(fake.take_lines(), ["Warning AlmostFull 97 % are used"]);
     /// ```
+    #[doc(alias("AnnotatedEventf", "PastEventf"))]
     pub fn draft(
         &self,
         object: impl Into<ObjectReference>,
@@ -108,6 +109,7 @@ impl<'r> EventDraft<'r> {
     /// fake.recorder().draft(&pod, Normal, "Scheduled").annotation("try", "1").annotation("try", "2").record();
     /// assert_eq!(fake.take()[0].metadata.annotations()["try"], "2");
     /// ```
+    #[doc(alias = "AnnotatedEventf")]
     pub fn annotation(mut self, key: impl Into<Text>, value: impl Into<Text>) -> Self {
         self.event.metadata.annotations_mut().insert(key.into(), value.into());
         self
@@ -167,7 +169,8 @@ impl<'r> EventDraft<'r> {
         self
     }
 
-    /// Sets the time when the event happened, if not now. See [`Recorder::past_eventf`].
+    /// Sets the time when the event happened, if not now. This time becomes its first and last
+    /// timestamp. Its name and the windows of the correlator follow the clock.
     ///
     /// # Examples
     ///
@@ -182,6 +185,7 @@ impl<'r> EventDraft<'r> {
     /// assert_eq!(event.first_timestamp, Some(eventcast::Timestamp::UNIX_EPOCH));
     /// assert_eq!(event.first_timestamp, event.last_timestamp);
     /// ```
+    #[doc(alias = "PastEventf")]
     pub fn at(mut self, at: Timestamp) -> Self {
         self.event.first_timestamp = Some(at);
         self.event.last_timestamp = Some(at);

@@ -132,7 +132,7 @@ impl FakeRecorder {
     ///
     /// let fake = FakeRecorder::new(2);
     /// let pod = eventcast::ObjectReference::new("Pod", "web-0");
-    /// fake.recorder().annotated_eventf(&pod, [("n", "3")], Warning, "BackOff", format_args!("again"));
+    /// fake.recorder().draft(&pod, Warning, "BackOff").message("again").annotation("n", "3").record();
     /// assert_eq!(fake.take_lines(), ["Warning BackOff again map[n:3]"]);
     /// ```
     pub fn take_lines(&self) -> Vec<String> {

@@ -6,8 +6,8 @@ use crate::bus::Publisher;
 use crate::clock::Clock;
 use crate::error::PublishError;
 use crate::record::event::{
-    DEFAULT_NAMESPACE, Event, EventField, EventParts, EventSource, EventType, ObjectReference, Text,
-    Timestamp, name, timed,
+    DEFAULT_NAMESPACE, Event, EventField, EventParts, EventSource, EventType, ObjectReference, Text, name,
+    timed,
 };
 use crate::sync::Arc;
 
@@ -49,7 +49,7 @@ use super::recorded::Recorded;
 /// let pod = ObjectReference::new("Pod", "web-0").in_namespace("shop");
 /// recorder.event(&pod, Warning, "Unhealthy", "liveness probe failed");
 /// let restarts = 3;
-/// recorder.eventf(&pod, Warning, "BackOff", format_args!("restart {restarts}"));
+/// recorder.event(&pod, Warning, "BackOff", format_args!("restart {restarts}"));
 ///
 /// assert_eq!(fake.take_lines(), ["Warning Unhealthy liveness probe failed", "Warning BackOff restart 3"]);
 /// ```
@@ -149,6 +149,13 @@ impl Recorder {
     /// The object is a reference, or a type of yours that converts into one. An object in an `Arc`
     /// or a `Box` is passed as `&*object`, because no conversion from `&Arc<T>` exists.
     ///
+    /// The message is a string or `format_args!("restart {n}")`. It is not formatted or copied if
+    /// the broadcaster is closed, the recorder is disabled or the reason is empty. The same holds
+    /// for [`normal`](Self::normal) and [`warning`](Self::warning).
+    ///
+    /// Annotations, labels, a related object, an action or another time than now are set on a
+    /// [`draft`](Self::draft).
+    ///
     /// # Examples
     ///
     /// ```
@@ -161,7 +168,12 @@ impl Recorder {
     /// let pod = Arc::new(ObjectReference::new("Pod", "web-0"));
     /// assert!(fake.recorder().event(&*pod, Warning, "BackOff", "restarting").is_accepted());
     /// assert_eq!(fake.take()[0].involved_object, *pod);
+    ///
+    /// let restarts = 3;
+    /// fake.recorder().event(&*pod, Warning, "BackOff", format_args!("restart {restarts}"));
+    /// assert_eq!(fake.take_lines(), ["Warning BackOff restart 3"]);
     /// ```
+    #[doc(alias = "Eventf")]
     pub fn event(
         &self,
         object: impl Into<ObjectReference>,
@@ -169,7 +181,12 @@ impl Recorder {
         reason: impl Into<Text>,
         message: impl Into<Text>,
     ) -> Recorded {
-        self.record(object, type_, reason, message, |_| ())
+        let (object, reason) = (object.into(), reason.into());
+        if let Err(refusal) = self.check(&reason, "") {
+            let parts = EventParts::new(object, type_.into(), reason, Text::EMPTY);
+            return self.refuse_unscrubbed(refusal, parts);
+        }
+        self.publish(EventParts::new(object, type_.into(), reason, message.into()))
     }
 
     /// Records an event of the type [`Normal`](EventType::Normal): something is as it should be.
@@ -217,87 +234,6 @@ impl Recorder {
         self.event(object, EventType::Warning, reason, message)
     }
 
-    /// Records an event with a formatted message: `format_args!("restart {n}")`. The message is not
-    /// formatted if the broadcaster is closed, the recorder is disabled or the reason is empty.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::EventType::Normal;
-    /// use eventcast::ObjectReference;
-    /// use eventcast::testing::FakeRecorder;
-    ///
-    /// let fake = FakeRecorder::new(16);
-    /// let (pod, seconds) = (ObjectReference::new("Pod", "web-0"), 3);
-    /// fake.recorder().eventf(&pod, Normal, "Ready", format_args!("after {seconds} s"));
-    /// assert_eq!(fake.take_lines(), ["Normal Ready after 3 s"]);
-    /// ```
-    pub fn eventf(
-        &self,
-        object: impl Into<ObjectReference>,
-        type_: EventType,
-        reason: impl Into<Text>,
-        message: fmt::Arguments<'_>,
-    ) -> Recorded {
-        self.record(object, type_, reason, message, |_| ())
-    }
-
-    /// Records an event with annotations and a formatted message.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::EventType::Normal;
-    /// use eventcast::ObjectReference;
-    /// use eventcast::testing::FakeRecorder;
-    ///
-    /// let fake = FakeRecorder::new(16);
-    /// let pod = ObjectReference::new("Pod", "web-0");
-    /// let annotations = [("pid", "17"), ("user", "web")];
-    /// fake.recorder().annotated_eventf(&pod, annotations, Normal, "Started", format_args!("up"));
-    /// assert_eq!(fake.take()[0].metadata.annotations()["pid"], "17");
-    /// ```
-    pub fn annotated_eventf<K: Into<Text>, V: Into<Text>>(
-        &self,
-        object: impl Into<ObjectReference>,
-        annotations: impl IntoIterator<Item = (K, V)>,
-        type_: EventType,
-        reason: impl Into<Text>,
-        message: fmt::Arguments<'_>,
-    ) -> Recorded {
-        self.record(object, type_, reason, message, |parts| {
-            for (key, value) in annotations {
-                parts.metadata.annotations_mut().insert(key.into(), value.into());
-            }
-        })
-    }
-
-    /// Records an event that happened at another time. This time becomes its first and last
-    /// timestamp. Its name and the windows of the correlator follow the clock.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::EventType::Warning;
-    /// use eventcast::testing::FakeRecorder;
-    /// use eventcast::{ObjectReference, Timestamp};
-    ///
-    /// let fake = FakeRecorder::new(16);
-    /// let node = ObjectReference::new("Node", "node-1");
-    /// fake.recorder().past_eventf(&node, Timestamp::UNIX_EPOCH, Warning, "Rebooted", format_args!(""));
-    /// assert_eq!(fake.take()[0].last_timestamp, Some(Timestamp::UNIX_EPOCH));
-    /// ```
-    pub fn past_eventf(
-        &self,
-        object: impl Into<ObjectReference>,
-        at: Timestamp,
-        type_: EventType,
-        reason: impl Into<Text>,
-        message: fmt::Arguments<'_>,
-    ) -> Recorded {
-        self.record(object, type_, reason, message, |parts| parts.at = Some(at))
-    }
-
     /// Returns the counts of events that this recorder, and all others of its broadcaster, have
     /// refused or cut so far.
     ///
@@ -317,24 +253,6 @@ impl Recorder {
 
     pub(super) fn context(&self) -> &Arc<RecorderContext> {
         &self.shared.context
-    }
-
-    fn record(
-        &self,
-        object: impl Into<ObjectReference>,
-        type_: EventType,
-        reason: impl Into<Text>,
-        message: impl Into<Text>,
-        change: impl FnOnce(&mut EventParts),
-    ) -> Recorded {
-        let (object, reason) = (object.into(), reason.into());
-        if let Err(refusal) = self.check(&reason, "") {
-            let parts = EventParts::new(object, type_.into(), reason, Text::EMPTY);
-            return self.refuse_unscrubbed(refusal, parts);
-        }
-        let mut parts = EventParts::new(object, type_.into(), reason, message.into());
-        change(&mut parts);
-        self.publish(parts)
     }
 
     /// Checks whether an event can be recorded, before the rest of it is made. Returns the refusal

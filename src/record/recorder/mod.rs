@@ -17,7 +17,6 @@ mod destination;
 mod draft;
 mod fake;
 mod handle;
-mod macros;
 mod object;
 mod recorded;
 

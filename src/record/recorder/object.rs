@@ -1,8 +1,6 @@
 //! The recorder for one object.
 
-use std::fmt;
-
-use crate::record::event::{EventType, ObjectReference, Text, Timestamp};
+use crate::record::event::{EventType, ObjectReference, Text};
 
 use super::draft::EventDraft;
 use super::handle::Recorder;
@@ -19,7 +17,7 @@ use super::recorded::Recorded;
 /// let fake = FakeRecorder::new(16);
 /// let about_pod = fake.recorder().for_object(ObjectReference::new("Pod", "web-0"));
 /// about_pod.event(EventType::Normal, "Started", "up");
-/// about_pod.eventf(EventType::Normal, "Ready", format_args!("after {} s", 3));
+/// about_pod.event(EventType::Normal, "Ready", format_args!("after {} s", 3));
 /// assert_eq!(fake.take_lines(), ["Normal Started up", "Normal Ready after 3 s"]);
 /// ```
 #[derive(Clone, Debug)]
@@ -92,58 +90,6 @@ impl ObjectRecorder {
     /// Records an event of the type `Warning` about this object. See [`Recorder::warning`].
     pub fn warning(&self, reason: impl Into<Text>, message: impl Into<Text>) -> Recorded {
         self.recorder.warning(&self.object, reason, message)
-    }
-
-    /// Records an event about this object. See [`Recorder::eventf`].
-    pub fn eventf(&self, type_: EventType, reason: impl Into<Text>, message: fmt::Arguments<'_>) -> Recorded {
-        self.recorder.eventf(&self.object, type_, reason, message)
-    }
-
-    /// Records an event about this object. See [`Recorder::annotated_eventf`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::EventType::Normal;
-    /// use eventcast::testing::FakeRecorder;
-    ///
-    /// let fake = FakeRecorder::new(16);
-    /// let about_pod = fake.recorder().for_object(eventcast::ObjectReference::new("Pod", "web-0"));
-    /// about_pod.annotated_eventf([("pid", "17")], Normal, "Started", format_args!("up"));
-    /// assert_eq!(fake.take_lines(), ["Normal Started up map[pid:17]"]);
-    /// ```
-    pub fn annotated_eventf<K: Into<Text>, V: Into<Text>>(
-        &self,
-        annotations: impl IntoIterator<Item = (K, V)>,
-        type_: EventType,
-        reason: impl Into<Text>,
-        message: fmt::Arguments<'_>,
-    ) -> Recorded {
-        self.recorder.annotated_eventf(&self.object, annotations, type_, reason, message)
-    }
-
-    /// Records an event about this object. See [`Recorder::past_eventf`].
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::EventType::Warning;
-    /// use eventcast::Timestamp;
-    /// use eventcast::testing::FakeRecorder;
-    ///
-    /// let fake = FakeRecorder::new(16);
-    /// let about_node = fake.recorder().for_object(eventcast::ObjectReference::new("Node", "n1"));
-    /// about_node.past_eventf(Timestamp::UNIX_EPOCH, Warning, "Rebooted", format_args!(""));
-    /// assert_eq!(fake.take()[0].first_timestamp, Some(Timestamp::UNIX_EPOCH));
-    /// ```
-    pub fn past_eventf(
-        &self,
-        at: Timestamp,
-        type_: EventType,
-        reason: impl Into<Text>,
-        message: fmt::Arguments<'_>,
-    ) -> Recorded {
-        self.recorder.past_eventf(&self.object, at, type_, reason, message)
     }
 
     /// Returns the object that the events are about.

@@ -77,7 +77,7 @@ fn a_replaced_write_has_the_newest_message_and_time() {
     let pull = |image: u64| {
         assert!(
             recorder
-                .eventf(pod("web-0"), EventType::Normal, "Pulled", format_args!("image {image}"))
+                .event(pod("web-0"), EventType::Normal, "Pulled", format_args!("image {image}"))
                 .is_accepted()
         );
     };

@@ -36,7 +36,7 @@ fn shutdown_finishes_every_handler_log_and_sink() {
     let recorder = events.new_recorder("tester");
     for i in 0..500 {
         assert!(
-            recorder.eventf(pod(&format!("web-{i}")), Normal, "Started", format_args!("{i}")).is_accepted()
+            recorder.event(pod(&format!("web-{i}")), Normal, "Started", format_args!("{i}")).is_accepted()
         );
     }
     let report = events.shutdown();
@@ -96,7 +96,7 @@ fn a_shutdown_among_recorders_loses_nothing_that_was_accepted() {
             for _ in 0..8 {
                 scope.spawn(|| {
                     for _ in 0..20 {
-                        let recorded = recorder.eventf(
+                        let recorded = recorder.event(
                             ObjectReference::default(),
                             Normal,
                             "Started",

@@ -33,7 +33,7 @@ fn a_log_line_has_columns_as_events_watch_prints_them() {
     recorder.event(&web, Warning, "BackOff", " restarting 100 %d {}\n");
     recorder.event(ObjectReference::default(), Normal, "Odd", "about nothing");
     let past = "2001-02-03T04:05:06.7+01:00".parse().unwrap();
-    recorder.past_eventf(&web, past, Normal, "Started", format_args!("it's up"));
+    recorder.draft(&web, Normal, "Started").message("it's up").at(past).record();
     recorder.event(&web, Normal, "Timeless", "");
     events.shutdown();
     assert_eq!(

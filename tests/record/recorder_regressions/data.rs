@@ -100,7 +100,7 @@ fn the_limit_of_a_message_holds_but_for_the_prefix_of_a_group() {
     events.start_recording_to_sink(sink.clone()).unwrap();
     let recorder = events.new_recorder("tester");
     for i in 0..10 {
-        recorder.eventf(pod("a"), Normal, "R", format_args!("{i}: a message that is too long"));
+        recorder.event(pod("a"), Normal, "R", format_args!("{i}: a message that is too long"));
     }
     events.shutdown();
     let mut lens: Vec<_> = sink.store.events().iter().map(|event| event.message.len()).collect();

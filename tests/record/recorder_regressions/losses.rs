@@ -116,7 +116,7 @@ fn a_recording_that_has_ended_keeps_nothing_of_its_correlator() {
     });
     let recording = events.recording().correlator(options).start(MemorySink::new()).unwrap();
     for i in 0..12 {
-        events.new_recorder("tester").eventf(pod("a"), Normal, "R", format_args!("message {i}"));
+        events.new_recorder("tester").event(pod("a"), Normal, "R", format_args!("message {i}"));
     }
     events.flush(LONG).unwrap();
     assert_eq!((recording.stats().aggregated, recording.stats().evicted), (3, 0));

@@ -132,7 +132,7 @@ fn a_message_that_panics_records_nothing() {
     let mut watcher = events.watch_builder().watch().unwrap();
     let recorder = events.new_recorder("tester");
     let panicked =
-        catch_unwind(AssertUnwindSafe(|| recorder.eventf(pod("a"), Normal, "R", format_args!("{Broken}"))));
+        catch_unwind(AssertUnwindSafe(|| recorder.event(pod("a"), Normal, "R", format_args!("{Broken}"))));
     assert!(panicked.is_err());
     assert!(recorder.event(pod("a"), Normal, "R", "fine").is_accepted());
     events.shutdown();

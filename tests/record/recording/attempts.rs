@@ -269,7 +269,7 @@ fn a_thousand_events_survive_four_failures_each() {
                 for i in thread * 20..(thread + 1) * 20 {
                     let object = ObjectReference::new("Pod", format!("foo-{i}")).in_namespace("baz");
                     let recorded =
-                        recorder.eventf(&object, Normal, format!("Reason-{i}"), format_args!("{i}"));
+                        recorder.event(&object, Normal, format!("Reason-{i}"), format_args!("{i}"));
                     assert!(recorded.is_accepted());
                 }
             });

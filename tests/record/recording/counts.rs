@@ -43,7 +43,7 @@ fn record_seven(events: &EventBroadcaster, clock: &FakeClock, sink: &Scripted) {
     let recorder = events.new_recorder("eventTest");
     for (i, (object, reason, message, verb, count)) in seven_items().into_iter().enumerate() {
         clock.advance(Duration::from_secs(1));
-        assert!(recorder.eventf(&object, Normal, reason, format_args!("{message}")).is_accepted());
+        assert!(recorder.event(&object, Normal, reason, format_args!("{message}")).is_accepted());
         events.flush(LONG).unwrap();
         let calls = sink.calls();
         assert_eq!(calls.len(), i + 1);

@@ -121,7 +121,7 @@ fn similar_events_are_folded_and_the_fold_is_counted() {
     let recording = events.start_recording_to_sink(sink.clone()).unwrap();
     let recorder = events.new_recorder("tester");
     for i in 0..12 {
-        recorder.eventf(pod("web-0"), Normal, "Pulled", format_args!("image {i}"));
+        recorder.event(pod("web-0"), Normal, "Pulled", format_args!("image {i}"));
     }
     events.flush(LONG).unwrap();
     let stats = recording.stats();

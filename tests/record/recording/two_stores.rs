@@ -69,7 +69,7 @@ fn each_recording_counts_and_folds_on_its_own() {
     events.recording().filter(|event| event.message != "image 3").start(some.clone()).unwrap();
     let recorder = events.new_recorder("tester");
     for i in 0..10 {
-        recorder.eventf(pod("web-0"), Normal, "Pulled", format_args!("image {i}"));
+        recorder.event(pod("web-0"), Normal, "Pulled", format_args!("image {i}"));
     }
     let report = events.shutdown();
     // The unfiltered recording folds the tenth similar event. The filtered recording receives nine.

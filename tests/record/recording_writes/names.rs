@@ -141,7 +141,7 @@ fn a_group_whose_name_is_taken_goes_by_its_new_name_from_then_on() {
     let recording = events.start_recording_to_sink(sink.clone()).unwrap();
     let recorder = events.new_recorder("tester");
     for i in 0..12 {
-        recorder.eventf(pod("web-0"), Normal, "Pulled", format_args!("image {i}"));
+        recorder.event(pod("web-0"), Normal, "Pulled", format_args!("image {i}"));
         events.flush(LONG).unwrap();
     }
     let calls = sink.calls();

@@ -35,7 +35,7 @@ pub(crate) async fn reconcile(reminder: Arc<Reminder>, ctx: Arc<Ctx>) -> Result<
     let at: Timestamp = match reminder.spec.at.parse() {
         Ok(at) => at,
         Err(error) => {
-            ctx.recorder.eventf(reminder.event_ref(), Warning, "Invalid", format_args!("at: {error}"));
+            ctx.recorder.event(reminder.event_ref(), Warning, "Invalid", format_args!("at: {error}"));
             // Nothing can be done until somebody corrects it.
             return Ok(Action::await_change());
         }
@@ -45,7 +45,7 @@ pub(crate) async fn reconcile(reminder: Arc<Reminder>, ctx: Arc<Ctx>) -> Result<
         ctx.recorder.event(reminder.event_ref(), Normal, "Due", reminder.spec.message.clone());
         return Ok(Action::await_change());
     }
-    ctx.recorder.eventf(reminder.event_ref(), Normal, "Scheduled", format_args!("due at {at:.0}"));
+    ctx.recorder.event(reminder.event_ref(), Normal, "Scheduled", format_args!("due at {at:.0}"));
     Ok(Action::requeue(left))
 }
 

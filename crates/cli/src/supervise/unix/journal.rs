@@ -63,7 +63,8 @@ impl Journal {
         self.recorded += 1;
         let Entry { type_, reason, message, annotations } = Entry::new(process, change, self.show_args);
         let object = self.object(process);
-        self.recorder.annotated_eventf(object, annotations, type_, reason, format_args!("{message}"));
+        let draft = self.recorder.draft(object, type_, reason).message(message);
+        annotations.into_iter().fold(draft, |draft, (key, value)| draft.annotation(key, value)).record();
     }
 
     fn object(&self, process: &Process) -> ObjectReference {
