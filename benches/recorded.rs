@@ -79,7 +79,7 @@ pub fn to_handler(events: u64, record: impl Fn(&Recorder, u64) -> Recorded) -> (
     };
     let builder = broadcaster.watch_builder().overflow(OverflowPolicy::Wait);
     builder.spawn(handler).expect("the system gives a thread");
-    let recorder = broadcaster.new_recorder("kubelet");
+    let recorder = broadcaster.recorder("kubelet");
     let elapsed = flow(events, |number| record(&recorder, number), || count.load(Ordering::Acquire));
     (elapsed, bytes.load(Ordering::Relaxed))
 }
@@ -97,7 +97,7 @@ pub fn to_memory(
     let sink = MemorySink::new();
     let recording = broadcaster.recording().overflow(OverflowPolicy::Wait).correlator(options);
     let recording = recording.start(sink.clone()).expect("the system gives a thread");
-    let recorder = broadcaster.new_recorder("kubelet");
+    let recorder = broadcaster.recorder("kubelet");
     let record = |number: u64| {
         let pod = &pods[number as usize % pods.len()];
         recorder.event(pod, EventType::Warning, "BackOff", message(number))

@@ -94,7 +94,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let sink = AsyncSink::new(StoreSink(client.clone()), move |operation| drop(handle.spawn(operation)));
     let recording = events.recording().name("store").start(sink)?;
 
-    let recorder = events.new_recorder("custom_sink");
+    let recorder = events.recorder("custom_sink");
     let disk = ObjectReference::new("Disk", "sda");
     let full = |_| (Warning, "AlmostFull", "97 % are used".to_owned());
     let mut happened: Vec<(EventType, &str, String)> = (0..4).map(full).collect();

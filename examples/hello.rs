@@ -17,11 +17,11 @@ use eventcast::{EventBroadcaster, MemorySink, ObjectReference};
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let store = MemorySink::new();
     let events = EventBroadcaster::new()?;
-    events.start_logging(|line| eprintln!("{line}"))?;
-    events.start_recording_to_sink(store.clone())?;
+    events.log_to(|line| eprintln!("{line}"))?;
+    events.record_to(store.clone())?;
 
     // A recorder never waits, so any thread or task may use it.
-    let recorder = events.new_recorder("hello");
+    let recorder = events.recorder("hello");
     let disk = ObjectReference::new("Disk", "sda");
     recorder.event(&disk, Normal, "Mounted", "mounted on /");
     for percent in [97, 97, 98] {

@@ -98,8 +98,8 @@ impl EventSink for Away {
 fn with_a_store_that_is_away(out: &mut String) -> Result<(), Box<dyn Error>> {
     let (tell, told) = std::sync::mpsc::channel();
     let events = EventBroadcaster::builder().on_loss(move |loss| _ = tell.send(loss.to_string())).build()?;
-    let recording = events.start_recording_to_sink(Away)?;
-    let recorder = events.new_recorder("shutdown");
+    let recording = events.record_to(Away)?;
+    let recorder = events.recorder("shutdown");
     recorder.event(ObjectReference::new("Job", "backup"), Normal, "Done", "backed up");
     let report = events.shutdown_timeout(ENOUGH);
     writeln!(out, "{report:#}")?;

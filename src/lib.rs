@@ -55,8 +55,8 @@ use eventcast::{EventBroadcaster, MemorySink, ObjectReference};
 
 let store = MemorySink::new();
 let events = EventBroadcaster::new()?;
-events.start_recording_to_sink(store.clone())?;
-let recorder = events.new_recorder("door-controller");
+events.record_to(store.clone())?;
+let recorder = events.recorder("door-controller");
 let door = ObjectReference::new("Door", "front");
 recorder.normal(&door, "Opened", "somebody came in");
 for tries in 1..=3 {

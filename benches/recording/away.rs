@@ -61,7 +61,7 @@ fn absorbed(keys: u64, events: u64) -> Absorbed {
     let options = CorrelatorOptions::default().spam_filter(None).lru_cache_size(ROOM);
     let recording = broadcaster.recording().queue_len(ROOM).overflow(OverflowPolicy::Wait);
     let recording = recording.correlator(options).start(ledger.clone()).expect("the system gives a thread");
-    let recorder = broadcaster.new_recorder("kubelet");
+    let recorder = broadcaster.recorder("kubelet");
     let record_round = || pods.iter().for_each(|pod| record_all(&recorder, pod));
     record_round();
     broadcaster.flush(LONG).expect("the store answers");

@@ -38,7 +38,7 @@ pub(crate) fn store(load: &Load) -> Vec<Figure> {
     let recording = recording.queue_len(events as usize);
     let recording = recording.correlator(CorrelatorOptions::default().spam_filter(None));
     let recording = recording.start(ledger.clone()).expect("the system gives threads");
-    let recorder = broadcaster.new_recorder("kubelet");
+    let recorder = broadcaster.recorder("kubelet");
     let start = Instant::now();
     for number in 0..events {
         record_all(&recorder, &pods[(number % objects) as usize]);
@@ -111,7 +111,7 @@ fn rate(length: Duration, has_hot_key: bool) -> f64 {
     let options = CorrelatorOptions::default().spam_filter(None).lru_cache_size(2 * pods.len());
     let recording = broadcaster.recording().overflow(OverflowPolicy::Wait).correlator(options);
     let recording = recording.start(PerCall(ledger.clone())).expect("the system gives a thread");
-    let recorder = broadcaster.new_recorder("kubelet");
+    let recorder = broadcaster.recorder("kubelet");
     let mut next_others = others.iter().cycle();
     let (mut events, mut of_hot) = (0_u64, 0);
     let start = Instant::now();

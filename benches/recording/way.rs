@@ -34,9 +34,9 @@ pub(crate) fn caller(load: &Load) -> Vec<Figure> {
     let runs = load.events(500_000) as usize / RUN;
     let options = BusOptions::default().incoming_len(2 * RUN).queue_len(2 * RUN);
     let broadcaster = EventBroadcaster::builder().bus(options).build().expect("the options are in range");
-    let handler = broadcaster.start_event_watcher(|event: &Event| _ = black_box(event.count));
+    let handler = broadcaster.spawn(|event: &Event| _ = black_box(event.count));
     let handler = handler.expect("the system gives a thread");
-    let recorder = broadcaster.new_recorder("kubelet");
+    let recorder = broadcaster.recorder("kubelet");
     let pods = pods(500);
     let mut nanos = Vec::with_capacity(runs);
     let mut allocations = 0;
@@ -79,7 +79,7 @@ fn into_memory(
     let sink = MemorySink::new();
     let recording = broadcaster.recording().overflow(OverflowPolicy::Wait).correlator(correlator);
     let recording = recording.start(sink.clone()).expect("the system gives a thread");
-    let recorder = broadcaster.new_recorder("kubelet");
+    let recorder = broadcaster.recorder("kubelet");
     let threads = Others::of_this_thread();
     let record = |number: u64| record(&recorder, &pods[number as usize % pods.len()]);
     let elapsed = flow(events, record, || recording.stats().watcher.delivered);
@@ -132,7 +132,7 @@ pub(crate) fn series(load: &Load) -> Vec<Figure> {
     let sink = MemorySink::new();
     let recording = broadcaster.recording().overflow(OverflowPolicy::Wait).start(sink.clone());
     let recording = recording.expect("the system gives a thread");
-    let recorder = broadcaster.new_recorder("kubelet");
+    let recorder = broadcaster.recorder("kubelet");
     let threads = Others::of_this_thread();
     let record = |number: u64| record(&recorder, &pods[number as usize % pods.len()]);
     let elapsed = flow(events, record, || recording.stats().watcher.delivered);

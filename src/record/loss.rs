@@ -113,7 +113,7 @@ impl fmt::Display for LossReason {
 /// };
 /// let events = EventBroadcaster::builder().on_loss(hook).build()?;
 /// events.close();
-/// events.new_recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started", "a secret");
+/// events.recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started", "a secret");
 /// let (reason, count, known, text) = losses.recv()?;
 /// assert_eq!((reason, count, known), (LossReason::Stopped, 1, 1));
 /// assert_eq!(text, "kubelet: 1 event lost (broadcaster closed): Pod/web-0 Started");

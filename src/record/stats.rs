@@ -37,7 +37,7 @@ use crate::remote_status::{RemoteState, RemoteStatus};
 ///
 /// let events = EventBroadcaster::new()?;
 /// let recording = events.recording().name("store").start(MemorySink::new())?;
-/// let about_pod = events.new_recorder("kubelet").for_object(ObjectReference::new("Pod", "web-0"));
+/// let about_pod = events.recorder("kubelet").for_object(ObjectReference::new("Pod", "web-0"));
 /// for _ in 0..3 {
 ///     about_pod.warning("BackOff", "restarting");
 ///     // Without the pause, a repeat may reach the store together with the event before it.
@@ -213,8 +213,8 @@ impl RecordingStats {
     /// }
     ///
     /// let events = EventBroadcaster::new()?;
-    /// events.start_recording_to_sink(Closed)?;
-    /// events.new_recorder("doc").normal(&ObjectReference::new("Pod", "web-0"), "Run", "it runs");
+    /// events.record_to(Closed)?;
+    /// events.recorder("doc").normal(&ObjectReference::new("Pod", "web-0"), "Run", "it runs");
     /// let report = events.shutdown();
     /// assert!(report.complete);
     /// assert_eq!(report.recordings[0].lost(), 1);
@@ -249,9 +249,9 @@ impl RecordingStats {
     /// use std::time::Duration;
     ///
     /// let events = EventBroadcaster::new()?;
-    /// let recording = events.start_recording_to_sink(MemorySink::new())?;
+    /// let recording = events.record_to(MemorySink::new())?;
     /// assert_eq!(recording.stats().status().state, RemoteState::Connecting);
-    /// events.new_recorder("doc").normal(ObjectReference::new("Pod", "web-0"), "Run", "it runs");
+    /// events.recorder("doc").normal(ObjectReference::new("Pod", "web-0"), "Run", "it runs");
     /// events.flush(Duration::from_secs(60))?;
     /// assert_eq!(recording.stats().status().to_string(), "ready");
     /// events.shutdown();
@@ -286,8 +286,8 @@ impl RecordingStats {
     /// use eventcast::{EventBroadcaster, MemorySink, ObjectReference};
     ///
     /// let events = EventBroadcaster::new()?;
-    /// let recording = events.start_recording_to_sink(MemorySink::new())?;
-    /// let about_pod = events.new_recorder("doc").for_object(ObjectReference::new("Pod", "web-0"));
+    /// let recording = events.record_to(MemorySink::new())?;
+    /// let about_pod = events.recorder("doc").for_object(ObjectReference::new("Pod", "web-0"));
     /// for _ in 0..20 {
     ///     about_pod.normal("Run", "it runs");
     /// }

@@ -262,7 +262,7 @@ mod recorder {
         let events = EventBroadcaster::builder().max_message_len(4).build().unwrap();
         let recording = |name: &str| events.recording().name(name).start(MemorySink::new()).unwrap();
         let (first, _store) = (recording("store"), recording("other"));
-        let source = events.new_recorder("test");
+        let source = events.recorder("test");
         let disk = ObjectReference::new("Disk", "sda");
         for _ in 0..3 {
             source.event(&disk, Normal, "Mounted", "mounted");
@@ -347,7 +347,7 @@ mod recorder {
     fn the_document_lists_what_is_published() {
         let recorder = Strict::default();
         let events = EventBroadcaster::new().unwrap();
-        events.start_recording_to_sink(MemorySink::new()).unwrap();
+        events.record_to(MemorySink::new()).unwrap();
         metrics::with_local_recorder(&recorder, || {
             eventcast::metrics::describe_metrics();
             events.stats().emit_metrics("test");

@@ -42,7 +42,7 @@ const LITERAL: &str = "Back-off restarting failed container manager";
 fn recording_allocates_only_a_message_that_is_made() {
     let events = broadcaster(BusOptions::default());
     let mut watcher = events.watch_builder().watch().unwrap();
-    let (recorder, pod) = (events.new_recorder("kubelet"), pod());
+    let (recorder, pod) = (events.recorder("kubelet"), pod());
     recorder.event(&pod, Warning, "BackOff", LITERAL);
     for number in 0..100 {
         let cost = |record: &dyn Fn() -> Recorded| {
@@ -77,7 +77,7 @@ fn the_dispatcher_allocates_the_name() {
         true
     };
     let mut watcher = events.watch_builder().filter(filter).watch().unwrap();
-    let (recorder, pod) = (events.new_recorder("kubelet"), pod());
+    let (recorder, pod) = (events.recorder("kubelet"), pod());
     let mut record = |_| {
         assert!(recorder.event(&pod, Warning, "BackOff", Text::from_static(LITERAL)).is_accepted());
         watcher.recv().unwrap();
@@ -91,7 +91,7 @@ fn the_dispatcher_allocates_the_name() {
 #[test]
 fn what_is_refused_allocates_no_more() {
     let events = broadcaster(BusOptions::default());
-    let (recorder, pod) = (events.new_recorder("kubelet"), pod());
+    let (recorder, pod) = (events.recorder("kubelet"), pod());
     events.shutdown();
     let long = || recorder.event(&pod, Warning, "BackOff", format_args!("{LITERAL}: {LITERAL}"));
     // The first call is also the first to be logged, and `tracing` then registers the place, once.
@@ -175,7 +175,7 @@ fn cost_of_each(burst: u32, order: WriteOrder, events: &[(&ObjectReference, Stri
             thread::yield_now();
         }
     };
-    let (begin, recorder) = (broadcaster.new_recorder("begin"), broadcaster.new_recorder("kubelet"));
+    let (begin, recorder) = (broadcaster.recorder("begin"), broadcaster.recorder("kubelet"));
     for _ in 0..=burst {
         record(&begin, &ObjectReference::new("Pod", "web-1"), LITERAL);
     }
@@ -256,7 +256,7 @@ fn what_a_series_counts_allocates_nothing_on_the_recordings_thread() {
         true
     });
     let recording = recording.start(Echo(calls.clone())).unwrap();
-    let (recorder, pod, mut count) = (broadcaster.new_recorder("kubelet"), pod(), 0);
+    let (recorder, pod, mut count) = (broadcaster.recorder("kubelet"), pod(), 0);
     let mut record = |object: &ObjectReference| {
         assert!(recorder.event(object, Warning, "BackOff", LITERAL).is_accepted());
         count += 1;
@@ -285,11 +285,11 @@ fn an_inline_broadcaster_has_no_thread_of_its_own() {
     let events: Vec<_> = (0..100).map(|_| EventBroadcaster::new_inline()).collect();
     for events in &events {
         let mut watcher = events.watch_builder().watch().unwrap();
-        events.new_recorder("tester").normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
+        events.recorder("tester").normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
         assert!(watcher.try_recv().is_ok());
         assert_eq!(threads(), before);
     }
-    events[0].start_recording_to_sink(MemorySink::new()).unwrap();
+    events[0].record_to(MemorySink::new()).unwrap();
     assert_eq!(threads(), before + 2);
     assert!(events.iter().all(|events| events.shutdown().complete));
     assert_eq!(threads(), before);

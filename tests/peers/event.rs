@@ -6,7 +6,6 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use eventcast::event::EventSource;
-use eventcast::record::LogFormat;
 use eventcast::testing::{FakeClock, FakeRecorder};
 use eventcast::{Event, EventBroadcaster, EventType, ObjectReference};
 
@@ -70,7 +69,7 @@ fn recorded(clock: &FakeClock) -> EventBroadcaster {
 /// Records the event of a row a second later.
 fn record(events: &EventBroadcaster, clock: &FakeClock, row: &Row) {
     clock.advance(Duration::from_secs(1));
-    let recorder = events.new_recorder("eventTest");
+    let recorder = events.recorder("eventTest");
     let message = format_args!("{}", row.message);
     assert!(recorder.event(&row.object, EventType::Normal, row.reason, message).is_accepted());
 }
@@ -81,15 +80,15 @@ fn repeats_patch_the_stored_event_and_each_event_is_logged() {
     let clock = clock();
     let events = recorded(&clock);
     let (sink, ops) = TestSink::obliging();
-    let recording = events.start_recording_to_sink(sink).unwrap();
+    let recording = events.record_to(sink).unwrap();
     for row in rows() {
         let (line, lines) = mpsc::channel();
         let print = move |text: &str| line.send(text.to_owned()).unwrap();
-        let log = events.start_logging_as(LogFormat::Klog, print).unwrap();
+        let log = events.log_to(print).unwrap();
         record(&events, &clock, &row);
         let line = lines.recv_timeout(LONG).unwrap();
-        let (_, end) = line.split_once("): ").unwrap();
-        assert_eq!(end, format!("type: 'Normal' reason: '{}' {}", row.reason, row.message));
+        let (_, end) = line.split_once("Z  ").unwrap();
+        assert_eq!(end, format!("Normal   {}  pod/foo  {}", row.reason, row.message));
         assert_is(&ops.recv_timeout(LONG).unwrap(), &row, "baz");
         log.stop();
     }
@@ -104,7 +103,7 @@ fn an_object_without_a_namespace_has_its_events_in_the_default_one() {
     let clock = clock();
     let events = recorded(&clock);
     let (sink, ops) = TestSink::obliging();
-    events.start_recording_to_sink(sink).unwrap();
+    events.record_to(sink).unwrap();
     let object = pod("bar", "", "spec.containers[2]");
     let row = Row { object, reason: "Started", message: VERBOSE, count: 1 };
     record(&events, &clock, &row);
@@ -118,7 +117,7 @@ fn a_second_recording_counts_from_one_again() {
     let events = recorded(&clock);
     for _ in 0..2 {
         let (sink, ops) = TestSink::obliging();
-        let recording = events.start_recording_to_sink(sink).unwrap();
+        let recording = events.record_to(sink).unwrap();
         for row in rows() {
             record(&events, &clock, &row);
             assert_is(&ops.recv_timeout(LONG).unwrap(), &row, "baz");
@@ -136,7 +135,7 @@ fn an_event_has_a_valid_name_whatever_its_object_is_called() {
     let long = "x".repeat(300);
     for name in ["test-pod", &long, "test.POD", "test.pod/invalid!chars?", "--test.pod/invalid!chars?"] {
         let object = ObjectReference::new("Pod", name.to_owned());
-        assert!(fake.recorder().normal(object, "R", "m").is_accepted());
+        assert!(fake.recorder("tester").normal(object, "R", "m").is_accepted());
     }
     let names: Vec<_> = fake.take().into_iter().map(|event| event.metadata.name).collect();
     assert_eq!(names[0], "test-pod.178959f726d80ec");

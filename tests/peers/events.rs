@@ -33,7 +33,7 @@ impl Call {
         let clock = FakeClock::new(UNIX_EPOCH + Duration::from_secs(1_672_574_400));
         let events = EventBroadcaster::builder().clock(clock.clock()).event_time(true).build().unwrap();
         let mut watcher = events.watch_builder().overflow(OverflowPolicy::Wait).watch().unwrap();
-        let recorder = events.new_recorder(EventSource::from("c1").on_host("i1"));
+        let recorder = events.recorder(EventSource::from("c1").on_host("i1"));
         let draft = recorder.draft(&self.object, self.type_, self.reason).action(self.action);
         let draft = draft.message(self.note);
         let recorded = match &self.related {

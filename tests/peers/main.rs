@@ -18,8 +18,6 @@ mod lag;
 mod mux;
 mod series;
 mod shutdown;
-#[cfg(feature = "tracing")]
-mod structured;
 mod support;
 mod tasks;
 mod writes;

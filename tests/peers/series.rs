@@ -40,7 +40,7 @@ impl Rig {
     /// would write the count.
     fn record(&mut self, later: Duration, action: &'static str) {
         self.advance(later);
-        let recorder = self.events.new_recorder("eventTest");
+        let recorder = self.events.recorder("eventTest");
         let object = pod("bar", "baz", ".spec.containers[1]");
         let related = pod("bar", "baz", ".spec.containers[0]");
         let draft = recorder.draft(&object, EventType::Normal, "test").action(action).related(&related);

@@ -28,10 +28,9 @@ fn has_thread(name: &str) -> bool {
 fn no_thread_outlives_the_shutdown() {
     let bus = BusOptions::default().thread_name("peers-end");
     let events = EventBroadcaster::builder().bus(bus).build().unwrap();
-    events.start_logging(|_| ()).unwrap();
-    #[cfg(feature = "tracing")]
-    events.start_structured_logging(tracing::Level::TRACE).unwrap();
-    events.start_recording_to_sink(MemorySink::new()).unwrap();
+    events.log_to(|_| ()).unwrap();
+    events.spawn(|_| ()).unwrap();
+    events.record_to(MemorySink::new()).unwrap();
     until(|| has_thread("peers-end"));
     assert!(events.shutdown().complete);
     // Go's test waits for its goroutines, too.
@@ -43,8 +42,8 @@ fn no_thread_outlives_the_shutdown() {
 fn a_shutdown_handles_what_many_threads_have_recorded() {
     on_both_kinds(|kind| {
         let events = EventBroadcaster::builder().bus(kind.options()).build().unwrap();
-        events.start_recording_to_sink(MemorySink::new()).unwrap();
-        let recorder = events.new_recorder("eventTest");
+        events.record_to(MemorySink::new()).unwrap();
+        let recorder = events.recorder("eventTest");
         std::thread::scope(|scope| {
             for _ in 0..100 {
                 scope.spawn(|| {

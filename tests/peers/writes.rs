@@ -18,8 +18,8 @@ fn attempts(answer: impl Fn(usize) -> Result<(), SinkError> + Send + Sync + 'sta
     let on_create =
         move |event: &_| answer(count.fetch_add(1, Ordering::SeqCst) + 1).map(|()| Clone::clone(event));
     let (sink, _ops) = TestSink::new(on_create, |event| Ok(event.clone()));
-    events.start_recording_to_sink(sink).unwrap();
-    assert!(events.new_recorder("t").normal(ObjectReference::new("Pod", "a"), "R", "m").is_accepted());
+    events.record_to(sink).unwrap();
+    assert!(events.recorder("t").normal(ObjectReference::new("Pod", "a"), "R", "m").is_accepted());
     events.flush(LONG).unwrap();
     calls.load(Ordering::SeqCst)
 }
@@ -39,8 +39,8 @@ fn an_answer_decides_how_often_a_write_is_tried() {
 fn a_write_is_tried_twelve_times() {
     let events = EventBroadcaster::builder().clock(clock().clock()).retry(at_once()).build().unwrap();
     let (sink, ops) = TestSink::new(|_| Err(SinkError::retry("A weird error")), |event| Ok(event.clone()));
-    let recording = events.start_recording_to_sink(sink).unwrap();
-    assert!(events.new_recorder("t").normal(ObjectReference::new("Pod", "a"), "R", "m").is_accepted());
+    let recording = events.record_to(sink).unwrap();
+    assert!(events.recorder("t").normal(ObjectReference::new("Pod", "a"), "R", "m").is_accepted());
     events.flush(LONG).unwrap();
     assert_eq!(ops.try_iter().count(), 12);
     assert_eq!(recording.stats().exhausted, 1);
@@ -59,10 +59,10 @@ fn a_repeat_of_an_expired_event_is_created_without_a_resource_version() {
         },
         |_| Err(SinkError::not_found("expired")),
     );
-    events.start_recording_to_sink(sink).unwrap();
+    events.record_to(sink).unwrap();
     for _ in 0..2 {
         clock.advance(Duration::from_secs(1));
-        assert!(events.new_recorder("t").normal(ObjectReference::new("Pod", "a"), "R", "m").is_accepted());
+        assert!(events.recorder("t").normal(ObjectReference::new("Pod", "a"), "R", "m").is_accepted());
         events.flush(LONG).unwrap();
     }
     let ops: Vec<_> = ops.try_iter().collect();
@@ -86,9 +86,9 @@ fn a_thousand_events_are_each_written_at_the_fifth_attempt() {
         },
         |event| Ok(event.clone()),
     );
-    let recording = events.start_recording_to_sink(sink).unwrap();
-    events.start_logging(move |_| _ = count.fetch_add(1, Ordering::SeqCst)).unwrap();
-    let recorder = &events.new_recorder("eventTest");
+    let recording = events.record_to(sink).unwrap();
+    events.log_to(move |_| _ = count.fetch_add(1, Ordering::SeqCst)).unwrap();
+    let recorder = &events.recorder("eventTest");
     std::thread::scope(|scope| {
         for part in 0..10 {
             scope.spawn(move || {
@@ -125,10 +125,10 @@ fn ended(in_the_pause: bool) -> (usize, RecordingStats) {
         },
         |event| Ok(event.clone()),
     );
-    events.start_recording_to_sink(sink).unwrap();
+    events.record_to(sink).unwrap();
     let record = |reason| {
         let object = ObjectReference::new("Pod", "a");
-        assert!(events.new_recorder("t").normal(object, reason, "m").is_accepted());
+        assert!(events.recorder("t").normal(object, reason, "m").is_accepted());
     };
     if in_the_pause {
         record("Refused");

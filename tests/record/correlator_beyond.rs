@@ -200,11 +200,11 @@ fn a_recording_reports_each_event_that_its_filter_skips() {
         .build()
         .unwrap();
     let store = MemorySink::new();
-    let recording = events.start_recording_to_sink(store.clone()).unwrap();
+    let recording = events.record_to(store.clone()).unwrap();
     // Another recording of the same broadcaster skips nothing.
     let whole = MemorySink::new();
     events.recording().correlator(CorrelatorOptions::off()).start(whole.clone()).unwrap();
-    let recorder = events.new_recorder("jobs");
+    let recorder = events.recorder("jobs");
     let job = ObjectReference::new("Job", "backup");
     let messages: Vec<String> = (0..40).map(|file| format!("file {file}")).collect();
     for message in &messages {
@@ -239,8 +239,8 @@ fn a_hook_that_panics_changes_no_decision_and_is_counted() {
         })
         .build()
         .unwrap();
-    let recording = events.start_recording_to_sink(MemorySink::new()).unwrap();
-    let recorder = events.new_recorder("jobs");
+    let recording = events.record_to(MemorySink::new()).unwrap();
+    let recorder = events.recorder("jobs");
     for _ in 0..4 {
         recorder.event(ObjectReference::new("Job", "a"), eventcast::EventType::Normal, "Run", "it runs");
     }

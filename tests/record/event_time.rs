@@ -25,8 +25,8 @@ fn stored(source: EventSource, calls: impl FnOnce(&Recorder)) -> Vec<Event> {
     clock.advance(Duration::from_nanos(123_456_789));
     let events = timed(&clock).build().unwrap();
     let store = MemorySink::new();
-    events.start_recording_to_sink(store.clone()).unwrap();
-    calls(&events.new_recorder(source));
+    events.record_to(store.clone()).unwrap();
+    calls(&events.recorder(source));
     let report = events.shutdown();
     assert!(report.complete);
     assert_balanced(&report.recordings[0]);
@@ -88,7 +88,7 @@ fn equal_events_are_not_counted_without_series() {
     let store = MemorySink::new();
     let correlator = CorrelatorOptions::default().on_skip(|_| panic!("the correlator has seen one"));
     events.recording().correlator(correlator).series(None).start(store.clone()).unwrap();
-    let recorder = events.new_recorder(web());
+    let recorder = events.recorder(web());
     for _ in 0..40 {
         assert!(recorder.event(pod("a"), Normal, "Started", "up").is_accepted());
     }
@@ -102,7 +102,7 @@ fn a_note_is_cut_at_a_character_and_counted() {
     let clock = clock();
     let events = timed(&clock).build().unwrap();
     let mut watcher = events.watch_builder().watch().unwrap();
-    let recorder = events.new_recorder(web());
+    let recorder = events.recorder(web());
     // 1024 bytes of two for each character, and one byte more.
     for note in ["é".repeat(512), format!("x{}", "é".repeat(512))] {
         assert!(recorder.event(pod("a"), Normal, "Started", note).is_accepted());
@@ -139,7 +139,7 @@ fn what_a_server_would_refuse_is_refused_at_once() {
         .unwrap();
     let long = "r".repeat(129);
     let record = |source: EventSource, reason: &str, action: &str| {
-        let recorder = events.new_recorder(source);
+        let recorder = events.recorder(source);
         let draft = recorder.draft(pod("a"), Normal, reason.to_owned()).message("secret");
         (if action.is_empty() { draft } else { draft.action(action.to_owned()) }).record()
     };
@@ -194,7 +194,7 @@ fn scrub_comes_before_the_action() {
     };
     let events = timed(&clock).scrub(scrub).build().unwrap();
     let mut watcher = events.watch_builder().watch().unwrap();
-    events.new_recorder(web()).event(pod("a"), Normal, "Secret", "up");
+    events.recorder(web()).event(pod("a"), Normal, "Secret", "up");
     events.shutdown();
     assert_eq!(*seen.lock().unwrap(), [(Some(Timestamp::from(clock.clock().now())), 0, String::new())]);
     let event = watcher.events().next().unwrap();
@@ -209,8 +209,8 @@ fn stores_take_cluster_scoped_events_in_the_namespaces_in_which_a_server_does() 
         let events = EventBroadcaster::builder().clock(clock.clock()).event_time(is_timed).build().unwrap();
         let strict = MemorySinkOptions::default().events_v1_rules(true);
         let stores = [MemorySink::new(), MemorySink::with_options(strict).unwrap()];
-        let recordings = stores.clone().map(|store| events.start_recording_to_sink(store).unwrap());
-        let recorder = events.new_recorder(web()).cluster_scoped_namespace(namespace);
+        let recordings = stores.clone().map(|store| events.record_to(store).unwrap());
+        let recorder = events.recorder(web()).cluster_scoped_namespace(namespace);
         for _ in 0..2 {
             recorder.normal(ObjectReference::new("Node", "node-1"), "Ready", "up");
         }
@@ -235,8 +235,8 @@ fn a_log_line_has_the_event_time() {
     let events = timed(&clock).build().unwrap();
     let lines = Arc::new(Mutex::new(Vec::new()));
     let into = lines.clone();
-    events.start_logging(move |line| into.lock().unwrap().push(line.to_owned())).unwrap();
-    events.new_recorder(web()).event(pod("a"), Normal, "Started", "up");
+    events.log_to(move |line| into.lock().unwrap().push(line.to_owned())).unwrap();
+    events.recorder(web()).event(pod("a"), Normal, "Started", "up");
     events.shutdown();
     assert_eq!(*lines.lock().unwrap(), ["2023-11-14T22:13:20Z  Normal   Started  pod/a  up"]);
 }
@@ -265,8 +265,8 @@ impl EventSink for Lossy {
 fn an_event_whose_creation_was_not_answered_is_known_again() {
     let events = timed(&clock()).retry(at_once()).build().unwrap();
     let sink = Arc::new(Lossy { store: MemorySink::new(), names: Mutex::default() });
-    let recording = events.start_recording_to_sink(sink.clone()).unwrap();
-    events.new_recorder(web()).event(pod("a"), Normal, "Started", "up");
+    let recording = events.record_to(sink.clone()).unwrap();
+    events.recorder(web()).event(pod("a"), Normal, "Started", "up");
     events.flush(LONG).unwrap();
     let stats = recording.stats();
     assert_balanced(&stats);
@@ -282,8 +282,8 @@ fn an_event_of_another_reporter_is_another_one() {
     let store = MemorySink::new();
     for host in ["web-7", "web-8"] {
         let events = timed(&FakeClock::new(clock.clock().now())).retry(at_once()).build().unwrap();
-        events.start_recording_to_sink(store.clone()).unwrap();
-        events.new_recorder(EventSource::from("web").on_host(host)).event(pod("a"), Normal, "Started", "up");
+        events.record_to(store.clone()).unwrap();
+        events.recorder(EventSource::from("web").on_host(host)).event(pod("a"), Normal, "Started", "up");
         assert_balanced(&events.shutdown().recordings[0]);
     }
     let mut hosts: Vec<_> = store.events().into_iter().map(|event| event.reporting_instance).collect();

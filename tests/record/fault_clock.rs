@@ -62,9 +62,9 @@ fn a_clock_at_the_ends_of_time_records_and_stores_as_ever() {
         let store = MemorySink::with_clock(MemorySinkOptions::default(), clock.clock()).unwrap();
         let events = EventBroadcaster::builder().clock(clock.clock()).build().unwrap();
         let (lines, logged) = mpsc::channel();
-        events.start_logging(move |line| drop(lines.send(line.to_owned()))).unwrap();
-        events.start_recording_to_sink(store.clone()).unwrap();
-        let recorder = events.new_recorder("tester");
+        events.log_to(move |line| drop(lines.send(line.to_owned()))).unwrap();
+        events.record_to(store.clone()).unwrap();
+        let recorder = events.recorder("tester");
         for n in 0..15 {
             recorder.event(pod("web"), EventType::Warning, "BackOff", format_args!("restart {n}"));
             recorder.event(pod("db"), EventType::Normal, "Ready", "ready");
@@ -106,7 +106,7 @@ fn a_sink_that_always_fails_costs_its_own_events_only() {
     let (sink, _) = Scripted::new(&clock, |_, _| Err(SinkError::retry("no store today")));
     events.recording().retry(at_once()).start(sink.clone()).unwrap();
     let (lines, logged) = mpsc::channel();
-    events.start_logging(move |line| drop(lines.send(line.to_owned()))).unwrap();
+    events.log_to(move |line| drop(lines.send(line.to_owned()))).unwrap();
     for n in 0..20 {
         record(&events, &format!("pod-{n}"), "Started");
     }
@@ -132,7 +132,7 @@ fn a_sink_that_hangs_for_good_is_left_behind_at_the_deadline() {
         Ok(())
     });
     let recording = events.recording().queue_len(2).overflow(OverflowPolicy::Wait).start(sink).unwrap();
-    let recorder = events.new_recorder("tester");
+    let recorder = events.recorder("tester");
     // Record until one event is in the sink, the recording's queue is full, the dispatcher waits,
     // and the incoming queue is full.
     let mut accepted = 0;

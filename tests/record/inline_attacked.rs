@@ -17,7 +17,7 @@ fn the_filter_of_a_full_watcher_sees_the_name_of_an_event() {
         event.reason == "A"
     };
     let watcher = events.watch_builder().filter(filter).watch().unwrap();
-    let recorder = events.new_recorder("test");
+    let recorder = events.recorder("test");
     for reason in ["A", "B"] {
         assert!(recorder.event(ObjectReference::new("Pod", "web-0"), Normal, reason, "").is_accepted());
     }

@@ -25,7 +25,7 @@ mod recording_stress;
 mod recording_writes;
 mod series;
 mod stability;
-#[cfg(feature = "tracing")]
-mod structured_logging;
 mod support;
 mod terminal;
+#[cfg(feature = "tracing")]
+mod warnings;

@@ -40,7 +40,7 @@ fn names(fake: &FakeRecorder) -> Vec<String> {
 fn a_recorder_has_a_namespace_for_cluster_scoped_objects() {
     let (fake, _) = fake();
     let node = ObjectReference::new("Node", "node-1");
-    let plain = fake.recorder();
+    let plain = fake.recorder("tester");
     let system = plain.clone().cluster_scoped_namespace("kube-system");
     let again = system.clone().cluster_scoped_namespace(String::new());
     for recorder in [&plain, &system, &again] {
@@ -60,7 +60,7 @@ fn a_recorder_has_a_namespace_for_cluster_scoped_objects() {
 #[test]
 fn an_event_has_all_that_client_go_gives_it() {
     let (fake, _) = fake();
-    let recorder = fake.recorder_for(EventSource::from("eventTest").on_host("node-1"));
+    let recorder = fake.recorder(EventSource::from("eventTest").on_host("node-1"));
     assert_eq!(recorder.event(pod(), Normal, "Started", "up"), Recorded::Accepted);
     let event = fake.take().remove(0);
     assert_eq!(
@@ -80,7 +80,7 @@ fn an_event_has_all_that_client_go_gives_it() {
 #[test]
 fn an_object_without_a_namespace_has_its_events_in_default() {
     let (fake, _) = fake();
-    fake.recorder().event(ObjectReference::new("Node", "n1"), Normal, "Ready", "");
+    fake.recorder("tester").event(ObjectReference::new("Node", "n1"), Normal, "Ready", "");
     let event = fake.take().remove(0);
     assert_eq!(event.metadata.namespace, "default");
     assert_eq!(event.involved_object.namespace, "");
@@ -89,7 +89,7 @@ fn an_object_without_a_namespace_has_its_events_in_default() {
 #[test]
 fn every_way_to_record_keeps_its_arguments() {
     let (fake, _) = fake();
-    let recorder = fake.recorder();
+    let recorder = fake.recorder("tester");
     let past: Timestamp = "2001-02-03T04:05:06.789Z".parse().unwrap();
     let count = 3;
     recorder.event(pod(), Warning, "BackOff", format_args!("restart {count} of 100%"));
@@ -108,7 +108,7 @@ fn every_way_to_record_keeps_its_arguments() {
 #[test]
 fn a_draft_takes_everything_else() {
     let (fake, _) = fake();
-    let recorder = fake.recorder();
+    let recorder = fake.recorder("tester");
     let at = Timestamp::UNIX_EPOCH;
     let recorded = recorder
         .draft(pod(), Warning, "Evicted")
@@ -149,7 +149,7 @@ fn a_recorder_of_one_object_records_the_same() {
         about.draft(Normal, "E").message("e").record();
         fake.take()
     };
-    let recorder = fake.recorder();
+    let recorder = fake.recorder("tester");
     let about = recorder.for_object(pod());
     assert_eq!(about.object(), &pod());
     let bound = run(&about);
@@ -173,7 +173,7 @@ fn a_recorder_of_one_object_records_the_same() {
 #[test]
 fn an_event_without_a_reason_is_refused_as_a_value() {
     let (fake, _) = fake();
-    let recorder = fake.recorder();
+    let recorder = fake.recorder("tester");
     let formatted = Cell::new(false);
     let message = Formatted(&formatted);
     assert_eq!(recorder.event(pod(), Normal, "", format_args!("{message}")), Recorded::EmptyReason);
@@ -190,8 +190,8 @@ fn an_event_without_a_reason_is_refused_as_a_value() {
 #[test]
 fn a_full_fake_refuses_and_counts() {
     let fake = FakeRecorder::new(2);
-    let recorder = fake.recorder();
-    let about = fake.recorder_for("other").for_object(pod());
+    let recorder = fake.recorder("tester");
+    let about = fake.recorder("other").for_object(pod());
     assert!(recorder.event(pod(), Normal, "A", "").is_accepted());
     assert!(about.event(Normal, "B", "").is_accepted());
     assert_eq!(recorder.event(pod(), Normal, "C", ""), Recorded::Full);
@@ -199,13 +199,13 @@ fn a_full_fake_refuses_and_counts() {
     assert_eq!(recorder.stats().full, 2, "one book for all recorders");
     assert_eq!(fake.take_lines(), ["Normal A ", "Normal B "]);
     assert!(recorder.event(pod(), Normal, "E", "").is_accepted(), "there is room again");
-    assert_eq!(FakeRecorder::new(0).recorder().event(pod(), Normal, "A", ""), Recorded::Full);
+    assert_eq!(FakeRecorder::new(0).recorder("tester").event(pod(), Normal, "A", ""), Recorded::Full);
 }
 
 #[test]
 fn lines_are_those_of_client_gos_fake() {
     let (fake, _) = fake();
-    let recorder = fake.recorder();
+    let recorder = fake.recorder("tester");
     recorder.event(pod(), Warning, "100%done", "50% of\nit");
     recorder.draft(pod(), Normal, "R").message("m").annotation("k2", "v2").annotation("k1", "v1").record();
     assert_eq!(fake.take_lines(), ["Warning 100%done 50% of\nit", "Normal R m map[k1:v1 k2:v2]"]);
@@ -242,7 +242,7 @@ fn a_disabled_recorder_formats_nothing_and_counts() {
 #[test]
 fn long_messages_are_cut_at_a_character_and_counted() {
     let fake = FakeRecorder::new(10);
-    let recorder = fake.recorder();
+    let recorder = fake.recorder("tester");
     let limit = 16 * 1024;
     recorder.event(pod(), Normal, "R", "x".repeat(limit));
     // Each character has three bytes, so the limit falls into the middle of one.
@@ -279,7 +279,7 @@ fn is_uuid_v4(name: &str) -> bool {
 #[test]
 fn names_are_client_gos_where_they_are_valid() {
     let (fake, _) = fake();
-    let recorder = fake.recorder();
+    let recorder = fake.recorder("tester");
     let long = "x".repeat(253 - 16);
     for object in ["test-pod", "a.b-c.9", "0", &long] {
         recorder.event(ObjectReference::new("Pod", object.to_owned()), Normal, "R", "");
@@ -318,7 +318,7 @@ fn names_are_client_gos_where_they_are_valid() {
 #[test]
 fn names_differ_also_where_the_clock_stands_still_or_goes_back() {
     let (fake, clock) = fake();
-    let recorder = fake.recorder();
+    let recorder = fake.recorder("tester");
     for object in ["foo", "_"] {
         clock.set(moment());
         let mut seen = HashSet::new();
@@ -344,7 +344,7 @@ fn names_differ_also_where_the_clock_stands_still_or_goes_back() {
 fn names_and_times_are_the_same_in_every_run() {
     let run = || {
         let (fake, clock) = fake();
-        let recorder = fake.recorder();
+        let recorder = fake.recorder("tester");
         for object in ["foo", "foo", "bar", "NOT VALID", "NOT VALID"] {
             recorder.event(ObjectReference::new("Pod", object), Normal, "R", "m");
             clock.advance(Duration::from_nanos(u64::from(object == "bar")));
@@ -375,7 +375,7 @@ fn names_of_the_system_clock_differ_between_threads_and_recorders() {
             .map(|_| {
                 scope.spawn(|| {
                     let fake = FakeRecorder::with_clock(EACH, Clock::system());
-                    let about = fake.recorder().for_object(pod());
+                    let about = fake.recorder("tester").for_object(pod());
                     barrier.wait();
                     for _ in 0..EACH {
                         assert!(about.event(Normal, "R", "").is_accepted());
@@ -394,7 +394,7 @@ fn names_of_the_system_clock_differ_between_threads_and_recorders() {
 fn the_name_of_a_group_is_not_that_of_a_recorded_event() {
     let (fake, clock) = fake();
     let correlator = EventCorrelator::new(CorrelatorOptions::default().clock(clock.clock())).unwrap();
-    let recorder = fake.recorder();
+    let recorder = fake.recorder("tester");
     let mut created = Vec::new();
     for round in 0..2 {
         for i in 0..10 {
@@ -420,7 +420,7 @@ fn the_time_before_1970_has_names_too() {
     let clock = FakeClock::new(SystemTime::UNIX_EPOCH - Duration::from_secs(5));
     let fake = FakeRecorder::with_clock(10, clock.clock());
     for _ in 0..2 {
-        fake.recorder().event(pod(), Normal, "R", "");
+        fake.recorder("tester").event(pod(), Normal, "R", "");
     }
     assert_eq!(names(&fake), ["foo.0", "foo.1"]);
 }

@@ -43,7 +43,7 @@ fn told(losses: &Losses) -> Vec<(LossReason, String)> {
 fn events_reach_the_watchers_of_the_bus() {
     let (builder, losses) = listening();
     let events = builder.build().unwrap();
-    let recorder = events.new_recorder("test");
+    let recorder = events.recorder("test");
     let mut watcher = events.watch_builder().watch().unwrap();
     assert_eq!(recorder.event(pod(), Normal, "Started", "up"), Recorded::Accepted);
     let event = watcher.recv().unwrap().event().unwrap();
@@ -63,7 +63,7 @@ impl fmt::Display for Never {
 fn a_closed_broadcaster_refuses_without_formatting() {
     let (builder, losses) = listening();
     let events = builder.build().unwrap();
-    let recorder = events.new_recorder("test");
+    let recorder = events.recorder("test");
     // A recorder does not keep the broadcaster open.
     drop(events);
     assert_eq!(recorder.event(pod(), Normal, "R", format_args!("{Never}")), Recorded::Stopped);
@@ -91,7 +91,7 @@ fn a_closed_broadcaster_refuses_without_formatting() {
 /// what the watcher receives.
 fn overfill(builder: EventBroadcasterBuilder) -> Vec<Event> {
     let events = builder.bus(BusOptions::default().incoming_len(2)).build().unwrap();
-    let recorder = events.new_recorder("test");
+    let recorder = events.recorder("test");
     // A filter runs on the dispatcher. This one holds the dispatcher at the first event until the
     // test lets it go on.
     let (entered, has_entered) = channel();
@@ -162,10 +162,10 @@ fn events_of_a_bus_are_those_of_a_fake_recorder() {
     let (one, other) = (FakeClock::new(SystemTime::UNIX_EPOCH), FakeClock::new(SystemTime::UNIX_EPOCH));
     let events = EventBroadcaster::builder().clock(one.clock()).build().unwrap();
     let mut watcher = events.watch_builder().watch().unwrap();
-    record_all(&events.new_recorder("test"), &one);
+    record_all(&events.recorder("test"), &one);
     events.close();
     let fake = FakeRecorder::with_clock(1000, other.clock());
-    record_all(&fake.recorder_for("test"), &other);
+    record_all(&fake.recorder("test"), &other);
     let events: Vec<Event> = watcher.events().collect();
     assert_eq!(events, fake.take());
     assert_eq!(events.len(), 4 * 4 * 2 * 5);
@@ -201,7 +201,7 @@ fn scrubbing_comes_before_the_queue_and_before_the_cut() {
         event.metadata.labels_mut().insert("scrubbed".into(), "yes".into());
     });
     let events = builder.build().unwrap();
-    let recorder = events.new_recorder("test");
+    let recorder = events.recorder("test");
     let mut watcher = events.watch_builder().watch().unwrap();
     recorder.event(pod(), Normal, "R", "xx password=hunter2");
     recorder.draft(pod(), Normal, "R").message("yy password=hunter2 yy").record();
@@ -218,7 +218,7 @@ fn an_event_whose_scrubbing_panics_is_shown_to_nobody() {
     let (builder, losses) = listening();
     let scrub = |event: &mut Event| assert!(!event.message.contains("secret"), "cannot scrub this");
     let events = builder.scrub(scrub).build().unwrap();
-    let recorder = events.new_recorder("test");
+    let recorder = events.recorder("test");
     let mut watcher = events.watch_builder().watch().unwrap();
     assert_eq!(recorder.event(pod(), Normal, "R", "a secret"), Recorded::ScrubPanicked);
     assert_eq!(recorder.event(pod(), Normal, "R", "all clear"), Recorded::Accepted);
@@ -241,7 +241,7 @@ fn messages_are_cut_to_the_limit_whatever_it_is() {
         (12, "äöüäöü", "äöüäöü"),
     ] {
         let events = EventBroadcaster::builder().max_message_len(limit).build().unwrap();
-        let recorder = events.new_recorder("test");
+        let recorder = events.recorder("test");
         let mut watcher = events.watch_builder().watch().unwrap();
         assert!(recorder.event(pod(), Normal, "R", message).is_accepted());
         assert_eq!(watcher.recv().unwrap().event().unwrap().message, expected, "{limit}");
@@ -255,7 +255,7 @@ fn an_event_that_is_cut_keeps_its_name() {
     let clock = FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_nanos(10));
     let events = EventBroadcaster::builder().max_message_len(4).clock(clock.clock()).build().unwrap();
     let mut watcher = events.watch_builder().watch().unwrap();
-    let recorder = events.new_recorder("test");
+    let recorder = events.recorder("test");
     for message in ["much too long", "fits", "too long", "fits"] {
         assert!(recorder.event(pod(), Normal, "R", message).is_accepted());
     }
@@ -277,7 +277,7 @@ fn a_hook_that_panics_or_records_harms_nobody() {
         .build()
         .unwrap();
     events.close();
-    let recorder = recorder.get_or_init(|| events.new_recorder("test"));
+    let recorder = recorder.get_or_init(|| events.recorder("test"));
     assert_eq!(recorder.event(pod(), Normal, "A", ""), Recorded::Stopped);
     assert_eq!(recorder.event(pod(), Normal, "B", ""), Recorded::Stopped);
     let stats = recorder.stats();
@@ -290,7 +290,7 @@ fn a_hook_that_panics_or_records_harms_nobody() {
 #[test]
 fn a_hundred_threads_and_a_shutdown() {
     let events = EventBroadcaster::builder().bus(BusOptions::default().queue_len(100)).build().unwrap();
-    let recorder = events.new_recorder("test");
+    let recorder = events.recorder("test");
     let mut watcher = events.watch_builder().watch().unwrap();
     let accepted: usize = thread::scope(|scope| {
         let record = || {
@@ -318,8 +318,7 @@ fn the_dispatcher_wakes_the_readers() {
         let builder = EventBroadcaster::builder();
         let builder = if scrubs { builder.scrub(|_| ()) } else { builder };
         let events = builder.build().unwrap();
-        let (recorder, mut watcher) =
-            (events.new_recorder("kubelet"), events.watch_builder().watch().unwrap());
+        let (recorder, mut watcher) = (events.recorder("kubelet"), events.watch_builder().watch().unwrap());
         let (tx, woken) = channel();
         let waker = Waker::from(Arc::new(Reports(Mutex::new(tx))));
         for _ in 0..100 {

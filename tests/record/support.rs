@@ -48,7 +48,7 @@ pub(crate) fn at_once() -> RetryPolicy {
 /// Records an event about a pod. The event must be accepted.
 #[track_caller]
 pub(crate) fn record(events: &EventBroadcaster, name: &str, reason: &str) {
-    let recorder = events.new_recorder("tester");
+    let recorder = events.recorder("tester");
     assert!(recorder.event(pod(name), EventType::Normal, reason.to_owned(), "message").is_accepted());
 }
 

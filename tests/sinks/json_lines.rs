@@ -333,7 +333,7 @@ fn a_recording_survives_an_output_that_fails_for_a_while() {
     let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
     let events =
         EventBroadcaster::builder().clock(clock.clock()).retry(at_once().attempts(100)).build().unwrap();
-    events.start_recording_to_sink(sink.clone()).unwrap();
+    events.record_to(sink.clone()).unwrap();
     for pod in 0..5 {
         record(&events, &format!("web-{pod}"), "Started");
     }

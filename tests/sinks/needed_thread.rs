@@ -51,7 +51,7 @@ fn start(events: &EventBroadcaster) -> (RecordingHandle, MemorySink) {
     let sink = AsyncSink::new(remote, move |operation| {
         handle.spawn(operation);
     });
-    (events.start_recording_to_sink(sink).unwrap(), store)
+    (events.record_to(sink).unwrap(), store)
 }
 
 async fn ends(recording: &RecordingHandle) {
@@ -113,9 +113,9 @@ fn a_drop_on_the_thread_that_a_sink_needs_waits_for_the_others() {
             }
         };
         let (at_sink, at_handler, at_log) = (pass("sink"), pass("handler"), pass("log"));
-        events.start_recording_to_sink(Calls(at_sink)).unwrap();
-        events.start_event_watcher(move |_| at_handler()).unwrap();
-        events.start_logging(move |_| at_log()).unwrap();
+        events.record_to(Calls(at_sink)).unwrap();
+        events.spawn(move |_| at_handler()).unwrap();
+        events.log_to(move |_| at_log()).unwrap();
         let mut watcher = events.watch_builder().watch().unwrap();
         record(&events, "web-0", "Started");
         let opener = thread::spawn(move || {

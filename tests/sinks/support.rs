@@ -13,7 +13,7 @@ pub(crate) fn at_once() -> RetryPolicy {
 /// Records an event about a pod. The event must be accepted.
 #[track_caller]
 pub(crate) fn record(events: &EventBroadcaster, name: &str, reason: &str) {
-    let recorder = events.new_recorder("tester");
+    let recorder = events.recorder("tester");
     let pod = ObjectReference::new("Pod", name.to_owned());
     assert!(recorder.event(pod, EventType::Normal, reason.to_owned(), "message").is_accepted());
 }

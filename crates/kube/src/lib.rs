@@ -16,8 +16,8 @@
 //!
 //! # async fn run(pod: std::sync::Arc<Pod>) -> Result<(), Box<dyn std::error::Error>> {
 //! let events = EventBroadcaster::new()?;
-//! events.start_recording_to_sink(KubernetesSink::new(kube::Config::infer().await?)?)?;
-//! let recorder = events.new_recorder("pod-watcher");
+//! events.record_to(KubernetesSink::new(kube::Config::infer().await?)?)?;
+//! let recorder = events.recorder("pod-watcher");
 //! recorder.normal(pod.event_ref(), "Seen", "pod seen");
 //! recorder.warning(pod.event_ref(), "Restarts", format_args!("{} restarts", 3));
 //! println!("{}", events.shutdown_async(Duration::from_secs(10)).await);

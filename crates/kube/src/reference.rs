@@ -26,7 +26,7 @@ use kube::Resource;
 /// let deployment = Arc::new(deployment);
 ///
 /// let fake = FakeRecorder::new(2);
-/// let recorder = fake.recorder();
+/// let recorder = fake.recorder("tester");
 /// recorder.normal(deployment.event_ref(), "Scaled", "to 3 replicas");
 /// recorder.warning(deployment.event_ref(), "Stalled", format_args!("after {} s", 600));
 /// let events = fake.take();

@@ -85,7 +85,7 @@ const IN_FLIGHT: usize = 16;
 ///
 /// # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 /// let events = EventBroadcaster::new()?;
-/// events.start_recording_to_sink(KubernetesSink::new(kube::Config::infer().await?)?)?;
+/// events.record_to(KubernetesSink::new(kube::Config::infer().await?)?)?;
 /// # Ok(())
 /// # }
 /// ```

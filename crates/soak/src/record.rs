@@ -110,13 +110,13 @@ impl Recording {
             })
             .build()?;
         let store = small_store()?;
-        events.start_recording_to_sink(store.clone())?;
+        events.record_to(store.clone())?;
         let flaky = Flaky::new(&small_store()?, seed);
         events.recording().name("flaky").overflow(OverflowPolicy::DropOldest).start(flaky)?;
         let log = counts.clone();
-        events.start_logging(move |_| add(&log.lines, 1))?;
+        events.log_to(move |_| add(&log.lines, 1))?;
         let handler = counts.clone();
-        events.start_event_watcher(move |_| {
+        events.spawn(move |_| {
             add(&handler.handled, 1);
             if get(&handler.handled) % 509 == 0 {
                 add(&handler.panicked, 1);
@@ -134,7 +134,7 @@ impl Recording {
     /// Starts a thread that records at rates that vary.
     fn record(&mut self, seed: u64, number: u64) -> std::io::Result<()> {
         let (ledger, counts) = (self.ledger.clone(), self.counts.clone());
-        let recorder = self.events.new_recorder(format!("soak-{number}"));
+        let recorder = self.events.recorder(format!("soak-{number}"));
         let mut dice = Dice::new(seed, 3000 + number);
         let run = move || {
             while !ledger.is_over() {

@@ -12,9 +12,9 @@
 //! use eventcast_sqlite::SqliteSink;
 //!
 //! let events = EventBroadcaster::new()?;
-//! events.start_recording_to_sink(SqliteSink::open(&path)?)?;
+//! events.record_to(SqliteSink::open(&path)?)?;
 //! let web = ObjectReference::new("Pod", "web-0");
-//! events.new_recorder("doc").normal(&web, "Started", "it runs");
+//! events.recorder("doc").normal(&web, "Started", "it runs");
 //! assert!(events.shutdown().complete);
 //! # drop(events);
 //!

@@ -146,9 +146,9 @@ use crate::options::SqliteSinkOptions;
 ///
 /// let store = SqliteSink::open(&path)?;
 /// let events = EventBroadcaster::new()?;
-/// events.start_recording_to_sink(store.clone())?;
+/// events.record_to(store.clone())?;
 /// let web = ObjectReference::new("Pod", "web-0");
-/// let recorded = events.new_recorder("doc").event(&web, EventType::Normal, "Started", "it runs");
+/// let recorded = events.recorder("doc").event(&web, EventType::Normal, "Started", "it runs");
 /// assert!(recorded.is_accepted() && events.shutdown().complete);
 /// # drop(events);
 /// drop(store);

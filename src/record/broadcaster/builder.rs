@@ -136,8 +136,8 @@ impl EventBroadcasterBuilder {
     /// let clock = FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000));
     /// let events = EventBroadcaster::builder().clock(clock.clock()).build()?;
     /// let store = MemorySink::new();
-    /// events.start_recording_to_sink(store.clone())?;
-    /// events.new_recorder("doc").event(ObjectReference::new("Pod", "a"), EventType::Normal, "Run", "it runs");
+    /// events.record_to(store.clone())?;
+    /// events.recorder("doc").event(ObjectReference::new("Pod", "a"), EventType::Normal, "Run", "it runs");
     /// events.shutdown();
     /// assert_eq!(store.events()[0].first_timestamp.unwrap().to_string(), "2023-11-14T22:13:20Z");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -162,9 +162,9 @@ impl EventBroadcasterBuilder {
     ///
     /// let events = EventBroadcaster::builder().max_message_len(32).build()?;
     /// let store = MemorySink::new();
-    /// events.start_recording_to_sink(store.clone())?;
+    /// events.record_to(store.clone())?;
     /// let long = "a".repeat(1000);
-    /// events.new_recorder("doc").event(ObjectReference::new("Pod", "a"), EventType::Normal, "Run", long);
+    /// events.recorder("doc").event(ObjectReference::new("Pod", "a"), EventType::Normal, "Run", long);
     /// events.shutdown();
     /// assert!(store.events()[0].message.len() <= 32);
     /// assert_eq!(events.stats().recorder.truncated, 1);
@@ -200,11 +200,11 @@ impl EventBroadcasterBuilder {
     ///
     /// let events = EventBroadcaster::builder().event_time(true).build()?;
     /// let store = MemorySink::new();
-    /// events.start_recording_to_sink(store.clone())?;
+    /// events.record_to(store.clone())?;
     /// let pod = ObjectReference::new("Pod", "web-0");
-    /// let recorder = events.new_recorder("example.com/web");
+    /// let recorder = events.recorder("example.com/web");
     /// assert!(recorder.event(&pod, EventType::Normal, "Started", "up").is_accepted());
-    /// let nobody = events.new_recorder("not a name");
+    /// let nobody = events.recorder("not a name");
     /// let refused = nobody.event(&pod, EventType::Normal, "Started", "up");
     /// assert_eq!(refused, Recorded::Invalid(EventField::ReportingController));
     /// events.shutdown();
@@ -239,8 +239,8 @@ impl EventBroadcasterBuilder {
     /// let builder = EventBroadcaster::builder();
     /// let events = builder.scrub(|event| event.message = event.message.replace("hunter2", "***").into()).build()?;
     /// let store = MemorySink::new();
-    /// events.start_recording_to_sink(store.clone())?;
-    /// events.new_recorder("doc").event(ObjectReference::new("User", "a"), EventType::Normal, "Login", "with hunter2");
+    /// events.record_to(store.clone())?;
+    /// events.recorder("doc").event(ObjectReference::new("User", "a"), EventType::Normal, "Login", "with hunter2");
     /// events.shutdown();
     /// assert_eq!(store.events()[0].message, "with ***");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -291,7 +291,7 @@ impl EventBroadcasterBuilder {
     /// let builder = EventBroadcaster::builder();
     /// let events = builder.on_loss(move |loss| drop(report.send((loss.reason, loss.count)))).build()?;
     /// events.close();
-    /// events.new_recorder("doc").event(ObjectReference::new("Pod", "a"), EventType::Normal, "Run", "it runs");
+    /// events.recorder("doc").event(ObjectReference::new("Pod", "a"), EventType::Normal, "Run", "it runs");
     /// assert_eq!(losses.try_recv(), Ok((LossReason::Stopped, 1)));
     /// # Ok::<(), eventcast::error::BuildError>(())
     /// ```
@@ -317,8 +317,8 @@ impl EventBroadcasterBuilder {
     ///
     /// let store = MemorySink::new();
     /// let events = EventBroadcaster::builder().drop_timeout(Duration::from_secs(60)).build()?;
-    /// events.start_recording_to_sink(store.clone())?;
-    /// events.new_recorder("doc").event(ObjectReference::new("Pod", "a"), EventType::Normal, "Run", "it runs");
+    /// events.record_to(store.clone())?;
+    /// events.recorder("doc").event(ObjectReference::new("Pod", "a"), EventType::Normal, "Run", "it runs");
     /// drop(events);
     /// assert_eq!(store.len(), 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -338,8 +338,8 @@ impl EventBroadcasterBuilder {
     ///
     /// let events = EventBroadcaster::builder().correlator(CorrelatorOptions::off()).build()?;
     /// let store = MemorySink::new();
-    /// events.start_recording_to_sink(store.clone())?;
-    /// let (recorder, pod) = (events.new_recorder("doc"), ObjectReference::new("Pod", "a"));
+    /// events.record_to(store.clone())?;
+    /// let (recorder, pod) = (events.recorder("doc"), ObjectReference::new("Pod", "a"));
     /// for number in 0..100 {
     ///     recorder.event(&pod, EventType::Normal, "Probed", format_args!("probe {number}"));
     /// }
@@ -377,8 +377,8 @@ impl EventBroadcasterBuilder {
     ///
     /// let policy = RetryPolicy::default().attempts(3).delay(Duration::ZERO);
     /// let events = EventBroadcaster::builder().retry(policy).build()?;
-    /// let recording = events.start_recording_to_sink(Away)?;
-    /// events.new_recorder("doc").event(ObjectReference::new("Pod", "a"), EventType::Normal, "Run", "it runs");
+    /// let recording = events.record_to(Away)?;
+    /// events.recorder("doc").event(ObjectReference::new("Pod", "a"), EventType::Normal, "Run", "it runs");
     /// events.flush(Duration::from_secs(60))?;
     /// assert_eq!((recording.stats().retried, recording.stats().exhausted), (2, 1));
     /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -25,7 +25,6 @@ use crate::record::sink::EventSink;
 use crate::sync::{Arc, Mutex};
 
 pub use builder::EventBroadcasterBuilder;
-pub use logging::LogFormat;
 pub use report::EventBroadcasterReport;
 pub use stats::EventBroadcasterStats;
 
@@ -70,10 +69,10 @@ pub use stats::EventBroadcasterStats;
 ///
 /// let store = MemorySink::new();
 /// let events = EventBroadcaster::new()?;
-/// events.start_logging(|line| eprintln!("{line}"))?;
-/// events.start_recording_to_sink(store.clone())?;
+/// events.log_to(|line| eprintln!("{line}"))?;
+/// events.record_to(store.clone())?;
 ///
-/// let recorder = events.new_recorder("disk-watcher");
+/// let recorder = events.recorder("disk-watcher");
 /// let disk = ObjectReference::new("Disk", "sda");
 /// recorder.event(&disk, Normal, "Mounted", "mounted on /");
 /// for percent in [97, 97, 97] {
@@ -131,8 +130,8 @@ impl EventBroadcaster {
     ///
     /// let store = MemorySink::new();
     /// let events = EventBroadcaster::new()?;
-    /// events.start_recording_to_sink(store.clone())?;
-    /// events.new_recorder("runner").normal(ObjectReference::new("Job", "backup"), "Done", "backed up");
+    /// events.record_to(store.clone())?;
+    /// events.recorder("runner").normal(ObjectReference::new("Job", "backup"), "Done", "backed up");
     /// drop(events);
     /// assert_eq!(store.len(), 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -175,9 +174,9 @@ impl EventBroadcaster {
     /// let store = MemorySink::new();
     /// let events = EventBroadcaster::new_inline();
     /// let mut watcher = events.watch_builder().watch()?;
-    /// events.start_recording_to_sink(store.clone())?;
+    /// events.record_to(store.clone())?;
     /// let job = ObjectReference::new("Job", "backup");
-    /// events.new_recorder("runner").normal(job, "Done", "backed up");
+    /// events.recorder("runner").normal(job, "Done", "backed up");
     /// // The event is in the watcher's queue. The recording stores it on another thread.
     /// assert_eq!(watcher.try_recv()?.event().unwrap().reason, "Done");
     /// events.flush(Duration::from_secs(10))?;
@@ -203,7 +202,7 @@ impl EventBroadcaster {
     ///
     /// let events = EventBroadcaster::new()?;
     /// let mut watcher = events.watch_builder().watch()?;
-    /// let recorder = events.new_recorder(EventSource::from("kubelet").on_host("node-1"));
+    /// let recorder = events.recorder(EventSource::from("kubelet").on_host("node-1"));
     /// recorder.normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
     /// events.close();
     /// let event = watcher.events().next().unwrap();
@@ -211,7 +210,7 @@ impl EventBroadcaster {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[doc(alias = "NewRecorder")]
-    pub fn new_recorder(&self, source: impl Into<EventSource>) -> Recorder {
+    pub fn recorder(&self, source: impl Into<EventSource>) -> Recorder {
         Recorder::new(self.shared.bus.publisher(), source.into(), self.shared.recorder.clone())
     }
 
@@ -230,7 +229,7 @@ impl EventBroadcaster {
     /// let events = EventBroadcaster::new()?;
     /// let builder = events.watch_builder().name("alerts");
     /// let mut alerts = builder.filter(|event| event.event_type() == Some(EventType::Warning)).watch()?;
-    /// let about_pod = events.new_recorder("kubelet").for_object(ObjectReference::new("Pod", "web-0"));
+    /// let about_pod = events.recorder("kubelet").for_object(ObjectReference::new("Pod", "web-0"));
     /// about_pod.normal("Started", "up");
     /// about_pod.warning("BackOff", "restarting");
     /// events.close();
@@ -258,8 +257,11 @@ impl EventBroadcaster {
     }
 
     /// Calls `handler` with each event, one after the other, on a separate thread. A panic in the
-    /// handler is caught, counted and reported to `on_loss`, and the handler goes on with the next
-    /// event.
+    /// handler is caught, counted and reported to `on_loss`, and the handler continues with the
+    /// next event.
+    ///
+    /// For a filter, a queue of another length, or to learn of gaps, use the
+    /// [`spawn`](WatchBuilder::spawn) of a [`watch_builder`](Self::watch_builder).
     ///
     /// # Errors
     ///
@@ -277,17 +279,15 @@ impl EventBroadcaster {
     ///
     /// let events = EventBroadcaster::new()?;
     /// let (tx, reasons) = mpsc::channel();
-    /// events.start_event_watcher(move |event| tx.send(event.reason.clone()).unwrap())?;
-    /// events.new_recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
+    /// events.spawn(move |event| tx.send(event.reason.clone()).unwrap())?;
+    /// events.recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
     /// events.shutdown();
     /// assert_eq!(reasons.recv()?, "Started");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[doc(alias = "StartEventWatcher")]
-    pub fn start_event_watcher(
-        &self,
-        mut handler: impl FnMut(&Event) + Send + 'static,
-    ) -> Result<WatchHandle, WatchError> {
+    #[doc(alias = "StartStructuredLogging")]
+    pub fn spawn(&self, mut handler: impl FnMut(&Event) + Send + 'static) -> Result<WatchHandle, WatchError> {
         let handle = self.watch_builder().spawn(move |delivery| {
             if let Delivery::Event(event) = delivery {
                 handler(event);
@@ -316,8 +316,8 @@ impl EventBroadcaster {
     ///
     /// let store = MemorySink::new();
     /// let events = EventBroadcaster::new()?;
-    /// let recording = events.start_recording_to_sink(store.clone())?;
-    /// let about_pod = events.new_recorder("kubelet").for_object(ObjectReference::new("Pod", "web-0"));
+    /// let recording = events.record_to(store.clone())?;
+    /// let about_pod = events.recorder("kubelet").for_object(ObjectReference::new("Pod", "web-0"));
     /// for _ in 0..3 {
     ///     about_pod.warning("BackOff", "restarting");
     /// }
@@ -327,7 +327,7 @@ impl EventBroadcaster {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[doc(alias = "StartRecordingToSink")]
-    pub fn start_recording_to_sink(&self, sink: impl EventSink) -> Result<RecordingHandle, WatchError> {
+    pub fn record_to(&self, sink: impl EventSink) -> Result<RecordingHandle, WatchError> {
         self.recording().start(sink)
     }
 
@@ -344,7 +344,7 @@ impl EventBroadcaster {
     /// let recording = events.recording().name("alerts");
     /// let is_warning = |event: &eventcast::Event| event.event_type() == Some(EventType::Warning);
     /// recording.filter(is_warning).start(store.clone())?;
-    /// events.new_recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
+    /// events.recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
     /// assert_eq!(events.shutdown().recordings[0].watcher.name, "alerts");
     /// assert!(store.is_empty());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -381,8 +381,8 @@ impl EventBroadcaster {
     ///
     /// let store = MemorySink::new();
     /// let events = EventBroadcaster::new()?;
-    /// events.start_recording_to_sink(store.clone())?;
-    /// events.new_recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
+    /// events.record_to(store.clone())?;
+    /// events.recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
     /// events.flush(Duration::from_secs(10))?;
     /// assert_eq!(store.len(), 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -406,8 +406,8 @@ impl EventBroadcaster {
     ///
     /// let store = MemorySink::new();
     /// let events = EventBroadcaster::new()?;
-    /// events.start_recording_to_sink(store.clone())?;
-    /// events.new_recorder("runner").normal(ObjectReference::new("Job", "backup"), "Done", "backed up");
+    /// events.record_to(store.clone())?;
+    /// events.recorder("runner").normal(ObjectReference::new("Job", "backup"), "Done", "backed up");
     /// futures::executor::block_on(events.flush_async(Duration::from_secs(10)))?;
     /// assert_eq!(store.len(), 1);
     /// # Ok::<(), Box<dyn std::error::Error>>(())

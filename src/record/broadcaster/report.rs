@@ -19,8 +19,8 @@ use crate::report::ShutdownReport;
 /// use eventcast::{EventBroadcaster, MemorySink, ObjectReference};
 ///
 /// let events = EventBroadcaster::new()?;
-/// events.start_recording_to_sink(MemorySink::new())?;
-/// events.new_recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
+/// events.record_to(MemorySink::new())?;
+/// events.recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
 /// let report = events.shutdown();
 /// assert!(report.complete && report.is_clean());
 /// assert_eq!((report.bus.accepted, report.recordings[0].created), (1, 1));

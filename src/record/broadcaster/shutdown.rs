@@ -17,7 +17,7 @@ impl EventBroadcaster {
     /// use eventcast::{EventBroadcaster, ObjectReference, Recorded};
     ///
     /// let events = EventBroadcaster::new()?;
-    /// let about_pod = events.new_recorder("kubelet").for_object(ObjectReference::new("Pod", "web-0"));
+    /// let about_pod = events.recorder("kubelet").for_object(ObjectReference::new("Pod", "web-0"));
     /// assert!(about_pod.normal("Started", "up").is_accepted());
     /// events.close();
     /// assert_eq!(about_pod.normal("Killing", "down"), Recorded::Stopped);
@@ -49,8 +49,8 @@ impl EventBroadcaster {
     /// use eventcast::{EventBroadcaster, MemorySink, ObjectReference};
     ///
     /// let events = EventBroadcaster::new()?;
-    /// events.start_recording_to_sink(MemorySink::new())?;
-    /// events.new_recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
+    /// events.record_to(MemorySink::new())?;
+    /// events.recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
     /// let report = events.shutdown();
     /// assert!(report.complete);
     /// assert_eq!(report.recordings[0].created, 1);
@@ -82,8 +82,8 @@ impl EventBroadcaster {
     /// use std::time::Duration;
     ///
     /// let events = EventBroadcaster::new()?;
-    /// events.start_event_watcher(|event| assert_eq!(event.reason, "Started"))?;
-    /// events.new_recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
+    /// events.spawn(|event| assert_eq!(event.reason, "Started"))?;
+    /// events.recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
     /// let report = events.shutdown_timeout(Duration::from_secs(10));
     /// assert!(report.complete, "{report}");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -107,8 +107,8 @@ impl EventBroadcaster {
     /// use std::time::Duration;
     ///
     /// let events = EventBroadcaster::new()?;
-    /// events.start_recording_to_sink(MemorySink::new())?;
-    /// events.new_recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
+    /// events.record_to(MemorySink::new())?;
+    /// events.recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
     /// let mut report = events.drain(Duration::from_secs(5));
     /// if !report.complete {
     ///     report = events.shutdown_timeout(Duration::from_secs(30));
@@ -150,9 +150,9 @@ impl EventBroadcaster {
     /// use std::time::Duration;
     ///
     /// let events = EventBroadcaster::new()?;
-    /// events.start_recording_to_sink(MemorySink::new())?;
+    /// events.record_to(MemorySink::new())?;
     /// let job = ObjectReference::new("Job", "backup");
-    /// events.new_recorder("runner").event(&job, EventType::Normal, "Done", "backed up");
+    /// events.recorder("runner").event(&job, EventType::Normal, "Done", "backed up");
     /// let report = futures::executor::block_on(events.shutdown_async(Duration::from_secs(10)));
     /// assert!(report.complete);
     /// assert_eq!(report.recordings[0].created, 1);

@@ -19,7 +19,7 @@ use crate::record::stats::RecordingStats;
 /// use eventcast::{EventBroadcaster, ObjectReference};
 ///
 /// let events = EventBroadcaster::new()?;
-/// let about_pod = events.new_recorder("kubelet").for_object(ObjectReference::new("Pod", "web-0"));
+/// let about_pod = events.recorder("kubelet").for_object(ObjectReference::new("Pod", "web-0"));
 /// for reason in ["Started", "", "Killing"] {
 ///     about_pod.normal(reason, "");
 /// }

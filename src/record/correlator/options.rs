@@ -204,9 +204,9 @@ impl CorrelatorOptions {
     ///     noted.lock().unwrap().push(event.message.to_string());
     /// });
     /// let events = EventBroadcaster::builder().correlator(options).build()?;
-    /// events.start_recording_to_sink(MemorySink::new())?;
+    /// events.record_to(MemorySink::new())?;
     ///
-    /// let (recorder, job) = (events.new_recorder("jobs"), ObjectReference::new("Job", "backup"));
+    /// let (recorder, job) = (events.recorder("jobs"), ObjectReference::new("Job", "backup"));
     /// for file in 1..=27 {
     ///     recorder.event(&job, Warning, "Unreadable", format_args!("file {file}"));
     /// }

@@ -90,7 +90,7 @@ pub struct Aggregation {
 /// events.recording().correlator(budget).start(limited.clone())?;
 /// events.recording().correlator(off).start(whole.clone())?;
 ///
-/// let (recorder, job) = (events.new_recorder("jobs"), ObjectReference::new("Job", "backup"));
+/// let (recorder, job) = (events.recorder("jobs"), ObjectReference::new("Job", "backup"));
 /// for file in 0..40 {
 ///     recorder.event(&job, Warning, "Unreadable", format_args!("file {file}"));
 /// }

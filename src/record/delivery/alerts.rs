@@ -39,7 +39,7 @@ pub(super) type OutageHook = Box<dyn FnMut(&Outage<'_>) + Send>;
 ///     .recording()
 ///     .on_outage(move |outage| tx.send((outage.cause.is_some(), outage.to_string())).unwrap())
 ///     .start(Away)?;
-/// events.new_recorder("doc").normal(ObjectReference::new("Pod", "web-0"), "Run", "it runs");
+/// events.recorder("doc").normal(ObjectReference::new("Pod", "web-0"), "Run", "it runs");
 /// let (has_begun, text) = outages.recv()?;
 /// assert!(has_begun && text.starts_with("recording: store unavailable since "));
 /// assert!(text.ends_with(": unavailable: connection refused"));

@@ -200,7 +200,7 @@ impl<'b> RecordingBuilder<'b> {
     ///
     /// let (events, store) = (EventBroadcaster::new()?, MemorySink::new());
     /// events.recording().filter(|event| event.event_type() == Some(Warning)).start(store.clone())?;
-    /// let (recorder, pod) = (events.new_recorder("doc"), ObjectReference::new("Pod", "a"));
+    /// let (recorder, pod) = (events.recorder("doc"), ObjectReference::new("Pod", "a"));
     /// recorder.event(&pod, Normal, "Run", "it runs");
     /// recorder.event(&pod, Warning, "BackOff", "restarting");
     /// let report = events.shutdown();
@@ -225,7 +225,7 @@ impl<'b> RecordingBuilder<'b> {
     /// let one_event = CorrelatorOptions::default().spam_filter(SpamFilter::default().burst(1));
     /// let strict = events.recording().correlator(one_event).start(MemorySink::new())?;
     /// let usual = events.recording().start(MemorySink::new())?;
-    /// let (recorder, pod) = (events.new_recorder("doc"), ObjectReference::new("Pod", "a"));
+    /// let (recorder, pod) = (events.recorder("doc"), ObjectReference::new("Pod", "a"));
     /// recorder.event(&pod, EventType::Normal, "Pulled", "the image is here");
     /// recorder.event(&pod, EventType::Normal, "Run", "it runs");
     /// events.shutdown();
@@ -257,7 +257,7 @@ impl<'b> RecordingBuilder<'b> {
     /// let always = SeriesOptions::default().update(SeriesUpdate::Always);
     /// events.recording().series(always).start(counted.clone())?;
     /// events.recording().series(None).start(single.clone())?;
-    /// let (recorder, pod) = (events.new_recorder("doc"), ObjectReference::new("Pod", "a"));
+    /// let (recorder, pod) = (events.recorder("doc"), ObjectReference::new("Pod", "a"));
     /// for _ in 0..3 {
     ///     recorder.event(&pod, EventType::Warning, "BackOff", "restarting");
     /// }
@@ -295,7 +295,7 @@ impl<'b> RecordingBuilder<'b> {
     /// let store = MemorySink::new();
     /// let minute = Duration::from_secs(60);
     /// let recording = events.recording().update_every(minute).start(store.clone())?;
-    /// let about_pod = events.new_recorder("doc").for_object(ObjectReference::new("Pod", "web-0"));
+    /// let about_pod = events.recorder("doc").for_object(ObjectReference::new("Pod", "web-0"));
     /// for _ in 0..20 {
     ///     about_pod.warning("BackOff", "restarting");
     /// }
@@ -414,7 +414,7 @@ impl<'b> RecordingBuilder<'b> {
     ///
     /// let events = EventBroadcaster::new()?;
     /// let every_one = events.recording().order(WriteOrder::Bus).start(MemorySink::new())?;
-    /// let about_pod = events.new_recorder("doc").for_object(ObjectReference::new("Pod", "web-0"));
+    /// let about_pod = events.recorder("doc").for_object(ObjectReference::new("Pod", "web-0"));
     /// for _ in 0..3 {
     ///     about_pod.normal("Run", "it runs");
     /// }
@@ -444,7 +444,7 @@ impl<'b> RecordingBuilder<'b> {
     ///
     /// let (events, store) = (EventBroadcaster::new()?, MemorySink::new());
     /// events.recording().workers(4).start(store.clone())?;
-    /// let recorder = events.new_recorder("doc");
+    /// let recorder = events.recorder("doc");
     /// for number in 0..100 {
     ///     let pod = ObjectReference::new("Pod", format!("web-{number}"));
     ///     recorder.event(&pod, EventType::Normal, "Run", "it runs");

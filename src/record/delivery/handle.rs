@@ -22,8 +22,8 @@ use super::flushes::{Flushes, RunningFlush};
 /// use std::time::Duration;
 ///
 /// let (events, store) = (EventBroadcaster::new()?, MemorySink::new());
-/// let recording = events.start_recording_to_sink(store.clone())?;
-/// let (recorder, pod) = (events.new_recorder("doc"), ObjectReference::new("Pod", "a"));
+/// let recording = events.record_to(store.clone())?;
+/// let (recorder, pod) = (events.recorder("doc"), ObjectReference::new("Pod", "a"));
 /// recorder.event(&pod, EventType::Normal, "Run", "it runs");
 /// events.flush(Duration::from_secs(60))?;
 /// recording.stop();
@@ -53,7 +53,7 @@ impl RecordingHandle {
     /// use std::time::Duration;
     ///
     /// let events = EventBroadcaster::new()?;
-    /// let [first, second] = [(); 2].map(|()| events.start_recording_to_sink(MemorySink::new()));
+    /// let [first, second] = [(); 2].map(|()| events.record_to(MemorySink::new()));
     /// let (first, second) = (first?, second?);
     /// first.stop();
     /// assert!(first.join(Duration::from_secs(60)));
@@ -79,7 +79,7 @@ impl RecordingHandle {
     /// use std::time::Duration;
     ///
     /// let events = EventBroadcaster::new()?;
-    /// let recording = events.start_recording_to_sink(MemorySink::new())?;
+    /// let recording = events.record_to(MemorySink::new())?;
     /// assert!(!recording.join(Duration::ZERO));
     /// events.close();
     /// assert!(recording.join(Duration::from_secs(60)));
@@ -102,8 +102,8 @@ impl RecordingHandle {
     /// use std::time::Duration;
     ///
     /// let events = EventBroadcaster::new()?;
-    /// let recording = events.start_recording_to_sink(MemorySink::new())?;
-    /// let (recorder, pod) = (events.new_recorder("doc"), ObjectReference::new("Pod", "a"));
+    /// let recording = events.record_to(MemorySink::new())?;
+    /// let (recorder, pod) = (events.recorder("doc"), ObjectReference::new("Pod", "a"));
     /// for _ in 0..30 {
     ///     recorder.event(&pod, EventType::Warning, "BackOff", "restarting");
     /// }

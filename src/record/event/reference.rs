@@ -229,7 +229,7 @@ impl EventSource {
     /// use eventcast::{EventSource, ObjectReference};
     ///
     /// let fake = FakeRecorder::new(1);
-    /// let recorder = fake.recorder_for(EventSource::from("kubelet").on_host("node-1"));
+    /// let recorder = fake.recorder(EventSource::from("kubelet").on_host("node-1"));
     /// recorder.normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
     /// assert_eq!(fake.take()[0].reporting_instance, "node-1");
     /// ```

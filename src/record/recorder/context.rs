@@ -84,7 +84,7 @@ impl RecorderStats {
     /// ```
     /// use eventcast::testing::FakeRecorder;
     ///
-    /// let recorder = FakeRecorder::new(1).recorder();
+    /// let recorder = FakeRecorder::new(1).recorder("tester");
     /// let pod = eventcast::ObjectReference::new("Pod", "web-0");
     /// for reason in ["Started", "Started", ""] {
     ///     recorder.normal(&pod, reason, "up");

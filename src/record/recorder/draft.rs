@@ -16,7 +16,7 @@ use super::recorded::Recorded;
 /// use eventcast::{EventType, ObjectReference};
 ///
 /// let fake = FakeRecorder::new(16);
-/// let recorder = fake.recorder();
+/// let recorder = fake.recorder("tester");
 /// let recorded = recorder
 ///     .draft(ObjectReference::new("Pod", "web-0"), EventType::Normal, "Scheduled")
 ///     .message(format_args!("assigned to {}", "node-1"))
@@ -47,13 +47,14 @@ impl Recorder {
     ///
     /// let fake = FakeRecorder::new(1);
     /// let disk = eventcast::ObjectReference::new("Disk", "sda");
-    /// let draft = fake.recorder();
+    /// let draft = fake.recorder("tester");
     /// let draft = draft.draft(&disk, Warning, "AlmostFull").message("97 % are used");
     /// assert!(fake.take().is_empty());
     /// assert!(draft.record().is_accepted());
     /// assert_eq!(fake.take_lines(), ["Warning AlmostFull 97 % are used"]);
     /// ```
-    #[doc(alias("AnnotatedEventf", "PastEventf"))]
+    #[doc(alias = "AnnotatedEventf")]
+    #[doc(alias = "PastEventf")]
     pub fn draft(
         &self,
         object: impl Into<ObjectReference>,
@@ -88,7 +89,7 @@ impl<'r> EventDraft<'r> {
     ///
     /// let fake = FakeRecorder::new(1);
     /// let pod = eventcast::ObjectReference::new("Pod", "web-0");
-    /// fake.recorder().draft(&pod, Normal, "Scheduled").message(format_args!("on node {}", 1)).record();
+    /// fake.recorder("tester").draft(&pod, Normal, "Scheduled").message(format_args!("on node {}", 1)).record();
     /// assert_eq!(fake.take()[0].message, "on node 1");
     /// ```
     pub fn message(mut self, message: impl Into<Text>) -> Self {
@@ -106,7 +107,7 @@ impl<'r> EventDraft<'r> {
     ///
     /// let fake = FakeRecorder::new(1);
     /// let pod = eventcast::ObjectReference::new("Pod", "web-0");
-    /// fake.recorder().draft(&pod, Normal, "Scheduled").annotation("try", "1").annotation("try", "2").record();
+    /// fake.recorder("tester").draft(&pod, Normal, "Scheduled").annotation("try", "1").annotation("try", "2").record();
     /// assert_eq!(fake.take()[0].metadata.annotations()["try"], "2");
     /// ```
     #[doc(alias = "AnnotatedEventf")]
@@ -125,7 +126,7 @@ impl<'r> EventDraft<'r> {
     ///
     /// let fake = FakeRecorder::new(1);
     /// let pod = eventcast::ObjectReference::new("Pod", "web-0");
-    /// fake.recorder().draft(&pod, Normal, "Scheduled").label("team", "red").label("team", "blue").record();
+    /// fake.recorder("tester").draft(&pod, Normal, "Scheduled").label("team", "red").label("team", "blue").record();
     /// assert_eq!(fake.take()[0].metadata.labels()["team"], "blue");
     /// ```
     pub fn label(mut self, key: impl Into<Text>, value: impl Into<Text>) -> Self {
@@ -143,7 +144,7 @@ impl<'r> EventDraft<'r> {
     ///
     /// let fake = FakeRecorder::new(1);
     /// let pod = eventcast::ObjectReference::new("Pod", "web-0");
-    /// fake.recorder().draft(&pod, Normal, "Scheduled").related(eventcast::ObjectReference::new("Node", "n1")).record();
+    /// fake.recorder("tester").draft(&pod, Normal, "Scheduled").related(eventcast::ObjectReference::new("Node", "n1")).record();
     /// assert_eq!(fake.take()[0].related().unwrap().name, "n1");
     /// ```
     pub fn related(mut self, object: impl Into<ObjectReference>) -> Self {
@@ -161,7 +162,7 @@ impl<'r> EventDraft<'r> {
     ///
     /// let fake = FakeRecorder::new(1);
     /// let pod = eventcast::ObjectReference::new("Pod", "web-0");
-    /// fake.recorder().draft(&pod, Normal, "Scheduled").action("Binding").record();
+    /// fake.recorder("tester").draft(&pod, Normal, "Scheduled").action("Binding").record();
     /// assert_eq!(fake.take()[0].action(), "Binding");
     /// ```
     pub fn action(mut self, action: impl Into<Text>) -> Self {
@@ -180,7 +181,7 @@ impl<'r> EventDraft<'r> {
     ///
     /// let fake = FakeRecorder::new(1);
     /// let pod = eventcast::ObjectReference::new("Pod", "web-0");
-    /// fake.recorder().draft(&pod, Normal, "Scheduled").at(eventcast::Timestamp::UNIX_EPOCH).record();
+    /// fake.recorder("tester").draft(&pod, Normal, "Scheduled").at(eventcast::Timestamp::UNIX_EPOCH).record();
     /// let event = &fake.take()[0];
     /// assert_eq!(event.first_timestamp, Some(eventcast::Timestamp::UNIX_EPOCH));
     /// assert_eq!(event.first_timestamp, event.last_timestamp);

@@ -27,14 +27,14 @@ use super::handle::Recorder;
 /// }
 ///
 /// let fake = FakeRecorder::new(16);
-/// reconcile(&fake.recorder());
+/// reconcile(&fake.recorder("tester"));
 /// assert_eq!(fake.take_lines(), ["Normal Synced Foo synced"]);
 /// assert!(fake.take().is_empty());
 /// ```
 #[doc(alias = "IncludeObject")]
 pub struct FakeRecorder {
     queue: Arc<FakeQueue>,
-    recorder: Recorder,
+    context: Arc<RecorderContext>,
 }
 
 impl FakeRecorder {
@@ -47,7 +47,7 @@ impl FakeRecorder {
     /// use eventcast::testing::FakeRecorder;
     /// use eventcast::{ObjectReference, Recorded};
     ///
-    /// let recorder = FakeRecorder::new(1).recorder();
+    /// let recorder = FakeRecorder::new(1).recorder("tester");
     /// let pod = ObjectReference::new("Pod", "web-0");
     /// assert!(recorder.normal(&pod, "Started", "up").is_accepted());
     /// assert_eq!(recorder.normal(&pod, "Started", "up"), Recorded::Full);
@@ -69,22 +69,16 @@ impl FakeRecorder {
     /// let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
     /// let fake = FakeRecorder::with_clock(1, clock.clock());
     /// clock.advance(Duration::from_secs(90));
-    /// fake.recorder().normal(eventcast::ObjectReference::new("Pod", "web-0"), "Started", "up");
+    /// fake.recorder("tester").normal(eventcast::ObjectReference::new("Pod", "web-0"), "Started", "up");
     /// assert_eq!(fake.take()[0].last_timestamp.unwrap().to_string(), "1970-01-01T00:01:30Z");
     /// ```
     pub fn with_clock(capacity: usize, clock: Clock) -> Self {
         let queue = Arc::new(FakeQueue { events: Mutex::new(VecDeque::new()), capacity });
-        let context = Arc::new(RecorderContext::with_clock(clock));
-        let recorder = Recorder::on(Destination::Fake(queue.clone()), EventSource::default(), context);
-        Self { queue, recorder }
+        Self { queue, context: Arc::new(RecorderContext::with_clock(clock)) }
     }
 
-    /// Returns a recorder that records here, with an empty source.
-    pub fn recorder(&self) -> Recorder {
-        self.recorder.clone()
-    }
-
-    /// Returns a recorder that records here in the name of a source.
+    /// Returns a recorder that records here in the name of `source`, as
+    /// [`EventBroadcaster::recorder`](crate::EventBroadcaster::recorder).
     ///
     /// # Examples
     ///
@@ -92,15 +86,11 @@ impl FakeRecorder {
     /// use eventcast::testing::FakeRecorder;
     ///
     /// let fake = FakeRecorder::new(2);
-    /// let pod = eventcast::ObjectReference::new("Pod", "web-0");
-    /// fake.recorder().normal(&pod, "Started", "up");
-    /// fake.recorder_for("kubelet").normal(&pod, "Started", "up");
-    /// let components: Vec<_> = fake.take().into_iter().map(|event| event.source.component).collect();
-    /// assert_eq!(components, ["", "kubelet"]);
+    /// fake.recorder("kubelet").normal(eventcast::ObjectReference::new("Pod", "web-0"), "Started", "up");
+    /// assert_eq!(fake.take()[0].source.component, "kubelet");
     /// ```
-    pub fn recorder_for(&self, source: impl Into<EventSource>) -> Recorder {
-        let context = self.recorder.context().clone();
-        Recorder::on(Destination::Fake(self.queue.clone()), source.into(), context)
+    pub fn recorder(&self, source: impl Into<EventSource>) -> Recorder {
+        Recorder::on(Destination::Fake(self.queue.clone()), source.into(), self.context.clone())
     }
 
     /// Takes out all recorded events, in order.
@@ -111,7 +101,7 @@ impl FakeRecorder {
     /// use eventcast::testing::FakeRecorder;
     ///
     /// let fake = FakeRecorder::new(2);
-    /// fake.recorder().normal(eventcast::ObjectReference::new("Pod", "web-0"), "Started", "up");
+    /// fake.recorder("tester").normal(eventcast::ObjectReference::new("Pod", "web-0"), "Started", "up");
     /// let taken = fake.take();
     /// assert_eq!((taken.len(), taken[0].reason.as_str()), (1, "Started"));
     /// assert!(fake.take().is_empty());
@@ -132,7 +122,7 @@ impl FakeRecorder {
     ///
     /// let fake = FakeRecorder::new(2);
     /// let pod = eventcast::ObjectReference::new("Pod", "web-0");
-    /// fake.recorder().draft(&pod, Warning, "BackOff").message("again").annotation("n", "3").record();
+    /// fake.recorder("tester").draft(&pod, Warning, "BackOff").message("again").annotation("n", "3").record();
     /// assert_eq!(fake.take_lines(), ["Warning BackOff again map[n:3]"]);
     /// ```
     pub fn take_lines(&self) -> Vec<String> {

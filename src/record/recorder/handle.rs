@@ -44,7 +44,7 @@ use super::recorded::Recorded;
 /// use eventcast::ObjectReference;
 ///
 /// let fake = FakeRecorder::new(16);
-/// let recorder = fake.recorder();
+/// let recorder = fake.recorder("tester");
 ///
 /// let pod = ObjectReference::new("Pod", "web-0").in_namespace("shop");
 /// recorder.event(&pod, Warning, "Unhealthy", "liveness probe failed");
@@ -128,8 +128,8 @@ impl Recorder {
     ///
     /// let events = EventBroadcaster::builder().event_time(true).build()?;
     /// let store = MemorySink::new();
-    /// events.start_recording_to_sink(store.clone())?;
-    /// let recorder = events.new_recorder("node-controller").cluster_scoped_namespace("kube-system");
+    /// events.record_to(store.clone())?;
+    /// let recorder = events.recorder("node-controller").cluster_scoped_namespace("kube-system");
     /// recorder.normal(ObjectReference::new("Node", "node-1"), "Ready", "after 3 s");
     /// events.shutdown();
     /// let event = &store.events()[0];
@@ -166,11 +166,11 @@ impl Recorder {
     ///
     /// let fake = FakeRecorder::new(16);
     /// let pod = Arc::new(ObjectReference::new("Pod", "web-0"));
-    /// assert!(fake.recorder().event(&*pod, Warning, "BackOff", "restarting").is_accepted());
+    /// assert!(fake.recorder("tester").event(&*pod, Warning, "BackOff", "restarting").is_accepted());
     /// assert_eq!(fake.take()[0].involved_object, *pod);
     ///
     /// let restarts = 3;
-    /// fake.recorder().event(&*pod, Warning, "BackOff", format_args!("restart {restarts}"));
+    /// fake.recorder("tester").event(&*pod, Warning, "BackOff", format_args!("restart {restarts}"));
     /// assert_eq!(fake.take_lines(), ["Warning BackOff restart 3"]);
     /// ```
     #[doc(alias = "Eventf")]
@@ -200,8 +200,8 @@ impl Recorder {
     /// let fake = FakeRecorder::new(16);
     /// let door = ObjectReference::new("Door", "front");
     /// let key = String::from("blue");
-    /// assert!(fake.recorder().normal(&door, "Opened", &key).is_accepted());
-    /// assert!(fake.recorder().warning(&door, "Jammed", "after two tries").is_accepted());
+    /// assert!(fake.recorder("tester").normal(&door, "Opened", &key).is_accepted());
+    /// assert!(fake.recorder("tester").warning(&door, "Jammed", "after two tries").is_accepted());
     /// assert_eq!(fake.take_lines(), ["Normal Opened blue", "Warning Jammed after two tries"]);
     /// ```
     pub fn normal(
@@ -222,7 +222,7 @@ impl Recorder {
     /// use eventcast::testing::FakeRecorder;
     ///
     /// let fake = FakeRecorder::new(16);
-    /// fake.recorder().warning(ObjectReference::new("Door", "front"), "Jammed", "after two tries");
+    /// fake.recorder("tester").warning(ObjectReference::new("Door", "front"), "Jammed", "after two tries");
     /// assert_eq!(fake.take_lines(), ["Warning Jammed after two tries"]);
     /// ```
     pub fn warning(
@@ -243,16 +243,12 @@ impl Recorder {
     /// use eventcast::ObjectReference;
     /// use eventcast::testing::FakeRecorder;
     ///
-    /// let recorder = FakeRecorder::new(0).recorder();
+    /// let recorder = FakeRecorder::new(0).recorder("tester");
     /// recorder.normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
     /// assert_eq!(recorder.clone().stats().full, 1);
     /// ```
     pub fn stats(&self) -> RecorderStats {
         self.shared.context.stats()
-    }
-
-    pub(super) fn context(&self) -> &Arc<RecorderContext> {
-        &self.shared.context
     }
 
     /// Checks whether an event can be recorded, before the rest of it is made. Returns the refusal

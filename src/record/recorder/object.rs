@@ -15,7 +15,7 @@ use super::recorded::Recorded;
 /// use eventcast::{EventType, ObjectReference};
 ///
 /// let fake = FakeRecorder::new(16);
-/// let about_pod = fake.recorder().for_object(ObjectReference::new("Pod", "web-0"));
+/// let about_pod = fake.recorder("tester").for_object(ObjectReference::new("Pod", "web-0"));
 /// about_pod.event(EventType::Normal, "Started", "up");
 /// about_pod.event(EventType::Normal, "Ready", format_args!("after {} s", 3));
 /// assert_eq!(fake.take_lines(), ["Normal Started up", "Normal Ready after 3 s"]);
@@ -36,7 +36,7 @@ impl Recorder {
     /// use eventcast::testing::FakeRecorder;
     ///
     /// let fake = FakeRecorder::new(16);
-    /// let about_pod = fake.recorder().for_object(ObjectReference::new("Pod", "web-0"));
+    /// let about_pod = fake.recorder("tester").for_object(ObjectReference::new("Pod", "web-0"));
     /// about_pod.warning("BackOff", "restarting");
     /// assert_eq!(fake.take()[0].involved_object, *about_pod.object());
     /// ```
@@ -55,7 +55,7 @@ impl ObjectRecorder {
     /// use eventcast::testing::FakeRecorder;
     ///
     /// let fake = FakeRecorder::new(1);
-    /// let about_disk = fake.recorder().for_object(eventcast::ObjectReference::new("Disk", "sda"));
+    /// let about_disk = fake.recorder("tester").for_object(eventcast::ObjectReference::new("Disk", "sda"));
     /// about_disk.draft(Normal, "Mounted").label("team", "blue").record();
     /// let event = &fake.take()[0];
     /// assert_eq!(event.involved_object, *about_disk.object());
@@ -78,7 +78,7 @@ impl ObjectRecorder {
     /// use eventcast::testing::FakeRecorder;
     ///
     /// let fake = FakeRecorder::new(16);
-    /// let about_pod = fake.recorder().for_object(eventcast::ObjectReference::new("Pod", "web-0"));
+    /// let about_pod = fake.recorder("tester").for_object(eventcast::ObjectReference::new("Pod", "web-0"));
     /// about_pod.normal("Started", "up");
     /// about_pod.warning("BackOff", "restarting");
     /// assert_eq!(fake.take_lines(), ["Normal Started up", "Warning BackOff restarting"]);

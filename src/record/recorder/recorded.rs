@@ -17,7 +17,7 @@ use crate::record::event::EventField;
 /// use eventcast::testing::FakeRecorder;
 /// use eventcast::{EventType, ObjectReference, Recorded};
 ///
-/// let recorder = FakeRecorder::new(1).recorder();
+/// let recorder = FakeRecorder::new(1).recorder("tester");
 /// let pod = ObjectReference::new("Pod", "web-0");
 /// assert!(recorder.event(&pod, EventType::Normal, "Started", "").is_accepted());
 /// let refused = recorder.event(&pod, EventType::Normal, "Started", "");

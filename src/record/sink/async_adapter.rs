@@ -89,9 +89,9 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// let sink = AsyncSink::new(Client, move |operation| {
 ///     handle.spawn(operation);
 /// });
-/// let recording = events.start_recording_to_sink(sink)?;
+/// let recording = events.record_to(sink)?;
 /// let disk = ObjectReference::new("Disk", "sda");
-/// events.new_recorder("mounter").event(disk, EventType::Normal, "Mounted", "/");
+/// events.recorder("mounter").event(disk, EventType::Normal, "Mounted", "/");
 /// assert!(events.shutdown_async(Duration::from_secs(30)).await.complete);
 /// assert_eq!(recording.stats().created, 1);
 /// # Ok(())

@@ -151,8 +151,8 @@ pub(crate) fn in_call(
 /// }
 ///
 /// let events = EventBroadcaster::new()?;
-/// let recording = events.start_recording_to_sink(Database)?;
-/// events.new_recorder("doc").normal(ObjectReference::new("Pod", "web-0"), "Run", "it runs");
+/// let recording = events.record_to(Database)?;
+/// events.recorder("doc").normal(ObjectReference::new("Pod", "web-0"), "Run", "it runs");
 /// events.shutdown();
 /// assert_eq!(recording.stats().created, 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -329,8 +329,8 @@ impl fmt::Debug for SinkBatch {
 /// }
 ///
 /// let events = EventBroadcaster::new()?;
-/// let recording = events.start_recording_to_sink(Remote)?;
-/// events.new_recorder("doc").normal(ObjectReference::new("Pod", "web-0"), "Run", "it runs");
+/// let recording = events.record_to(Remote)?;
+/// events.recorder("doc").normal(ObjectReference::new("Pod", "web-0"), "Run", "it runs");
 /// events.shutdown();
 /// assert_eq!(recording.stats().created, 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())

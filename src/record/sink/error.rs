@@ -218,8 +218,8 @@ impl SinkError {
     /// }
     ///
     /// let events = EventBroadcaster::new()?;
-    /// let recording = events.start_recording_to_sink(Full)?;
-    /// events.new_recorder("mounter").event(ObjectReference::new("Disk", "sda"), EventType::Normal, "Mounted", "/");
+    /// let recording = events.record_to(Full)?;
+    /// events.recorder("mounter").event(ObjectReference::new("Disk", "sda"), EventType::Normal, "Mounted", "/");
     /// events.shutdown();
     /// assert_eq!((recording.stats().rejected, recording.stats().retried), (1, 0));
     /// # Ok::<(), Box<dyn std::error::Error>>(())

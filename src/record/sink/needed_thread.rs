@@ -60,7 +60,7 @@ impl NeededThread {
     /// let handle = tokio::runtime::Handle::current();
     /// let events = EventBroadcaster::new()?;
     /// let client = Client(NeededThread::current());
-    /// events.start_recording_to_sink(AsyncSink::new(client, move |operation| {
+    /// events.record_to(AsyncSink::new(client, move |operation| {
     ///     handle.spawn(operation);
     /// }))?;
     /// // A wait on this thread would be in vain.

@@ -137,7 +137,7 @@ impl<'p> Run<'p> {
             None => builder,
         };
         let recording = builder.start(Scripted(script.clone())).unwrap();
-        let recorder = events.new_recorder("fuzz");
+        let recorder = events.recorder("fuzz");
         Self {
             options,
             clock,

@@ -73,7 +73,7 @@ fn a_replaced_write_has_the_newest_message_and_time() {
         Ok(())
     });
     let recording = events.recording().correlator(without_budget()).start(sink.clone()).unwrap();
-    let recorder = events.new_recorder("tester");
+    let recorder = events.recorder("tester");
     let pull = |image: u64| {
         assert!(
             recorder

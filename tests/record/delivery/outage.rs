@@ -149,7 +149,7 @@ fn events_that_fail_hold_up_no_healthy_ones_for_minutes() {
     });
     let recording =
         events.recording().correlator(without_budget()).queue_len(10_000).start(sink.clone()).unwrap();
-    let recorder = events.new_recorder("tester");
+    let recorder = events.recorder("tester");
     let record = |namespace: &str, name: String| {
         let object = pod(&name).in_namespace(namespace);
         assert!(recorder.event(&object, Normal, "Started", "message").is_accepted());

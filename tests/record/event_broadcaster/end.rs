@@ -22,18 +22,18 @@ use super::{broadcaster, collect};
 fn shutdown_finishes_every_handler_log_and_sink() {
     let events = EventBroadcaster::new().unwrap();
     let (seen, handler) = collect();
-    events.start_event_watcher(handler).unwrap();
+    events.spawn(handler).unwrap();
     let logged = Arc::new(AtomicUsize::new(0));
     let counter = logged.clone();
     events
-        .start_logging(move |_| {
+        .log_to(move |_| {
             counter.fetch_add(1, Ordering::Relaxed);
         })
         .unwrap();
     let store = MemorySink::new();
-    events.start_recording_to_sink(store.clone()).unwrap();
+    events.record_to(store.clone()).unwrap();
     let mut own = events.watch_builder().watch().unwrap();
-    let recorder = events.new_recorder("tester");
+    let recorder = events.recorder("tester");
     for i in 0..500 {
         assert!(
             recorder.event(pod(&format!("web-{i}")), Normal, "Started", format_args!("{i}")).is_accepted()
@@ -53,7 +53,7 @@ fn shutdown_finishes_every_handler_log_and_sink() {
 fn shutdown_can_be_called_by_anybody_at_any_time() {
     let events = EventBroadcaster::new().unwrap();
     let store = MemorySink::new();
-    events.start_recording_to_sink(store.clone()).unwrap();
+    events.record_to(store.clone()).unwrap();
     record(&events, "web-0", "Started");
     let barrier = Barrier::new(4);
     let reports: Vec<EventBroadcasterReport> = thread::scope(|scope| {
@@ -75,9 +75,9 @@ fn shutdown_can_be_called_by_anybody_at_any_time() {
     assert_eq!(serde_json::from_str::<EventBroadcasterReport>(&text).unwrap(), reports[0]);
 
     // Afterwards nothing can be started, and every call returns at once.
-    assert!(matches!(events.start_recording_to_sink(store.clone()), Err(WatchError::Stopped)));
-    assert!(matches!(events.start_logging(|_| ()), Err(WatchError::Stopped)));
-    assert!(matches!(events.start_event_watcher(|_| ()), Err(WatchError::Stopped)));
+    assert!(matches!(events.record_to(store.clone()), Err(WatchError::Stopped)));
+    assert!(matches!(events.log_to(|_| ()), Err(WatchError::Stopped)));
+    assert!(matches!(events.spawn(|_| ()), Err(WatchError::Stopped)));
     assert!(matches!(events.watch_builder().watch(), Err(WatchError::Stopped)));
     assert_eq!(events.flush(LONG), Ok(()));
     assert_eq!(events.stats().recordings, reports[0].recordings);
@@ -89,8 +89,8 @@ fn a_shutdown_among_recorders_loses_nothing_that_was_accepted() {
     for round in 0..20 {
         let events = EventBroadcaster::new().unwrap();
         let (seen, handler) = collect();
-        events.start_event_watcher(handler).unwrap();
-        let recorder = events.new_recorder("tester");
+        events.spawn(handler).unwrap();
+        let recorder = events.recorder("tester");
         let accepted = AtomicUsize::new(0);
         thread::scope(|scope| {
             for _ in 0..8 {
@@ -131,7 +131,7 @@ fn close_waits_for_nobody_and_what_was_recorded_is_handled() {
     let (gate, pass) = gate();
     let (seen, mut handler) = collect();
     events
-        .start_event_watcher(move |event| {
+        .spawn(move |event| {
             pass();
             handler(event);
         })
@@ -139,7 +139,7 @@ fn close_waits_for_nobody_and_what_was_recorded_is_handled() {
     record(&events, "web-0", "Started");
     gate.entered.recv_timeout(LONG).unwrap();
     events.close();
-    assert_eq!(events.new_recorder("late").event(pod("web-0"), Normal, "Started", ""), Recorded::Stopped);
+    assert_eq!(events.recorder("late").event(pod("web-0"), Normal, "Started", ""), Recorded::Stopped);
     drop(gate);
     assert!(events.shutdown().complete);
     assert_eq!(seen.lock().unwrap().len(), 1);
@@ -152,9 +152,9 @@ fn dropping_waits_for_handlers_and_sinks() {
     let clock = clock();
     let events = broadcaster(&clock);
     let store = MemorySink::new();
-    events.start_recording_to_sink(store.clone()).unwrap();
+    events.record_to(store.clone()).unwrap();
     let (seen, handler) = collect();
-    events.start_event_watcher(handler).unwrap();
+    events.spawn(handler).unwrap();
     for i in 0..100 {
         record(&events, &format!("web-{i}"), "Started");
     }
@@ -175,7 +175,7 @@ fn dropping_waits_no_longer_than_it_may_and_gives_nothing_up() {
         pass();
         Ok(())
     });
-    let recording = events.start_recording_to_sink(sink.clone()).unwrap();
+    let recording = events.record_to(sink.clone()).unwrap();
     record(&events, "a", "Started");
     record(&events, "b", "Started");
     gate.entered.recv_timeout(LONG).unwrap();
@@ -249,7 +249,7 @@ fn an_event_that_is_lost_after_a_drop_is_counted_once() {
         pass();
         Err(SinkError::rejected("full"))
     });
-    let recording = events.start_recording_to_sink(sink).unwrap();
+    let recording = events.record_to(sink).unwrap();
     record(&events, "web-0", "Started");
     until(|| recording.stats().watcher.offered == 1);
     drop_late(&clock, events);
@@ -265,8 +265,8 @@ fn a_log_and_a_handler_that_a_drop_leaves_behind_are_reported() {
     let clock = clock();
     let (events, losses) = waiting_three_seconds(&clock);
     let [(log_gate, log_pass), (handler_gate, handler_pass)] = [gate(), gate()];
-    let log = events.start_logging(move |_| log_pass()).unwrap();
-    let handler = events.start_event_watcher(move |_| handler_pass()).unwrap();
+    let log = events.log_to(move |_| log_pass()).unwrap();
+    let handler = events.spawn(move |_| handler_pass()).unwrap();
     for pod in 0..3 {
         record(&events, &format!("web-{pod}"), "Started");
     }
@@ -287,8 +287,8 @@ fn a_log_and_a_handler_that_a_drop_leaves_behind_are_reported() {
 fn a_drop_in_time_reports_nothing() {
     let clock = clock();
     let (events, losses) = waiting_three_seconds(&clock);
-    events.start_recording_to_sink(MemorySink::new()).unwrap();
-    events.start_logging(|_| ()).unwrap();
+    events.record_to(MemorySink::new()).unwrap();
+    events.log_to(|_| ()).unwrap();
     record(&events, "web-0", "Started");
     drop(events);
     assert_eq!(losses.try_iter().count(), 0);
@@ -300,7 +300,7 @@ fn dropping_does_not_wait_when_told_so() {
     let events =
         EventBroadcaster::builder().clock(clock.clock()).drop_timeout(Duration::ZERO).build().unwrap();
     let (gate, pass) = gate();
-    let handler = events.start_event_watcher(move |_| pass()).unwrap();
+    let handler = events.spawn(move |_| pass()).unwrap();
     record(&events, "a", "Started");
     gate.entered.recv_timeout(LONG).unwrap();
     // The clock stands still, so any wait would last for ever.
@@ -318,13 +318,13 @@ fn dropping_on_a_thread_of_its_own_does_not_wait() {
     let taken = last.clone();
     let (tx, dropped) = mpsc::channel();
     let handler = events
-        .start_event_watcher(move |_| {
+        .spawn(move |_| {
             drop(taken.lock().unwrap().take());
             tx.send(()).unwrap();
         })
         .unwrap();
     record(&events, "a", "Started");
-    let recorder = events.new_recorder("tester");
+    let recorder = events.recorder("tester");
     // The handler may be waiting for the broadcaster already, or find it there later.
     *last.lock().unwrap() = Some(events);
     dropped.recv_timeout(LONG).unwrap();
@@ -341,7 +341,7 @@ fn a_test_that_fails_with_a_broadcaster_in_hand_does_not_hang() {
     let clock = clock();
     let events = broadcaster(&clock);
     let (gate, pass) = gate();
-    events.start_event_watcher(move |_| pass()).unwrap();
+    events.spawn(move |_| pass()).unwrap();
     record(&events, "a", "Started");
     gate.entered.recv_timeout(LONG).unwrap();
     let failed = thread::spawn(move || {
@@ -364,7 +364,7 @@ fn a_sink_may_use_the_broadcaster_it_serves() {
         let Some(events) = weak.upgrade() else { return Ok(()) };
         if number == 0 {
             let flushed = events.flush(LONG);
-            let recorded = events.new_recorder("sink").event(pod("sink"), Normal, "Stored", "");
+            let recorded = events.recorder("sink").event(pod("sink"), Normal, "Stored", "");
             answers_tx.send((flushed, recorded, None)).unwrap();
         } else {
             let report = events.shutdown();
@@ -372,7 +372,7 @@ fn a_sink_may_use_the_broadcaster_it_serves() {
         }
         Ok(())
     });
-    events.start_recording_to_sink(sink.clone()).unwrap();
+    events.record_to(sink.clone()).unwrap();
     record(&events, "web-0", "Started");
     assert_eq!(
         answers.recv_timeout(LONG).unwrap(),

@@ -33,8 +33,8 @@ fn told() -> (Shared<(LossReason, String, Vec<String>)>, EventBroadcaster) {
 fn an_event_at_which_a_handler_panics_is_told_with_the_handlers_name() {
     let (told, events) = told();
     let is = |wanted: &'static str| move |event: &Event| assert!(event.reason != wanted, "{wanted}");
-    let watcher = events.start_event_watcher(is("Watcher")).unwrap();
-    events.start_logging(|line| assert!(!line.contains("  Logging  "), "log")).unwrap();
+    let watcher = events.spawn(is("Watcher")).unwrap();
+    events.log_to(|line| assert!(!line.contains("  Logging  "), "log")).unwrap();
     let panics = |wanted| {
         let check = is(wanted);
         move |delivery: Delivery<&Event>| check(delivery.event().unwrap())

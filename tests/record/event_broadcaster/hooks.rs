@@ -24,13 +24,13 @@ fn scrub_comes_before_everybody() {
         .build()
         .unwrap();
     let (seen, handler) = collect();
-    events.start_event_watcher(handler).unwrap();
+    events.spawn(handler).unwrap();
     let lines = Shared::default();
     let into = lines.clone();
-    events.start_logging(move |line| into.lock().unwrap().push(line.to_owned())).unwrap();
+    events.log_to(move |line| into.lock().unwrap().push(line.to_owned())).unwrap();
     let store = MemorySink::new();
-    events.start_recording_to_sink(store.clone()).unwrap();
-    let recorder = events.new_recorder("tester");
+    events.record_to(store.clone()).unwrap();
+    let recorder = events.recorder("tester");
     recorder.event(pod("a"), Normal, "Login", "the password is a long secret");
     recorder.event(pod("b"), Normal, "Login", "ääääääääääääääääääää");
     events.shutdown();
@@ -53,7 +53,7 @@ fn on_loss_hears_of_every_refusal() {
         .on_loss(move |loss| into.lock().unwrap().push((loss.reason, loss.to_string())))
         .build()
         .unwrap();
-    let recorder = events.new_recorder("tester");
+    let recorder = events.recorder("tester");
     let secret = "not for the log";
     assert_eq!(recorder.event(pod("a"), Normal, "", secret), Recorded::EmptyReason);
     assert_eq!(recorder.event(pod("a"), Normal, "Unscrubbable", secret), Recorded::ScrubPanicked);
@@ -134,12 +134,12 @@ fn a_hook_that_records_is_not_told_of_what_it_loses() {
         })
         .build()
         .unwrap();
-    *recorder.lock().unwrap() = Some(events.new_recorder("hook"));
-    events.new_recorder("tester").event(pod("a"), Normal, "", "");
+    *recorder.lock().unwrap() = Some(events.recorder("hook"));
+    events.recorder("tester").event(pod("a"), Normal, "", "");
     assert_eq!(told.load(Ordering::Relaxed), 1);
     assert_eq!(events.stats().recorder.empty_reason, 2);
     // The broadcaster reports again afterwards.
-    events.new_recorder("tester").event(pod("a"), Normal, "", "");
+    events.recorder("tester").event(pod("a"), Normal, "", "");
     assert_eq!(told.load(Ordering::Relaxed), 2);
 }
 
@@ -162,9 +162,9 @@ fn a_panic_in_any_hook_stops_nothing() {
         assert!(event_of(op).reason != "Sink", "sink");
         Ok(())
     });
-    let recording = events.start_recording_to_sink(sink.clone()).unwrap();
-    let handler = events.start_event_watcher(|event| assert!(event.reason != "Handler", "handler")).unwrap();
-    let logging = events.start_logging(|line| assert!(!line.contains("  Log  "), "log")).unwrap();
+    let recording = events.record_to(sink.clone()).unwrap();
+    let handler = events.spawn(|event| assert!(event.reason != "Handler", "handler")).unwrap();
+    let logging = events.log_to(|line| assert!(!line.contains("  Log  "), "log")).unwrap();
     let on_drop_ran = Arc::new(AtomicBool::new(false));
     let ran = on_drop_ran.clone();
     let mut filtered = events
@@ -185,7 +185,7 @@ fn a_panic_in_any_hook_stops_nothing() {
         })
         .watch()
         .unwrap();
-    let recorder = events.new_recorder("tester");
+    let recorder = events.recorder("tester");
     for reason in ["Scrub", "Sink", "Handler", "Log", "Filter", "Fine"] {
         let expected = if reason == "Scrub" { Recorded::ScrubPanicked } else { Recorded::Accepted };
         assert_eq!(recorder.event(pod("web-0"), Normal, reason, ""), expected);

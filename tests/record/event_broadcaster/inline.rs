@@ -70,7 +70,7 @@ fn an_event_is_in_the_queues_when_its_call_returns() {
             let own = name.clone();
             let filter = move |event: &Event| event.involved_object.name == *own;
             let mut watcher = events.watch_builder().filter(filter).watch().unwrap();
-            let recorder = events.new_recorder("tester");
+            let recorder = events.recorder("tester");
             scope.spawn(move || {
                 for _ in 0..500 {
                     assert!(note(&recorder, &name).is_accepted());
@@ -111,7 +111,7 @@ fn a_burst_as_long_as_both_queues_waits_for_a_sink_that_hangs() {
         let builder = events.recording().correlator(CorrelatorOptions::off());
         let builder = own.into_iter().fold(builder, RecordingBuilder::queue_len);
         let recording = builder.start(sink.clone()).unwrap();
-        let recorder = events.new_recorder("tester");
+        let recorder = events.recorder("tester");
         for number in 0..fits {
             assert!(note(&recorder, &format!("web-{number}")).is_accepted());
         }
@@ -132,7 +132,7 @@ fn a_burst_as_long_as_both_queues_waits_for_a_sink_that_hangs() {
 fn the_longest_queues_are_no_error_of_a_recording() {
     let longest = BusOptions::default().incoming_len(1 << 24).queue_len(1 << 24);
     let events = EventBroadcaster::builder().bus(longest.inline(true)).build().unwrap();
-    assert!(events.start_recording_to_sink(MemorySink::new()).is_ok());
+    assert!(events.record_to(MemorySink::new()).is_ok());
 }
 
 /// A recorder does not wait for a recording with `Wait` either. It returns `Full`, nothing gets the
@@ -158,7 +158,7 @@ fn a_recording_that_is_waited_for_refuses_for_all() {
     });
     let builder = events.recording().queue_len(2).overflow(OverflowPolicy::Wait);
     let recording = builder.start(sink.clone()).unwrap();
-    let recorder = events.new_recorder("tester");
+    let recorder = events.recorder("tester");
     let outcomes: Vec<_> = ["a", "b", "c"].map(|name| note(&recorder, name)).into();
     assert_eq!(outcomes, [Recorded::Accepted, Recorded::Accepted, Recorded::Full]);
     assert_eq!(watcher.len(), 2);
@@ -179,15 +179,15 @@ fn a_shutdown_is_complete_and_its_counts_are_equal() {
     let events = EventBroadcaster::new_inline();
     let lines = Arc::new(AtomicUsize::new(0));
     let counted = lines.clone();
-    events.start_logging(move |_| _ = counted.fetch_add(1, Ordering::SeqCst)).unwrap();
+    events.log_to(move |_| _ = counted.fetch_add(1, Ordering::SeqCst)).unwrap();
     let (seen, handler) = collect();
-    events.start_event_watcher(handler).unwrap();
+    events.spawn(handler).unwrap();
     let watcher = events.watch_builder().watch().unwrap();
     let store = MemorySink::new();
     events.recording().correlator(CorrelatorOptions::off()).start(store.clone()).unwrap();
     thread::scope(|scope| {
         for thread in 0..4 {
-            let recorder = events.new_recorder("tester");
+            let recorder = events.recorder("tester");
             scope.spawn(move || {
                 for number in 0..EACH {
                     assert!(note(&recorder, &format!("web-{thread}-{number}")).is_accepted());
@@ -203,7 +203,7 @@ fn a_shutdown_is_complete_and_its_counts_are_equal() {
     assert_balanced(&report.recordings[0]);
     assert_eq!((lines.load(Ordering::SeqCst) as u64, seen.lock().unwrap().len() as u64), (all, all));
     assert_eq!((watcher.len() as u64, events.stats().bus.accepted), (all, all));
-    assert_eq!(note(&events.new_recorder("tester"), "late"), Recorded::Stopped);
+    assert_eq!(note(&events.recorder("tester"), "late"), Recorded::Stopped);
 }
 
 /// A flush, on a thread and as a task, waits until the sink has written.
@@ -212,7 +212,7 @@ fn a_flush_waits_for_the_sink() {
     let clock = clock();
     let events = inline().clock(clock.clock()).build().unwrap();
     let sink = Scripted::obedient(&clock);
-    events.start_recording_to_sink(sink.clone()).unwrap();
+    events.record_to(sink.clone()).unwrap();
     for number in 0..200 {
         record(&events, &format!("web-{number}"), "Started");
         if number % 2 == 0 {
@@ -239,7 +239,7 @@ fn an_outage_delays_events_and_loses_none() {
     let builder = events.recording().correlator(CorrelatorOptions::off());
     let builder = builder.on_outage(move |outage| outages_tx.send(outage.cause.is_none()).unwrap());
     let recording = builder.start(sink.clone()).unwrap();
-    let recorder = events.new_recorder("tester");
+    let recorder = events.recorder("tester");
     for number in 0..100 {
         assert!(note(&recorder, &format!("web-{number}")).is_accepted());
     }
@@ -256,8 +256,8 @@ fn repeats_are_counted() {
     for has_event_time in [false, true] {
         let store = MemorySink::new();
         let events = inline().event_time(has_event_time).build().unwrap();
-        let recording = events.start_recording_to_sink(store.clone()).unwrap();
-        let recorder = events.new_recorder("example.com/tester");
+        let recording = events.record_to(store.clone()).unwrap();
+        let recorder = events.recorder("example.com/tester");
         for _ in 0..30 {
             assert!(recorder.event(pod("web-0"), Warning, "BackOff", "restarting").is_accepted());
         }
@@ -276,8 +276,8 @@ fn the_drop_of_the_last_handle_waits_for_the_recording() {
     let clock = clock();
     let sink = Scripted::obedient(&clock);
     let events = inline().clock(clock.clock()).build().unwrap();
-    events.start_recording_to_sink(sink.clone()).unwrap();
-    let recorder = events.new_recorder("tester");
+    events.record_to(sink.clone()).unwrap();
+    let recorder = events.recorder("tester");
     let other = events.clone();
     drop(events);
     assert!(note(&recorder, "web-0").is_accepted());
@@ -290,7 +290,7 @@ fn the_drop_of_the_last_handle_waits_for_the_recording() {
 #[test]
 fn a_filter_may_record() {
     let events = EventBroadcaster::new_inline();
-    let recorder = events.new_recorder("filter");
+    let recorder = events.recorder("filter");
     let filter = move |event: &Event| {
         if event.reason == "Started" {
             let object = event.involved_object.clone();
@@ -300,7 +300,7 @@ fn a_filter_may_record() {
     };
     let mut watcher = events.watch_builder().filter(filter).watch().unwrap();
     let store = MemorySink::new();
-    events.start_recording_to_sink(store.clone()).unwrap();
+    events.record_to(store.clone()).unwrap();
     for _ in 0..3 {
         record(&events, "web-0", "Started");
     }
@@ -325,11 +325,11 @@ fn a_hook_that_records_what_is_lost_comes_to_an_end() {
         let _ = note(own.get().unwrap(), "loss");
     };
     let events = EventBroadcaster::builder().bus(bus.inline(true)).on_loss(hook).build().unwrap();
-    recorder.set(events.new_recorder("hook")).unwrap();
+    recorder.set(events.recorder("hook")).unwrap();
     let watcher = events.watch_builder().watch().unwrap();
-    assert!(note(&events.new_recorder("tester"), "first").is_accepted());
+    assert!(note(&events.recorder("tester"), "first").is_accepted());
     assert_eq!(calls.load(Ordering::SeqCst), 0);
-    assert!(note(&events.new_recorder("tester"), "second").is_accepted());
+    assert!(note(&events.recorder("tester"), "second").is_accepted());
     // One call for the second event, and one for each event that the hook recorded.
     assert_eq!(calls.load(Ordering::SeqCst), 6);
     assert_eq!((watcher.stats().dropped.incoming, events.stats().recorder.full), (6, 1));
@@ -351,7 +351,7 @@ fn scrubbing_waits_for_no_filter() {
     };
     let watcher = events.watch_builder().filter(filter).watch().unwrap();
     thread::scope(|scope| {
-        let [first, second] = [(); 2].map(|()| events.new_recorder("tester"));
+        let [first, second] = [(); 2].map(|()| events.recorder("tester"));
         scope.spawn(move || note(&first, "first"));
         gate.entered.recv_timeout(LONG).unwrap();
         assert_eq!(scrubbed.recv_timeout(LONG).unwrap(), "first");

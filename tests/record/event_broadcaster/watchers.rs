@@ -45,7 +45,7 @@ fn flush_waits_for_recordings_and_names_the_one_that_is_late() {
 fn watchers_get_what_was_recorded_before_it_is_correlated() {
     let events = EventBroadcaster::new().unwrap();
     let mut watcher = events.watch_builder().filter(|event| event.type_ == "Warning").watch().unwrap();
-    let recorder = events.new_recorder("tester");
+    let recorder = events.recorder("tester");
     recorder.event(pod("web-0"), Normal, "Started", "");
     recorder.event(pod("web-0"), Warning, "BackOff", "");
     recorder.event(pod("web-0"), Warning, "BackOff", "");
@@ -70,7 +70,7 @@ fn a_watcher_starts_with_what_was_recorded_before() {
     assert_eq!(error.to_string(), refused);
     let error = EventBroadcaster::builder().bus(options.overflow(OverflowPolicy::Evict)).build().unwrap_err();
     assert_eq!(error.to_string(), refused);
-    events.start_recording_to_sink(sink.clone()).unwrap();
+    events.record_to(sink.clone()).unwrap();
     for name in ["a", "b", "c"] {
         record(&events, name, "Started");
     }
@@ -88,7 +88,7 @@ fn a_watcher_starts_with_what_was_recorded_before() {
 fn a_handle_stops_what_it_was_given_for() {
     let events = EventBroadcaster::new().unwrap();
     let (seen, handler) = collect();
-    let handle = events.start_event_watcher(handler).unwrap();
+    let handle = events.spawn(handler).unwrap();
     record(&events, "a", "Started");
     events.flush(LONG).unwrap();
     handle.stop();

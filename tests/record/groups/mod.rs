@@ -158,7 +158,7 @@ impl Setup {
     fn record(&self, object: &str) {
         let (namespace, name) = object.split_once('/').unwrap();
         let object = ObjectReference::new("Pod", name.to_owned()).in_namespace(namespace.to_owned());
-        let recorder = self.events.new_recorder("tester");
+        let recorder = self.events.recorder("tester");
         assert!(recorder.event(object, EventType::Normal, "Run", "it runs").is_accepted());
     }
 

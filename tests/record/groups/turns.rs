@@ -145,7 +145,7 @@ fn a_worker_that_wakes_too_late_for_its_operation_gets_the_next_one() {
     let events = EventBroadcaster::builder().clock(clock.clock()).build().unwrap();
     let sink = Pair::default();
     let recording = events.recording().workers(2).start(sink.clone()).unwrap();
-    let recorder = events.new_recorder("tester");
+    let recorder = events.recorder("tester");
     for round in 1..=20_000_u64 {
         for namespace in ["quick", "slow", "next"] {
             let object = ObjectReference::new("Pod", round.to_string()).in_namespace(namespace);
@@ -200,7 +200,7 @@ fn batches_grow_although_there_are_groups() {
         .correlator(eventcast::CorrelatorOptions::default().spam_filter(None))
         .start(sink)
         .unwrap();
-    let recorder = events.new_recorder("tester");
+    let recorder = events.recorder("tester");
     for number in 0..4000_u64 {
         let object =
             ObjectReference::new("Pod", number.to_string()).in_namespace(["a", "b"][number as usize % 2]);
@@ -263,7 +263,7 @@ fn a_group_that_was_closed_and_served_in_one_round_leaves_no_text() {
         let object = eventcast::ObjectReference::new("Pod", name).in_namespace(namespace);
         assert!(
             events
-                .new_recorder("tester")
+                .recorder("tester")
                 .event(object, eventcast::EventType::Normal, "Run", "it runs")
                 .is_accepted()
         );

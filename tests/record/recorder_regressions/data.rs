@@ -71,7 +71,7 @@ fn names_stay_valid_and_unique_at_the_ends_of_time() {
         let fake = eventcast::testing::FakeRecorder::with_clock(100, clock.clock());
         for _ in 0..10 {
             for name in ["web-0", "Web_0", ""] {
-                fake.recorder().event(pod(name), Normal, "R", "");
+                fake.recorder("tester").event(pod(name), Normal, "R", "");
             }
             clock.advance(Duration::from_secs(1));
         }
@@ -97,8 +97,8 @@ fn the_limit_of_a_message_holds_but_for_the_prefix_of_a_group() {
     let clock = clock();
     let events = EventBroadcaster::builder().clock(clock.clock()).max_message_len(20).build().unwrap();
     let sink = Scripted::obedient(&clock);
-    events.start_recording_to_sink(sink.clone()).unwrap();
-    let recorder = events.new_recorder("tester");
+    events.record_to(sink.clone()).unwrap();
+    let recorder = events.recorder("tester");
     for i in 0..10 {
         recorder.event(pod("a"), Normal, "R", format_args!("{i}: a message that is too long"));
     }
@@ -169,8 +169,8 @@ fn no_duration_is_too_long() {
             "Retry" => Err(SinkError::retry("")),
             _ => Ok(()),
         });
-        events.start_recording_to_sink(store.clone()).unwrap();
-        let pausing = events.start_recording_to_sink(sink.clone()).unwrap();
+        events.record_to(store.clone()).unwrap();
+        let pausing = events.record_to(sink.clone()).unwrap();
         record(&events, "a", "Started");
         record(&events, "a", "Wait");
         record(&events, "a", "Retry");

@@ -38,7 +38,7 @@ fn an_error_whose_destructor_panics_is_tried_again_like_any_other() {
     let events = broadcaster(&clock);
     let (sink, _calls) =
         Scripted::new(&clock, |number, _| if number == 0 { Err(SinkError::retry(Bomb)) } else { Ok(()) });
-    let recording = events.start_recording_to_sink(sink.clone()).unwrap();
+    let recording = events.record_to(sink.clone()).unwrap();
     record(&events, "a", "Started");
     events.flush(LONG).unwrap();
     let stats = recording.stats();
@@ -55,7 +55,7 @@ fn an_expired_event_whose_error_panics_when_it_goes_is_created() {
         SinkOp::Patch(..) => Err(SinkError::not_found(Bomb)),
         _ => Ok(()),
     });
-    let recording = events.start_recording_to_sink(sink.clone()).unwrap();
+    let recording = events.record_to(sink.clone()).unwrap();
     record(&events, "a", "Started");
     events.flush(LONG).unwrap();
     // The event in the store has expired.
@@ -128,7 +128,7 @@ fn every_answer_counts_for_the_next_patch() {
     let clock = clock();
     let events = broadcaster(&clock);
     let (sink, _calls) = Scripted::new(&clock, |_, _| Ok(()));
-    events.start_recording_to_sink(sink.clone()).unwrap();
+    events.record_to(sink.clone()).unwrap();
     for _ in 0..4 {
         clock.advance(Duration::from_secs(1));
         record(&events, "a", "Started");

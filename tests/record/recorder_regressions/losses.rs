@@ -31,7 +31,7 @@ fn what_was_given_up_is_told_once_however_many_ask() {
             .build()
             .unwrap();
         let (gate, pass) = gate();
-        let handler = events.start_event_watcher(move |_| pass()).unwrap();
+        let handler = events.spawn(move |_| pass()).unwrap();
         for name in ["a", "b", "c"] {
             record(&events, name, "Started");
         }
@@ -89,7 +89,7 @@ fn a_report_after_an_incomplete_one_has_what_the_sink_did_since() {
         pass();
         Ok(())
     });
-    let recording = events.start_recording_to_sink(sink).unwrap();
+    let recording = events.record_to(sink).unwrap();
     record(&events, "a", "Started");
     gate.entered.recv_timeout(LONG).unwrap();
     let report = events.shutdown_timeout(Duration::ZERO);
@@ -116,7 +116,7 @@ fn a_recording_that_has_ended_keeps_nothing_of_its_correlator() {
     });
     let recording = events.recording().correlator(options).start(MemorySink::new()).unwrap();
     for i in 0..12 {
-        events.new_recorder("tester").event(pod("a"), Normal, "R", format_args!("message {i}"));
+        events.recorder("tester").event(pod("a"), Normal, "R", format_args!("message {i}"));
     }
     events.flush(LONG).unwrap();
     assert_eq!((recording.stats().aggregated, recording.stats().evicted), (3, 0));

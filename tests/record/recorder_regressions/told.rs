@@ -27,13 +27,13 @@ fn a_recording_is_listed_before_it_does_anything() {
         thread::scope(|scope| {
             scope.spawn(|| {
                 ready_tx.send(()).unwrap();
-                let recorder = events.new_recorder("tester");
+                let recorder = events.recorder("tester");
                 for _ in 0..200 {
                     let _ = recorder.event(pod("a"), Normal, "Started", "");
                 }
             });
             ready.recv_timeout(LONG).unwrap();
-            events.start_recording_to_sink(sink).unwrap();
+            events.record_to(sink).unwrap();
         });
         events.shutdown();
         assert_eq!(unlisted.load(Ordering::Relaxed), 0);
@@ -59,7 +59,7 @@ fn what_is_told_of_a_refused_event_has_been_scrubbed() {
         })
         .build()
         .unwrap();
-    let recorder = events.new_recorder("tester");
+    let recorder = events.recorder("tester");
     assert_eq!(recorder.event(pod("secret-a"), Normal, "", ""), Recorded::EmptyReason);
     assert_eq!(recorder.event(pod("secret-b"), Normal, "secret", "unscrubbable"), Recorded::ScrubPanicked);
     events.close();
@@ -85,7 +85,7 @@ fn an_event_that_cannot_be_scrubbed_at_all_is_told_without_a_word_of_it() {
         })
         .build()
         .unwrap();
-    let recorder = events.new_recorder("tester");
+    let recorder = events.recorder("tester");
     assert_eq!(recorder.event(pod("secret"), Warning, "secret", "secret"), Recorded::ScrubPanicked);
     events.close();
     assert_eq!(recorder.event(pod("secret"), Warning, "secret", "secret"), Recorded::Stopped);

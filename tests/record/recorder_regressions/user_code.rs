@@ -33,9 +33,9 @@ fn a_hook_may_call_everything() {
                 counter.fetch_add(1, Ordering::Relaxed);
                 let _ = events.flush(Duration::ZERO);
                 let _ = events.stats().to_string();
-                let recorder = events.new_recorder("hook");
+                let recorder = events.recorder("hook");
                 let _ = recorder.event(pod("hook"), Normal, "FromHook", "");
-                if let Ok(handle) = events.start_event_watcher(|_| ()) {
+                if let Ok(handle) = events.spawn(|_| ()) {
                     handle.stop();
                     let _ = handle.join(Duration::ZERO);
                 }
@@ -45,9 +45,9 @@ fn a_hook_may_call_everything() {
             .unwrap();
         let events = slot.get_or_init(|| Arc::new(events));
         let (sink, _calls) = Scripted::new(&clock, |_, _| Err(SinkError::rejected("no")));
-        let recording = events.start_recording_to_sink(sink).unwrap();
+        let recording = events.record_to(sink).unwrap();
         let _full = events.watch_builder().name("full").queue_len(1).watch().unwrap();
-        let recorder = events.new_recorder("tester");
+        let recorder = events.recorder("tester");
         // The losses occur on this thread, on the dispatcher and on the recording's thread.
         recorder.event(pod("a"), Normal, "", "");
         assert_eq!(recorder.event(pod("a"), Normal, "R", ""), Recorded::Stopped);
@@ -80,9 +80,9 @@ fn a_sink_may_close_or_shut_down_from_within() {
             let name = &event_of(op).involved_object.name;
             if name == "a" { Err(SinkError::retry("after the end has begun")) } else { Ok(()) }
         });
-        let recording = events.start_recording_to_sink(sink).unwrap();
+        let recording = events.record_to(sink).unwrap();
         record(events, "a", "Started");
-        let _ = events.new_recorder("tester").event(pod("b"), Normal, "Started", "");
+        let _ = events.recorder("tester").event(pod("b"), Normal, "Started", "");
         assert!(recording.join(LONG));
         let report = events.shutdown();
         assert!(!report.complete, "an event was abandoned");
@@ -97,7 +97,7 @@ fn a_broadcaster_may_be_dropped_by_the_dispatcher() {
     in_time(|| {
         let (tx, rx) = mpsc::channel();
         let events = Arc::new(EventBroadcaster::new().unwrap());
-        let recorder = events.new_recorder("tester");
+        let recorder = events.recorder("tester");
         let slot = Arc::new(Mutex::new(None));
         let own = slot.clone();
         let mut watcher = events
@@ -130,7 +130,7 @@ impl fmt::Display for Broken {
 fn a_message_that_panics_records_nothing() {
     let events = EventBroadcaster::new().unwrap();
     let mut watcher = events.watch_builder().watch().unwrap();
-    let recorder = events.new_recorder("tester");
+    let recorder = events.recorder("tester");
     let panicked =
         catch_unwind(AssertUnwindSafe(|| recorder.event(pod("a"), Normal, "R", format_args!("{Broken}"))));
     assert!(panicked.is_err());
@@ -180,7 +180,7 @@ fn a_subscriber_may_record_what_it_is_told() {
     let (slot, told) = (Arc::new(OnceLock::new()), Arc::new(AtomicU64::new(0)));
     tracing::subscriber::with_default(Recording(slot.clone(), told.clone()), || {
         let events = EventBroadcaster::new().unwrap();
-        let recorder = slot.get_or_init(|| events.new_recorder("tester"));
+        let recorder = slot.get_or_init(|| events.recorder("tester"));
         events.close();
         assert_eq!(recorder.event(pod("a"), Normal, "R", ""), Recorded::Stopped);
         assert_eq!(told.load(Ordering::Relaxed), 1);

@@ -41,7 +41,7 @@ fn each_error_has_its_number_of_attempts() {
             .build()
             .unwrap();
         let (sink, _calls) = Scripted::new(&clock, move |_, _| Err(error()));
-        let recording = events.start_recording_to_sink(sink.clone()).unwrap();
+        let recording = events.record_to(sink.clone()).unwrap();
         record(&events, "web-0", "Started");
         events.flush(LONG).unwrap();
 
@@ -67,7 +67,7 @@ fn what_fails_once_is_stored_at_the_second_attempt() {
     let clock = clock();
     let events = EventBroadcaster::builder().clock(clock.clock()).retry(at_once()).build().unwrap();
     let (sink, _calls) = Scripted::new(&clock, |number, _| if number == 0 { Err(retry()) } else { Ok(()) });
-    let recording = events.start_recording_to_sink(sink.clone()).unwrap();
+    let recording = events.record_to(sink.clone()).unwrap();
     record(&events, "web-0", "Started");
     events.flush(LONG).unwrap();
     assert_eq!(sink.calls().len(), 2);
@@ -82,7 +82,7 @@ fn an_event_that_has_expired_is_created_again_without_its_version() {
     let clock = clock();
     let events = broadcaster(&clock);
     let sink = Scripted::obedient(&clock);
-    let recording = events.start_recording_to_sink(sink.clone()).unwrap();
+    let recording = events.record_to(sink.clone()).unwrap();
     record(&events, "web-0", "Started");
     events.flush(LONG).unwrap();
     clock.advance(Duration::from_secs(2 * 3600));
@@ -116,7 +116,7 @@ fn after_the_end_has_begun_every_event_is_tried_once() {
         .build()
         .unwrap();
     let (sink, calls) = Scripted::new(&clock, |_, _| Err(retry()));
-    events.start_recording_to_sink(sink.clone()).unwrap();
+    events.record_to(sink.clone()).unwrap();
     for name in ["a", "b"] {
         record(&events, name, "Started");
         calls.recv_timeout(LONG).unwrap();
@@ -153,7 +153,7 @@ fn why_nothing_is_stored_is_known_at_the_first_attempt() {
                 &clock,
                 move |_, _| if back.load(Ordering::SeqCst) { Ok(()) } else { Err(error()) },
             );
-        let recording = events.start_recording_to_sink(sink).unwrap();
+        let recording = events.record_to(sink).unwrap();
         assert_eq!(recording.stats().last_failure, None);
         let begin = Timestamp::from(clock.clock().now());
         record(&events, "web-0", "Started");
@@ -231,7 +231,7 @@ fn an_end_ends_the_outage_too() {
     let clock = clock();
     let events = broadcaster(&clock);
     let (sink, calls) = Scripted::new(&clock, |_, _| Err(SinkError::unavailable("connection refused")));
-    let recording = events.start_recording_to_sink(sink).unwrap();
+    let recording = events.record_to(sink).unwrap();
     record(&events, "web-0", "Started");
     calls.recv_timeout(LONG).unwrap();
     until(|| recording.stats().unavailable_since.is_some());
@@ -256,12 +256,12 @@ fn a_thousand_events_survive_four_failures_each() {
     let logged = Arc::new(AtomicUsize::new(0));
     let counter = logged.clone();
     events
-        .start_logging(move |_| {
+        .log_to(move |_| {
             counter.fetch_add(1, Ordering::Relaxed);
         })
         .unwrap();
-    let recording = events.start_recording_to_sink(sink.clone()).unwrap();
-    let recorder = events.new_recorder("eventTest");
+    let recording = events.record_to(sink.clone()).unwrap();
+    let recorder = events.recorder("eventTest");
     thread::scope(|scope| {
         for thread in 0..50 {
             let recorder = &recorder;
@@ -295,7 +295,7 @@ fn an_object_without_a_namespace_has_its_events_in_default() {
     let clock = clock();
     let events = broadcaster(&clock);
     let sink = Scripted::obedient(&clock);
-    events.start_recording_to_sink(sink.clone()).unwrap();
+    events.record_to(sink.clone()).unwrap();
     record(&events, "foo", "Started");
     events.flush(LONG).unwrap();
     assert_eq!(short(&sink.calls()[0]), "create Started x1");
@@ -310,7 +310,7 @@ fn pauses_are_ten_seconds_and_the_first_a_part_of_that() {
     let clock = clock();
     let events = broadcaster(&clock);
     let (sink, calls) = Scripted::new(&clock, |_, _| Err(retry()));
-    let recording = events.start_recording_to_sink(sink.clone()).unwrap();
+    let recording = events.record_to(sink.clone()).unwrap();
     record(&events, "web-0", "Started");
     calls.recv_timeout(LONG).unwrap();
     clock.wait_for_waiters(1);
@@ -337,7 +337,7 @@ fn a_sink_that_says_how_long_to_wait_is_heard_up_to_a_limit() {
         Some(wait) => Err(SinkError::retry_after("too many requests", *wait)),
         None => Ok(()),
     });
-    events.start_recording_to_sink(sink.clone()).unwrap();
+    events.record_to(sink.clone()).unwrap();
     record(&events, "web-0", "Started");
     for wait in [3, 20] {
         calls.recv_timeout(LONG).unwrap();
@@ -362,7 +362,7 @@ fn a_repeat_that_fails_is_patched_again_before_it_is_created() {
         2 => Err(retry()),
         _ => Ok(()),
     });
-    events.start_recording_to_sink(sink.clone()).unwrap();
+    events.record_to(sink.clone()).unwrap();
     record(&events, "web-0", "Started");
     events.flush(LONG).unwrap();
     record(&events, "web-0", "Started");
@@ -391,7 +391,7 @@ fn what_the_sink_answered_is_what_the_next_patch_is_about() {
     let clock = clock();
     let events = broadcaster(&clock);
     let (sink, _calls) = Scripted::new(&clock, |_, _| Ok(()));
-    events.start_recording_to_sink(Renaming(sink.clone())).unwrap();
+    events.record_to(Renaming(sink.clone())).unwrap();
     record(&events, "web-0", "Started");
     events.flush(LONG).unwrap();
     record(&events, "web-0", "Started");

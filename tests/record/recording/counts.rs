@@ -40,7 +40,7 @@ fn seven_items() -> [Item; 7] {
 
 /// Records the items a second apart, and checks what the sink was asked to do.
 fn record_seven(events: &EventBroadcaster, clock: &FakeClock, sink: &Scripted) {
-    let recorder = events.new_recorder("eventTest");
+    let recorder = events.recorder("eventTest");
     for (i, (object, reason, message, verb, count)) in seven_items().into_iter().enumerate() {
         clock.advance(Duration::from_secs(1));
         assert!(recorder.event(&object, Normal, reason, format_args!("{message}")).is_accepted());
@@ -70,8 +70,8 @@ fn seven_events_become_four_with_counts() {
     let events = broadcaster(&clock);
     let sink = Scripted::obedient(&clock);
     let (lines_tx, lines) = mpsc::channel();
-    events.start_logging(move |line| lines_tx.send(line.to_owned()).unwrap()).unwrap();
-    let recording = events.start_recording_to_sink(sink.clone()).unwrap();
+    events.log_to(move |line| lines_tx.send(line.to_owned()).unwrap()).unwrap();
+    let recording = events.record_to(sink.clone()).unwrap();
     record_seven(&events, &clock, &sink);
 
     let counts: Vec<i32> = sink.store.events().iter().map(|event| event.count).collect();
@@ -94,7 +94,7 @@ fn a_second_sink_starts_counting_anew() {
     let events = broadcaster(&clock);
     for _ in 0..2 {
         let sink = Scripted::obedient(&clock);
-        let recording = events.start_recording_to_sink(sink.clone()).unwrap();
+        let recording = events.record_to(sink.clone()).unwrap();
         record_seven(&events, &clock, &sink);
         recording.stop();
         assert!(recording.join(LONG));

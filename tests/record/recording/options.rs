@@ -58,7 +58,7 @@ fn recordings_have_names_and_ended_ones_stay_in_the_sums() {
     let events = broadcaster(&clock);
     let sink = Scripted::obedient(&clock);
     for i in 0..70 {
-        let recording = events.start_recording_to_sink(sink.store.clone()).unwrap();
+        let recording = events.record_to(sink.store.clone()).unwrap();
         let expected = if i == 0 { "recording".to_owned() } else { format!("recording-{}", i + 1) };
         assert_eq!(recording.stats().watcher.name, expected);
         record(&events, &format!("web-{i}"), "Started");

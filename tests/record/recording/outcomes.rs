@@ -81,7 +81,7 @@ fn a_full_queue_loses_the_incoming_and_tells_which() {
     let recording = events.recording().name("slow").queue_len(2).start(sink.clone()).unwrap();
     // This watcher sees each event after the recording, which was registered first.
     let (seen_tx, seen) = mpsc::channel();
-    events.start_event_watcher(move |_| seen_tx.send(()).unwrap()).unwrap();
+    events.spawn(move |_| seen_tx.send(()).unwrap()).unwrap();
     for name in ["a", "b", "c"] {
         record(&events, name, "Started");
         seen.recv_timeout(LONG).unwrap();
@@ -118,8 +118,8 @@ fn similar_events_are_folded_and_the_fold_is_counted() {
     let clock = clock();
     let events = broadcaster(&clock);
     let sink = Scripted::obedient(&clock);
-    let recording = events.start_recording_to_sink(sink.clone()).unwrap();
-    let recorder = events.new_recorder("tester");
+    let recording = events.record_to(sink.clone()).unwrap();
+    let recorder = events.recorder("tester");
     for i in 0..12 {
         recorder.event(pod("web-0"), Normal, "Pulled", format_args!("image {i}"));
     }

@@ -31,7 +31,7 @@ fn a_sink_that_panics_loses_that_event_only() {
         assert!(number != 1, "a sink that panics");
         Ok(())
     });
-    let recording = events.start_recording_to_sink(sink.clone()).unwrap();
+    let recording = events.record_to(sink.clone()).unwrap();
     for name in ["a", "b", "c"] {
         record(&events, name, "Started");
     }
@@ -70,7 +70,7 @@ fn an_answer_whose_destructor_panics_loses_nothing_else() {
     let events = broadcaster(&clock);
     let (sink, _calls) =
         Scripted::new(&clock, |number, _| if number == 0 { Err(SinkError::rejected(Bomb)) } else { Ok(()) });
-    let recording = events.start_recording_to_sink(sink.clone()).unwrap();
+    let recording = events.record_to(sink.clone()).unwrap();
     record(&events, "a", "Started");
     record(&events, "b", "Started");
     assert!(events.shutdown().complete);

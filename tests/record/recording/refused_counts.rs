@@ -50,7 +50,7 @@ fn a_refused_first_event_that_a_repeat_creates_is_not_lost() {
         0 => Err(SinkError::rejected("not now")),
         _ => Ok(()),
     });
-    let recording = events.start_recording_to_sink(sink.clone()).unwrap();
+    let recording = events.record_to(sink.clone()).unwrap();
     record(&events, "web-0", "BackOff");
     events.flush(LONG).unwrap();
     assert_eq!(recording.stats().rejected, 1);
@@ -71,7 +71,7 @@ fn a_refused_repeat_stays_lost_if_its_event_begins_anew() {
         SinkOp::Patch(_) => Err(SinkError::rejected("no changes")),
         _ => Ok(()),
     });
-    let recording = events.start_recording_to_sink(sink.clone()).unwrap();
+    let recording = events.record_to(sink.clone()).unwrap();
     for name in ["web-0", "web-0", "web-1", "web-0"] {
         record(&events, name, "BackOff");
         events.flush(LONG).unwrap();
@@ -91,7 +91,7 @@ fn a_refused_repeat_of_a_series_that_a_later_write_carries_is_not_lost() {
         1 => Err(SinkError::rejected("not now")),
         _ => Ok(()),
     });
-    let recording = events.start_recording_to_sink(sink.clone()).unwrap();
+    let recording = events.record_to(sink.clone()).unwrap();
     for lost in [0, 1, 0] {
         record(&events, "web-0", "BackOff");
         events.flush(LONG).unwrap();

@@ -66,7 +66,7 @@ fn the_last_count_and_time_are_stored_at_the_end_although_the_budget_is_used_up(
         let clock = clock();
         let events = broadcaster(&clock);
         let sink = Scripted::obedient(&clock);
-        let recording = events.start_recording_to_sink(sink.clone()).unwrap();
+        let recording = events.record_to(sink.clone()).unwrap();
         for _ in 0..60 {
             clock.advance(SECOND);
             record_times(&events, "web-0", 1);
@@ -185,8 +185,8 @@ fn an_event_that_the_store_does_not_have_stays_skipped() {
     let clock = clock();
     let events = with(strict(), &clock);
     let sink = Scripted::obedient(&clock);
-    let recording = events.start_recording_to_sink(sink.clone()).unwrap();
-    let recorder = events.new_recorder("jobs");
+    let recording = events.record_to(sink.clone()).unwrap();
+    let recorder = events.recorder("jobs");
     for message in ["a", "b", "c", "b", "a"] {
         assert!(recorder.event(pod("web-0"), EventType::Warning, "Unreadable", message).is_accepted());
     }
@@ -256,7 +256,7 @@ fn a_count_of_an_event_that_begins_anew_is_written() {
     record_times(&events, "web-0", 1);
     record_times(&events, "web-0", 2);
     // The cache forgets the event and its budget.
-    let recorder = events.new_recorder("tester");
+    let recorder = events.recorder("tester");
     assert!(recorder.event(pod("web-1"), EventType::Warning, "Other", "message").is_accepted());
     until(|| recording.stats().watcher.delivered == 4);
     record_times(&events, "web-0", 1);
@@ -313,7 +313,7 @@ fn what_is_held_when_a_shutdown_gives_up_is_abandoned() {
         }
         Ok(())
     });
-    let recording = events.start_recording_to_sink(sink.clone()).unwrap();
+    let recording = events.record_to(sink.clone()).unwrap();
     record_times(&events, "web-0", 1);
     events.flush(LONG).unwrap();
     record(&events, "blocked", "BackOff");

@@ -36,7 +36,7 @@ fn an_unavailable_store_delays_only_its_own_recording() {
         .filter(|event| event.type_ == "Warning")
         .start(warnings.clone())
         .unwrap();
-    let recorder = events.new_recorder("tester");
+    let recorder = events.recorder("tester");
     assert!(recorder.event(pod("web-0"), Normal, "Started", "message").is_accepted());
     until(|| unfiltered.stats().unavailable_since.is_some());
     for _ in 0..2 {
@@ -65,9 +65,9 @@ fn each_recording_counts_and_folds_on_its_own() {
     let clock = clock();
     let events = broadcaster(&clock);
     let [all, some] = [(); 2].map(|()| Scripted::obedient(&clock));
-    events.start_recording_to_sink(all.clone()).unwrap();
+    events.record_to(all.clone()).unwrap();
     events.recording().filter(|event| event.message != "image 3").start(some.clone()).unwrap();
-    let recorder = events.new_recorder("tester");
+    let recorder = events.recorder("tester");
     for i in 0..10 {
         recorder.event(pod("web-0"), Normal, "Pulled", format_args!("image {i}"));
     }

@@ -89,7 +89,7 @@ pub(super) fn round(seed: u64) {
             hangs: hangs.clone(),
             workers,
             known: known.clone(),
-            recorder: events.new_recorder("tester"),
+            recorder: events.recorder("tester"),
             events: Arc::downgrade(&events),
             others: others.clone(),
             broken: broken.clone(),
@@ -118,7 +118,7 @@ pub(super) fn round(seed: u64) {
     let stopped = Arc::new(AtomicUsize::new(usize::MAX));
     let mut publishing: Vec<_> = (0..=rng.below(2))
         .map(|_| {
-            let (mut rng, known, recorder) = (rng.fork(), known.clone(), events.new_recorder("tester"));
+            let (mut rng, known, recorder) = (rng.fork(), known.clone(), events.recorder("tester"));
             thread::spawn(move || {
                 for _ in 0..rng.below(200) {
                     known.record(&recorder, rng.below(OBJECTS), rng.below(3));

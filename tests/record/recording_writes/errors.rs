@@ -52,7 +52,7 @@ fn a_refusal_is_told_with_the_stores_words_escaped_and_cut() {
     let (sink, _calls) = Scripted::new(&clock, |_, _| {
         Err(SinkError::rejected(format!("\u{1b}[2J\r\n{}", "no ".repeat(1000))))
     });
-    let recording = events.start_recording_to_sink(sink).unwrap();
+    let recording = events.record_to(sink).unwrap();
     record(&events, "web-0", "Started");
     events.flush(LONG).unwrap();
     let told = losses.try_recv().unwrap();

@@ -46,7 +46,7 @@ fn a_creation_whose_answer_was_lost_is_a_success() {
         let store =
             MemorySink::with_clock(eventcast::sink::MemorySinkOptions::default(), clock.clock()).unwrap();
         let sink = Forgetful { store: store.clone(), lost: AtomicUsize::new(1), says_which };
-        let recording = events.start_recording_to_sink(sink).unwrap();
+        let recording = events.record_to(sink).unwrap();
         record(&events, "web-0", "Started");
         events.flush(LONG).unwrap();
         record(&events, "web-0", "Started");
@@ -75,7 +75,7 @@ fn an_event_whose_name_another_one_has_gets_a_new_name_and_keeps_it() {
         *other.lock().unwrap() = Some(foreign.clone());
         Err(SinkError::already_exists("taken").with_stored(foreign))
     });
-    let recording = events.start_recording_to_sink(sink.clone()).unwrap();
+    let recording = events.record_to(sink.clone()).unwrap();
     for _ in 0..3 {
         record(&events, "web-0", "Started");
         events.flush(LONG).unwrap();
@@ -119,7 +119,7 @@ fn an_event_of_the_same_name_is_ours_only_if_everything_agrees() {
             change(&mut other);
             Err(SinkError::already_exists("taken").with_stored(other))
         });
-        let recording = events.start_recording_to_sink(sink.clone()).unwrap();
+        let recording = events.record_to(sink.clone()).unwrap();
         record(&events, "web-0", "Started");
         events.flush(LONG).unwrap();
         let names: HashSet<_> = sink.calls().iter().map(|op| event_of(op).metadata.name.clone()).collect();
@@ -138,8 +138,8 @@ fn a_group_whose_name_is_taken_goes_by_its_new_name_from_then_on() {
         }
         _ => Ok(()),
     });
-    let recording = events.start_recording_to_sink(sink.clone()).unwrap();
-    let recorder = events.new_recorder("tester");
+    let recording = events.record_to(sink.clone()).unwrap();
+    let recorder = events.recorder("tester");
     for i in 0..12 {
         recorder.event(pod("web-0"), Normal, "Pulled", format_args!("image {i}"));
         events.flush(LONG).unwrap();
@@ -164,7 +164,7 @@ fn a_name_is_changed_once_only() {
         .build()
         .unwrap();
     let (sink, _calls) = Scripted::new(&clock, |_, _| Err(SinkError::already_exists("taken")));
-    let recording = events.start_recording_to_sink(sink.clone()).unwrap();
+    let recording = events.record_to(sink.clone()).unwrap();
     record(&events, "web-0", "Started");
     events.flush(LONG).unwrap();
     let names: HashSet<_> = sink.calls().iter().map(|op| event_of(op).metadata.name.clone()).collect();

@@ -147,7 +147,7 @@ fn a_namespace_that_fails_holds_up_no_other() {
     });
     let recording =
         events.recording().correlator(without_budget()).queue_len(10_000).start(sink.clone()).unwrap();
-    let recorder = events.new_recorder("tester");
+    let recorder = events.recorder("tester");
     let record = |namespace: u64, name: String| {
         let object = pod(&name).in_namespace(format!("ns-{namespace}"));
         assert!(recorder.event(&object, Normal, "Started", "message").is_accepted());
@@ -245,7 +245,7 @@ fn a_shutdown_waits_for_no_store_that_is_away() {
         .build()
         .unwrap();
     let (sink, calls) = Scripted::new(&clock, |_, _| Err(away()));
-    let recording = events.start_recording_to_sink(sink.clone()).unwrap();
+    let recording = events.record_to(sink.clone()).unwrap();
     record(&events, "web-0", "A");
     calls.recv_timeout(LONG).unwrap();
     clock.wait_for_waiters(1);
@@ -276,7 +276,7 @@ fn a_store_that_is_found_away_at_the_very_end_holds_nothing_up() {
         }
         Err(away())
     });
-    let recording = events.start_recording_to_sink(sink.clone()).unwrap();
+    let recording = events.record_to(sink.clone()).unwrap();
     // This watcher learns of the end after the recording, which was registered first.
     let mut witness = events.watch_builder().watch().unwrap();
     record(&events, "web-0", "First");

@@ -25,7 +25,7 @@ fn an_event_that_waits_for_its_next_attempt_holds_up_nothing_else() {
         let fails = event_of(op).reason == "Bad" && !back.load(Ordering::SeqCst);
         if fails { Err(retry()) } else { Ok(()) }
     });
-    let recording = events.start_recording_to_sink(sink.clone()).unwrap();
+    let recording = events.record_to(sink.clone()).unwrap();
     record(&events, "web-0", "Bad");
     calls.recv_timeout(LONG).unwrap();
     clock.wait_for_waiters(1);
@@ -101,7 +101,7 @@ fn a_repeat_follows_the_event_that_it_repeats() {
     let events = broadcaster(&clock, at_once());
     let sink = Scripted::obedient(&clock);
     let recording = events.recording().correlator(without_budget()).start(sink.clone()).unwrap();
-    let recorder = events.new_recorder("tester");
+    let recorder = events.recorder("tester");
     for i in 0..300 {
         assert!(recorder.event(pod(&format!("web-{}", i % 30)), Normal, "Started", "message").is_accepted());
     }

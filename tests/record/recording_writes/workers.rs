@@ -66,7 +66,7 @@ fn in_batches(
     let store = MemorySink::with_clock(eventcast::sink::MemorySinkOptions::default(), clock.clock()).unwrap();
     let sizes = Arc::new(Mutex::new(Vec::new()));
     let sink = Batches { store: store.clone(), sizes: sizes.clone(), answer: Box::new(answer), hold };
-    let recording = events.start_recording_to_sink(sink).unwrap();
+    let recording = events.record_to(sink).unwrap();
     record(&events, "first", "Started");
     gate.entered.recv_timeout(LONG).unwrap();
     for i in 0..further {
@@ -265,7 +265,7 @@ fn events_of_one_key_are_written_one_after_the_other_whatever_fails() {
         .workers(3)
         .start(sink.clone())
         .unwrap();
-    let recorder = events.new_recorder("tester");
+    let recorder = events.recorder("tester");
     for i in 0..6_000 {
         while !recorder.event(pod(&format!("web-{}", i % 40)), Normal, "Started", "message").is_accepted() {
             thread::yield_now();

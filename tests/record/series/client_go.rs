@@ -137,8 +137,7 @@ fn a_series_has_the_key_of_client_go() {
     })
     .collect();
     let recorder = &line.recorder;
-    let other =
-        |controller, instance| line.events.new_recorder(EventSource::from(controller).on_host(instance));
+    let other = |controller, instance| line.events.recorder(EventSource::from(controller).on_host(instance));
     let (controller, instance) = (other("other", "web-7"), other("web", "web-8"));
     let mut drafts = vec![
         recorder.draft(object(), Normal, "R"),

@@ -109,7 +109,7 @@ fn on(
     let events =
         EventBroadcaster::builder().clock(clock.clock()).event_time(true).retry(at_once()).build().unwrap();
     let recording = events.recording().series(options).start(sink.clone()).unwrap();
-    let recorder = events.new_recorder(EventSource::from("web").on_host("web-7"));
+    let recorder = events.recorder(EventSource::from("web").on_host("web-7"));
     Line { clock, events, recording, recorder, sink, recorded: 0 }
 }
 

@@ -80,7 +80,7 @@ fn run(seed: u64) {
     let sink = Flaky { store: store.clone(), dice: Mutex::new(Dice(!seed)) };
     let workers = 1 + dice.below(2) as usize;
     let recording = events.recording().series(options).workers(workers).start(sink).unwrap();
-    let recorder = events.new_recorder(EventSource::from("web").on_host("web-7"));
+    let recorder = events.recorder(EventSource::from("web").on_host("web-7"));
     let mut recorded = 0;
     for _ in 0..dice.below(150) {
         match dice.below(20) {

@@ -193,7 +193,7 @@ fn a_series_that_makes_room_is_written() {
         .build()
         .unwrap();
     let recording = events.recording().queue_len(40_000).start(store.clone()).unwrap();
-    let recorder = events.new_recorder(EventSource::from("web").on_host("web-7"));
+    let recorder = events.recorder(EventSource::from("web").on_host("web-7"));
     for key in 0..10_000 {
         for _ in 0..4 {
             assert!(recorder.event(pod(&format!("p{key}")), Normal, "Started", "up").is_accepted());
@@ -245,9 +245,9 @@ fn recordings_count_independently() {
     let clock = clock();
     let events = EventBroadcaster::builder().clock(clock.clock()).event_time(true).build().unwrap();
     let stores = [MemorySink::new(), MemorySink::new()];
-    events.start_recording_to_sink(stores[0].clone()).unwrap();
+    events.record_to(stores[0].clone()).unwrap();
     events.recording().filter(|event| event.message != "second").start(stores[1].clone()).unwrap();
-    let recorder = events.new_recorder(EventSource::from("web").on_host("web-7"));
+    let recorder = events.recorder(EventSource::from("web").on_host("web-7"));
     for message in ["first", "second", "third"] {
         recorder.event(pod("a"), Normal, "Started", message);
     }
@@ -260,8 +260,8 @@ fn recordings_count_independently() {
 fn a_log_has_every_repeat() {
     let events = EventBroadcaster::builder().event_time(true).build().unwrap();
     let lines = Arc::new(Mutex::new(Vec::new()));
-    events.start_recording_to_sink(JsonLinesSink::new(Lines(lines.clone()))).unwrap();
-    let recorder = events.new_recorder(EventSource::from("web").on_host("web-7"));
+    events.record_to(JsonLinesSink::new(Lines(lines.clone()))).unwrap();
+    let recorder = events.recorder(EventSource::from("web").on_host("web-7"));
     for _ in 0..5 {
         assert!(recorder.event(pod("a"), Normal, "Started", "up").is_accepted());
     }

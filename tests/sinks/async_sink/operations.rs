@@ -39,7 +39,7 @@ fn operations_are_under_way_together_and_end_in_any_order() {
     watched(|| {
         let (asks, asked) = mpsc::channel();
         let events = EventBroadcaster::new().unwrap();
-        let recording = events.start_recording_to_sink(on_smol(Asks(asks))).unwrap();
+        let recording = events.record_to(on_smol(Asks(asks))).unwrap();
         for pod in 0..5 {
             record(&events, &format!("web-{pod}"), "Started");
         }
@@ -74,7 +74,7 @@ fn no_more_operations_are_under_way_than_allowed() {
             }
         });
         let events = EventBroadcaster::new().unwrap();
-        let recording = events.start_recording_to_sink(on_smol(sink).in_flight(3)).unwrap();
+        let recording = events.record_to(on_smol(sink).in_flight(3)).unwrap();
         for pod in 0..20 {
             record(&events, &format!("web-{pod}"), "Started");
         }
@@ -148,7 +148,7 @@ fn an_operation_that_took_too_long_frees_its_place() {
         let (sink, store) = silent_once(&is_dropped);
         let events = EventBroadcaster::builder().retry(at_once()).build().unwrap();
         let sink = on_smol(sink).in_flight(1).timeout(SHORT);
-        let recording = events.start_recording_to_sink(sink).unwrap();
+        let recording = events.record_to(sink).unwrap();
         for pod in 0..3 {
             record(&events, &format!("web-{pod}"), "Started");
         }
@@ -226,7 +226,7 @@ fn a_panic_in_a_future_is_an_answer_and_a_recording_counts_it() {
 
     let (failing, store) = Remote::new(|| async { panic!("in the client") });
     let events = EventBroadcaster::builder().retry(at_once()).build().unwrap();
-    let recording = events.start_recording_to_sink(on_smol(failing)).unwrap();
+    let recording = events.record_to(on_smol(failing)).unwrap();
     record(&events, "web-0", "Started");
     events.shutdown();
     let stats = recording.stats();
@@ -294,7 +294,7 @@ fn an_event_whose_task_was_dropped_is_written_again() {
         }
     });
     let events = EventBroadcaster::builder().retry(at_once()).build().unwrap();
-    let recording = events.start_recording_to_sink(sink).unwrap();
+    let recording = events.record_to(sink).unwrap();
     record(&events, "web-0", "Started");
     events.flush(LONG).unwrap();
     let stats = recording.stats();
@@ -315,7 +315,7 @@ fn a_runtime_that_is_missing_panics_and_the_event_is_rejected() {
         );
     }
     let events = EventBroadcaster::builder().retry(at_once()).build().unwrap();
-    let recording = events.start_recording_to_sink(sink).unwrap();
+    let recording = events.record_to(sink).unwrap();
     record(&events, "web-0", "Started");
     assert!(events.shutdown().complete);
     let stats = recording.stats();

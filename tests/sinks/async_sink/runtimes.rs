@@ -73,7 +73,7 @@ fn with_tokio_on_threads_of_its_own_a_shutdown_may_block() {
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap();
     let (sink, store) = Remote::new(tokio_request);
     let events = EventBroadcaster::new().unwrap();
-    events.start_recording_to_sink(AsyncSink::new(sink, spawn_on(&runtime))).unwrap();
+    events.record_to(AsyncSink::new(sink, spawn_on(&runtime))).unwrap();
     record_pods(&events);
     assert!(events.shutdown().complete);
     assert_all_stored(&store);
@@ -86,7 +86,7 @@ fn with_smol_nothing_is_lost() {
         smol::spawn(async {}).await;
     });
     let events = EventBroadcaster::new().unwrap();
-    events.start_recording_to_sink(on_smol(sink)).unwrap();
+    events.record_to(on_smol(sink)).unwrap();
     record_pods(&events);
     assert!(smol::block_on(events.shutdown_async(LONG)).complete);
     assert_all_stored(&store);
@@ -109,7 +109,7 @@ fn with_futures_nothing_is_lost() {
         async { answered.await.unwrap() }
     });
     let events = EventBroadcaster::new().unwrap();
-    events.start_recording_to_sink(AsyncSink::new(sink, spawn_thread)).unwrap();
+    events.record_to(AsyncSink::new(sink, spawn_thread)).unwrap();
     record_pods(&events);
     assert!(events.shutdown().complete);
     assert_all_stored(&store);
@@ -146,7 +146,7 @@ fn an_event_that_was_rejected_is_created_by_its_repeat_and_counted_so() {
     let store = MemorySink::new();
     let sink = Gate { store: store.clone(), seen: Mutex::default() };
     let events = EventBroadcaster::builder().retry(at_once()).build().unwrap();
-    let recording = events.start_recording_to_sink(on_smol(sink)).unwrap();
+    let recording = events.record_to(on_smol(sink)).unwrap();
     for _ in 0..2 {
         (0..40).for_each(|pod| record(&events, &format!("web-{pod}"), "Started"));
         // An event and its repeat must not share a write.
@@ -227,7 +227,7 @@ fn a_store_that_appends_gets_every_write_in_order() {
     let events = EventBroadcaster::new().unwrap();
     let error = events.recording().workers(2).start(sink.clone()).unwrap_err();
     assert!(error.to_string().contains("1 thread with WriteOrder::Bus"), "{error}");
-    let recording = events.start_recording_to_sink(sink).unwrap();
+    let recording = events.record_to(sink).unwrap();
     for _ in 0..20 {
         record(&events, "web-0", "Started");
     }

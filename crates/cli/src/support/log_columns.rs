@@ -24,7 +24,7 @@ impl LogColumns {
         padded
     }
 
-    /// Pads the reason and the object of a line of `EventBroadcaster::start_logging`.
+    /// Pads the reason and the object of a line of `EventBroadcaster::log_to`.
     #[cfg(unix)]
     pub(crate) fn align(&mut self, line: &str) -> String {
         let columns = line.split_at_checked(TIME_AND_TYPE).and_then(|(head, rest)| {

@@ -104,9 +104,9 @@ async fn operate(settings: &Settings) -> Result<bool, Box<dyn Error>> {
     reminders.list(&ListParams::default().limit(1)).await.map_err(|error| explain(&config, &error))?;
 
     let events = EventBroadcaster::new()?;
-    events.start_logging(complain)?;
-    events.start_recording_to_sink(KubernetesSink::new(config)?)?;
-    let ctx = Ctx { recorder: events.new_recorder("reminder-controller"), clock: Clock::system() };
+    events.log_to(complain)?;
+    events.record_to(KubernetesSink::new(config)?)?;
+    let ctx = Ctx { recorder: events.recorder("reminder-controller"), clock: Clock::system() };
 
     Controller::new(reminders, watcher::Config::default())
         .shutdown_on_signal()

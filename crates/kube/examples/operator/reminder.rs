@@ -69,7 +69,7 @@ mod tests {
         let fake = FakeRecorder::new(16);
         // 2026-11-21T12:00:00Z
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_262_400));
-        let ctx = Arc::new(Ctx { recorder: fake.recorder(), clock: clock.clock() });
+        let ctx = Arc::new(Ctx { recorder: fake.recorder("tester"), clock: clock.clock() });
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let reconciled = |at: &str| runtime.block_on(reconcile(reminder(at), ctx.clone())).unwrap();
 

@@ -73,8 +73,8 @@ fn repeats_are_counted_in_a_series() {
 fn count_in_a_series(api: EventsApi) {
     let cluster = Cluster::new();
     let events = EventBroadcaster::builder().retry(at_once()).event_time(true).build().unwrap();
-    let recording = events.start_recording_to_sink(cluster.sink().api(api)).unwrap();
-    let recorder = events.new_recorder(EventSource::from("example.com/tester").on_host("web-7"));
+    let recording = events.record_to(cluster.sink().api(api)).unwrap();
+    let recorder = events.recorder(EventSource::from("example.com/tester").on_host("web-7"));
     let pod = ObjectReference::new("Pod", "web-0").in_namespace(cluster.namespace.clone());
     let record = |times: usize| {
         for _ in 0..times {
@@ -113,8 +113,8 @@ fn a_series_whose_creation_was_not_answered_goes_on() {
     ] {
         let cluster = Cluster::fake();
         let events = EventBroadcaster::builder().retry(at_once()).event_time(true).build().unwrap();
-        events.start_recording_to_sink(cluster.sink().api(api)).unwrap();
-        let recorder = events.new_recorder(EventSource::from("tester").on_host("web-7"));
+        events.record_to(cluster.sink().api(api)).unwrap();
+        let recorder = events.recorder(EventSource::from("tester").on_host("web-7"));
         let pod = ObjectReference::new("Pod", "web-0").in_namespace(cluster.namespace.clone());
         cluster.server().fail([fault]);
         for _ in 0..3 {

@@ -47,8 +47,8 @@ impl Running {
             .on_loss(move |loss| drop(tell.send((loss.reason, loss.to_string()))))
             .build()
             .unwrap();
-        let recording = events.start_recording_to_sink(cluster.sink_as(role)).unwrap();
-        let recorder = events.new_recorder("tester");
+        let recording = events.record_to(cluster.sink_as(role)).unwrap();
+        let recorder = events.recorder("tester");
         cluster.server().take_seen();
         Self { cluster, events, recording, recorder, losses }
     }
@@ -126,10 +126,10 @@ fn a_busy_server_is_left_alone_for_as_long_as_it_asks() {
     let clock = FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_763_700_000));
     let cluster = Cluster::fake();
     let events = EventBroadcaster::builder().clock(clock.clock()).build().unwrap();
-    let recording = events.start_recording_to_sink(cluster.sink()).unwrap();
+    let recording = events.record_to(cluster.sink()).unwrap();
     let server = cluster.server();
     server.fail([Fault::too_many_requests(vec![("retry-after", "7".to_owned())])]);
-    events.new_recorder("tester").event(&cluster.event("").involved_object, Warning, "BackOff", "restarts");
+    events.recorder("tester").event(&cluster.event("").involved_object, Warning, "BackOff", "restarts");
     until(|| server.seen_count() == 1);
     // Wait until the recording has the answer, and waits for the clock, which stands still.
     until(|| recording.stats().last_failure.is_some());

@@ -77,7 +77,7 @@ fn recordings_lose_nothing_while_the_server_restarts_twice() {
                 .on_loss(move |loss| drop(sender.send((loss.count, loss.to_string()))))
                 .build()
                 .unwrap();
-            let recording = events.start_recording_to_sink(cluster.sink()).unwrap();
+            let recording = events.record_to(cluster.sink()).unwrap();
             (events, recording)
         })
         .collect();
@@ -85,7 +85,7 @@ fn recordings_lose_nothing_while_the_server_restarts_twice() {
     let wait_until = |time: Duration| thread::sleep((start + time).saturating_duration_since(Instant::now()));
     thread::scope(|scope| {
         for (number, (events, _)) in recordings.iter().enumerate() {
-            let (recorder, namespace) = (events.new_recorder("tester"), cluster.namespace.clone());
+            let (recorder, namespace) = (events.recorder("tester"), cluster.namespace.clone());
             scope.spawn(move || {
                 for event in 0..EVENTS {
                     wait_until(TIME * event as u32 / EVENTS as u32);

@@ -66,8 +66,8 @@ pub(crate) fn a_batch_has_an_answer_for_each() {
 pub(crate) fn a_recording_survives_a_crash_of_the_server() {
     let mut server = Server::start("");
     let events = EventBroadcaster::new().unwrap();
-    events.start_recording_to_sink(sink(&server.url())).unwrap();
-    let recorder = events.new_recorder("test");
+    events.record_to(sink(&server.url())).unwrap();
+    let recorder = events.recorder("test");
     let disk = ObjectReference::new("Disk", "sda");
     recorder.event(&disk, EventType::Normal, "Mounted", "mounted");
     events.flush(LONG).unwrap();

@@ -61,8 +61,8 @@ fn stopped() {
 /// Records the events, each of them stored before the next one.
 fn record(sink: impl EventSink) {
     let events = EventBroadcaster::builder().event_time(true).build().unwrap();
-    events.start_recording_to_sink(sink).unwrap();
-    let recorder = events.new_recorder(EventSource::from("example.com/web").on_host("web-7"));
+    events.record_to(sink).unwrap();
+    let recorder = events.recorder(EventSource::from("example.com/web").on_host("web-7"));
     for object in RECORDED {
         let object = ObjectReference::new("Pod", object);
         assert!(recorder.event(object, EventType::Normal, "Started", "message").is_accepted());

@@ -103,8 +103,8 @@ pub use stats::JsonLinesStats;
 /// use eventcast::{Event, EventBroadcaster, EventType, ObjectReference};
 ///
 /// let events = EventBroadcaster::new()?;
-/// events.start_recording_to_sink(JsonLinesSink::open(&path)?)?;
-/// let recorder = events.new_recorder("mounter");
+/// events.record_to(JsonLinesSink::open(&path)?)?;
+/// let recorder = events.recorder("mounter");
 /// for _ in 0..2 {
 ///     recorder.event(ObjectReference::new("Disk", "sda"), EventType::Normal, "Mounted", "on /");
 /// }

@@ -175,7 +175,7 @@ mod tests {
     #[test]
     fn each_change_has_its_event() {
         let fake = FakeRecorder::new(100);
-        let mut journal = Journal::new(fake.recorder(), false, "run");
+        let mut journal = Journal::new(fake.recorder("tester"), false, "run");
         for change in changes() {
             journal.record(&processes()[0], &change);
         }
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn messages_hold_nothing_that_varies_and_arguments_are_nowhere() {
         let fake = FakeRecorder::new(100);
-        let mut journal = Journal::new(fake.recorder(), false, "run");
+        let mut journal = Journal::new(fake.recorder("tester"), false, "run");
         for change in changes() {
             journal.record(&processes()[0], &change);
         }
@@ -218,7 +218,7 @@ mod tests {
         let commands: Vec<_> = (0..500).map(|_| Command::split("server").unwrap()).collect();
         let processes = name_all(commands);
         let fake = FakeRecorder::new(10_000);
-        let mut journal = Journal::new(fake.recorder(), false, "run");
+        let mut journal = Journal::new(fake.recorder("tester"), false, "run");
         for change in changes() {
             for process in &processes {
                 journal.record(process, &change);
@@ -234,14 +234,14 @@ mod tests {
     #[test]
     fn arguments_are_shown_when_asked_for() {
         let fake = FakeRecorder::new(1);
-        Journal::new(fake.recorder(), true, "run").record(&processes()[0], &Change::Created);
+        Journal::new(fake.recorder("tester"), true, "run").record(&processes()[0], &Change::Created);
         assert_eq!(fake.take_lines(), ["Normal Created supervising /bin/login --password hunter2"]);
     }
 
     #[test]
     fn two_commands_of_one_program_are_two_objects() {
         let fake = FakeRecorder::new(2);
-        let mut journal = Journal::new(fake.recorder(), false, "run");
+        let mut journal = Journal::new(fake.recorder("tester"), false, "run");
         for process in processes() {
             journal.record(&process, &Change::Created);
         }

@@ -101,12 +101,12 @@ fn supervise(args: &Args, commands: Vec<Command>) -> Result<ExitCode, Box<dyn Er
     if !args.quiet {
         let is_colored = args.color.is_on(&io::stderr());
         let mut columns = LogColumns::default();
-        events.start_logging(move |line| {
+        events.log_to(move |line| {
             let line = columns.align(line);
             complain(&if is_colored { paint_line(&line) } else { line });
         })?;
     }
-    let mut journal = Journal::new(events.new_recorder("supervise"), args.shows_arguments, &run);
+    let mut journal = Journal::new(events.recorder("supervise"), args.shows_arguments, &run);
 
     // Dropped after the supervisor, even if the supervisor panics.
     let orphans = system::Orphans::adopt().map_err(|error| format!("cannot adopt processes: {error}"))?;

@@ -75,9 +75,9 @@ impl Store {
     /// Starts to record everything into this store.
     pub(crate) fn start(&self, events: &EventBroadcaster) -> Result<(), Box<dyn Error>> {
         match self {
-            Self::Memory(store) => events.start_recording_to_sink(store.clone())?,
+            Self::Memory(store) => events.record_to(store.clone())?,
             #[cfg(feature = "sqlite-system")]
-            Self::File(store, _) => events.start_recording_to_sink(store.clone())?,
+            Self::File(store, _) => events.record_to(store.clone())?,
         };
         Ok(())
     }

@@ -189,7 +189,7 @@ pub(super) fn record(load: Load) -> Recorded {
         None => events.recording(),
     };
     let recording = recording.start(sink).unwrap();
-    let recorder = events.new_recorder("tester");
+    let recorder = events.recorder("tester");
     let schedule = load.schedule();
     let healthy = schedule.iter().filter(|(namespace, _)| *namespace >= load.sick).count();
     let sick = schedule.len() - healthy;

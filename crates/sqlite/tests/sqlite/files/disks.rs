@@ -38,7 +38,7 @@ fn the_bus_goes_on_while_the_disk_is_full() {
     let mut other =
         events.watch_builder().queue_len(2 * EVENTS).overflow(OverflowPolicy::Wait).watch().unwrap();
     let recording = events.recording().queue_len(2 * EVENTS).start(store.clone()).unwrap();
-    let recorder = events.new_recorder("test");
+    let recorder = events.recorder("test");
     for i in 0..EVENTS {
         let object = ObjectReference::new("Pod", format!("web-{i}"));
         assert!(recorder.event(&object, EventType::Normal, "Started", "m".repeat(2000)).is_accepted());

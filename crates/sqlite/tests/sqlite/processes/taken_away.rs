@@ -244,7 +244,7 @@ fn a_recording_goes_on_in_the_new_file() {
     let events = EventBroadcaster::new().unwrap();
     let retry = RetryPolicy::default().delay(Duration::ZERO);
     let recording = events.recording().retry(retry).start(SqliteSink::open(&path).unwrap()).unwrap();
-    let recorder = events.new_recorder("test");
+    let recorder = events.recorder("test");
     let record = |reason: &'static str| {
         let object = ObjectReference::new("Pod", reason);
         assert!(recorder.event(&object, EventType::Normal, reason, "m").is_accepted());

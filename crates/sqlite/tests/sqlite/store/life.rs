@@ -81,8 +81,8 @@ fn a_file_that_is_spoilt_while_it_is_open_is_an_error() {
 fn a_broadcaster_records_into_it_and_the_next_run_reads_it() {
     let folder = tempdir().unwrap();
     let events = EventBroadcaster::new().unwrap();
-    events.start_recording_to_sink(store(&folder)).unwrap();
-    let recorder = events.new_recorder("test");
+    events.record_to(store(&folder)).unwrap();
+    let recorder = events.recorder("test");
     for i in 0..20 {
         let object = ObjectReference::new("Pod", format!("web-{}", i % 4));
         assert!(recorder.event(&object, EventType::Warning, "BackOff", "restarting").is_accepted());

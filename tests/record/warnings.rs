@@ -1,16 +1,16 @@
-//! Events and losses as `tracing` sees them.
+//! Losses and failing stores as `tracing` sees them.
 
 use std::fmt::{self, Write as _};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use eventcast::EventType::{Normal, Warning};
+use eventcast::EventType::Normal;
 use eventcast::record::Jitter;
-use eventcast::{BusOptions, EventBroadcaster, ObjectReference, Recorded, RetryPolicy, SinkError};
+use eventcast::{EventBroadcaster, Recorded, RetryPolicy, SinkError};
 use test_support::in_own_process;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::{Level, Metadata, Subscriber};
+use tracing::{Metadata, Subscriber};
 
 use crate::support::{LONG, Scripted, clock, pod, record, until};
 
@@ -61,90 +61,12 @@ fn lines() -> Vec<String> {
 }
 
 #[test]
-fn an_event_has_client_gos_fields() {
-    in_own_process!();
-    log();
-    let events = EventBroadcaster::new().unwrap();
-    events.start_structured_logging(Level::INFO).unwrap();
-    let recorder = events.new_recorder("eventTest");
-    let mut foo = ObjectReference::new("Pod", "foo").in_namespace("baz");
-    foo.api_version = "v1".into();
-    foo.field_path = "spec.containers[2]".into();
-    recorder.event(&foo, Normal, "Started", "some verbose message: 1");
-    recorder.event(pod("node"), Warning, "Rebooted", "up\u{1b}[2J\nagain");
-    assert!(events.shutdown().complete);
-    assert_eq!(
-        lines(),
-        [
-            "INFO Event occurred object=baz/foo fieldPath=spec.containers[2] kind=Pod apiVersion=v1 type=Normal \
-             reason=Started message=some verbose message: 1",
-            r"INFO Event occurred object=node fieldPath= kind=Pod apiVersion= type=Warning reason=Rebooted message=up\u{1b}[2J\nagain",
-        ]
-    );
-}
-
-#[test]
-fn a_hostile_event_reaches_no_field() {
-    in_own_process!();
-    log();
-    let payload = "\u{1b}[2J\u{9b}1m\r\u{7f}\u{202e}\u{2028}\n";
-    let shown = r"\u{1b}[2J\u{9b}1m\r\u{7f}\u{202e}\u{2028}\n";
-    let events = EventBroadcaster::builder()
-        // The recorder knows only two types, but a `scrub` function may write any.
-        .scrub(|event| event.type_ = event.reason.clone())
-        .build()
-        .unwrap();
-    events.start_structured_logging(Level::INFO).unwrap();
-    let mut object = ObjectReference::new(payload, payload).in_namespace(payload);
-    (object.api_version, object.field_path) = (payload.into(), payload.into());
-    events.new_recorder("tester").event(&object, Normal, payload, payload);
-    events.shutdown();
-    let lines = lines();
-    assert_eq!(lines.len(), 1);
-    assert!(!lines[0].contains(|c: char| payload.contains(c) && !c.is_ascii_graphic()), "{lines:?}");
-    assert_eq!(lines[0].matches(shown).count(), 8, "{lines:?}");
-}
-
-#[test]
-fn the_level_is_the_one_asked_for() {
-    in_own_process!();
-    log();
-    for level in [Level::ERROR, Level::WARN, Level::INFO, Level::DEBUG, Level::TRACE] {
-        let events = EventBroadcaster::new().unwrap();
-        events.start_structured_logging(level).unwrap();
-        record(&events, "web-0", "Started");
-        events.shutdown();
-    }
-    let lines = lines();
-    let levels: Vec<_> = lines.iter().map(|line| line.split_once(' ').unwrap().0).collect();
-    assert_eq!(levels, ["ERROR", "WARN", "INFO", "DEBUG", "TRACE"]);
-}
-
-#[test]
-fn what_the_log_missed_is_logged() {
-    in_own_process!();
-    log();
-    let events =
-        EventBroadcaster::builder().bus(BusOptions::default().queue_len(1)).on_loss(|_| ()).build().unwrap();
-    let logging = events.start_structured_logging(Level::INFO).unwrap();
-    // The log's thread cannot continue while the test holds the lines.
-    let held = LINES.lock().unwrap();
-    record(&events, "a", "Started");
-    until(|| logging.stats().queued == 1);
-    record(&events, "b", "Started");
-    until(|| logging.stats().dropped.incoming == 1);
-    drop(held);
-    events.shutdown();
-    assert_eq!(lines()[1], "INFO Events lost count=1");
-}
-
-#[test]
 fn without_a_hook_a_loss_is_a_warning_at_most_once_a_second() {
     in_own_process!();
     log();
     let clock = clock();
     let events = EventBroadcaster::builder().clock(clock.clock()).build().unwrap();
-    let recorder = events.new_recorder("tester");
+    let recorder = events.recorder("tester");
     let lose =
         || assert_eq!(recorder.event(pod("web-0"), Normal, "", "not for the log"), Recorded::EmptyReason);
     for _ in 0..5 {
@@ -220,7 +142,7 @@ fn with_a_hook_nothing_is_logged() {
     in_own_process!();
     log();
     let events = EventBroadcaster::builder().on_loss(|_| ()).build().unwrap();
-    events.new_recorder("tester").event(pod("web-0"), Normal, "", "");
+    events.recorder("tester").event(pod("web-0"), Normal, "", "");
     events.shutdown();
     assert!(lines().is_empty());
 }
