@@ -85,38 +85,6 @@ impl Tally {
     }
 }
 
-/// Returns a number for one use of a cache, to distinguish later uses from earlier ones. No number
-/// is given out twice. The numbers of one thread grow. Those of several threads may be out of order
-/// by about a hundred, because each thread takes them in blocks, and so hardly ever touches what it
-/// shares with the others.
-#[cfg(feature = "recorder")]
-pub(crate) fn stamp() -> u64 {
-    // Not the model's atomic, as above: numbers carry no happens-before, and no model has the
-    // recorder, which uses them.
-    use core::cell::Cell;
-    use core::sync::atomic::{AtomicU64, Ordering};
-    const BLOCK: u64 = 16;
-    /// The greatest distance by which a thread may be behind, in numbers. A thread that is further
-    /// behind leaves the rest of its block.
-    const BEHIND: u64 = 5 * BLOCK;
-    static NEXT_BLOCK: AtomicU64 = AtomicU64::new(0);
-    std::thread_local! {
-        static NEXT: Cell<u64> = const { Cell::new(0) };
-    }
-    // Relaxed, both: only that no number is given out twice counts.
-    let block = || NEXT_BLOCK.fetch_add(BLOCK, Ordering::Relaxed);
-    NEXT.try_with(|next| {
-        let mut stamp = next.get();
-        if stamp % BLOCK == 0 || NEXT_BLOCK.load(Ordering::Relaxed) - stamp > BEHIND {
-            stamp = block();
-        }
-        next.set(stamp + 1);
-        stamp
-    })
-    // A thread that is being torn down has lost its cell.
-    .unwrap_or_else(|_| block())
-}
-
 /// The maps of the correlator's caches. Each shard has a lock of its own, which is the real one
 /// under every configuration. Threads whose objects share a shard wait for each other there. No
 /// model has the correlator, so no model needs to see these locks. Their order is in

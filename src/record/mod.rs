@@ -32,6 +32,7 @@
 //! | `LossHook::panics` | caller of the hook | relaxed RMW | `stats` | relaxed | a count |
 //! | `CounterCell::created`, `CounterCell::updated`, `CounterCell::aggregated` | `correlate` | relaxed RMW | `stats` | relaxed | counts |
 //! | `CounterCell::filtered`, `CounterCell::evicted` | `correlate`, `confirm` | relaxed RMW | `stats` | relaxed | counts |
+//! | `Caches::free` | `correlate`, `confirm` | relaxed RMW | the same | relaxed | a count |
 //! | `Flushes::running` | flush | relaxed RMW, fence after | recording | relaxed, fence before | no data: a recording then holds nothing back |
 //!
 //! # Locks
@@ -42,7 +43,7 @@
 //! | lock | taken by | under | held for |
 //! |---|---|---|---|
 //! | `Caches::map`, one lock for each of its shards | `correlate`, `confirm` | none | a decision, or the eviction of an entry |
-//! | `Room::stripes`, one lock for each | `correlate`, `confirm` | `Caches::map` | a decision, or the choice of an entry to evict |
+//! | `Order::uses`, one lock for each shard | `correlate`, `confirm` | `Caches::map` | the same time as the shard |
 //! | `Writers::queue`, `Writer::queue`, which are one lock | recording, writers | none | a change of the list |
 //! | `Replies::answers` | recording, writers, threads and tasks of the sink | `MemoryStore::state` | a change of the list |
 //! | `Waiting::answer` | caller of an `AsyncSink`'s method, its task | none | a change of the answer |
@@ -62,6 +63,7 @@ pub(crate) mod correlator;
 pub(crate) mod delivery;
 pub(crate) mod event;
 pub(crate) mod loss;
+pub(crate) mod recency;
 pub(crate) mod recorder;
 pub(crate) mod series;
 pub(crate) mod sink;

@@ -24,7 +24,7 @@ const LEVELS: &[&[&str]] = &[
     &["bus::watch"],
     &["bus"],
     &["metrics::bus"],
-    &["record::event"],
+    &["record::event", "record::recency"],
     &["record::stats"],
     &["record::correlator", "record::sink", "record::loss"],
     &["record::series"],

@@ -93,7 +93,7 @@ fn locked_in(line: &str) -> Vec<String> {
     for at in calls {
         let mut before = line[..at].to_owned();
         while before.ends_with(']') {
-            // An index: `stripes[n].lock()`.
+            // An index: `shards[n].lock()`.
             let mut depth = 0;
             let start = before.char_indices().rev().find(|(_, c)| {
                 depth += i32::from(*c == ']') - i32::from(*c == '[');
@@ -258,7 +258,7 @@ fn locks_and_their_faults_are_seen() {
         "}",
         "fn f(x: Mutex<u8>, stats: &Mutex<u8>) {",
         "    let mut a = self.a.lock();",
-        "    self.stripes[self.at[0]].lock().go();",
+        "    self.shards[self.at[0]].lock().go();",
         "    drop(a);",
         "    {",
         "        let c = C.write();",
@@ -272,10 +272,10 @@ fn locks_and_their_faults_are_seen() {
     let pairs = |pairs: &[(&str, &str)]| {
         pairs.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect::<Vec<_>>()
     };
-    assert_eq!(nested_in(&text), pairs(&[("a", "stripes"), ("C", "map")]));
+    assert_eq!(nested_in(&text), pairs(&[("a", "shards"), ("C", "map")]));
     assert_eq!(stated_in(&text), pairs(&[("A::a", "B::0"), ("A::b", "B::0")]));
-    assert!(may_be("stripe", "Room::stripes") && may_be("ring", "SliceQueue::Ring"));
-    assert!(!may_be("state", "Room::stripes"));
+    assert!(may_be("shard", "Map::shards") && may_be("ring", "SliceQueue::Ring"));
+    assert!(!may_be("state", "Map::shards"));
     let row = |under: &str| Row { taken_by: "x".into(), under: named_in(under), held_for: "x".into() };
     let mut rows = BTreeMap::from(
         [("x::a", row("")), ("x::b", row("`x::a`")), ("x::c", row("`x::a` `x::b`"))]

@@ -10,9 +10,7 @@
 //! that has just come is always the one to be folded. The first messages therefore stay, and the
 //! outcome is the same every time.
 
-use hashbrown::HashTable;
-use hashbrown::hash_table::Entry;
-
+use super::few::Few;
 use super::options::{KeyFn, MessageFn};
 use super::stage_options::Aggregation;
 use crate::record::event::{Event, Text, Timestamp};
@@ -28,15 +26,13 @@ pub(super) struct Aggregator {
 
 /// The messages of one group of similar events that are not folded.
 pub(super) struct Group {
-    /// The first message with its hash. Most groups never have a second one, and so need no table.
-    first: Option<(u64, Text)>,
-    more: Option<Box<HashTable<(u64, Text)>>>,
+    messages: Few<Text>,
     last: Timestamp,
 }
 
 impl Group {
     pub(super) fn new(now: Timestamp) -> Self {
-        Self { first: None, more: None, last: now }
+        Self { messages: Few::default(), last: now }
     }
 }
 
@@ -66,30 +62,15 @@ impl Aggregator {
     pub(super) fn folds(&self, group: &mut Group, message: &Text, hash: u64, now: Timestamp) -> bool {
         // `>`, not `>=`, because an event exactly the interval later still belongs to the group.
         if now.duration_since(group.last) > self.options.max_interval {
-            group.first = None;
-            group.more = None;
+            group.messages = Few::default();
         }
         group.last = now;
-        let same = |(other, text): &(u64, Text)| *other == hash && text == message;
-        let Some(first) = &group.first else {
-            let is_folded = self.options.max_events <= 1;
-            if !is_folded {
-                group.first = Some((hash, message.clone()));
-            }
-            return is_folded;
-        };
-        if same(first) {
-            return false;
+        let has_capacity = group.messages.len() + 1 < self.options.max_events;
+        let same = |other: &Text| other == message;
+        if has_capacity {
+            group.messages.get_or_insert_with(hash, same, || message.clone());
         }
-        // The two are the first message and the one that has just come.
-        let more = group.more.get_or_insert_default();
-        if more.len() + 2 >= self.options.max_events {
-            return more.find(hash, same).is_none();
-        }
-        if let Entry::Vacant(vacant) = more.entry(hash, same, |(hash, _)| *hash) {
-            vacant.insert((hash, message.clone()));
-        }
-        false
+        !has_capacity && group.messages.get(hash, same).is_none()
     }
 
     /// Returns the event that stands for the group of this one, without a name. Like client-go's,

@@ -2,39 +2,63 @@
 //!
 //! The map leads from each base to the entries of all three caches there. A decision therefore
 //! takes the lock of one shard once, and two threads meet only if their objects share one of the
-//! [`SHARDS`]. Which entries are forgotten, [`room`](super::room) says.
+//! [`SHARDS`].
 //!
-//! Threads whose objects share a shard wait for each other there, and in the stripes if they share
-//! one or evict entries. Lock order: `Caches::map` before `Room::stripes`. No thread holds the
-//! locks of two shards, or of two stripes. No threads therefore wait in a circle.
+//! Each shard has the entries of each cache in the order of their uses. While a cache has capacity,
+//! any shard may use it. In a full cache each new entry evicts the least recently used entry of its
+//! own shard, unless that shard has less than its share of the capacity. A shard with more than its
+//! share then evicts one instead. With one shard the order is therefore exact. With several it is
+//! exact in each shard, and an entry that stays may be older than one that was evicted from another
+//! shard.
+//!
+//! Lock order: `Caches::map` before `Order::uses`. A thread holds the locks of one shard at a
+//! time. No threads therefore wait in a circle.
 
 use super::base::{Base, BaseRef};
 use super::few::Few;
 use super::key::{Key, KeyRef, are, copied};
-use super::room::{BUDGETS, CACHES, EVENTS, GROUPS, Mark, Room, Taken, Uses, Victim};
 use super::{aggregator::Group, observer::Seen, spam_filter::Bucket};
 use crate::record::event::Text;
-use crate::sync::{Arc, DashMap, SharedValue, stamp};
+use crate::record::recency::Recency;
+use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::sync::{Arc, CachePadded, DashMap, Mutex, SharedValue};
 
-/// The number of shards. They are enough for two threads seldom to meet.
-const SHARDS: usize = 128;
+/// The largest number of shards. They are enough for two threads to meet rarely.
+const SHARDS: usize = 64;
 
-/// The number of entries that one decision spares because threads of other stripes have used them.
-const SPARES: usize = 16;
+/// The smallest share of a shard, in entries, unless the cache has fewer.
+const SHARE: usize = 64;
+
+/// The caches: their number, and the number of each.
+const CACHES: usize = 3;
+const BUDGETS: usize = 0;
+const GROUPS: usize = 1;
+const EVENTS: usize = 2;
 
 pub(super) struct Caches {
     /// The entries of each base, by the base's hash. The cache reaches the map only through its
     /// shards, and compares the bases itself. Two bases with one hash are two entries of the map.
     map: DashMap<u64, Box<Entries>, ahash::RandomState>,
-    room: Room,
+    /// The order of the entries in each shard of the map.
+    orders: Box<[CachePadded<Order>]>,
+    /// The number of entries that a cache can have in each shard when it is full.
+    share: usize,
+    /// The number of entries that each cache can take before it evicts one.
+    free: [AtomicUsize; CACHES],
 }
 
 /// The entries of one base in all three caches.
 struct Entries {
     base: Base,
-    budgets: Few<Bucket, BUDGETS>,
-    groups: Few<GroupEntry, GROUPS>,
-    events: Few<EventEntry, EVENTS>,
+    budget: Option<Slot<Bucket>>,
+    groups: Few<Slot<GroupEntry>>,
+    events: Few<Slot<EventEntry>>,
+}
+
+/// An entry, with its place in the order of uses.
+struct Slot<V> {
+    place: u32,
+    value: V,
 }
 
 struct GroupEntry {
@@ -47,28 +71,50 @@ pub(super) struct EventEntry {
     pub(super) seen: Seen,
 }
 
+/// The entries of each cache in one shard.
+#[derive(Default)]
+struct Order {
+    uses: Mutex<[Recency<Used>; CACHES]>,
+}
+
+/// The hashes by which an entry is found.
+struct Used {
+    base: u64,
+    hash: u64,
+}
+
 /// The entries of one base, for a caller that holds the lock of their shard.
-pub(super) struct Turn<'a> {
+pub(super) struct Access<'a> {
     entries: &'a mut Entries,
     uses: Uses<'a>,
 }
 
-/// An entry of the map.
-type Slot = (u64, SharedValue<Box<Entries>>);
-
-/// The entries that a thread has added to the caches and has not made room for.
-struct Debt {
-    owed: [usize; CACHES],
-    victims: [Option<Victim>; CACHES],
-    /// The stamp of the uses that added the entries.
-    now: u64,
+/// The uses of the entries of one base.
+struct Uses<'a> {
+    order: &'a mut [Recency<Used>; CACHES],
+    free: &'a [AtomicUsize; CACHES],
+    base: u64,
+    /// The number of entries that each cache has to evict.
+    excess: [usize; CACHES],
 }
 
+/// An entry of the map.
+type MapEntry = (u64, SharedValue<Box<Entries>>);
+
 impl Caches {
-    pub(super) fn new(capacity: usize) -> Self {
+    /// Creates the caches. Those that no threads share have one shard.
+    pub(super) fn new(capacity: usize, is_shared: bool) -> Self {
+        let most = if is_shared { SHARDS } else { 1 };
+        let shards = 1 << (capacity / SHARE).clamp(1, most).ilog2();
         // The system seeds the hasher, because the names of objects come from outside.
         let hasher = ahash::RandomState::new();
-        Self { map: DashMap::with_hasher_and_shard_amount(hasher, SHARDS), room: Room::new(capacity) }
+        Self {
+            // A map has two shards or more. A single order uses the first of two.
+            map: DashMap::with_hasher_and_shard_amount(hasher, shards.max(2)),
+            orders: (0..shards).map(|_| CachePadded::default()).collect(),
+            share: capacity / shards,
+            free: [(); CACHES].map(|()| AtomicUsize::new(capacity)),
+        }
     }
 
     /// Returns the hasher of all keys.
@@ -77,170 +123,164 @@ impl Caches {
     }
 
     /// Runs `work` on the entries of a base, under the lock of its shard. `work` must be short, and
-    /// call no code of the user's. If `work` adds entries to a full cache, old entries are removed
-    /// before this returns. Returns how many they were, too.
+    /// call no user code. If `work` adds entries to a full cache, old entries are evicted before
+    /// this returns. Returns how many they were, too.
     pub(super) fn with<R>(
         &self,
         hash: u64,
         base: BaseRef<'_>,
-        work: impl FnOnce(&mut Turn<'_>) -> R,
-    ) -> (R, u64) {
-        let (result, debt) = {
-            let mut table = self.map.shards()[self.map.determine_shard(hash as usize)].write();
-            let mut stripe = self.room.own();
-            // Taken under the lock. With a stamp from before the wait for the lock, a later use
-            // could have a much lower number than an earlier one.
-            let uses = Uses { stripe: &mut stripe, base: hash, stamp: stamp(), added: [0; CACHES] };
-            let same = |(key, entries): &Slot| *key == hash && base.is(&entries.get().base);
-            if let Some((_, entries)) = table.get_mut(hash, same) {
-                Turn { entries: entries.get_mut(), uses }.run(work)
-            } else {
-                let mut entries = Box::new(Entries::of(base.to_base()));
-                let answer = Turn { entries: &mut entries, uses }.run(work);
-                if !entries.is_empty() {
-                    table.insert_entry(hash, (hash, SharedValue::new(entries)), |(key, _)| *key);
-                }
-                answer
+        work: impl FnOnce(&mut Access<'_>) -> R,
+    ) -> (R, usize) {
+        let number = self.map.determine_shard(hash as usize) % self.orders.len();
+        let (result, excess) = {
+            let mut table = self.map.shards()[number].write();
+            let mut order = self.orders[number].uses.lock();
+            let same = |(key, entries): &MapEntry| *key == hash && base.is(&entries.get().base);
+            let mut new = None;
+            let entries = match table.get_mut(hash, same) {
+                Some((_, entries)) => entries.get_mut(),
+                None => new.insert(Box::new(Entries::of(base.to_base()))),
+            };
+            let uses = Uses { order: &mut order, free: &self.free, base: hash, excess: [0; CACHES] };
+            let mut access = Access { entries, uses };
+            let result = work(&mut access);
+            let excess = access.uses.excess;
+            if let Some(entries) = new.filter(|entries| !entries.is_empty()) {
+                table.insert_entry(hash, (hash, SharedValue::new(entries)), |(key, _)| *key);
             }
+            (result, excess)
         };
-        let forgotten = if debt.owed == [0; CACHES] { 0 } else { self.make_room(debt) };
-        (result, forgotten)
+        let evicted = excess.iter().sum();
+        if evicted > 0 {
+            self.evict(excess, number);
+        }
+        (result, evicted)
     }
 
-    /// Removes the oldest entries until there is room for those that were added. Returns how many
-    /// they were.
-    fn make_room(&self, mut debt: Debt) -> u64 {
-        let (mut forgotten, mut spares) = (0, SPARES);
-        while let Some(cache) = (0..CACHES).find(|&cache| debt.owed[cache] > 0) {
-            if debt.victims[cache].is_none() {
-                debt.victims[cache] = self.room.settle(cache, &mut debt.owed[cache], debt.now);
-            }
-            if let Some(victim) = debt.victims[cache].take() {
-                forgotten += self.forget(&victim, &mut debt, &mut spares);
-            }
+    /// Evicts as many entries of each cache as it has in excess: from this shard, or from the next
+    /// one with more than its share. If other threads have evicted those, from any.
+    fn evict(&self, mut excess: [usize; CACHES], first: usize) {
+        let shards = self.orders.len();
+        let mut step = 0;
+        while excess != [0; CACHES] {
+            let least = if step / shards % 2 == 0 { self.share } else { 0 };
+            self.evict_from((first + step) % shards, least, &mut excess);
+            step += 1;
         }
-        forgotten
     }
 
-    /// Removes a victim, and those of other caches that are at its base, if they have not been used
-    /// since their turn came. Returns how many were removed.
-    fn forget(&self, victim: &Victim, debt: &mut Debt, spares: &mut usize) -> u64 {
-        let hash = victim.base;
-        let mut table = self.map.shards()[self.map.determine_shard(hash as usize)].write();
-        let is_there = |(key, entries): &Slot| *key == hash && entries.get().mark(victim).is_some();
-        let Some((_, entries)) = table.get_mut(hash, is_there) else { return 0 };
-        let entries = entries.get_mut();
-        let mut victims = [None; CACHES];
-        for (mine, other) in victims.iter_mut().zip(&mut debt.victims) {
-            *mine = other.take_if(|other| other.is_beside(victim));
-        }
-        victims[victim.cache] = Some(*victim);
-        let taken = {
-            let mut stripe = self.room.stripe(victim.stripe);
-            victims.map(|victim| {
-                let victim = victim?;
-                Some((victim, stripe.take(&victim, entries.mark(&victim)?)))
-            })
-        };
-        let mut forgotten = 0;
-        for (victim, taken) in taken.iter().flatten() {
-            match (taken, entries.mark_mut(victim)) {
-                (Taken::No, _) => {}
-                (Taken::Used, Some(mark)) if *spares > 0 => {
-                    *spares -= 1;
-                    self.room.own().adopt(victim, mark);
-                }
-                _ => {
-                    entries.remove(victim);
-                    debt.owed[victim.cache] -= 1;
-                    forgotten += 1;
-                }
+    /// Evicts an entry of each cache that has some in excess, and more than `least` in this shard.
+    fn evict_from(&self, number: usize, least: usize, excess: &mut [usize; CACHES]) {
+        let mut table = self.map.shards()[number].write();
+        let mut order = self.orders[number].uses.lock();
+        for (cache, (order, excess)) in order.iter_mut().zip(excess).enumerate() {
+            let oldest = order.oldest().filter(|_| *excess > 0 && order.len() > least);
+            let Some((place, Used { base, hash })) =
+                oldest.and_then(|place| Some((place, order.remove(place)?)))
+            else {
+                continue;
+            };
+            *excess -= 1;
+            let has = |(key, entries): &MapEntry| *key == base && entries.get().has(cache, hash, place);
+            let is_empty = table.get_mut(base, has).is_some_and(|(_, entries)| {
+                entries.get_mut().remove(cache, hash, place);
+                entries.get().is_empty()
+            });
+            if is_empty {
+                table.remove_entry(base, |(key, entries)| *key == base && entries.get().is_empty());
             }
         }
-        if entries.is_empty() {
-            table.remove_entry(hash, |(key, entries)| *key == hash && entries.get().is_empty());
+    }
+}
+
+impl Uses<'_> {
+    /// Notes that an entry is used.
+    fn touch(&mut self, cache: usize, place: u32) {
+        self.order[cache].touch(place);
+    }
+
+    /// Notes that an entry is added, and returns the entry with its place.
+    fn add<V>(&mut self, cache: usize, hash: u64, value: V) -> Slot<V> {
+        // Relaxed, both: only the number counts.
+        let take = |free: usize| free.checked_sub(1);
+        if self.free[cache].fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err() {
+            self.excess[cache] += 1;
         }
-        forgotten
+        Slot { place: self.order[cache].push(Used { base: self.base, hash }), value }
     }
 }
 
 impl Entries {
     fn of(base: Base) -> Self {
-        Self { base, budgets: Few::default(), groups: Few::default(), events: Few::default() }
+        Self { base, budget: None, groups: Few::default(), events: Few::default() }
     }
 
     fn is_empty(&self) -> bool {
-        self.budgets.is_empty() && self.groups.is_empty() && self.events.is_empty()
+        self.budget.is_none() && self.groups.len() == 0 && self.events.len() == 0
     }
 
-    fn mark(&self, victim: &Victim) -> Option<&Mark> {
-        match victim.cache {
-            BUDGETS => self.budgets.mark(victim),
-            GROUPS => self.groups.mark(victim),
-            _ => self.events.mark(victim),
+    fn has(&self, cache: usize, hash: u64, place: u32) -> bool {
+        match cache {
+            BUDGETS => self.budget.as_ref().is_some_and(|slot| slot.place == place),
+            GROUPS => self.groups.get(hash, |slot| slot.place == place).is_some(),
+            _ => self.events.get(hash, |slot| slot.place == place).is_some(),
         }
     }
 
-    fn mark_mut(&mut self, victim: &Victim) -> Option<&mut Mark> {
-        match victim.cache {
-            BUDGETS => self.budgets.mark_mut(victim),
-            GROUPS => self.groups.mark_mut(victim),
-            _ => self.events.mark_mut(victim),
-        }
-    }
-
-    fn remove(&mut self, victim: &Victim) {
-        match victim.cache {
-            BUDGETS => self.budgets.remove(victim),
-            GROUPS => self.groups.remove(victim),
-            _ => self.events.remove(victim),
+    fn remove(&mut self, cache: usize, hash: u64, place: u32) {
+        match cache {
+            BUDGETS => self.budget = None,
+            GROUPS => self.groups.remove(hash, |slot| slot.place == place),
+            _ => self.events.remove(hash, |slot| slot.place == place),
         }
     }
 }
 
-impl Turn<'_> {
-    /// Runs `work`, and takes the room that the thread's stripe has for what `work` adds.
-    fn run<R>(mut self, work: impl FnOnce(&mut Self) -> R) -> (R, Debt) {
-        let result = work(&mut self);
-        let Uses { stripe, stamp: now, added: mut owed, .. } = self.uses;
-        let mut victims = [None; CACHES];
-        for (cache, (victim, owed)) in victims.iter_mut().zip(&mut owed).enumerate() {
-            if *owed > 0 {
-                *victim = stripe.settle(cache, owed, now);
-            }
-        }
-        (result, Debt { owed, victims, now })
-    }
-
+impl Access<'_> {
     pub(super) fn bucket(&mut self, make: impl FnOnce() -> Bucket) -> &mut Bucket {
-        self.entries.budgets.entry(self.uses.base, &mut self.uses, |_| true, make)
+        let Self { entries, uses } = self;
+        let base = uses.base;
+        let slot = entries.budget.get_or_insert_with(|| uses.add(BUDGETS, base, make()));
+        uses.touch(BUDGETS, slot.place);
+        &mut slot.value
     }
 
     pub(super) fn group(&mut self, key: KeyRef<'_>, make: impl FnOnce() -> Group) -> &mut Group {
-        let is = |entry: &GroupEntry| are(&entry.fields, key.fields);
+        let Self { entries, uses } = self;
+        let is = |slot: &Slot<GroupEntry>| are(&slot.value.fields, key.fields);
         let make = || GroupEntry { fields: copied(key.fields), group: make() };
-        &mut self.entries.groups.entry(key.hash, &mut self.uses, is, make).group
+        let slot = entries.groups.get_or_insert_with(key.hash, is, || uses.add(GROUPS, key.hash, make()));
+        uses.touch(GROUPS, slot.place);
+        &mut slot.value.group
     }
 
     /// Returns the entry of an event. If it is missing, it is made, with a key of its own.
     pub(super) fn event(&mut self, key: KeyRef<'_>) -> &mut EventEntry {
-        let Entries { base, events, .. } = &mut *self.entries;
-        let hash = self.uses.base;
-        let make = || EventEntry { key: key.to_key(hash, base), seen: Seen::nothing() };
-        events.entry(key.hash, &mut self.uses, |entry| key.is(&entry.key), make)
+        let Self { entries: Entries { base, events, .. }, uses } = self;
+        let base_hash = uses.base;
+        let is = |slot: &Slot<EventEntry>| key.is(&slot.value.key);
+        let make = || EventEntry { key: key.to_key(base_hash, base), seen: Seen::nothing() };
+        let slot = events.get_or_insert_with(key.hash, is, || uses.add(EVENTS, key.hash, make()));
+        uses.touch(EVENTS, slot.place);
+        &mut slot.value
     }
 
     /// Returns the entry of a key that exists already. If it is missing, it is made with this key.
     pub(super) fn event_of(&mut self, key: &Arc<Key>) -> &mut Seen {
+        let Self { entries, uses } = self;
+        let is = |slot: &Slot<EventEntry>| is_same(key, &slot.value.key);
         let make = || EventEntry { key: key.clone(), seen: Seen::nothing() };
-        let is = |entry: &EventEntry| is_same(key, &entry.key);
-        &mut self.entries.events.entry(key.hash, &mut self.uses, is, make).seen
+        let slot = entries.events.get_or_insert_with(key.hash, is, || uses.add(EVENTS, key.hash, make()));
+        uses.touch(EVENTS, slot.place);
+        &mut slot.value.seen
     }
 
     /// Returns the entry of a key if there is one.
     pub(super) fn find_event(&mut self, key: &Arc<Key>) -> Option<&mut Seen> {
-        let is = |entry: &EventEntry| is_same(key, &entry.key);
-        Some(&mut self.entries.events.get(key.hash, &mut self.uses, is)?.seen)
+        let is = |slot: &Slot<EventEntry>| is_same(key, &slot.value.key);
+        let slot = self.entries.events.get_mut(key.hash, is)?;
+        self.uses.touch(EVENTS, slot.place);
+        Some(&mut slot.value.seen)
     }
 }
 

@@ -99,7 +99,7 @@ pub struct CorrelatorStats {
     pub aggregated: u64,
     /// Events that the spam filter skipped or held back.
     pub filtered: u64,
-    /// Entries of the caches that were forgotten to make room. If this grows, counts start again
+    /// Entries that the full caches evicted. If this grows, counts start again
     /// from one, budgets are full again, and `lru_cache_size` is too small.
     pub evicted: u64,
 }

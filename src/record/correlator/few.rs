@@ -1,100 +1,63 @@
-//! The entries of one cache at one base. Usually there is one.
+//! A set for a few values, of which there is usually one.
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
-use super::room::{Mark, Uses, Victim};
-
-/// The entries of the cache with the number `CACHE` at one base. The first one lies in place.
-pub(super) struct Few<V, const CACHE: usize> {
-    first: Option<Slot<V>>,
-    more: Option<Box<HashTable<Slot<V>>>>,
+/// Values that are found by their hashes. The first one needs no allocation.
+pub(super) struct Few<T> {
+    first: Option<(u64, T)>,
+    more: Option<Box<HashTable<(u64, T)>>>,
 }
 
-struct Slot<V> {
-    hash: u64,
-    mark: Mark,
-    value: V,
-}
-
-impl<V, const CACHE: usize> Default for Few<V, CACHE> {
+impl<T> Default for Few<T> {
     fn default() -> Self {
         Self { first: None, more: None }
     }
 }
 
-impl<V, const CACHE: usize> Few<V, CACHE> {
-    pub(super) fn is_empty(&self) -> bool {
-        self.first.is_none() && self.more.is_none()
+impl<T> Few<T> {
+    pub(super) fn len(&self) -> usize {
+        usize::from(self.first.is_some()) + self.more.as_ref().map_or(0, |more| more.len())
     }
 
-    /// Returns an entry, and makes it the most recently used one. `make` makes the entry if there
-    /// is none.
-    pub(super) fn entry(
+    /// Returns a value. `make` makes it if it is missing.
+    pub(super) fn get_or_insert_with(
         &mut self,
         hash: u64,
-        uses: &mut Uses<'_>,
-        is: impl Fn(&V) -> bool,
-        make: impl FnOnce() -> V,
-    ) -> &mut V {
-        let same = |slot: &Slot<V>| slot.hash == hash && is(&slot.value);
-        if self.is_empty() || self.first.as_ref().is_some_and(same) {
-            let slot = match &mut self.first {
-                Some(slot) => {
-                    uses.used(CACHE, &mut slot.mark);
-                    slot
-                }
-                none => none.insert(Slot { hash, mark: uses.added(CACHE, hash), value: make() }),
-            };
-            return &mut slot.value;
+        is: impl Fn(&T) -> bool,
+        make: impl FnOnce() -> T,
+    ) -> &mut T {
+        let same = |(other, value): &(u64, T)| *other == hash && is(value);
+        if self.first.as_ref().map_or(self.more.is_none(), same) {
+            return &mut self.first.get_or_insert_with(|| (hash, make())).1;
         }
-        let slot = match self.more.get_or_insert_default().entry(hash, same, |slot| slot.hash) {
-            Entry::Occupied(slot) => {
-                let slot = slot.into_mut();
-                uses.used(CACHE, &mut slot.mark);
-                slot
-            }
-            Entry::Vacant(vacant) => {
-                vacant.insert(Slot { hash, mark: uses.added(CACHE, hash), value: make() }).into_mut()
-            }
-        };
-        &mut slot.value
+        match self.more.get_or_insert_default().entry(hash, same, |(hash, _)| *hash) {
+            Entry::Occupied(found) => &mut found.into_mut().1,
+            Entry::Vacant(vacant) => &mut vacant.insert((hash, make())).into_mut().1,
+        }
     }
 
-    /// Returns an entry, and makes it the most recently used one. Returns `None` if there is no
-    /// such entry.
-    pub(super) fn get(&mut self, hash: u64, uses: &mut Uses<'_>, is: impl Fn(&V) -> bool) -> Option<&mut V> {
-        let same = |slot: &Slot<V>| slot.hash == hash && is(&slot.value);
-        let slot = match &mut self.first {
-            Some(first) if same(first) => first,
-            _ => self.more.as_mut()?.find_mut(hash, same)?,
-        };
-        uses.used(CACHE, &mut slot.mark);
-        Some(&mut slot.value)
+    pub(super) fn get(&self, hash: u64, is: impl Fn(&T) -> bool) -> Option<&T> {
+        let same = |(other, value): &(u64, T)| *other == hash && is(value);
+        let in_more = || self.more.as_ref()?.find(hash, same);
+        self.first.as_ref().filter(|first| same(first)).or_else(in_more).map(|(_, value)| value)
     }
 
-    /// Returns the mark of a victim if it is here.
-    pub(super) fn mark(&self, victim: &Victim) -> Option<&Mark> {
-        let same = |slot: &&Slot<V>| slot.mark.is(victim);
-        let in_more = || self.more.as_ref()?.find(victim.hash, |slot| slot.mark.is(victim));
-        self.first.as_ref().filter(same).or_else(in_more).map(|slot| &slot.mark)
+    pub(super) fn get_mut(&mut self, hash: u64, is: impl Fn(&T) -> bool) -> Option<&mut T> {
+        let same = |(other, value): &(u64, T)| *other == hash && is(value);
+        match &mut self.first {
+            Some(first) if same(first) => Some(&mut first.1),
+            _ => Some(&mut self.more.as_mut()?.find_mut(hash, same)?.1),
+        }
     }
 
-    pub(super) fn mark_mut(&mut self, victim: &Victim) -> Option<&mut Mark> {
-        let slot = match &mut self.first {
-            Some(first) if first.mark.is(victim) => first,
-            _ => self.more.as_mut()?.find_mut(victim.hash, |slot| slot.mark.is(victim))?,
-        };
-        Some(&mut slot.mark)
-    }
-
-    /// Removes a victim that is here.
-    pub(super) fn remove(&mut self, victim: &Victim) {
-        if self.first.as_ref().is_some_and(|first| first.mark.is(victim)) {
+    pub(super) fn remove(&mut self, hash: u64, is: impl Fn(&T) -> bool) {
+        let same = |(other, value): &(u64, T)| *other == hash && is(value);
+        if self.first.as_ref().is_some_and(same) {
             self.first = None;
         } else if let Some(more) = &mut self.more {
-            if let Ok(slot) = more.find_entry(victim.hash, |slot| slot.mark.is(victim)) {
-                slot.remove();
+            if let Ok(found) = more.find_entry(hash, same) {
+                found.remove();
             }
             if more.is_empty() {
                 self.more = None;

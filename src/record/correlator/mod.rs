@@ -8,12 +8,11 @@
 //!
 //! Counting comes before cutting off, so the counts include skipped events. Each stage remembers in
 //! a [`cache`] of its own. The [`key`]s are made of an event's fields, and begin with a common
-//! [`base`]. The entries of one base lie together ([`few`]). [`room`] bounds the caches, and knows
-//! which entry to forget ([`recency`]). A decision is about one event at one moment of the clock.
+//! [`base`]. A map has the entries of one base in one place ([`few`]). A full cache evicts its
+//! least recently used entry. A decision is about one event at one time of the clock.
 //!
-//! The stages know nothing of each other. The order in which the correlator asks them therefore
-//! does not matter, only how it combines their answers. It asks for the budget first, because the
-//! budget's key is the beginning of the other keys.
+//! The stages are independent, so the correlator may ask them in any order. It asks for the budget
+//! first, because the budget's key is the beginning of the other keys.
 
 mod aggregator;
 mod base;
@@ -24,8 +23,6 @@ mod few;
 mod key;
 mod observer;
 mod options;
-mod recency;
-mod room;
 mod spam_filter;
 mod stage_options;
 
@@ -38,7 +35,7 @@ use crate::record::event::{Event, Stored, Text, Timestamp, name};
 
 use aggregator::{Aggregator, Group};
 use base::BaseRef;
-use cache::{Caches, EventEntry, Turn};
+use cache::{Access, Caches, EventEntry};
 use counters::CorrelatorCounters;
 use key::{KeyRef, Lookup, text_hash};
 use observer::{Observed, ObservedEntry, Seen};
@@ -54,7 +51,7 @@ pub use stage_options::{Aggregation, SpamFilter};
 /// so any number of threads may use one.
 ///
 /// Used by one thread, a correlator decides as client-go does, except for two things that client-go
-/// leaves to chance or forgets, and four that client-go does in another way:
+/// leaves to chance or forgets, and five that client-go does in another way:
 ///
 /// * The first events of a group of similar ones stay separate events. client-go removes an
 ///   arbitrary one from a full group.
@@ -65,6 +62,7 @@ pub use stage_options::{Aggregation, SpamFilter};
 ///   group, and forgets other entries for these if the cache is too small.
 /// * A negative count is not continued, and the largest count stays. client-go counts on from a
 ///   negative count, and continues with the smallest one after the largest.
+/// * A full cache of 128 entries or more evicts in an approximate order, except in a recording.
 /// * In the names that the correlator makes, a time before 1970 counts as 1970, and a time from
 ///   2200 on counts as the beginning of 2200. client-go's numbers are negative before 1970 and wrap
 ///   round after 2262.
@@ -74,16 +72,17 @@ pub use stage_options::{Aggregation, SpamFilter};
 /// decreases.
 ///
 /// Memory is bounded by three caches of `lru_cache_size` entries, plus the one or two entries that
-/// each thread is adding. While one thread uses a correlator, the least recently used entry is
-/// forgotten first. If several threads use it, each of them forgets entries of its own first. The
-/// time since the last use of a forgotten entry is then seldom less than seven eighths of the
-/// longest one. An entry has a copy of the names in its key, and shares the message of the event
-/// that made the entry. An entry of the first cache keeps up to `max_events - 1` messages.
+/// each thread is adding. A cache evicts nothing before it is full, and then its least recently
+/// used entry. In a recording, and in a cache of fewer than 128 entries, this order is exact. A
+/// larger cache of a correlator that you create is divided by source, object and type into up to 64
+/// shards of at least 64 entries each. Its order is approximate: each shard evicts its own least
+/// recently used entry. An entry has a copy of the names in its key, and shares the message of the
+/// event that made the entry. An entry of the first cache keeps up to `max_events - 1` messages.
 ///
 /// A decision allocates the parts of its answer, and the entries of keys that are new. Without
 /// functions of the user's, a decision to skip an event whose keys are known allocates nothing. A
-/// thread waits for another one, for a moment, only if their objects share one of 128 shards, if
-/// one of them evicts entries, or if there are more than 32 threads.
+/// thread waits for another one, briefly, only if their objects share a shard, or if one of them
+/// evicts an entry.
 ///
 /// # Examples
 ///
@@ -134,6 +133,11 @@ impl EventCorrelator {
     #[doc(alias = "NewEventCorrelator")]
     #[doc(alias = "NewEventCorrelatorWithOptions")]
     pub fn new(options: CorrelatorOptions) -> Result<Self, BuildError> {
+        Self::build(options, true)
+    }
+
+    /// Creates a correlator. If it is not shared, its caches evict in the exact order.
+    pub(crate) fn build(options: CorrelatorOptions, is_shared: bool) -> Result<Self, BuildError> {
         options.check()?;
         let CorrelatorOptions { lru_cache_size, aggregation, spam_filter, functions, clock } = options;
         Ok(Self {
@@ -143,7 +147,7 @@ impl EventCorrelator {
             }),
             filter: spam_filter.map(|filter| BucketRules::new(filter, functions.spam_key)),
             on_skip: functions.on_skip,
-            caches: Caches::new(lru_cache_size),
+            caches: Caches::new(lru_cache_size, is_shared),
             counters: CorrelatorCounters::default(),
         })
     }
@@ -250,8 +254,8 @@ impl EventCorrelator {
             None => Fold::ByFields,
             Some(texts) => Fold::Done(self.fold_custom(&lookup, &texts)),
         };
-        let (mut passes, observed) = self.with(lookup.hashes.base, BaseRef::Fields(&lookup.base), |turn| {
-            self.pass(&lookup, fold, holds, turn)
+        let (mut passes, observed) = self.with(lookup.hashes.base, BaseRef::Fields(&lookup.base), |access| {
+            self.pass(&lookup, fold, holds, access)
         });
         let Observed { is_folded, is_repeat, is_known, is_noted, entry } = observed;
         let Some(entry) = entry else {
@@ -263,7 +267,6 @@ impl EventCorrelator {
             _ => event.clone(),
         };
         let key = CorrelationKey(entry.carry_over_to(&mut event));
-        // The user's function makes the key of the event as it would be stored.
         if let Some(filter) = self.filter.as_ref().filter(|filter| filter.has_custom_key()) {
             passes = self.pass_custom(&lookup, filter, &event);
         }
@@ -273,7 +276,7 @@ impl EventCorrelator {
             return if is_held { Correlation::Held { event, key } } else { Correlation::Skip };
         }
         if !is_noted {
-            self.with_base_of(&key, |turn| turn.find_event(&key.0).map(Seen::pass));
+            self.with_base_of(&key, |access| access.find_event(&key.0).map(Seen::pass));
         }
         if is_repeat { Correlation::Update { event, key } } else { Correlation::Create { event, key } }
     }
@@ -306,7 +309,7 @@ impl EventCorrelator {
     #[allow(clippy::needless_pass_by_value, reason = "a key is for one answer")]
     pub fn confirm(&self, key: CorrelationKey, stored: impl Into<Stored>) {
         let keeps_name = self.keeps_name(&key);
-        self.with_base_of(&key, |turn| turn.event_of(&key.0).confirm(&stored.into(), keeps_name));
+        self.with_base_of(&key, |access| access.event_of(&key.0).confirm(&stored.into(), keeps_name));
     }
 
     /// Does what [`confirm`](Self::confirm) does for an event that was decided with the name
@@ -318,7 +321,7 @@ impl EventCorrelator {
     /// event back.
     pub(crate) fn confirm_late(&self, key: &CorrelationKey, decided: &Text, stored: Stored) -> Text {
         let keeps_name = self.keeps_name(key);
-        self.with_base_of(key, |turn| match named(key, [decided, &stored.name], turn) {
+        self.with_base_of(key, |access| match named(key, [decided, &stored.name], access) {
             Some(seen) => {
                 seen.confirm(&stored, keeps_name);
                 seen.name().clone()
@@ -330,8 +333,8 @@ impl EventCorrelator {
     /// Gives a new name to an event, even to one that stands for a group, because the store has
     /// another event with the name `decided`.
     pub(crate) fn rename(&self, key: &CorrelationKey, decided: &Text, name: &Text) {
-        self.with_base_of(key, |turn| {
-            if let Some(seen) = named(key, [decided, decided], turn) {
+        self.with_base_of(key, |access| {
+            if let Some(seen) = named(key, [decided, decided], access) {
                 seen.rename(name.clone());
             }
         });
@@ -363,24 +366,30 @@ impl EventCorrelator {
         self.counters.sum()
     }
 
-    /// Runs `work` on the entries of a base, and counts the entries that were forgotten for it.
-    fn with<R>(&self, hash: u64, base: BaseRef<'_>, work: impl FnOnce(&mut Turn<'_>) -> R) -> R {
-        let (result, forgotten) = self.caches.with(hash, base, work);
-        self.counters.evicted(forgotten);
+    /// Runs `work` on the entries of a base, and counts the entries that were evicted for it.
+    fn with<R>(&self, hash: u64, base: BaseRef<'_>, work: impl FnOnce(&mut Access<'_>) -> R) -> R {
+        let (result, evicted) = self.caches.with(hash, base, work);
+        self.counters.evicted(evicted as u64);
         result
     }
 
-    fn with_base_of<R>(&self, key: &CorrelationKey, work: impl FnOnce(&mut Turn<'_>) -> R) -> R {
+    fn with_base_of<R>(&self, key: &CorrelationKey, work: impl FnOnce(&mut Access<'_>) -> R) -> R {
         self.with(key.0.base_hash, key.0.base_ref(), work)
     }
 
     /// Runs the stages whose keys are made of the event's own fields. Returns whether the event
     /// passes the spam filter, as far as that is known by then.
-    fn pass(&self, lookup: &Lookup<'_>, fold: Fold, holds: bool, turn: &mut Turn<'_>) -> (bool, Observed) {
+    fn pass(
+        &self,
+        lookup: &Lookup<'_>,
+        fold: Fold,
+        holds: bool,
+        access: &mut Access<'_>,
+    ) -> (bool, Observed) {
         let Lookup { event, hashes, now, .. } = *lookup;
         let (passes, is_certain) = match &self.filter {
             Some(filter) if filter.has_custom_key() => (true, false),
-            Some(filter) => (has_budget(lookup, filter, turn), true),
+            Some(filter) => (has_budget(lookup, filter, access), true),
             None => (true, true),
         };
         let notes = passes && is_certain;
@@ -389,13 +398,13 @@ impl EventCorrelator {
             (Fold::ByFields, None) => None,
             (Fold::ByFields, Some(aggregator)) => {
                 let key = KeyRef::group(lookup);
-                let group = turn.group(key, || Group::new(now));
+                let group = access.group(key, || Group::new(now));
                 let is_folded = aggregator.folds(group, &event.message, hashes.message, now);
-                is_folded.then(|| self.observe_group(lookup, key, notes, turn))
+                is_folded.then(|| self.observe_group(lookup, key, notes, access))
             }
         };
         let mut observed = folded.unwrap_or_else(|| {
-            let EventEntry { key, seen } = turn.event(KeyRef::event(lookup));
+            let EventEntry { key, seen } = access.event(KeyRef::event(lookup));
             let (is_repeat, is_known) = (seen.count(), seen.has_passed());
             if !is_repeat {
                 seen.store(event);
@@ -418,11 +427,11 @@ impl EventCorrelator {
     fn fold_custom(&self, lookup: &Lookup<'_>, (group, member): &(Text, Text)) -> Option<Observed> {
         let aggregator = self.aggregator.as_ref()?;
         let [hash, member_hash] = [group, member].map(|text| text_hash(text, self.caches.hasher()));
-        self.with(hash, BaseRef::Custom(group), |turn| {
+        self.with(hash, BaseRef::Custom(group), |access| {
             let key = KeyRef::custom_group(hash);
-            let group = turn.group(key, || Group::new(lookup.now));
+            let group = access.group(key, || Group::new(lookup.now));
             let is_folded = aggregator.folds(group, member, member_hash, lookup.now);
-            is_folded.then(|| self.observe_group(lookup, key, false, turn))
+            is_folded.then(|| self.observe_group(lookup, key, false, access))
         })
     }
 
@@ -434,9 +443,9 @@ impl EventCorrelator {
         lookup: &Lookup<'_>,
         key: KeyRef<'_>,
         notes: bool,
-        turn: &mut Turn<'_>,
+        access: &mut Access<'_>,
     ) -> Observed {
-        let EventEntry { key, seen } = turn.event(key);
+        let EventEntry { key, seen } = access.event(key);
         let (is_repeat, is_known) = (seen.count(), seen.has_passed());
         if !is_repeat {
             let has_own_names = self.aggregator.as_ref().is_some_and(Aggregator::has_own_names);
@@ -457,13 +466,13 @@ impl EventCorrelator {
     fn pass_custom(&self, lookup: &Lookup<'_>, filter: &BucketRules, result: &Event) -> bool {
         let Some(budget) = filter.custom_key(result) else { return true };
         let hash = text_hash(&budget, self.caches.hasher());
-        self.with(hash, BaseRef::Custom(&budget), |turn| has_budget(lookup, filter, turn))
+        self.with(hash, BaseRef::Custom(&budget), |access| has_budget(lookup, filter, access))
     }
 }
 
 /// Runs the last stage. Returns whether the event passes.
-fn has_budget(lookup: &Lookup<'_>, filter: &BucketRules, turn: &mut Turn<'_>) -> bool {
-    let bucket = turn.bucket(|| filter.full(lookup.now));
+fn has_budget(lookup: &Lookup<'_>, filter: &BucketRules, access: &mut Access<'_>) -> bool {
+    let bucket = access.bucket(|| filter.full(lookup.now));
     filter.exempts(lookup.event) || filter.take(bucket, lookup.now)
 }
 
@@ -476,8 +485,8 @@ enum Fold {
 }
 
 /// Returns the entry of a key, if it has one of these names.
-fn named<'a>(key: &CorrelationKey, names: [&Text; 2], turn: &'a mut Turn<'_>) -> Option<&'a mut Seen> {
-    turn.find_event(&key.0).filter(|seen| names.contains(&seen.name()))
+fn named<'a>(key: &CorrelationKey, names: [&Text; 2], access: &'a mut Access<'_>) -> Option<&'a mut Seen> {
+    access.find_event(&key.0).filter(|seen| names.contains(&seen.name()))
 }
 
 impl fmt::Debug for EventCorrelator {

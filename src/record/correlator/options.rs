@@ -119,7 +119,9 @@ impl CorrelatorOptions {
     }
 
     /// Sets the number of entries that each of the three caches holds: groups of similar events,
-    /// events, and budgets. 1 to 16,777,216, default 4096.
+    /// events, and budgets. 1 to 16,777,216, default 4096. A full cache evicts its least recently
+    /// used entry. [`EventCorrelator`](super::EventCorrelator) documents when this order is
+    /// approximate.
     ///
     /// # Examples
     ///

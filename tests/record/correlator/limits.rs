@@ -240,7 +240,7 @@ pub(super) fn about(object: u64) -> Event {
     event
 }
 
-fn on_another_thread<R: Send>(run: impl FnOnce() -> R + Send) -> R {
+pub(super) fn on_another_thread<R: Send>(run: impl FnOnce() -> R + Send) -> R {
     thread::scope(|scope| scope.spawn(run).join().unwrap())
 }
 

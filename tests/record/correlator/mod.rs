@@ -3,7 +3,7 @@
 mod decisions;
 mod limits;
 mod options;
-mod threads;
+mod shards;
 
 use std::time::{Duration, SystemTime};
 

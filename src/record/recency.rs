@@ -1,0 +1,106 @@
+//! Values in the order in which they were last used.
+//!
+//! A ring links the values in the order of their uses. A use moves a value to the newest end, and
+//! the value at the oldest end is the first to evict. Each step takes constant time.
+
+/// A place that no node has: the point where the ring's two ends meet. Its newer neighbour is the
+/// oldest node.
+const ENDS: u32 = u32::MAX;
+
+/// The number of nodes whose storage is kept while there are no values.
+const KEPT: usize = 16;
+
+pub(crate) struct Recency<T> {
+    nodes: Vec<Node<T>>,
+    len: usize,
+    ends: Links,
+    /// The first of the places that are free. Each of them has the next one as its newer neighbour.
+    free: u32,
+}
+
+struct Node<T> {
+    /// `None` if the place is free.
+    value: Option<T>,
+    links: Links,
+}
+
+/// The places of the two neighbours in the ring.
+#[derive(Clone, Copy)]
+struct Links {
+    older: u32,
+    newer: u32,
+}
+
+impl<T> Default for Recency<T> {
+    fn default() -> Self {
+        Self { nodes: Vec::new(), len: 0, ends: Links { older: ENDS, newer: ENDS }, free: ENDS }
+    }
+}
+
+impl<T> Recency<T> {
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns the place of the least recently used value. Returns `None` if there are no values.
+    pub(crate) fn oldest(&self) -> Option<u32> {
+        Some(self.ends.newer).filter(|place| *place != ENDS)
+    }
+
+    /// Adds a value as the newest one, and returns its place. There are at most 2^32 - 1 places.
+    pub(crate) fn push(&mut self, value: T) -> u32 {
+        let mut place = self.free;
+        if let Some(node) = self.nodes.get_mut(place as usize) {
+            self.free = node.links.newer;
+            node.value = Some(value);
+        } else {
+            place = self.nodes.len() as u32;
+            self.nodes.push(Node { value: Some(value), links: self.ends });
+        }
+        self.len += 1;
+        self.link(place);
+        place
+    }
+
+    /// Makes a value the newest one.
+    pub(crate) fn touch(&mut self, place: u32) -> Option<&mut T> {
+        if self.ends.older != place {
+            self.unlink(place);
+            self.link(place);
+        }
+        self.nodes.get_mut(place as usize)?.value.as_mut()
+    }
+
+    /// Removes a value. Removing the last one also frees the storage.
+    pub(crate) fn remove(&mut self, place: u32) -> Option<T> {
+        let value = self.nodes.get_mut(place as usize)?.value.take()?;
+        self.len -= 1;
+        self.unlink(place);
+        if self.len == 0 {
+            self.nodes.clear();
+            self.nodes.shrink_to(KEPT);
+            self.free = ENDS;
+        } else {
+            self.links(place).newer = self.free;
+            self.free = place;
+        }
+        Some(value)
+    }
+
+    fn links(&mut self, place: u32) -> &mut Links {
+        self.nodes.get_mut(place as usize).map_or(&mut self.ends, |node| &mut node.links)
+    }
+
+    fn unlink(&mut self, place: u32) {
+        let Links { older, newer } = *self.links(place);
+        self.links(older).newer = newer;
+        self.links(newer).older = older;
+    }
+
+    fn link(&mut self, place: u32) {
+        let newest = self.ends.older;
+        *self.links(place) = Links { older: newest, newer: ENDS };
+        self.links(newest).newer = place;
+        self.ends.older = place;
+    }
+}
