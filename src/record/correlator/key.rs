@@ -101,8 +101,6 @@ pub(super) enum Kind {
     /// The event that stands for a group of similar events. These have the same base, reason and
     /// reporter, or the same text that the user's function returned.
     Group,
-    /// An event that no correlator decides about. Its first name is the key.
-    Single,
 }
 
 /// The part of a [`Key`] that distinguishes it from others with the same base.
@@ -182,19 +180,6 @@ impl Key {
 pub struct CorrelationKey(pub(super) Arc<Key>);
 
 impl CorrelationKey {
-    /// Returns the key of an event that no correlator decides about. Only an event with the same
-    /// name and namespace, and with the same hash, has an equal key.
-    pub(crate) fn single(hash: u64, event: &Event) -> Self {
-        let fields = copied([&event.metadata.name, &event.metadata.namespace, &EMPTY]);
-        let base = Base::Custom(Text::EMPTY);
-        Self(Arc::new(Key { base_hash: hash, hash, base, kind: Kind::Single, fields }))
-    }
-
-    /// Returns whether no correlator decides about the event.
-    pub(crate) fn is_single(&self) -> bool {
-        self.0.kind == Kind::Single
-    }
-
     pub(crate) fn hash(&self) -> u64 {
         self.0.hash
     }
@@ -221,7 +206,6 @@ impl fmt::Debug for CorrelationKey {
             (Kind::Event, _) => "Event",
             (Kind::Group, Base::Fields(_)) => "Group",
             (Kind::Group, Base::Custom(_)) => "Custom",
-            (Kind::Single, _) => "Single",
         };
         f.debug_tuple("CorrelationKey").field(&format_args!("{kind}")).finish()
     }

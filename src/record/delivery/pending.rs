@@ -30,8 +30,7 @@ use std::time::Duration;
 
 use hashbrown::HashTable;
 
-use super::write::{KeyIndex, Write};
-use crate::record::correlator::CorrelationKey;
+use super::write::{KeyIndex, Write, WriteKey};
 use crate::record::event::Text;
 use crate::record::sink::{EventSink, WriteOrder};
 use crate::sync::Arc;
@@ -124,7 +123,7 @@ impl PendingWrites {
     }
 
     /// Returns the key, and the name by which the correlator knows the stored event.
-    pub(super) fn key(&self, at: KeyIndex) -> Option<(&CorrelationKey, &Text)> {
+    pub(super) fn key(&self, at: KeyIndex) -> Option<(&WriteKey, &Text)> {
         let KeyState { key, name, .. } = &self.keys[at as usize];
         Some((key.as_ref()?, name))
     }
@@ -148,7 +147,7 @@ impl PendingWrites {
     /// Returns the place of the key and the write if the group has its share.
     pub(super) fn admit(
         &mut self,
-        key: CorrelationKey,
+        key: WriteKey,
         write: Write,
         now: Duration,
     ) -> Result<u64, (KeyIndex, Box<Write>)> {
@@ -170,7 +169,7 @@ impl PendingWrites {
     }
 
     /// Returns the place of a key where the write belongs.
-    fn index_of(&mut self, key: CorrelationKey, write: &Write, now: Duration) -> KeyIndex {
+    fn index_of(&mut self, key: WriteKey, write: &Write, now: Duration) -> KeyIndex {
         let keys = &self.keys;
         let found = self.by_key.find(key.hash(), |&at| keys[at as usize].key.as_ref() == Some(&key)).copied();
         let Some(at) = found else { return self.add(key, write, None) };
@@ -191,7 +190,7 @@ impl PendingWrites {
     }
 
     /// Adds a key, after an earlier place of it if there is one.
-    fn add(&mut self, key: CorrelationKey, write: &Write, earlier: Option<KeyIndex>) -> KeyIndex {
+    fn add(&mut self, key: WriteKey, write: &Write, earlier: Option<KeyIndex>) -> KeyIndex {
         let hash = key.hash();
         let name = write.event.metadata.name.clone();
         let (key, group, pending, due) = (Some(key), self.groups.of(&write.event), None, None);
@@ -210,7 +209,7 @@ impl PendingWrites {
             self.move_quiet(earlier, at);
         }
         let keys = &self.keys;
-        let hash_of = |&at: &KeyIndex| keys[at as usize].key.as_ref().map_or(0, CorrelationKey::hash);
+        let hash_of = |&at: &KeyIndex| keys[at as usize].key.as_ref().map_or(0, WriteKey::hash);
         self.by_key.insert_unique(hash, at, hash_of);
         at
     }
@@ -411,7 +410,7 @@ mod tests {
     use super::super::write::Ops;
     use super::*;
     use crate::record::event::{Event, Timestamp};
-    use crate::record::series::SeriesWrite;
+    use crate::record::series::{SeriesKey, SeriesWrite};
     use crate::record::sink::{OpId, SinkOp};
 
     const SHARE: Share = Share { of_one: 1, lent: 0 };
@@ -420,7 +419,7 @@ mod tests {
     fn admit(pending: &mut PendingWrites, name: &'static str, offset: u64) {
         let mut event = Event::default();
         event.metadata.name = name.into();
-        let key = CorrelationKey::single(7, &event);
+        let key = SeriesKey::new(7, &event);
         let write = SeriesWrite { key, event, is_update: true, offset, events: 1, in_hand: 1 };
         let (key, write) = Write::of_series(write);
         assert!(pending.admit(key, write, Duration::ZERO).is_ok());

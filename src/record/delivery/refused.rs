@@ -2,16 +2,16 @@
 
 use std::collections::HashMap;
 
-use crate::record::correlator::CorrelationKey;
+use super::write::WriteKey;
 use crate::record::event::Text;
 use crate::record::loss::LossReason;
 
 /// Events that were given up, by stored event. A count includes all occurrences before it, so the
 /// next write of the same event that the store accepts makes up for them.
 pub(super) struct RefusedCounts {
-    recent: HashMap<CorrelationKey, Refused>,
+    recent: HashMap<WriteKey, Refused>,
     /// The entries that were the recent ones before these. They go when there are new ones.
-    older: HashMap<CorrelationKey, Refused>,
+    older: HashMap<WriteKey, Refused>,
     /// The number of recent entries at most.
     capacity: usize,
 }
@@ -28,7 +28,7 @@ impl RefusedCounts {
     }
 
     /// Adds events of a write that was given up.
-    pub(super) fn add(&mut self, key: &CorrelationKey, name: &Text, reason: LossReason, events: u64) {
+    pub(super) fn add(&mut self, key: &WriteKey, name: &Text, reason: LossReason, events: u64) {
         let mut counts = self.take(key, name).unwrap_or_default();
         match counts.iter_mut().find(|(other, _)| *other == reason) {
             Some((_, count)) => *count += events,
@@ -42,7 +42,7 @@ impl RefusedCounts {
 
     /// Takes the events that were given up, if the stored event is still the one with this name.
     /// Otherwise the correlator has begun another one, whose count does not include them.
-    pub(super) fn take(&mut self, key: &CorrelationKey, name: &Text) -> Option<Vec<(LossReason, u64)>> {
+    pub(super) fn take(&mut self, key: &WriteKey, name: &Text) -> Option<Vec<(LossReason, u64)>> {
         if self.recent.is_empty() && self.older.is_empty() {
             return None;
         }
@@ -51,7 +51,7 @@ impl RefusedCounts {
     }
 
     /// Gives a stored event another name.
-    pub(super) fn rename(&mut self, key: &CorrelationKey, old: &Text, new: &Text) {
+    pub(super) fn rename(&mut self, key: &WriteKey, old: &Text, new: &Text) {
         if let Some(counts) = self.take(key, old) {
             self.recent.insert(key.clone(), Refused { name: new.clone(), counts });
         }

@@ -5,11 +5,35 @@ use std::time::Duration;
 use crate::record::correlator::CorrelationKey;
 use crate::record::event::timed::is_timed;
 use crate::record::event::{Event, Text, Timestamp};
-use crate::record::series::SeriesWrite;
+use crate::record::series::{SeriesKey, SeriesWrite};
 use crate::record::sink::{OpId, SinkOp};
 
 /// The place of a key in the list of pending writes.
 pub(super) type KeyIndex = u32;
+
+/// The key of a stored event: writes with equal keys are about one event.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(super) enum WriteKey {
+    /// The correlator counts the event.
+    Correlated(CorrelationKey),
+    /// The event is counted in a series, or not at all.
+    Series(SeriesKey),
+}
+
+impl WriteKey {
+    pub(super) fn hash(&self) -> u64 {
+        match self {
+            Self::Correlated(key) => key.hash(),
+            Self::Series(key) => key.hash(),
+        }
+    }
+}
+
+impl From<CorrelationKey> for WriteKey {
+    fn from(key: CorrelationKey) -> Self {
+        Self::Correlated(key)
+    }
+}
 
 /// Operations and their numbers. They pass from one list to another as a whole where that is
 /// possible, because events are large.
@@ -88,11 +112,11 @@ impl Write {
     }
 
     /// Returns the write that a series asks for, with its key.
-    pub(super) fn of_series(write: SeriesWrite) -> (CorrelationKey, Self) {
+    pub(super) fn of_series(write: SeriesWrite) -> (WriteKey, Self) {
         let SeriesWrite { key, event, is_update, offset, events, in_hand } = write;
         let (is_new, creates) = (!is_update, !is_update);
         let ticket = Ticket { offset, events, in_hand, is_new, is_update, creates, ..Ticket::default() };
-        (key, Self { event, ticket })
+        (WriteKey::Series(key), Self { event, ticket })
     }
 
     /// Makes the next attempt of an update a patch again.

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use hashbrown::HashTable;
 
-use crate::record::correlator::CorrelationKey;
-use crate::record::event::{Event, EventSeries, ObjectReference, Stored, Text};
+use crate::record::event::{Event, EventSeries, ObjectMeta, ObjectReference, Stored, Text};
+use crate::sync::Arc;
 
 use super::options::{SeriesOptions, SeriesUpdate};
 
@@ -20,9 +20,25 @@ type Place = u32;
 /// No place: the end of the list.
 const NOWHERE: Place = Place::MAX;
 
+/// The key of the stored event of a series: the hash of the series, and the event's first name and
+/// namespace.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub(crate) struct SeriesKey(Arc<(u64, Text, Text)>);
+
+impl SeriesKey {
+    pub(crate) fn new(hash: u64, event: &Event) -> Self {
+        let ObjectMeta { name, namespace, .. } = &event.metadata;
+        Self(Arc::new((hash, name.clone(), namespace.clone())))
+    }
+
+    pub(crate) fn hash(&self) -> u64 {
+        self.0.0
+    }
+}
+
 /// A write that a series asks for.
 pub(crate) struct SeriesWrite {
-    pub(crate) key: CorrelationKey,
+    pub(crate) key: SeriesKey,
     /// The event as it is to be in the store.
     pub(crate) event: Event,
     /// Whether the write is about an event of a series that has begun. The store may have lost the
@@ -38,7 +54,7 @@ pub(crate) struct SeriesWrite {
 
 /// An event that is stored, and what has been seen of it since.
 struct Series {
-    key: CorrelationKey,
+    key: SeriesKey,
     /// The first event of the series, with the count of all.
     event: Event,
     hash: u64,
@@ -131,7 +147,7 @@ impl SeriesMemory {
         self.offset = offset;
         let Some(options) = self.options else {
             let hash = self.hasher.hash_one(event.metadata.name.as_str());
-            self.create(CorrelationKey::single(hash, event), event.clone());
+            self.create(SeriesKey::new(hash, event), event.clone());
             return false;
         };
         let fields = fields(&options, event);
@@ -149,7 +165,7 @@ impl SeriesMemory {
         false
     }
 
-    fn create(&mut self, key: CorrelationKey, event: Event) {
+    fn create(&mut self, key: SeriesKey, event: Event) {
         let offset = self.offset;
         self.writes.push_back(SeriesWrite { key, event, is_update: false, offset, events: 1, in_hand: 1 });
     }
@@ -159,7 +175,7 @@ impl SeriesMemory {
             self.evicted += 1;
             self.end(self.first, false, now);
         }
-        let key = CorrelationKey::single(hash, event);
+        let key = SeriesKey::new(hash, event);
         self.create(key.clone(), event.clone());
         let series = Series {
             key,
@@ -298,7 +314,7 @@ impl SeriesMemory {
 
     /// Notes the store's answer to a write that was asked for with the name `decided`, if the
     /// series still goes on. Returns the name that the event has from now on.
-    pub(crate) fn confirm(&mut self, key: &CorrelationKey, decided: &Text, stored: Stored) -> Text {
+    pub(crate) fn confirm(&mut self, key: &SeriesKey, decided: &Text, stored: Stored) -> Text {
         if let Some(series) = self.find(key) {
             let metadata = &mut series.event.metadata;
             if [decided, &stored.name].contains(&&metadata.name) {
@@ -310,13 +326,13 @@ impl SeriesMemory {
     }
 
     /// Gives a new name to the stored event, because the store has another one with its name.
-    pub(crate) fn rename(&mut self, key: &CorrelationKey, name: &Text) {
+    pub(crate) fn rename(&mut self, key: &SeriesKey, name: &Text) {
         if let Some(series) = self.find(key) {
             series.event.metadata.name = name.clone();
         }
     }
 
-    fn find(&mut self, key: &CorrelationKey) -> Option<&mut Series> {
+    fn find(&mut self, key: &SeriesKey) -> Option<&mut Series> {
         let series = &self.series;
         let is = |place: &Place| series[*place as usize].as_ref().is_some_and(|series| series.key == *key);
         let place = self.table.find(key.hash(), is).copied()?;

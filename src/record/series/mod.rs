@@ -11,5 +11,5 @@
 mod memory;
 mod options;
 
-pub(crate) use memory::{SeriesMemory, SeriesWrite};
+pub(crate) use memory::{SeriesKey, SeriesMemory, SeriesWrite};
 pub use options::{SeriesOptions, SeriesUpdate};

@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use crate::bus::BulkNext;
 use crate::catch::catch_panic_message;
-use crate::record::correlator::{Correlation, CorrelationKey};
+use crate::record::correlator::Correlation;
 use crate::record::event::Event;
 use crate::record::event::timed::is_timed;
 use crate::record::loss::LossReason;
 use crate::record::sink::SinkError;
 
-use super::super::write::{Ticket, Write};
+use super::super::write::{Ticket, Write, WriteKey};
 use super::super::writers::BATCH;
 use super::Driver;
 
@@ -68,7 +68,7 @@ impl Driver {
 
     /// Makes a write pending, unless the group has its share of what waits. An event beyond the
     /// share is lost.
-    fn admit(&mut self, key: CorrelationKey, write: Write, now: Duration) {
+    fn admit(&mut self, key: WriteKey, write: Write, now: Duration) {
         let (at, write) = match self.pending.admit(key, write, now) {
             Ok(free) => {
                 self.decided += free;
@@ -108,14 +108,14 @@ impl Driver {
     fn correlate(&mut self, event: &Event, offset: u64, now: Duration) {
         match catch_panic_message(|| self.correlator.decide(event, true)) {
             Ok(Correlation::Create { event, key }) => {
-                self.admit(key, Write::of(event, offset, true), now);
+                self.admit(key.into(), Write::of(event, offset, true), now);
             }
             Ok(Correlation::Update { event, key }) => {
-                self.admit(key, Write::of(event, offset, false), now);
+                self.admit(key.into(), Write::of(event, offset, false), now);
             }
             Ok(Correlation::Held { event: state, key }) => {
                 self.report_skip(event);
-                self.decided += self.pending.hold(key, Write::of(state, offset, false), now);
+                self.decided += self.pending.hold(key.into(), Write::of(state, offset, false), now);
             }
             Ok(Correlation::Skip) => {
                 self.report_skip(event);

@@ -10,7 +10,7 @@ use crate::record::sink::{OpId, Reply, SinkError, Stored};
 use crate::record::stats::RecordingStats;
 
 use super::super::pending::GroupIndex;
-use super::super::write::{KeyIndex, Ticket, Write, times};
+use super::super::write::{KeyIndex, Ticket, Write, WriteKey, times};
 use super::Driver;
 use super::failure::Attempt;
 
@@ -98,8 +98,8 @@ impl Driver {
         self.recount(at);
         let version = stored.resource_version.clone();
         let name = match self.pending.key(at) {
-            Some((key, name)) if key.is_single() => self.series.confirm(key, name, stored),
-            Some((key, name)) => self.correlator.confirm_late(key, name, stored),
+            Some((WriteKey::Series(key), name)) => self.series.confirm(key, name, stored),
+            Some((WriteKey::Correlated(key), name)) => self.correlator.confirm_late(key, name, stored),
             None => stored.name,
         };
         self.pending.finish(at, Some((name, version)));
@@ -117,7 +117,7 @@ impl Driver {
 
     /// Returns whether the write is about an event that is counted in a series.
     fn is_series(&self, at: KeyIndex) -> bool {
-        self.pending.key(at).is_some_and(|(key, _)| key.is_single())
+        matches!(self.pending.key(at), Some((WriteKey::Series(_), _)))
     }
 
     /// Handles the answer that the store has an event of this name.
@@ -148,10 +148,9 @@ impl Driver {
             let name = name::fresh(&self.clock, object, self.clock.now().into());
             if let Some((key, decided)) = self.pending.key(at) {
                 self.refused.rename(key, decided, &name);
-                if key.is_single() {
-                    self.series.rename(key, &name);
-                } else {
-                    self.correlator.rename(key, decided, &name);
+                match key {
+                    WriteKey::Series(key) => self.series.rename(key, &name),
+                    WriteKey::Correlated(key) => self.correlator.rename(key, decided, &name),
                 }
             }
             self.pending.rename(at, &name);

@@ -7,10 +7,9 @@
 
 use std::time::Duration;
 
-use super::super::write::{KeyIndex, Write};
+use super::super::write::{KeyIndex, Write, WriteKey};
 use super::PendingWrites;
 use super::holds::Hold;
-use crate::record::correlator::CorrelationKey;
 
 impl PendingWrites {
     /// Returns the number of keys whose writes are held at most.
@@ -32,7 +31,7 @@ impl PendingWrites {
 
     /// Adds a write that the spam filter stopped. A write of the key that is on its way carries it,
     /// and otherwise it is held. Returns the number of events whose room is free.
-    pub(in super::super) fn hold(&mut self, key: CorrelationKey, write: Write, now: Duration) -> u64 {
+    pub(in super::super) fn hold(&mut self, key: WriteKey, write: Write, now: Duration) -> u64 {
         let at = self.index_of(key, &write, now);
         if self.is_on_its_way(at) {
             return self.replace(at, write);
@@ -128,9 +127,7 @@ impl PendingWrites {
         let Some(every) = self.holds.pace.update_every else { return };
         let state = &mut self.keys[at as usize];
         // A series has options of its own for this.
-        if state.key.as_ref().is_none_or(CorrelationKey::is_single) {
-            return;
-        }
+        let Some(WriteKey::Correlated(_)) = state.key else { return };
         let until = now.saturating_add(every);
         if let Some(before) = state.hold.get_or_insert_default().quiet.replace(until) {
             self.holds.quiet.remove(&(before, at));

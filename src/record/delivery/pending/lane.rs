@@ -4,9 +4,8 @@ use std::collections::{BTreeSet, VecDeque};
 use std::ops::Bound;
 use std::time::Duration;
 
-use super::super::write::{KeyIndex, Write};
+use super::super::write::{KeyIndex, Write, WriteKey};
 use super::holds::Hold;
-use crate::record::correlator::CorrelationKey;
 use crate::record::event::{Event, Text};
 
 /// The place of a write in the order, and the place of its key.
@@ -16,12 +15,12 @@ pub(super) type Entry = (u64, KeyIndex);
 pub(super) const NOWHERE: KeyIndex = KeyIndex::MAX;
 
 /// A pending write takes at most this many bytes beside its event.
-const _: () = assert!(size_of::<KeyState>() <= size_of::<Event>() + 152);
+const _: () = assert!(size_of::<KeyState>() <= size_of::<Event>() + 160);
 
 /// A key with its writes.
 pub(super) struct KeyState {
     /// `None` only in a place without a key.
-    pub(super) key: Option<CorrelationKey>,
+    pub(super) key: Option<WriteKey>,
     /// The name by which the correlator knows the stored event.
     pub(super) name: Text,
     /// The group of the stored event.
