@@ -167,7 +167,7 @@ impl fmt::Display for DropCounts {
 ///
 /// # Examples
 ///
-/// `examples/sizing.rs` in the repository finds the length of a queue with these.
+/// `examples/bus/sizing.rs` in the repository finds the length of a queue with these.
 ///
 /// ```
 /// use eventcast::Broadcaster;

@@ -122,7 +122,7 @@ assert_eq!(store.events().len(), 4);
 //! and so does your code around it. A lost shutdown signal becomes a test that fails every time.
 //! With that flag the module [`testing`] has the parts that such a test needs.
 //! `docs/model-checking.md` in the repository begins with a `Cargo.toml`, and
-//! `examples/model_checking.rs` has such a test.
+//! `examples/bus/model_checking.rs` has such a test.
 //!
 //! # Guarantees
 //!

@@ -15,7 +15,7 @@ use crate::escape::escape;
 
 /// The action of the bus for a watcher whose queue is full.
 ///
-/// `examples/policies.rs` in the repository shows the loss under each policy.
+/// `examples/bus/policies.rs` in the repository shows the loss under each policy.
 ///
 /// In a configuration file (feature `serde`) a policy is `drop_incoming`, `drop_oldest`, `evict`,
 /// `wait`, or `wait_for` with a duration: `{"wait_for": "250ms"}`. On a command line the last one

@@ -16,7 +16,8 @@ use crate::counters::BusStats;
 ///
 /// # Examples
 ///
-/// `examples/shutdown.rs` in the repository ends with and without a loss, and reads the report.
+/// `examples/more/shutdown.rs` in the repository ends with and without a loss, and reads the
+/// report.
 ///
 /// ```
 /// use eventcast::Broadcaster;

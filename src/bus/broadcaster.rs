@@ -41,7 +41,7 @@ const MAX_EVENT_SIZE: usize = 16 * 1024;
 /// | a remote client | `DropIncoming` or `DropOldest` | It loses events while it is slow, and is told how many. |
 /// | a remote client that can come back | `Evict` | It ends, and the next watcher continues from the [history](BusOptions::history). |
 ///
-/// The default is `DropIncoming`, with a queue of 1000 events. `examples/daemon.rs` in the
+/// The default is `DropIncoming`, with a queue of 1000 events. `examples/bus/daemon.rs` in the
 /// repository has a journal and a gauge on one bus.
 ///
 /// # Large events

@@ -7,8 +7,8 @@
 //!
 //! A model is a bus, your code around it, and [loom](https://docs.rs/loom), which runs the two in
 //! every order of their steps up to a bound. Its parts exist only with `--cfg eventcast_loom`.
-//! `docs/model-checking.md` in the repository says how to begin, and `examples/model_checking.rs`
-//! has a model that finds a bug.
+//! `docs/model-checking.md` in the repository says how to begin, and
+//! `examples/bus/model_checking.rs` has a model that finds a bug.
 //!
 //! * `Exploration` runs a model, and refuses one that explored nothing, or less than it says.
 //! * `rest`, `begin` and `finish` exclude the set-up and the end of a model from the
@@ -21,7 +21,7 @@
 //! No signature names a type of loom. A model uses loom's own threads and atomics, and they must
 //! come from the loom that eventcast has: any 0.7.
 //!
-//! A model of `examples/model_checking.rs`:
+//! A model of `examples/bus/model_checking.rs`:
 //!
 //! ```ignore
 //! /// Explores everything: the start, a job, and the stop.

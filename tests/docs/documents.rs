@@ -162,7 +162,7 @@ fn blocks<'t>(text: &'t str, languages: &'t [&str]) -> impl Iterator<Item = &'t 
 /// `.ci/run outside` makes a crate of the page and the example, and runs it.
 #[test]
 fn the_code_about_models_is_that_of_the_example() {
-    let example = fs::read_to_string(in_repository("examples/model_checking.rs")).unwrap();
+    let example = fs::read_to_string(in_repository("examples/bus/model_checking.rs")).unwrap();
     let document = fs::read_to_string(in_repository("docs/model-checking.md")).unwrap();
     let module = fs::read_to_string(in_repository("src/testing/mod.rs")).unwrap();
     let module = module.lines().filter_map(|line| line.strip_prefix("//!"));
@@ -173,7 +173,7 @@ fn the_code_about_models_is_that_of_the_example() {
     for block in blocks(&document, &["rust"]).chain(blocks(&module, &["ignore"])) {
         assert!(
             flat(&example).contains(&flat(block)),
-            "examples/model_checking.rs does not have this:\n{block}"
+            "examples/bus/model_checking.rs does not have this:\n{block}"
         );
         seen += 1;
     }

@@ -5,6 +5,7 @@
 //! `CARGO_MANIFEST_DIR=$PWD rustc --edition 2024 --test tests/docs/main.rs`.
 
 mod documents;
+mod examples;
 mod imports;
 mod layering;
 mod locks;

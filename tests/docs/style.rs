@@ -6,7 +6,7 @@ use crate::sources::rust_files;
 
 /// The folders of the sources, each with a number of files that it has at least.
 const FOLDERS: [(&str, usize); 6] =
-    [("src", 80), ("tests", 80), ("crates", 20), ("examples", 8), ("benches", 20), ("loom-tests", 20)];
+    [("src", 80), ("tests", 80), ("crates", 20), ("examples", 10), ("benches", 20), ("loom-tests", 20)];
 
 /// The words with which a sentence without a subject begins, as in "Who waits sleeps".
 const HEADLESS: [&str; 6] = ["What ", "Who ", "Whoever ", "Where ", "That ", "So "];

@@ -195,7 +195,7 @@ impl<'b, T> WatchBuilder<'b, T> {
     ///
     /// # Examples
     ///
-    /// `examples/sse.rs` in the repository sends clients that come back what they have missed.
+    /// `examples/more/sse.rs` in the repository sends clients that come back what they have missed.
     ///
     /// ```
     /// use eventcast::{Broadcaster, Delivery};
@@ -222,7 +222,8 @@ impl<'b, T> WatchBuilder<'b, T> {
     ///
     /// # Examples
     ///
-    /// `examples/filters.rs` in the repository has watchers that each see their part of the events.
+    /// `examples/bus/filters.rs` in the repository has watchers that each see their part of the
+    /// events.
     ///
     /// ```
     /// use eventcast::Broadcaster;

@@ -53,7 +53,7 @@ impl<T> Watcher<T> {
     ///
     /// # Examples
     ///
-    /// `examples/async_tasks.rs` in the repository has threads and tasks on one bus.
+    /// `examples/more/async_tasks.rs` in the repository has threads and tasks on one bus.
     ///
     /// ```
     /// use eventcast::{Broadcaster, Delivery};

@@ -61,7 +61,7 @@ pub use stats::EventBroadcasterStats;
 ///
 /// # Examples
 ///
-/// `examples/hello.rs` in the repository is this as a program.
+/// `examples/more/hello.rs` in the repository is this as a program.
 ///
 /// ```
 /// use eventcast::EventType::{Normal, Warning};

@@ -41,7 +41,7 @@ pub(super) const REFRESH_EVERY: Duration = Duration::from_secs(30 * 60);
 ///
 /// A store with an asynchronous client implements [`AsyncEventSink`](crate::sink::AsyncEventSink)
 /// instead, and an [`AsyncSink`](crate::sink::AsyncSink) makes a sink of it.
-/// `examples/custom_sink.rs` in the repository shows this.
+/// `examples/more/custom_sink.rs` in the repository shows this.
 ///
 /// # Examples
 ///

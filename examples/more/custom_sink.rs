@@ -2,7 +2,7 @@
 //! next, and `group` would name tenants. The broadcaster has a dispatcher, for bursts of events.
 //!
 //! ```sh
-//! cargo run --example custom_sink
+//! cargo run -p more-examples --bin custom_sink
 //! ```
 
 use std::collections::BTreeMap;

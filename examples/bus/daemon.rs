@@ -2,7 +2,7 @@
 //! with different policies take what they can.
 //!
 //! ```sh
-//! cargo run --release --example daemon
+//! cargo run --release -p bus-examples --bin daemon
 //! ```
 //!
 //! The journal must not miss a tick that the bus accepted, so the bus waits for it (`Wait`). The

@@ -2,7 +2,7 @@
 //! user, or everything. One watcher comes late and begins with the state at that moment.
 //!
 //! ```sh
-//! cargo run --example filters
+//! cargo run -p bus-examples --bin filters
 //! ```
 //!
 //! The bus is inline, because jobs change rarely: it needs no thread, and every watcher has a

@@ -1,7 +1,7 @@
 //! An agent that loses its stop signal, the model that finds the bug, and the fix. One worker adds
 //! up what any thread submits. The bus has a dispatcher, because submitting should take no lock.
 //!
-//! `cargo run --example model_checking` runs the agent. In a crate of your own, with the two files
+//! `cargo run -p bus-examples --bin model_checking` runs the agent. In a crate with the two files
 //! of `docs/model-checking.md`, `cargo test` never sees the bug, and `cargo models` finds it.
 
 use std::error::Error;

@@ -3,7 +3,7 @@
 //! its own client here, so that it ends.
 //!
 //! ```sh
-//! cargo run --example sse
+//! cargo run -p more-examples --bin sse
 //! ```
 //!
 //! Each client is a watcher. The task that writes to its connection reads the watcher's queue, so a

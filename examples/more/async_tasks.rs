@@ -2,7 +2,7 @@
 //! program ends in order and loses nothing.
 //!
 //! ```sh
-//! cargo run --release --example async_tasks
+//! cargo run --release -p more-examples --bin async_tasks
 //! ```
 //!
 //! The library knows no runtime: its futures wake the task that polls them, and its threads wait as

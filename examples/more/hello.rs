@@ -2,7 +2,7 @@
 //! stored.
 //!
 //! ```sh
-//! cargo run --example hello
+//! cargo run -p more-examples --bin hello
 //! ```
 //!
 //! `EventBroadcaster::new_inline()` instead of `new()?` needs one thread less. A program that records a

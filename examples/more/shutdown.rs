@@ -1,7 +1,7 @@
 //! How a program ends without losing anything, and what it learns if the time does not suffice.
 //!
 //! ```sh
-//! cargo run --example shutdown
+//! cargo run -p more-examples --bin shutdown
 //! ```
 //!
 //! The end goes from front to back: publishers stop, the bus offers what it has accepted, and the

@@ -3,7 +3,7 @@
 //! accepted meanwhile.
 //!
 //! ```sh
-//! cargo run --example policies
+//! cargo run -p bus-examples --bin policies
 //! ```
 //!
 //! The bus has a dispatcher, because this shows what waits in its incoming queue. An inline bus

@@ -2,7 +2,7 @@
 //! `high_water`, `dropped` and `lag`.
 //!
 //! ```sh
-//! cargo run --example sizing
+//! cargo run -p bus-examples --bin sizing
 //! ```
 //!
 //! The load is a burst of 300 events every 100 ms, for a handler that takes 200 µs for an event.
