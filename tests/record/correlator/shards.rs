@@ -79,8 +79,8 @@ fn threads_that_take_turns_evict_one_entry_for_each_new_one() {
 fn a_recording_evicts_in_the_exact_order() {
     let options = CorrelatorOptions::off().lru_cache_size(300);
     let events = EventBroadcaster::builder().correlator(options).build().unwrap();
-    let recording = events.start_recording_to_sink(MemorySink::new()).unwrap();
-    let recorder = events.new_recorder("tests");
+    let recording = events.record_to(MemorySink::new()).unwrap();
+    let recorder = events.recorder("tests");
     let record = |objects: &mut dyn Iterator<Item = u64>| {
         for object in objects {
             recorder.event(pod(&format!("pod-{object}")), EventType::Normal, "Started", "again");
