@@ -43,7 +43,7 @@
 //! | lock | taken by | under | held for |
 //! |---|---|---|---|
 //! | `Caches::map`, one lock for each of its shards | `correlate`, `confirm` | none | a decision, or the eviction of an entry |
-//! | `Order::uses`, one lock for each shard | `correlate`, `confirm` | `Caches::map` | the same time as the shard |
+//! | `Caches::orders`, one lock for each shard | `correlate`, `confirm` | `Caches::map` | the same time as the shard |
 //! | `Writers::queue`, `Writer::queue`, which are one lock | recording, writers | none | a change of the list |
 //! | `Replies::answers` | recording, writers, threads and tasks of the sink | `MemoryStore::state` | a change of the list |
 //! | `Waiting::answer` | caller of an `AsyncSink`'s method, its task | none | a change of the answer |

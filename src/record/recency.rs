@@ -47,6 +47,14 @@ impl<T> Recency<T> {
         Some(self.ends.newer).filter(|place| *place != ENDS)
     }
 
+    pub(crate) fn get(&self, place: u32) -> Option<&T> {
+        self.nodes.get(place as usize)?.value.as_ref()
+    }
+
+    pub(crate) fn get_mut(&mut self, place: u32) -> Option<&mut T> {
+        self.nodes.get_mut(place as usize)?.value.as_mut()
+    }
+
     /// Adds a value as the newest one, and returns its place. There are at most 2^32 - 1 places.
     pub(crate) fn push(&mut self, value: T) -> u32 {
         let mut place = self.free;
@@ -68,7 +76,7 @@ impl<T> Recency<T> {
             self.unlink(place);
             self.link(place);
         }
-        self.nodes.get_mut(place as usize)?.value.as_mut()
+        self.get_mut(place)
     }
 
     /// Removes a value. Removing the last one also frees the storage.

@@ -11,7 +11,7 @@
 //! exact in each shard, and an entry that stays may be older than one that was evicted from another
 //! shard.
 //!
-//! Lock order: `Caches::map` before `Order::uses`. A thread holds the locks of one shard at a
+//! Lock order: `Caches::map` before `Caches::orders`. A thread holds the locks of one shard at a
 //! time. No threads therefore wait in a circle.
 
 use super::base::{Base, BaseRef};
@@ -40,7 +40,7 @@ pub(super) struct Caches {
     /// shards, and compares the bases itself. Two bases with one hash are two entries of the map.
     map: DashMap<u64, Box<Entries>, ahash::RandomState>,
     /// The order of the entries in each shard of the map.
-    orders: Box<[CachePadded<Order>]>,
+    orders: Box<[CachePadded<Mutex<Order>>]>,
     /// The number of entries that a cache can have in each shard when it is full.
     share: usize,
     /// The number of entries that each cache can take before it evicts one.
@@ -72,10 +72,7 @@ pub(super) struct EventEntry {
 }
 
 /// The entries of each cache in one shard.
-#[derive(Default)]
-struct Order {
-    uses: Mutex<[Recency<Used>; CACHES]>,
-}
+type Order = [Recency<Used>; CACHES];
 
 /// The hashes by which an entry is found.
 struct Used {
@@ -91,7 +88,7 @@ pub(super) struct Access<'a> {
 
 /// The uses of the entries of one base.
 struct Uses<'a> {
-    order: &'a mut [Recency<Used>; CACHES],
+    order: &'a mut Order,
     free: &'a [AtomicUsize; CACHES],
     base: u64,
     /// The number of entries that each cache has to evict.
@@ -134,7 +131,7 @@ impl Caches {
         let number = self.map.determine_shard(hash as usize) % self.orders.len();
         let (result, excess) = {
             let mut table = self.map.shards()[number].write();
-            let mut order = self.orders[number].uses.lock();
+            let mut order = self.orders[number].lock();
             let same = |(key, entries): &MapEntry| *key == hash && base.is(&entries.get().base);
             let mut new = None;
             let entries = match table.get_mut(hash, same) {
@@ -172,7 +169,7 @@ impl Caches {
     /// Evicts an entry of each cache that has some in excess, and more than `least` in this shard.
     fn evict_from(&self, number: usize, least: usize, excess: &mut [usize; CACHES]) {
         let mut table = self.map.shards()[number].write();
-        let mut order = self.orders[number].uses.lock();
+        let mut order = self.orders[number].lock();
         for (cache, (order, excess)) in order.iter_mut().zip(excess).enumerate() {
             let oldest = order.oldest().filter(|_| *excess > 0 && order.len() > least);
             let Some((place, Used { base, hash })) =
@@ -194,11 +191,6 @@ impl Caches {
 }
 
 impl Uses<'_> {
-    /// Notes that an entry is used.
-    fn touch(&mut self, cache: usize, place: u32) {
-        self.order[cache].touch(place);
-    }
-
     /// Notes that an entry is added, and returns the entry with its place.
     fn add<V>(&mut self, cache: usize, hash: u64, value: V) -> Slot<V> {
         // Relaxed, both: only the number counts.
@@ -241,7 +233,7 @@ impl Access<'_> {
         let Self { entries, uses } = self;
         let base = uses.base;
         let slot = entries.budget.get_or_insert_with(|| uses.add(BUDGETS, base, make()));
-        uses.touch(BUDGETS, slot.place);
+        uses.order[BUDGETS].touch(slot.place);
         &mut slot.value
     }
 
@@ -250,7 +242,7 @@ impl Access<'_> {
         let is = |slot: &Slot<GroupEntry>| are(&slot.value.fields, key.fields);
         let make = || GroupEntry { fields: copied(key.fields), group: make() };
         let slot = entries.groups.get_or_insert_with(key.hash, is, || uses.add(GROUPS, key.hash, make()));
-        uses.touch(GROUPS, slot.place);
+        uses.order[GROUPS].touch(slot.place);
         &mut slot.value.group
     }
 
@@ -261,7 +253,7 @@ impl Access<'_> {
         let is = |slot: &Slot<EventEntry>| key.is(&slot.value.key);
         let make = || EventEntry { key: key.to_key(base_hash, base), seen: Seen::nothing() };
         let slot = events.get_or_insert_with(key.hash, is, || uses.add(EVENTS, key.hash, make()));
-        uses.touch(EVENTS, slot.place);
+        uses.order[EVENTS].touch(slot.place);
         &mut slot.value
     }
 
@@ -271,7 +263,7 @@ impl Access<'_> {
         let is = |slot: &Slot<EventEntry>| is_same(key, &slot.value.key);
         let make = || EventEntry { key: key.clone(), seen: Seen::nothing() };
         let slot = entries.events.get_or_insert_with(key.hash, is, || uses.add(EVENTS, key.hash, make()));
-        uses.touch(EVENTS, slot.place);
+        uses.order[EVENTS].touch(slot.place);
         &mut slot.value.seen
     }
 
@@ -279,7 +271,7 @@ impl Access<'_> {
     pub(super) fn find_event(&mut self, key: &Arc<Key>) -> Option<&mut Seen> {
         let is = |slot: &Slot<EventEntry>| is_same(key, &slot.value.key);
         let slot = self.entries.events.get_mut(key.hash, is)?;
-        self.uses.touch(EVENTS, slot.place);
+        self.uses.order[EVENTS].touch(slot.place);
         Some(&mut slot.value.seen)
     }
 }

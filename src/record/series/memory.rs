@@ -1,7 +1,7 @@
 //! The memory of the series of one recording.
 //!
-//! The series stand in a list in the order in which they were last seen, because the first of them
-//! is both the next to end and the one to make room. Those with events that are held stand in the
+//! The series are in the order in which they were last seen, because the first of them is the next
+//! to end, and the first to be evicted. Those with events that are held stand in the
 //! order of the first of these, and in the order of the times when they are written.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -10,15 +10,13 @@ use std::time::Duration;
 use hashbrown::HashTable;
 
 use crate::record::event::{Event, EventSeries, ObjectMeta, ObjectReference, Stored, Text};
+use crate::record::recency::Recency;
 use crate::sync::Arc;
 
 use super::options::{SeriesOptions, SeriesUpdate};
 
 /// The place of a series in the memory.
 type Place = u32;
-
-/// No place: the end of the list.
-const NOWHERE: Place = Place::MAX;
 
 /// The key of the stored event of a series: the hash of the series, and the event's first name and
 /// namespace.
@@ -67,9 +65,6 @@ struct Series {
     written: Duration,
     /// When what is held is to be written. `None` if nothing is.
     due: Option<Duration>,
-    /// The neighbours in the list: the series that were seen before and after this one.
-    before: Place,
-    after: Place,
 }
 
 pub(crate) struct SeriesMemory {
@@ -79,11 +74,8 @@ pub(crate) struct SeriesMemory {
     began: Duration,
     hasher: ahash::RandomState,
     table: HashTable<Place>,
-    series: Vec<Option<Series>>,
-    free: Vec<Place>,
-    /// The ends of the list.
-    first: Place,
-    last: Place,
+    /// The series in the order in which they were last seen.
+    series: Recency<Series>,
     held: BTreeSet<(u64, Place)>,
     due: BTreeSet<(Duration, Place)>,
     writes: VecDeque<SeriesWrite>,
@@ -102,10 +94,7 @@ impl SeriesMemory {
             // The system seeds the hasher, because the names of objects come from outside.
             hasher: ahash::RandomState::new(),
             table: HashTable::new(),
-            series: Vec::new(),
-            free: Vec::new(),
-            first: NOWHERE,
-            last: NOWHERE,
+            series: Recency::default(),
             held: BTreeSet::new(),
             due: BTreeSet::new(),
             writes: VecDeque::new(),
@@ -126,7 +115,8 @@ impl SeriesMemory {
 
     /// Returns when [`tick`](Self::tick) has something to do next.
     pub(crate) fn next_due(&self) -> Option<Duration> {
-        let end = self.options.zip(self.at(self.first)).map(|(options, first)| self.end_of(&options, first));
+        let first = self.series.oldest().and_then(|place| self.series.get(place));
+        let end = self.options.zip(first).map(|(options, first)| self.end_of(&options, first));
         end.into_iter().chain(self.due.first().map(|(due, _)| *due)).min()
     }
 
@@ -154,7 +144,7 @@ impl SeriesMemory {
         let hash = self.hasher.hash_one(fields);
         let series = &self.series;
         let is_same = |place: &Place| {
-            series[*place as usize].as_ref().is_some_and(|series| {
+            series.get(*place).is_some_and(|series| {
                 series.hash == hash && are(&self::fields(&options, &series.event), &fields)
             })
         };
@@ -173,7 +163,9 @@ impl SeriesMemory {
     fn begin(&mut self, options: &SeriesOptions, hash: u64, event: &Event, now: Duration) {
         if self.table.len() >= options.cache_size {
             self.evicted += 1;
-            self.end(self.first, false, now);
+            if let Some(first) = self.series.oldest() {
+                self.end(first, false, now);
+            }
         }
         let key = SeriesKey::new(hash, event);
         self.create(key.clone(), event.clone());
@@ -186,26 +178,16 @@ impl SeriesMemory {
             seen: now,
             written: now,
             due: None,
-            before: NOWHERE,
-            after: NOWHERE,
         };
-        let place = self.free.pop().unwrap_or(self.series.len() as Place);
-        match self.series.get_mut(place as usize) {
-            Some(free) => *free = Some(series),
-            None => self.series.push(Some(series)),
-        }
+        let place = self.series.push(series);
         let all = &self.series;
-        let hash_of = |place: &Place| all[*place as usize].as_ref().map_or(0, |series| series.hash);
-        self.table.insert_unique(hash, place, hash_of);
-        self.link(place);
+        self.table.insert_unique(hash, place, |place| all.get(*place).map_or(0, |series| series.hash));
     }
 
     /// Counts an event of a known series. Returns whether the event is held.
     fn repeat(&mut self, options: &SeriesOptions, place: Place, event: &Event, now: Duration) -> bool {
-        self.unlink(place);
-        self.link(place);
         let offset = self.offset;
-        let Some(series) = self.at_mut(place) else { return false };
+        let Some(series) = self.series.touch(place) else { return false };
         let is_first = series.event.series().is_none();
         series.event.set_series(counted(&series.event, event));
         series.seen = now;
@@ -232,8 +214,11 @@ impl SeriesMemory {
     /// Ends the series that have been silent for long enough, and writes those that are due.
     pub(crate) fn tick(&mut self, now: Duration) {
         let Some(options) = self.options else { return };
-        while self.at(self.first).is_some_and(|first| self.end_of(&options, first) <= now) {
-            self.end(self.first, options.client_go_timers, now);
+        while let Some(first) = self.series.oldest() {
+            if self.series.get(first).is_none_or(|first| self.end_of(&options, first) > now) {
+                break;
+            }
+            self.end(first, options.client_go_timers, now);
         }
         while let Some(&(_, place)) = self.due.first().filter(|(due, _)| *due <= now) {
             self.write(place, now, 0);
@@ -263,7 +248,7 @@ impl SeriesMemory {
     /// Sets when what a series holds is written.
     fn set_due(&mut self, options: &SeriesOptions, place: Place) {
         let every = options.refresh_every;
-        let Some(series) = self.at(place) else { return };
+        let Some(series) = self.series.get(place) else { return };
         let refresh = if options.client_go_timers {
             self.tick_after(series.written, every)
         } else {
@@ -273,7 +258,7 @@ impl SeriesMemory {
             SeriesUpdate::Every(time) => refresh.min(series.written.saturating_add(time)),
             _ => refresh,
         };
-        if let Some(series) = self.at_mut(place) {
+        if let Some(series) = self.series.get_mut(place) {
             series.due = Some(due);
             self.due.insert((due, place));
         }
@@ -283,7 +268,7 @@ impl SeriesMemory {
     /// the watcher's queue.
     fn write(&mut self, place: Place, now: Duration, in_hand: u64) {
         let newest = self.offset;
-        let Some(series) = self.at_mut(place) else { return };
+        let Some(series) = self.series.get_mut(place) else { return };
         let events = std::mem::take(&mut series.held);
         let offset = if events > 0 { series.held_from } else { newest };
         series.written = now;
@@ -298,16 +283,14 @@ impl SeriesMemory {
     /// Ends a series. Writes it if events are held, or in any case if `always` says so and it has
     /// more than one event.
     fn end(&mut self, place: Place, always: bool, now: Duration) {
-        let Some(series) = self.at(place) else { return };
+        let Some(series) = self.series.get(place) else { return };
         if series.held > 0 || always && series.event.series().is_some() {
             self.write(place, now, 0);
         }
-        self.unlink(place);
-        let Some(series) = self.series.get_mut(place as usize).and_then(Option::take) else { return };
+        let Some(series) = self.series.remove(place) else { return };
         if let Ok(entry) = self.table.find_entry(series.hash, |&other| other == place) {
             entry.remove();
         }
-        self.free.push(place);
     }
 
     // ── answers ──
@@ -334,44 +317,9 @@ impl SeriesMemory {
 
     fn find(&mut self, key: &SeriesKey) -> Option<&mut Series> {
         let series = &self.series;
-        let is = |place: &Place| series[*place as usize].as_ref().is_some_and(|series| series.key == *key);
+        let is = |place: &Place| series.get(*place).is_some_and(|series| series.key == *key);
         let place = self.table.find(key.hash(), is).copied()?;
-        self.at_mut(place)
-    }
-
-    // ── the list ──
-
-    fn at(&self, place: Place) -> Option<&Series> {
-        self.series.get(place as usize)?.as_ref()
-    }
-
-    fn at_mut(&mut self, place: Place) -> Option<&mut Series> {
-        self.series.get_mut(place as usize)?.as_mut()
-    }
-
-    /// Adds a series to the end of the list.
-    fn link(&mut self, place: Place) {
-        let before = std::mem::replace(&mut self.last, place);
-        if let Some(series) = self.at_mut(place) {
-            (series.before, series.after) = (before, NOWHERE);
-        }
-        match self.at_mut(before) {
-            Some(series) => series.after = place,
-            None => self.first = place,
-        }
-    }
-
-    /// Takes a series out of the list.
-    fn unlink(&mut self, place: Place) {
-        let Some(&Series { before, after, .. }) = self.at(place) else { return };
-        match self.at_mut(before) {
-            Some(series) => series.after = after,
-            None => self.first = after,
-        }
-        match self.at_mut(after) {
-            Some(series) => series.before = before,
-            None => self.last = before,
-        }
+        self.series.get_mut(place)
     }
 }
 
