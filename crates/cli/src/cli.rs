@@ -8,9 +8,15 @@ use clap::builder::StyledStr;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser, Subcommand};
 
+#[cfg(feature = "help")]
+use crate::manual;
+#[cfg(not(all(feature = "analysis", feature = "help")))]
+use crate::support::feature::{AnyArgs, missing};
 use crate::support::output::{complain, say};
 use crate::support::text::{plain, quoted};
-use crate::{correlate, events, manual, nats, replay, size, supervise};
+use crate::{correlate, events, nats, supervise};
+#[cfg(feature = "analysis")]
+use crate::{replay, size};
 
 /// Records events, reads them, and finds out how long a queue must be
 #[derive(Debug, Parser)]
@@ -35,13 +41,33 @@ command.";
 pub(crate) enum Command {
     Supervise(supervise::Args),
     Events(events::Args),
+    #[cfg(feature = "analysis")]
     Replay(replay::Args),
+    /// Shows what the correlator makes of recorded events
+    #[cfg(not(feature = "analysis"))]
+    #[command(before_help = "This build lacks the feature `analysis` for it.")]
+    Replay(AnyArgs),
     Correlate(correlate::Args),
+    #[cfg(feature = "analysis")]
     Size(size::Args),
+    /// Finds out how long a queue must be
+    #[cfg(not(feature = "analysis"))]
+    #[command(before_help = "This build lacks the feature `analysis` for it.")]
+    Size(AnyArgs),
     Publish(nats::PublishArgs),
     Watch(nats::WatchArgs),
+    #[cfg(feature = "help")]
     Completions(manual::CompletionsArgs),
+    /// Prints the completions for a shell
+    #[cfg(not(feature = "help"))]
+    #[command(before_help = "This build lacks the feature `help` for it.")]
+    Completions(AnyArgs),
+    #[cfg(feature = "help")]
     Man(manual::ManArgs),
+    /// Prints a man page, or writes all of them
+    #[cfg(not(feature = "help"))]
+    #[command(before_help = "This build lacks the feature `help` for it.")]
+    Man(AnyArgs),
 }
 
 /// Runs a command. Returns its exit status.
@@ -49,13 +75,25 @@ pub(crate) fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
     let is_well = match command {
         Command::Supervise(args) => return supervise::run(&args),
         Command::Events(args) => events::run(args),
+        #[cfg(feature = "analysis")]
         Command::Replay(args) => replay::run(args),
+        #[cfg(not(feature = "analysis"))]
+        Command::Replay(_) => Err(missing("eventcast replay", "analysis").into()),
         Command::Correlate(args) => correlate::run(args),
+        #[cfg(feature = "analysis")]
         Command::Size(args) => size::run(args),
+        #[cfg(not(feature = "analysis"))]
+        Command::Size(_) => Err(missing("eventcast size", "analysis").into()),
         Command::Publish(args) => nats::publish(&args),
         Command::Watch(args) => nats::watch(&args),
+        #[cfg(feature = "help")]
         Command::Completions(args) => manual::completions(&args, &mut Cli::command()),
+        #[cfg(not(feature = "help"))]
+        Command::Completions(_) => Err(missing("eventcast completions", "help").into()),
+        #[cfg(feature = "help")]
         Command::Man(args) => manual::man(&args, Cli::command()),
+        #[cfg(not(feature = "help"))]
+        Command::Man(_) => Err(missing("eventcast man", "help").into()),
     }?;
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -3,11 +3,16 @@
 mod cli;
 mod correlate;
 mod events;
+#[cfg(feature = "analysis")]
 mod input;
+#[cfg(feature = "help")]
 mod manual;
 mod nats;
+#[cfg(feature = "analysis")]
 mod plot;
+#[cfg(feature = "analysis")]
 mod replay;
+#[cfg(feature = "analysis")]
 mod size;
 mod supervise;
 mod support;

@@ -14,9 +14,7 @@ pub(crate) use args::Args;
 
 #[cfg(not(feature = "sqlite-system"))]
 pub(crate) fn run(_: Args) -> Result<bool, Box<dyn Error>> {
-    use crate::support::bad_usage::BadUsage;
-    use crate::support::store::check_feature;
-    Err(check_feature("eventcast events").map_err(BadUsage).unwrap_err().into())
+    Err(crate::support::feature::missing("eventcast events", "sqlite").into())
 }
 
 #[cfg(feature = "sqlite-system")]

@@ -14,6 +14,9 @@ mod watch;
 
 pub(crate) use args::{PublishArgs, WatchArgs};
 
+#[cfg(not(feature = "nats"))]
+use crate::support::feature::missing;
+
 #[cfg(feature = "nats")]
 pub(crate) use publish::publish;
 #[cfg(feature = "nats")]
@@ -21,18 +24,10 @@ pub(crate) use watch::watch;
 
 #[cfg(not(feature = "nats"))]
 pub(crate) fn publish(_: &PublishArgs) -> Result<bool, Box<dyn std::error::Error>> {
-    Err(missing("publish"))
+    Err(missing("eventcast publish", "nats").into())
 }
 
 #[cfg(not(feature = "nats"))]
 pub(crate) fn watch(_: &WatchArgs) -> Result<bool, Box<dyn std::error::Error>> {
-    Err(missing("watch"))
-}
-
-/// Returns what is wrong if this program was built without the client of NATS.
-#[cfg(not(feature = "nats"))]
-fn missing(command: &str) -> Box<dyn std::error::Error> {
-    let text =
-        format!("eventcast {command} needs the feature `nats`: build eventcast-cli with `--features nats`");
-    crate::support::bad_usage::BadUsage(text).into()
+    Err(missing("eventcast watch", "nats").into())
 }

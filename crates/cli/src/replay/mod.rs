@@ -26,6 +26,7 @@ use crate::support::bad_input::BadInput;
 use crate::support::number::{self, counted};
 use crate::support::output::{complain, say};
 use crate::support::signals::flag_of_signals;
+use crate::support::terminal;
 use crate::support::text::{plain, quoted};
 
 const AFTER_HELP: &str = "\
@@ -116,7 +117,7 @@ pub(crate) fn run(args: Args) -> Result<bool, Box<dyn Error>> {
     if output.json {
         return say(&report::json(&input, &outcome)).map(|()| is_whole);
     }
-    let columns = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| width.0.into());
+    let columns = terminal::width(io::stdout());
     say(&report::text(&input, &outcome, columns)).map(|()| is_whole)
 }
 

@@ -25,6 +25,7 @@ mod shown;
 mod spend;
 mod sweep;
 mod sweep_report;
+mod table;
 mod times;
 mod warnings;
 

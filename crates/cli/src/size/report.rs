@@ -9,9 +9,9 @@ use super::learn;
 use super::reader::{Account, Watcher};
 use super::run::Outcome;
 use super::shown::{at_quantile, indented, name, wrapped};
+use super::table;
 use super::warnings;
 use crate::support::number::grouped;
-use crate::support::table;
 
 pub(crate) fn text(outcome: &Outcome, findings: &[Finding]) -> String {
     let faults = accounting::faults(outcome);

@@ -6,6 +6,7 @@ use hdrhistogram::Histogram;
 use unicode_width::UnicodeWidthStr as _;
 
 use super::reader::Watcher;
+use crate::support::terminal;
 use crate::support::text::{cut, plain};
 
 /// Breaks a text into lines that can be read and that fit into the terminal, if there is one.
@@ -17,8 +18,7 @@ pub(super) fn wrapped(text: &str, indent: &str) -> String {
 fn columns() -> usize {
     const NARROW: usize = 40;
     const WIDE: usize = 100;
-    let terminal = terminal_size::terminal_size_of(io::stdout());
-    terminal.map_or(WIDE, |(width, _)| usize::from(width.0).clamp(NARROW, WIDE))
+    terminal::width(io::stdout()).map_or(WIDE, |width| width.clamp(NARROW, WIDE))
 }
 
 fn wrapped_to(most: usize, text: &str, indent: &str) -> String {

@@ -11,9 +11,9 @@ use super::refusal::Refusal;
 use super::run::Settings;
 use super::shown::{at_quantile, name, wrapped};
 use super::sweep::{Point, Sweep, Swept};
+use super::table;
 use super::warnings::{self, Warning};
 use crate::support::number;
-use crate::support::table;
 use crate::support::text::plain;
 
 /// Returns the result for a person.

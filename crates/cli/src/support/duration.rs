@@ -36,6 +36,7 @@ pub(crate) fn show(duration: Duration) -> String {
 }
 
 /// Returns a number of seconds in its two largest units.
+#[cfg(feature = "analysis")]
 pub(crate) fn rough(seconds: u64) -> String {
     match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60) {
         (0, 0, 0, seconds) => format!("{seconds}s"),

@@ -9,6 +9,7 @@ use eventcast::Timestamp;
 use eventcast::sink::EventTable;
 
 use super::color::ColorArgs;
+use super::terminal;
 
 /// Returns a table for stdout, with ages as of now.
 pub(crate) fn event_table(color: ColorArgs) -> EventTable {
@@ -17,7 +18,7 @@ pub(crate) fn event_table(color: ColorArgs) -> EventTable {
 
 /// Returns the width of the terminal that stdout is, in columns. Nothing else has a limit.
 pub(crate) fn stdout_width() -> usize {
-    terminal_size::terminal_size_of(io::stdout()).map_or(usize::MAX, |(columns, _)| columns.0.into())
+    terminal::width(io::stdout()).unwrap_or(usize::MAX)
 }
 
 /// Returns the table of these events. The table has the column for the namespace if it needs it.

@@ -5,14 +5,17 @@ pub(crate) mod bad_usage;
 pub(crate) mod color;
 pub(crate) mod duration;
 pub(crate) mod event_table;
+pub(crate) mod feature;
 pub(crate) mod lines;
 #[cfg(any(unix, feature = "sqlite-system"))]
 pub(crate) mod log_columns;
 pub(crate) mod number;
 pub(crate) mod output;
+#[cfg(feature = "analysis")]
 pub(crate) mod progress;
+#[cfg(any(feature = "analysis", feature = "nats", feature = "sqlite-system"))]
 pub(crate) mod signals;
 pub(crate) mod store;
-pub(crate) mod table;
+pub(crate) mod terminal;
 pub(crate) mod text;
 pub(crate) mod time;

@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
+use super::terminal;
 use super::text::cut;
 
 /// The shortest time from one text to the next.
@@ -37,7 +38,7 @@ impl Progress {
         let is_early = || self.shown.get().is_some_and(|shown| shown.elapsed() < PAUSE);
         if !self.is_hidden && !is_early() {
             self.shown.set(Some(Instant::now()));
-            let width = terminal_size::terminal_size().map_or(WIDTH, |(width, _)| width.0.into());
+            let width = terminal::width(io::stderr()).unwrap_or(WIDTH);
             write(&frame(&text(), width));
         }
     }

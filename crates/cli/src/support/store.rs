@@ -14,17 +14,6 @@ pub(crate) fn parse(path: OsString) -> Result<PathBuf, String> {
     Ok(path.into())
 }
 
-/// Returns what is wrong if this program was built without SQLite, and `asked` needs it.
-pub(crate) fn check_feature(asked: &str) -> Result<(), String> {
-    if cfg!(feature = "sqlite-system") {
-        return Ok(());
-    }
-    Err(format!(
-        "{asked} needs the feature `sqlite`: build eventcast-cli with `--features sqlite`, or with \
-         `sqlite-system` for the system's SQLite"
-    ))
-}
-
 /// Returns how many events of a store have expired, such as `2 events have expired`.
 #[cfg(any(unix, feature = "sqlite-system"))]
 pub(crate) fn expired_events(count: u64) -> String {

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use eventcast::escape::{escape, needs_escape};
+#[cfg(feature = "analysis")]
 use unicode_width::UnicodeWidthChar as _;
 
 /// Returns the text in quotes. Everything is escaped that could do something to a terminal or could
@@ -17,6 +18,7 @@ pub(crate) fn plain(text: &str) -> String {
 }
 
 /// Returns the longest start of the text that fits into so many columns of a terminal.
+#[cfg(feature = "analysis")]
 pub(crate) fn cut(text: &str, columns: usize) -> &str {
     let mut used = 0;
     let fits = |(_, c): &(usize, char)| {
@@ -46,7 +48,9 @@ pub(crate) fn harmless_json(json: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{cut, harmless_json, plain, quoted};
+    #[cfg(feature = "analysis")]
+    use super::cut;
+    use super::{harmless_json, plain, quoted};
 
     #[test]
     fn other_scripts_stay_and_what_is_obeyed_does_not() {
@@ -54,6 +58,7 @@ mod tests {
         assert_eq!(plain("\u{1b}[2J\r\n\u{9b}\u{202e}\u{2028}"), r"\u{1b}[2J\r\n\u{9b}\u{202e}\u{2028}");
     }
 
+    #[cfg(feature = "analysis")]
     #[test]
     fn a_cut_text_fits_into_its_columns() {
         for (columns, expected) in [(0, ""), (1, ""), (2, "起"), (3, "起"), (4, "起動"), (9, "起動e\u{301}")]

@@ -1,19 +1,8 @@
 //! `eventcast publish` and `eventcast watch`: two processes that share a bus.
+#![cfg(feature = "nats")]
 
 use crate::support::output::{run, run_with};
 
-#[cfg(not(feature = "nats"))]
-#[test]
-fn without_the_feature_both_say_which_one_they_need() {
-    for command in ["publish", "watch"] {
-        let ended = run_with(&[command, "--nats", "nats://127.0.0.1:1"], b"");
-        assert_eq!((ended.code, &*ended.stdout), (Some(2), ""));
-        assert!(ended.stderr.contains("needs the feature `nats`"), "{}", ended.stderr);
-    }
-    assert!(run(&["watch", "--help"]).stdout.contains("lacks the feature `nats`"));
-}
-
-#[cfg(feature = "nats")]
 mod without_a_server {
     use std::net::TcpListener;
 

@@ -1,4 +1,5 @@
 //! Input formats, which all commands that read events share.
+#![cfg(feature = "analysis")]
 
 use std::fs;
 use std::io::Write as _;

@@ -1,4 +1,5 @@
 //! The command `replay`: a cluster's events in, and the correlator's results out.
+#![cfg(feature = "analysis")]
 
 use std::fs::{self, File};
 use std::path::Path;

@@ -1,4 +1,5 @@
 //! The command `size`.
+#![cfg(feature = "analysis")]
 
 use std::collections::BTreeSet;
 use std::path::Path;

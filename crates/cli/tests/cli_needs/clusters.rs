@@ -13,6 +13,9 @@ fn folder() -> PathBuf {
 
 /// Returns why the test of this file cannot run.
 pub(crate) fn missing() -> Option<String> {
+    if cfg!(not(feature = "analysis")) {
+        return Some("this build lacks `replay`, which needs the feature `analysis`".to_owned());
+    }
     let folder = folder();
     (!folder.is_dir()).then(|| format!("there are no events of real clusters in {}", folder.display()))
 }

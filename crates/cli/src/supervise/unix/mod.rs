@@ -27,10 +27,10 @@ use eventcast::EventBroadcaster;
 use super::Args;
 use crate::support::bad_usage::BadUsage;
 use crate::support::color::paint_line;
+use crate::support::feature::missing;
 use crate::support::log_columns::LogColumns;
 use crate::support::number::counted;
 use crate::support::output::{complain, say};
-use crate::support::store::check_feature;
 use crate::support::text::{harmless_json, quoted};
 use accounting::Accounting;
 use backoff::Policy;
@@ -56,8 +56,8 @@ const GAVE_UP: u8 = 3;
 /// the exit status.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     let commands = commands(args).map_err(BadUsage)?;
-    if args.store.is_some() {
-        check_feature("--store").map_err(BadUsage)?;
+    if args.store.is_some() && !cfg!(feature = "sqlite-system") {
+        return Err(missing("--store", "sqlite").into());
     }
     if let Some(status) = system::guard().map_err(|error| format!("cannot guard the commands: {error}"))? {
         return Ok(status);

@@ -47,7 +47,7 @@ impl Store {
                 Ok(Self::File(store, start))
             }
             #[cfg(not(feature = "sqlite-system"))]
-            Some(_) => Err(crate::support::store::check_feature("--store").unwrap_err().into()),
+            Some(_) => Err(crate::support::feature::missing("--store", "sqlite").into()),
         }
     }
 

@@ -9,7 +9,6 @@ mod store;
 
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
-use crate::support::output::{ended, eventcast};
 use crate::support::running::{Ended, Running};
 
 fn start(args: &[&str]) -> Running {
@@ -177,8 +176,10 @@ fn bad_usage_is_told_on_stderr_with_status_2() {
 }
 
 /// The lines below the options, too, are whole in a terminal of 80 columns.
+#[cfg(feature = "help")]
 #[test]
 fn the_help_fits_80_columns() {
+    use crate::support::output::{ended, eventcast};
     let help = |columns| {
         let mut command = eventcast(&["supervise", "--help"]);
         command.env("COLUMNS", columns);

@@ -14,6 +14,13 @@ pub(crate) struct Ended {
     pub(crate) stderr: String,
 }
 
+/// Returns whether this build has the command with which these arguments begin.
+pub(crate) fn is_built(args: &[&str]) -> bool {
+    let is_one_of = |commands: [&str; 2]| args.first().is_some_and(|name| commands.contains(name));
+    (cfg!(feature = "analysis") || !is_one_of(["replay", "size"]))
+        && (cfg!(feature = "help") || !is_one_of(["completions", "man"]))
+}
+
 /// Returns the program with these arguments, to be started.
 pub(crate) fn eventcast(args: &[&str]) -> Command {
     let mut command = program();

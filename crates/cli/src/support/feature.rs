@@ -1,0 +1,46 @@
+//! Commands and options that this build lacks, because their feature is off.
+
+use super::bad_usage::BadUsage;
+
+/// The features that are off by default, each with whether this build has it.
+const EXTRAS: [(&str, bool); 3] = [
+    ("nats", cfg!(feature = "nats")),
+    ("sqlite", cfg!(feature = "sqlite")),
+    ("sqlite-system", cfg!(all(feature = "sqlite-system", not(feature = "sqlite")))),
+];
+
+/// Returns the error of a command or an option that needs a feature which this build lacks. The
+/// error has the command that installs a build with that feature.
+pub(crate) fn missing(asked: &str, feature: &str) -> BadUsage {
+    BadUsage(format!(
+        "{asked} needs the feature `{feature}`, which this build lacks: run `cargo install --path crates/cli \
+         --features {}` in a clone of eventcast",
+        with_extras(feature, EXTRAS)
+    ))
+}
+
+/// Returns the features of a build that has one feature more. It replaces this build, so it needs
+/// the extras that this build has.
+fn with_extras<const N: usize>(feature: &str, extras: [(&str, bool); N]) -> String {
+    let kept = extras.into_iter().filter(|(_, is_on)| *is_on).map(|(name, _)| name);
+    [feature].into_iter().chain(kept).collect::<Vec<_>>().join(",")
+}
+
+/// The arguments of a command that this build lacks: any.
+#[cfg(not(all(feature = "analysis", feature = "help")))]
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct AnyArgs {
+    #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    words: Vec<std::ffi::OsString>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_extras;
+
+    #[test]
+    fn another_build_keeps_the_features_of_this_one() {
+        assert_eq!(with_extras("help", [("nats", false), ("sqlite", false)]), "help");
+        assert_eq!(with_extras("nats", [("nats", false), ("sqlite", true)]), "nats,sqlite");
+    }
+}
