@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::sources::rust_files;
 
 /// The folders with Rust files.
-const FOLDERS: &[&str] = &["benches", "crates", "examples", "loom-tests", "src", "tests"];
+const FOLDERS: &[&str] = &["benches", "crates", "examples", "loom-tests", "src", "tests", "tools"];
 
 /// The files of the repository by their paths.
 type Files = BTreeMap<String, String>;

@@ -5,8 +5,15 @@
 use crate::sources::rust_files;
 
 /// The folders of the sources, each with a number of files that it has at least.
-const FOLDERS: [(&str, usize); 6] =
-    [("src", 80), ("tests", 80), ("crates", 20), ("examples", 10), ("benches", 20), ("loom-tests", 20)];
+const FOLDERS: [(&str, usize); 7] = [
+    ("src", 80),
+    ("tests", 80),
+    ("crates", 20),
+    ("examples", 10),
+    ("benches", 20),
+    ("loom-tests", 20),
+    ("tools", 20),
+];
 
 /// The words with which a sentence without a subject begins, as in "Who waits sleeps".
 const HEADLESS: [&str; 6] = ["What ", "Who ", "Whoever ", "Where ", "That ", "So "];

@@ -42,7 +42,7 @@ fn every_chapter_ends_with_its_faults_and_its_tests() {
 #[test]
 fn the_code_of_every_page_is_compiled() {
     const OTHERS: [&str; 9] = ["go", "json", "promql", "sh", "sql", "text", "toml", "yaml", "console"];
-    let crates = ["src/lib.rs", "crates/book/src/lib.rs", "crates/kube/src/lib.rs", "crates/nats/src/lib.rs"];
+    let crates = ["src/lib.rs", "tools/book/src/lib.rs", "crates/kube/src/lib.rs", "crates/nats/src/lib.rs"];
     let texts = crates.map(|path| fs::read_to_string(root().join(path)).unwrap());
     let included: Vec<_> =
         texts.iter().flat_map(|text| text.lines()).filter(|line| !line.contains("//")).collect();
