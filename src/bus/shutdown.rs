@@ -63,6 +63,8 @@ impl<T> Broadcaster<T> {
     /// report has the final counters. What was abandoned stays abandoned. On a thread of this bus a
     /// shutdown closes the bus, does not wait, and returns a report that is not complete.
     ///
+    /// The report may be ignored, because nothing is abandoned without a deadline.
+    ///
     /// # Blocking
     ///
     /// Waits without a deadline. The wait never ends if a watcher whose policy is

@@ -43,6 +43,7 @@ pub(crate) const MAX_EVENTS: usize = 100_000;
 /// # std::fs::remove_dir_all(&folder)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[must_use = "options do nothing until a store is opened with them"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct SqliteSinkOptions {
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -271,6 +271,7 @@ impl WatchHandle {
     /// assert!(handle.join(Duration::MAX));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[must_use = "`false` means that the handler has not ended in time"]
     pub fn join(&self, timeout: Duration) -> bool {
         let (lifecycle, clock) = (&self.lifecycle, &self.lifecycle.end_clock);
         let deadline = clock.deadline(if lifecycle.is_current() { Duration::ZERO } else { timeout });

@@ -36,7 +36,7 @@ impl Shared {
             deadline.map_or(Duration::MAX, |deadline| deadline.saturating_sub(now))
         };
         for handler in handlers {
-            handler.join(left());
+            let _ = handler.join(left());
         }
         self.recordings.join_others(left);
     }

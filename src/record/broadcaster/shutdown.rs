@@ -37,6 +37,9 @@ impl EventBroadcaster {
     /// filter), the call closes the broadcaster, does not wait, and returns a report that is not
     /// complete.
     ///
+    /// The report may be ignored, because
+    /// [`on_loss`](crate::record::EventBroadcasterBuilder::on_loss) hears of every loss.
+    ///
     /// # Blocking
     ///
     /// Waits as long as necessary: without end, if a sink or a handler does not return. A sink that

@@ -51,6 +51,7 @@ const MAX_ENTRIES: usize = 1 << 24;
 /// assert_eq!(error.to_string(), "lru_cache_size must be 1 to 16777216 entries, got 0");
 /// # Ok::<(), serde_json::Error>(())
 /// ```
+#[must_use = "options do nothing until a correlator is built with them"]
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(remote = "Self", default, deny_unknown_fields, expecting = "a correlator's options, as an object")]
 pub struct CorrelatorOptions {

@@ -32,6 +32,7 @@ use crate::serde_object::object_only;
 /// assert_eq!(messages[2], "(combined from similar events): disk 3");
 /// # Ok::<(), eventcast::error::BuildError>(())
 /// ```
+#[must_use = "options do nothing until a correlator is built with them"]
 #[doc(alias = "EventAggregator")]
 #[doc(alias = "NewEventAggregator")]
 #[doc(alias = "EventAggregate")]
@@ -99,6 +100,7 @@ pub struct Aggregation {
 /// assert_eq!((whole.len(), report.recordings[1].skipped), (40, 0));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[must_use = "options do nothing until a correlator is built with them"]
 #[doc(alias = "EventSourceObjectSpamFilter")]
 #[doc(alias = "NewEventSourceObjectSpamFilter")]
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]

@@ -85,6 +85,7 @@ impl RecordingHandle {
     /// assert!(recording.join(Duration::from_secs(60)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[must_use = "`false` means that the recording has not ended in time"]
     pub fn join(&self, timeout: Duration) -> bool {
         self.watch.join(if self.needs_this_thread() { Duration::ZERO } else { timeout })
     }
@@ -171,7 +172,7 @@ impl Recordings {
     /// time by then.
     pub(crate) fn join_others(&self, left: impl Fn() -> Duration) {
         for recording in self.running() {
-            recording.join(left());
+            let _ = recording.join(left());
         }
     }
 

@@ -109,6 +109,7 @@ impl ObjectReference {
     /// let pod = ObjectReference::new("Pod", "web-0").in_namespace("shop");
     /// assert_eq!(pod.to_string(), "Pod/shop/web-0");
     /// ```
+    #[must_use]
     pub fn in_namespace(mut self, namespace: impl Into<Text>) -> Self {
         self.namespace = namespace.into();
         self
@@ -233,6 +234,7 @@ impl EventSource {
     /// recorder.normal(ObjectReference::new("Pod", "web-0"), "Started", "up");
     /// assert_eq!(fake.take()[0].reporting_instance, "node-1");
     /// ```
+    #[must_use]
     pub fn on_host(mut self, host: impl Into<Text>) -> Self {
         self.host = host.into();
         self

@@ -137,6 +137,7 @@ impl Recorder {
     /// assert_eq!(event.involved_object.namespace, "");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[must_use]
     pub fn cluster_scoped_namespace(self, namespace: impl Into<Text>) -> Self {
         let namespace = namespace.into();
         let mut state = Arc::unwrap_or_clone(self.shared);

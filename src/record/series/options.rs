@@ -37,6 +37,7 @@ const MAX_SERIES: usize = 1 << 24;
 /// assert_eq!(read, options);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
+#[must_use = "options do nothing until a recording has them"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(remote = "Self", default, deny_unknown_fields, expecting = "options of series, as an object")]
 pub struct SeriesOptions {

@@ -45,6 +45,7 @@ pub(super) fn render(events: &[Event], now: Timestamp) -> String {
 /// );
 /// assert_eq!(table.rows(&[event]), "<unknown>   Normal   Started   pod/web-0   it runs\n");
 /// ```
+#[must_use = "a table writes nothing by itself"]
 #[derive(Clone, Debug)]
 pub struct EventTable {
     now: Timestamp,
@@ -96,7 +97,6 @@ impl EventTable {
     /// assert!(text.starts_with("NAMESPACE   LAST SEEN"));
     /// assert!(text.contains("\nshop        <unknown>"));
     /// ```
-    #[must_use]
     pub fn namespaces(mut self, shown: bool) -> Self {
         self.has_namespaces = shown;
         self
@@ -120,7 +120,6 @@ impl EventTable {
     ///      <unknown>   Normal   Pulled            the im…\n"
     /// );
     /// ```
-    #[must_use]
     pub fn width(mut self, columns: usize) -> Self {
         self.max_width = columns;
         self
@@ -140,7 +139,6 @@ impl EventTable {
     /// let table = EventTable::new(Timestamp::UNIX_EPOCH).color(true).rows(&[event]);
     /// assert!(table.contains("   \u{1b}[33mWarning\u{1b}[0m   \u{1b}[31mFailed\u{1b}[0m   "));
     /// ```
-    #[must_use]
     pub fn color(mut self, shown: bool) -> Self {
         self.has_color = shown;
         self

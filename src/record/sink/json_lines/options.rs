@@ -39,6 +39,7 @@ const MAX_KEEP: u32 = 1000;
 /// assert_eq!(error.to_string(), "max_bytes must be at least 1 byte, got 0");
 /// # Ok::<(), serde_json::Error>(())
 /// ```
+#[must_use = "options do nothing until a sink is opened with them"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(remote = "Self", default, deny_unknown_fields, expecting = "a sink's options, as an object")]
 pub struct JsonLinesOptions {

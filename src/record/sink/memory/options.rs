@@ -29,6 +29,7 @@ const MAX_EVENTS: usize = 1 << 24;
 /// assert!(serde_json::from_str::<MemorySinkOptions>(r#"{"max": 500}"#).is_err());
 /// # Ok::<(), serde_json::Error>(())
 /// ```
+#[must_use = "options do nothing until a store is created with them"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(remote = "Self", default, deny_unknown_fields, expecting = "a store's options, as an object")]
 pub struct MemorySinkOptions {
