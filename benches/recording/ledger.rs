@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use eventcast::sink::SinkErrorKind;
 use eventcast::{Event, EventSink, ObjectReference, SinkError, Text};
 
 /// The store. The events must differ in their objects only.
@@ -40,7 +41,7 @@ impl Ledger {
     fn write(&self, event: &Event) -> Result<Event, SinkError> {
         // Acquire: pairs with the Release in `set_away`.
         if self.is_away.load(Ordering::Acquire) {
-            return Err(SinkError::unavailable("the store is away"));
+            return Err(SinkError::new(SinkErrorKind::Unavailable, "the store is away"));
         }
         if !self.pause.is_zero() {
             thread::sleep(self.pause);

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use eventcast::EventType::{Normal, Warning};
-use eventcast::sink::{AsyncEventSink, AsyncSink};
+use eventcast::sink::{AsyncEventSink, AsyncSink, SinkErrorKind};
 use eventcast::{Event, EventBroadcaster, EventType, ObjectReference, RetryPolicy, SinkError};
 use tokio::runtime::Handle;
 
@@ -60,11 +60,11 @@ impl StoreSink {
     async fn send(&self, event: &Event, is_new: bool) -> Result<Event, SinkError> {
         self.0.put(event, is_new).await.map_err(|failure| match failure {
             // This event may be stored later. The recording waits as long as the store asks.
-            Failure::Busy { wait } => SinkError::retry_after("the store is busy", wait),
+            Failure::Busy { wait } => SinkError::retry("the store is busy").with_retry_after(wait),
             // No event would fare better now, so all of them wait, and each stays in the queue.
-            Failure::Disconnected => SinkError::unavailable("the connection is lost"),
+            Failure::Disconnected => SinkError::new(SinkErrorKind::Unavailable, "the connection is lost"),
             // The recording creates the event, with the whole count.
-            Failure::NotFound => SinkError::not_found("the event has expired"),
+            Failure::NotFound => SinkError::new(SinkErrorKind::NotFound, "the event has expired"),
             // This event will never be stored, so the recording drops it and counts the loss.
             Failure::TooLarge => SinkError::rejected("message must be at most 1024 bytes"),
         })

@@ -235,7 +235,7 @@ impl RecordingStats {
     /// - [`Unavailable`](RemoteState::Unavailable): since
     ///   [`unavailable_since`](Self::unavailable_since).
     /// - [`Refused`](RemoteState::Refused): the same, because the store does not allow the sink to
-    ///   write ([`SinkError::forbidden`](crate::SinkError::forbidden)).
+    ///   write ([`SinkErrorKind::Forbidden`](crate::sink::SinkErrorKind::Forbidden)).
     /// - [`Ended`](RemoteState::Ended): the recording has ended.
     ///
     /// [`on_outage`](crate::record::RecordingBuilder::on_outage) is called at each change between

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
+use eventcast::sink::SinkErrorKind;
 use eventcast::stats::RecordingStats;
 use eventcast::{EventBroadcaster, EventType, ObjectReference, RetryPolicy, SinkError};
 use test_support::watched;
@@ -57,7 +58,7 @@ fn a_repeat_of_an_expired_event_is_created_without_a_resource_version() {
             event.metadata.set_resource_version("updated-resource-version");
             Ok(event)
         },
-        |_| Err(SinkError::not_found("expired")),
+        |_| Err(SinkError::new(SinkErrorKind::NotFound, "expired")),
     );
     events.record_to(sink).unwrap();
     for _ in 0..2 {

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use eventcast::EventType::Normal;
 use eventcast::record::Jitter;
-use eventcast::{EventBroadcaster, Recorded, RetryPolicy, SinkError};
+use eventcast::sink::SinkErrorKind;
+use eventcast::{BusOptions, EventBroadcaster, ObjectReference, Recorded, RetryPolicy, SinkError};
 use test_support::in_own_process;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -101,7 +102,7 @@ fn a_store_that_is_away_is_a_warning_at_once() {
         EventBroadcaster::builder().clock(clock.clock()).retry(retry).on_loss(|_| ()).build().unwrap();
     let (sink, calls) = Scripted::new(&clock, |number, _| match number {
         0 => Err(SinkError::retry("401 Unauthorized\u{1b}[2J")),
-        1..=12 => Err(SinkError::unavailable("connection refused\n")),
+        1..=12 => Err(SinkError::new(SinkErrorKind::Unavailable, "connection refused\n")),
         _ => Ok(()),
     });
     let recording = events.recording().name("cluster\u{1b}[2J").start(sink).unwrap();

@@ -190,14 +190,14 @@ fn each_failure_gives_its_own_operation_back() {
     let sink = Submits(|batch: SinkBatch| {
         let wait = Duration::from_secs(3);
         batch.answer([
-            Err(SinkError::retry_after("busy", wait)),
-            Err(SinkError::not_found("gone")),
-            Err(SinkError::already_exists("taken").with_stored(event("other"))),
+            Err(SinkError::retry("busy").with_retry_after(wait)),
+            Err(SinkError::new(SinkErrorKind::NotFound, "gone")),
+            Err(SinkError::new(SinkErrorKind::AlreadyExists, "taken").with_stored(event("other"))),
         ]);
     });
     let answers = SinkBatch::perform(ops.clone(), &sink);
     let shown: Vec<_> = answers.iter().map(|answer| answer.as_ref().unwrap_err()).collect();
-    assert_eq!(shown[0].error().wait(), Some(Duration::from_secs(3)));
+    assert_eq!(shown[0].error().retry_after(), Some(Duration::from_secs(3)));
     assert_eq!(shown[2].error().stored(), Some(&event("other")));
     // Neither the text nor the debug form shows the event.
     assert_eq!(shown[1].to_string(), "not found: gone");
@@ -312,7 +312,7 @@ impl Notes {
         self.0.lock().unwrap().push(format!("{verb} {}", event.metadata.name));
         match event.metadata.name.as_str() {
             "" => std::panic::resume_unwind(Box::new("no name")),
-            "late" => Err(SinkError::unavailable("later")),
+            "late" => Err(SinkError::new(SinkErrorKind::Unavailable, "later")),
             _ => Ok(event.clone()),
         }
     }

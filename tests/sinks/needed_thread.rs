@@ -192,6 +192,7 @@ fn a_sink_around_another_needs_its_thread() {
     assert_eq!(is_here(&Arc::new(Needs(elsewhere()))), Some(false));
     let boxed: Box<dyn EventSink> = Box::new(Arc::new(Needs(here())));
     assert_eq!(is_here(&boxed), Some(true));
+    assert_eq!(is_here(&Box::new(Needs(elsewhere()))), Some(false));
     for (needed, expected) in [(here(), true), (elsewhere(), false)] {
         let remote = Arc::new(Remote { store: MemorySink::new(), needed });
         assert_eq!(is_here(&AsyncSink::new(remote, drop)), Some(expected));

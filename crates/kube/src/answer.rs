@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::time::{Duration, SystemTime};
 
+use eventcast::sink::SinkErrorKind;
 use eventcast::{Event, SinkError, Timestamp};
 use http::{HeaderMap, Response, StatusCode, header};
 use http_body_util::BodyExt;
@@ -42,8 +43,10 @@ pub(crate) enum Failure {
 impl From<Failure> for SinkError {
     fn from(failure: Failure) -> Self {
         match failure {
-            Failure::TimedOut(limit) => Self::group_unavailable(format!("no answer within {limit:?}")),
-            Failure::Broken(text) => Self::unavailable(text),
+            Failure::TimedOut(limit) => {
+                Self::new(SinkErrorKind::GroupUnavailable, format!("no answer within {limit:?}"))
+            }
+            Failure::Broken(text) => Self::new(SinkErrorKind::Unavailable, text),
             Failure::Impossible(text) => Self::rejected(text),
         }
     }
@@ -108,14 +111,14 @@ impl Answer {
         Err(match self.status {
             StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => self.retry(&status, text),
             StatusCode::UNAUTHORIZED if !is_of_webhook(&status.message) => {
-                self.with_wait(SinkError::forbidden(text), &status)
+                self.with_wait(SinkError::new(SinkErrorKind::Forbidden, text), &status)
             }
             StatusCode::FORBIDDEN if is_about_the_user(&status.message) => {
-                self.with_wait(SinkError::forbidden(forbidden(&status, &text)), &status)
+                self.with_wait(SinkError::new(SinkErrorKind::Forbidden, forbidden(&status, &text)), &status)
             }
             StatusCode::FORBIDDEN => SinkError::rejected(forbidden(&status, &text)),
             StatusCode::NOT_FOUND if verb == Verb::Patch && status.details.kind != "namespaces" => {
-                SinkError::not_found(text)
+                SinkError::new(SinkErrorKind::NotFound, text)
             }
             StatusCode::CONFLICT => conflict(verb, &status, text),
             code if code.is_server_error() && is_about_the_event(&status.message) => {
@@ -135,9 +138,9 @@ impl Answer {
         let status = Status::read(&self.body);
         let text = self.text(&status);
         Err(match self.status {
-            StatusCode::NOT_FOUND => SinkError::not_found(text),
+            StatusCode::NOT_FOUND => SinkError::new(SinkErrorKind::NotFound, text),
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
-                self.with_wait(SinkError::forbidden(text), &status)
+                self.with_wait(SinkError::new(SinkErrorKind::Forbidden, text), &status)
             }
             _ => self.retry(&status, text),
         })
@@ -165,7 +168,7 @@ impl Answer {
         let is_of_webhook = is_of_webhook(&status.message);
         let error = match self.status {
             StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT if !is_of_webhook => {
-                SinkError::group_unavailable(text)
+                SinkError::new(SinkErrorKind::GroupUnavailable, text)
             }
             _ => SinkError::retry(text),
         };
@@ -175,7 +178,7 @@ impl Answer {
     /// Adds the time that the server asks to wait.
     fn with_wait(&self, error: SinkError, status: &Status) -> SinkError {
         match retry_after(&self.headers).or(status.details.retry_after) {
-            Some(wait) => error.with_wait(wait),
+            Some(wait) => error.with_retry_after(wait),
             None => error,
         }
     }
@@ -254,7 +257,7 @@ fn forbidden(status: &Status, text: &str) -> String {
 ///   already tried again for a while.
 fn conflict(verb: Verb, status: &Status, text: String) -> SinkError {
     match verb {
-        Verb::Create if status.reason != "Conflict" => SinkError::already_exists(text),
+        Verb::Create if status.reason != "Conflict" => SinkError::new(SinkErrorKind::AlreadyExists, text),
         Verb::Update => SinkError::rejected(text),
         Verb::Create | Verb::Patch | Verb::Discover => SinkError::retry(text),
     }

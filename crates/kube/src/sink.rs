@@ -8,7 +8,7 @@ use std::fmt;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use eventcast::sink::{NeededThread, SinkBatch, SinkMode, SinkOp, Stored};
+use eventcast::sink::{NeededThread, SinkBatch, SinkErrorKind, SinkMode, SinkOp, Stored};
 use eventcast::{Event, EventSink, SinkError};
 use http::HeaderValue;
 use http::header::USER_AGENT;
@@ -89,6 +89,7 @@ const IN_FLIGHT: usize = 16;
 /// # Ok(())
 /// # }
 /// ```
+#[must_use = "a sink does nothing until a recording writes to it"]
 #[doc(alias = "EventSinkImpl")]
 pub struct KubernetesSink {
     requests: Arc<Requests>,
@@ -262,7 +263,7 @@ impl KubernetesSink {
         let patience = self.requests.timeout.saturating_mul(3).saturating_add(Duration::from_secs(1));
         answered.recv_timeout(patience).unwrap_or_else(|_| {
             task.abort();
-            Err(SinkError::unavailable(NOT_RUN))
+            Err(SinkError::new(SinkErrorKind::Unavailable, NOT_RUN))
         })
     }
 }

@@ -7,6 +7,7 @@ use std::{fmt, io};
 use eventcast::SinkError;
 use eventcast::error::BuildError;
 use eventcast::escape::escape;
+use eventcast::sink::SinkErrorKind;
 use rusqlite::ErrorCode;
 
 /// The longest detail of an error, such as SQLite's own words, in characters.
@@ -179,7 +180,7 @@ impl SqliteError {
             | Kind::Denied
             | Kind::ReadOnly
             | Kind::Missing
-            | Kind::NoParent => SinkError::unavailable(self),
+            | Kind::NoParent => SinkError::new(SinkErrorKind::Unavailable, self),
             // The next write opens the path anew.
             Kind::Moved | Kind::Other => SinkError::retry(self),
             // The file will not get better while this process has it open. Waiting would only hold

@@ -82,7 +82,7 @@ use crate::options::SqliteSinkOptions;
 /// A write may fail because the disk is full or fails, or because another process writes for longer
 /// than [`busy_timeout`](SqliteSinkOptions::busy_timeout). In these cases nothing of the batch is
 /// done, and the answer to every operation is
-/// [`SinkError::unavailable`](eventcast::SinkError::unavailable). A recording tries again as its
+/// [unavailable](eventcast::sink::SinkErrorKind::Unavailable). A recording tries again as its
 /// policy says, and everything else on the bus goes on. If the file turns out to be damaged while
 /// the store has it open, the answer to every operation is
 /// [`SinkError::rejected`](eventcast::SinkError::rejected).

@@ -19,6 +19,7 @@ pub(super) type OutageHook = Box<dyn FnMut(&Outage<'_>) + Send>;
 /// # Examples
 ///
 /// ```
+/// use eventcast::sink::SinkErrorKind;
 /// use eventcast::{Event, EventBroadcaster, EventSink, ObjectReference, SinkError};
 /// use std::sync::mpsc;
 ///
@@ -26,7 +27,7 @@ pub(super) type OutageHook = Box<dyn FnMut(&Outage<'_>) + Send>;
 ///
 /// impl EventSink for Away {
 ///     fn create(&self, _: &Event) -> Result<Event, SinkError> {
-///         Err(SinkError::unavailable("connection refused"))
+///         Err(SinkError::new(SinkErrorKind::Unavailable, "connection refused"))
 ///     }
 ///     fn patch(&self, event: &Event) -> Result<Event, SinkError> {
 ///         self.create(event)

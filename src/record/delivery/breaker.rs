@@ -1,13 +1,13 @@
 //! A circuit breaker for a store, or for a group of its events, that may be unavailable.
 //!
 //! The store's breaker opens when the sink says that the store itself is unavailable
-//! ([`SinkError::unavailable`]), and that of a group when nothing of the group is answered
-//! ([`SinkError::group_unavailable`]). Any answer closes the breaker. While it is open, the driver
-//! writes nothing of the store or the group, except one probe after each pause. Any other failure
-//! concerns only its own key.
+//! ([`SinkErrorKind::Unavailable`]), and that of a group when nothing of the group is answered
+//! ([`SinkErrorKind::GroupUnavailable`]). Any answer closes the breaker. While it is open, the
+//! driver writes nothing of the store or the group, except one probe after each pause. Any other
+//! failure concerns only its own key.
 //!
-//! [`SinkError::unavailable`]: crate::SinkError::unavailable
-//! [`SinkError::group_unavailable`]: crate::SinkError::group_unavailable
+//! [`SinkErrorKind::Unavailable`]: crate::sink::SinkErrorKind::Unavailable
+//! [`SinkErrorKind::GroupUnavailable`]: crate::sink::SinkErrorKind::GroupUnavailable
 
 use std::time::Duration;
 

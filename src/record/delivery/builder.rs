@@ -354,12 +354,12 @@ impl<'b> RecordingBuilder<'b> {
         self
     }
 
-    /// Sets which of the errors after which an event is tried again ([`SinkError::retry`],
-    /// [`SinkError::unavailable`], [`SinkError::group_unavailable`], [`SinkError::forbidden`]) are
-    /// worth another attempt: those for which `worth` returns `true`. If `worth` returns `false`,
-    /// the event is given up at once, and counts as exhausted, or as rejected if it was forbidden.
-    /// By default all of them are worth it. `worth` runs on the recording's thread. If it panics,
-    /// the event is tried again.
+    /// Sets which of the errors after which an event is tried again (those of the
+    /// [kinds](crate::sink::SinkErrorKind) `Retry`, `Unavailable`, `GroupUnavailable` and
+    /// `Forbidden`) are worth another attempt: those for which `worth` returns `true`. If `worth`
+    /// returns `false`, the event is given up at once, and counts as exhausted, or as rejected if
+    /// it was forbidden. By default all of them are worth it. `worth` runs on the recording's
+    /// thread. If it panics, the event is tried again.
     ///
     /// # Examples
     ///
@@ -368,7 +368,7 @@ impl<'b> RecordingBuilder<'b> {
     ///
     /// let events = EventBroadcaster::new()?;
     /// // Only when the store itself says when to come back.
-    /// events.recording().retry_if(|error| error.wait().is_some()).start(MemorySink::new())?;
+    /// events.recording().retry_if(|error| error.retry_after().is_some()).start(MemorySink::new())?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn retry_if(mut self, worth: impl FnMut(&SinkError) -> bool + Send + 'static) -> Self {
@@ -377,7 +377,7 @@ impl<'b> RecordingBuilder<'b> {
     }
 
     /// Sets a hook that learns when the store becomes unavailable, and when it answers again: at
-    /// the sink's first error that says so ([`SinkError::unavailable`]), when nothing is answered
+    /// the sink's first error of the kind `Unavailable`, when nothing is answered
     /// for longer than one second while an operation is under way, which a fake clock does not
     /// measure, and when two [groups](crate::EventSink::group), or the only one, are not served and
     /// nothing else is answered. If there are several groups, the hook also learns when one of them

@@ -16,15 +16,15 @@ pub(super) type RetryIf = Box<dyn FnMut(&SinkError) -> bool + Send>;
 ///
 /// The defaults are client-go's: 12 attempts, 10 seconds apart. The first pause is shortened at
 /// random, so that many programs do not come back together. A recording tries again after an error
-/// that the sink calls temporary ([`SinkError::retry`], [`SinkError::unavailable`]), except one
-/// that [`retry_if`](crate::record::RecordingBuilder::retry_if) refuses.
+/// of a kind that the sink calls temporary ([`SinkErrorKind`](crate::sink::SinkErrorKind)), except
+/// one that [`retry_if`](crate::record::RecordingBuilder::retry_if) refuses.
 ///
 /// An event that waits holds up later events of the same key, and nothing else. The later events
 /// are counted meanwhile, and the next attempt writes the newest count. They share the attempts of
 /// the one that waits. With [`WriteOrder::Bus`](crate::sink::WriteOrder::Bus) an event that waits
 /// holds up all events behind it.
 ///
-/// If the sink says that the store itself is unavailable ([`SinkError::unavailable`]), the
+/// If the sink reports that the store itself is unavailable (`SinkErrorKind::Unavailable`), the
 /// recording stops writing. After each pause it tries one event, each time one of another key if
 /// there is one, until the store answers. The pauses are those of this policy. A probe without an
 /// answer does not count as an attempt of its event. Meanwhile events wait, as many as the queue
@@ -44,6 +44,7 @@ pub(super) type RetryIf = Box<dyn FnMut(&SinkError) -> bool + Send>;
 /// assert_eq!(read, policy);
 /// # Ok::<(), serde_json::Error>(())
 /// ```
+#[must_use = "a policy does nothing until a recording has it"]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(remote = "Self", default, deny_unknown_fields, expecting = "a retry policy, as an object")]
 pub struct RetryPolicy {

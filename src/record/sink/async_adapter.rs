@@ -15,7 +15,7 @@ use crate::sync::{Arc, Mutex, Parker, Unparker, park_until, unique_id};
 use super::async_sink::AsyncEventSink;
 use super::batch::SinkBatch;
 use super::contract::EventSink;
-use super::error::SinkError;
+use super::error::{SinkError, SinkErrorKind};
 use super::mode::SinkMode;
 use super::needed_thread::NeededThread;
 use super::op::SinkOp;
@@ -97,6 +97,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// # Ok(())
 /// # }
 /// ```
+#[must_use = "a sink does nothing until a recording writes to it"]
 #[doc(alias("block_on", "spawn", "Blocking"))]
 pub struct AsyncSink<S, P> {
     sink: Arc<S>,
@@ -149,7 +150,7 @@ where
     }
 
     /// Sets how long an operation may take. An operation that takes longer is dropped, and fails
-    /// with [`SinkError::group_unavailable`], so it may be tried again. Default 30 s. The time is
+    /// with [`SinkErrorKind::GroupUnavailable`], so it may be tried again. Default 30 s. The time is
     /// that of the system. With [`Duration::MAX`] there is no limit.
     ///
     /// # Examples
@@ -210,7 +211,8 @@ struct Answers(Arc<Waiting>);
 
 impl Drop for Answers {
     fn drop(&mut self) {
-        let dropped = || Err(SinkError::group_unavailable("the runtime dropped the operation"));
+        let dropped =
+            || Err(SinkError::new(SinkErrorKind::GroupUnavailable, "the runtime dropped the operation"));
         self.0.answer.lock().get_or_insert_with(dropped);
         self.0.unparker.unpark();
     }
@@ -229,7 +231,10 @@ impl Limit {
         match self.within(catch_panic_in(op.apply_to_async(sink))).await {
             Some(Ok(answer)) => answer,
             Some(Err(text)) => Err(SinkError::panicked(&text)),
-            None => Err(SinkError::group_unavailable(format!("no answer within {:?}", self.timeout))),
+            None => Err(SinkError::new(
+                SinkErrorKind::GroupUnavailable,
+                format!("no answer within {:?}", self.timeout),
+            )),
         }
     }
 

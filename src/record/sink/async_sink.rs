@@ -24,7 +24,7 @@ use super::order::WriteOrder;
 /// # Examples
 ///
 /// ```
-/// use eventcast::sink::{AsyncEventSink, AsyncSink};
+/// use eventcast::sink::{AsyncEventSink, AsyncSink, SinkErrorKind};
 /// use eventcast::{Event, EventSink, SinkError};
 ///
 /// struct Client;
@@ -36,7 +36,7 @@ use super::order::WriteOrder;
 ///     }
 ///
 ///     async fn patch(&self, _: &Event) -> Result<Event, SinkError> {
-///         Err(SinkError::not_found("expired"))
+///         Err(SinkError::new(SinkErrorKind::NotFound, "expired"))
 ///     }
 /// }
 ///

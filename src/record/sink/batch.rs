@@ -8,7 +8,7 @@ use crate::catch::{catch_panic, catch_panic_message};
 use crate::record::event::{Event, Stored};
 use crate::sync::{Arc, Mutex, thread_local};
 
-use super::error::SinkError;
+use super::error::{SinkError, SinkErrorKind};
 use super::op::{SinkOp, SinkOpError};
 
 /// The number by which a recording knows an operation that is under way.
@@ -81,7 +81,9 @@ impl Replies {
     fn dropped(self: &Arc<Self>, ops: impl Iterator<Item = (OpId, SinkOp)>) {
         if !std::thread::panicking() {
             let text = "the sink dropped the operation without an answer";
-            self.push(ops.map(|(id, op)| (id, Reply::Failed(op.failed(SinkError::group_unavailable(text))))));
+            self.push(ops.map(|(id, op)| {
+                (id, Reply::Failed(op.failed(SinkError::new(SinkErrorKind::GroupUnavailable, text))))
+            }));
         } else if self.is_in_call() {
             CALL.with(|call| call.borrow_mut().as_mut().map(|call| call.left.extend(ops)));
         } else {
@@ -119,8 +121,8 @@ pub(crate) fn in_call(
 /// one by one.
 ///
 /// No two operations of a batch are about the same event. If the sink drops operations without an
-/// answer, they count as [`group_unavailable`](SinkError::group_unavailable), and a recording tries
-/// them again.
+/// answer, they count as [`GroupUnavailable`](SinkErrorKind::GroupUnavailable), and a recording
+/// tries them again.
 ///
 /// # Examples
 ///
@@ -157,6 +159,7 @@ pub(crate) fn in_call(
 /// assert_eq!(recording.stats().created, 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[must_use = "operations that are dropped without an answer fail"]
 pub struct SinkBatch {
     ids: Vec<OpId>,
     ops: Vec<SinkOp>,
@@ -292,7 +295,7 @@ impl fmt::Debug for SinkBatch {
 /// thread. A batch [gives](SinkBatch::into_iter) its operations as calls.
 ///
 /// If a call is dropped without an answer, the operation counts as
-/// [`group_unavailable`](SinkError::group_unavailable), and a recording tries it again.
+/// [`GroupUnavailable`](SinkErrorKind::GroupUnavailable), and a recording tries it again.
 ///
 /// # Examples
 ///
@@ -335,6 +338,7 @@ impl fmt::Debug for SinkBatch {
 /// assert_eq!(recording.stats().created, 1);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
+#[must_use = "an operation that is dropped without an answer fails"]
 pub struct SinkCall {
     id: OpId,
     /// `None` only after the answer.

@@ -36,8 +36,8 @@ pub(super) const REFRESH_EVERY: Duration = Duration::from_secs(30 * 60);
 /// [`submit`](Self::submit). A store with many tenants, any of which may be slow or fail on its
 /// own, returns the tenant of an event from [`group`](Self::group).
 ///
-/// An `Arc` of a sink is a sink, and so is a `Box<dyn EventSink>`. In an `Arc` one store can serve
-/// several recordings and be read meanwhile.
+/// An `Arc` or a `Box` of a sink is a sink, also of a `dyn EventSink`. In an `Arc` one store can
+/// serve several recordings and be read at the same time.
 ///
 /// A store with an asynchronous client implements [`AsyncEventSink`](crate::sink::AsyncEventSink)
 /// instead, and an [`AsyncSink`](crate::sink::AsyncSink) makes a sink of it.
@@ -72,8 +72,8 @@ pub trait EventSink: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Returns [`SinkError::already_exists`] if the store already has an event of this name.
-    /// [`SinkError`] describes the other errors.
+    /// Returns [`AlreadyExists`](crate::sink::SinkErrorKind::AlreadyExists) if the store already
+    /// has an event of this name. [`SinkError`] describes the other errors.
     #[doc(alias = "Create")]
     ///
     /// # Examples
@@ -106,9 +106,9 @@ pub trait EventSink: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Returns [`SinkError::not_found`] if the store has no event of this name, because the event
-    /// has expired, or was never created. A recording then creates the event. [`SinkError`]
-    /// describes the other errors.
+    /// Returns [`NotFound`](crate::sink::SinkErrorKind::NotFound) if the store has no event of this
+    /// name, because the event has expired, or was never created. A recording then creates the
+    /// event. [`SinkError`] describes the other errors.
     #[doc(alias = "Patch")]
     ///
     /// # Examples
@@ -134,8 +134,8 @@ pub trait EventSink: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Returns [`SinkError::not_found`] if the store has no event of this name and does not create
-    /// it. [`SinkError`] describes the other errors.
+    /// Returns [`NotFound`](crate::sink::SinkErrorKind::NotFound) if the store has no event of this
+    /// name and does not create it. [`SinkError`] describes the other errors.
     #[doc(alias = "Update")]
     ///
     /// # Examples
@@ -284,10 +284,10 @@ pub trait EventSink: Send + Sync + 'static {
     /// all of them.
     ///
     /// A recording calls this method only if the mode is not [`SinkMode::OneByOne`]. With
-    /// [`WriteOrder::Bus`] each batch has one operation, and the next batch follows its answer.
-    /// If the method panics at several operations, the recording submits each of those that have no
-    /// answer on its own. A sink should therefore answer [`SinkError::already_exists`] for what it
-    /// has already done.
+    /// [`WriteOrder::Bus`] each batch has one operation, and the next batch follows its answer. If
+    /// the method panics at several operations, the recording submits each of those that have no
+    /// answer on its own. A sink should therefore answer
+    /// [`AlreadyExists`](crate::sink::SinkErrorKind::AlreadyExists) for what it has already done.
     ///
     /// # Examples
     ///
@@ -394,6 +394,7 @@ impl SinkBatch {
     /// assert_eq!(answers[0].as_ref().unwrap().name, "web-0.1");
     /// assert_eq!(answers[1].as_ref().unwrap_err().to_string(), "not found: events \"web-0.2\" in namespace default");
     /// ```
+    #[must_use = "an operation may have failed"]
     pub fn perform<S: EventSink + ?Sized>(ops: Vec<SinkOp>, sink: &S) -> Vec<Result<Stored, SinkOpError>> {
         let parker = Parker::new();
         let unparker = parker.unparker();
@@ -426,8 +427,8 @@ impl SinkBatch {
 }
 
 macro_rules! forward {
-    ($($pointer:ty, $($generic:ident)?);*) => {$(
-        impl$(<$generic: EventSink + ?Sized>)? EventSink for $pointer {
+    ($($pointer:ident),*) => {$(
+        impl<S: EventSink + ?Sized> EventSink for $pointer<S> {
             fn create(&self, event: &Event) -> Result<Event, SinkError> {
                 (**self).create(event)
             }
@@ -471,4 +472,4 @@ macro_rules! forward {
     )*};
 }
 
-forward!(Arc<S>, S; Box<dyn EventSink>,);
+forward!(Arc, Box);

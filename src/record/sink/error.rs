@@ -24,20 +24,20 @@ type BoxError = Box<dyn Error + Send + Sync>;
 /// use eventcast::SinkError;
 /// use std::time::Duration;
 ///
-/// let error = SinkError::retry_after("too many requests", Duration::from_secs(1));
+/// let error = SinkError::retry("too many requests").with_retry_after(Duration::from_secs(1));
 /// assert_eq!(error.kind(), SinkErrorKind::Retry);
-/// assert_eq!(error.wait(), Some(Duration::from_secs(1)));
+/// assert_eq!(error.retry_after(), Some(Duration::from_secs(1)));
 /// assert_eq!(error.to_string(), "may be tried again: too many requests");
 /// ```
 pub struct SinkError {
     kind: SinkErrorKind,
-    wait: Option<Duration>,
+    retry_after: Option<Duration>,
     stored: Option<Box<Event>>,
     is_panic: bool,
     source: BoxError,
 }
 
-/// The kind of a [`SinkError`], which says what a recording should do next.
+/// The kind of a [`SinkError`], which determines what a recording does next.
 ///
 /// # Examples
 ///
@@ -46,13 +46,14 @@ pub struct SinkError {
 /// use eventcast::sink::SinkErrorKind;
 ///
 /// fn of_status(status: u16) -> SinkError {
-///     match status {
-///         404 => SinkError::not_found("404"),
-///         409 => SinkError::already_exists("409"),
-///         503 | 504 => SinkError::group_unavailable(status.to_string()),
-///         429 | 500.. => SinkError::retry(status.to_string()),
-///         _ => SinkError::rejected(status.to_string()),
-///     }
+///     let kind = match status {
+///         404 => SinkErrorKind::NotFound,
+///         409 => SinkErrorKind::AlreadyExists,
+///         503 | 504 => SinkErrorKind::GroupUnavailable,
+///         429 | 500.. => SinkErrorKind::Retry,
+///         _ => SinkErrorKind::Rejected,
+///     };
+///     SinkError::new(kind, status.to_string())
 /// }
 /// assert_eq!(of_status(500).kind(), SinkErrorKind::Retry);
 /// assert_eq!(of_status(503).kind(), SinkErrorKind::GroupUnavailable);
@@ -61,31 +62,85 @@ pub struct SinkError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SinkErrorKind {
-    /// A temporary failure of this operation, which may succeed later.
+    /// A temporary failure of this operation: the store is busy, or has failed at this event.
+    ///
+    /// A recording tries this event again according to its [`RetryPolicy`](crate::RetryPolicy), and
+    /// continues to write all others.
     Retry,
-    /// A store that is itself unavailable. No other operation would fare better now.
+    /// A store that is itself unavailable: no connection, a locked file, a full disk. No other
+    /// event would fare better now.
+    ///
+    /// A recording then stops writing, and tries one event at a time until the store answers. See
+    /// [`RetryPolicy`](crate::RetryPolicy). Do not return this error for a failure that may be about
+    /// one event, one tenant or one namespace, because the error would delay all the others. Return
+    /// [`GroupUnavailable`](Self::GroupUnavailable) or [`Retry`](Self::Retry).
     #[doc(alias = "unreachable")]
     Unavailable,
-    /// A store that does not serve the event's [group](crate::EventSink::group), or does not
-    /// answer. Operations of other groups may succeed.
+    /// An operation that had no answer in time, or whose answer reports that the store is
+    /// unavailable although it may be unavailable for the event's
+    /// [group](crate::EventSink::group) alone.
+    ///
+    /// If nothing of that group was answered since the operation began, the recording closes the
+    /// group: it tries one event of the group at a time until one is answered, and continues to
+    /// write those of other groups. If two groups are closed and nothing else is answered, or if
+    /// there is only one group, the store counts as unavailable.
+    #[doc(alias("timeout", "deadline exceeded"))]
     GroupUnavailable,
-    /// A store that does not allow the sink to write events of this
-    /// [group](crate::EventSink::group) now.
+    /// An operation that the store does not allow the sink to perform: the sink has no permission
+    /// for the event's [group](crate::EventSink::group), or its credentials are not valid. Another
+    /// sink, or the same one later, may be allowed to.
+    ///
+    /// A store that has just started may refuse operations that it allows shortly afterwards. The
+    /// recording therefore closes the group, as after
+    /// [`GroupUnavailable`](Self::GroupUnavailable), and tries one event of the group after each
+    /// pause, for 30 seconds from the first refusal. After that, each refusal costs the refused
+    /// event and all events of the group that are waiting, which count as rejected. A refusal does
+    /// not end an outage of the store. With one attempt ([`RetryPolicy`](crate::RetryPolicy)) the
+    /// first refusal is final.
+    ///
+    /// Do not return this error if the store refuses the event itself: return
+    /// [`Rejected`](Self::Rejected).
     #[doc(alias("unauthorized", "permission denied"))]
     Forbidden,
-    /// A permanent failure: the operation will never succeed.
+    /// An operation that will never succeed: the event is invalid, too large or not allowed. A
+    /// recording drops the event.
     Rejected,
-    /// A missing event: the store has no event of this name.
+    /// A change to an event that the store does not have. A recording then creates the event.
+    #[doc(alias = "IsKeyNotFoundError")]
     NotFound,
-    /// A taken name: the store already has an event of this name.
+    /// A creation whose name is taken.
+    ///
+    /// - If the stored event is the same event, written by an attempt whose answer was lost: a
+    ///   recording takes the event as stored.
+    /// - If the stored event is another one: a recording tries once more, under a new name.
+    ///
+    /// A store that knows which event has the name sets it by
+    /// [`with_stored`](SinkError::with_stored).
     AlreadyExists,
 }
 
 impl SinkError {
-    /// Creates the error of a temporary failure: the store is busy, or has failed at this event. A
-    /// recording tries this event again as its [`RetryPolicy`](crate::RetryPolicy) says, and writes
-    /// all others meanwhile. If the store itself is unavailable, return
-    /// [`unavailable`](Self::unavailable).
+    /// Creates an error of this kind. The cause is any error, or a string.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::SinkError;
+    /// use eventcast::sink::SinkErrorKind;
+    ///
+    /// let error = SinkError::new(SinkErrorKind::Unavailable, "connection refused");
+    /// assert_eq!(error.kind(), SinkErrorKind::Unavailable);
+    /// assert_eq!(error.to_string(), "unavailable: connection refused");
+    ///
+    /// let error = SinkError::new(SinkErrorKind::NotFound, "events \"web-0.1\"");
+    /// assert_eq!(error.to_string(), "not found: events \"web-0.1\"");
+    /// ```
+    pub fn new(kind: SinkErrorKind, source: impl Into<BoxError>) -> Self {
+        Self { kind, retry_after: None, stored: None, is_panic: false, source: source.into() }
+    }
+
+    /// Creates an error of the kind [`Retry`](SinkErrorKind::Retry): this event failed, and may be
+    /// stored later.
     ///
     /// # Examples
     ///
@@ -94,111 +149,15 @@ impl SinkError {
     /// use eventcast::sink::SinkErrorKind;
     ///
     /// let error = SinkError::retry("the webhook of this namespace failed");
-    /// assert_eq!((error.kind(), error.wait()), (SinkErrorKind::Retry, None));
+    /// assert_eq!((error.kind(), error.retry_after()), (SinkErrorKind::Retry, None));
     /// assert_eq!(error.to_string(), "may be tried again: the webhook of this namespace failed");
     /// ```
     pub fn retry(source: impl Into<BoxError>) -> Self {
-        Self::new(SinkErrorKind::Retry, None, source.into())
+        Self::new(SinkErrorKind::Retry, source)
     }
 
-    /// Creates the same error as [`retry`](Self::retry), with the time for which the store has
-    /// asked to wait.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::SinkError;
-    /// use std::time::Duration;
-    ///
-    /// let error = SinkError::retry_after("429 Too Many Requests", Duration::from_secs(5));
-    /// assert_eq!(error.wait(), Some(Duration::from_secs(5)));
-    /// ```
-    pub fn retry_after(source: impl Into<BoxError>, wait: Duration) -> Self {
-        Self::new(SinkErrorKind::Retry, Some(wait), source.into())
-    }
-
-    /// Creates the error of a store that is itself unavailable: no connection, a locked file, a
-    /// full disk. No other event would fare better now.
-    ///
-    /// A recording then stops writing, and tries one event at a time until the store answers. See
-    /// [`RetryPolicy`](crate::RetryPolicy). Do not return this error for a failure that may be
-    /// about one event, one tenant or one namespace, because the error would hold up all the
-    /// others. Return [`group_unavailable`](Self::group_unavailable) or [`retry`](Self::retry).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::sink::SinkErrorKind;
-    /// use eventcast::SinkError;
-    /// use std::time::Duration;
-    ///
-    /// let error = SinkError::unavailable("connection refused");
-    /// assert_eq!(error.kind(), SinkErrorKind::Unavailable);
-    /// assert_eq!(error.to_string(), "unavailable: connection refused");
-    ///
-    /// let busy = SinkError::unavailable("503 Service Unavailable").with_wait(Duration::from_secs(2));
-    /// assert_eq!(busy.wait(), Some(Duration::from_secs(2)));
-    /// ```
-    #[doc(alias = "unreachable")]
-    pub fn unavailable(source: impl Into<BoxError>) -> Self {
-        Self::new(SinkErrorKind::Unavailable, None, source.into())
-    }
-
-    /// Creates the error of an operation that had no answer in time, or whose answer says that the
-    /// store is unavailable although it may be unavailable for the event's
-    /// [group](crate::EventSink::group) alone.
-    ///
-    /// If nothing of that group was answered since the operation began, the recording closes the
-    /// group: it tries one event of the group at a time until one is answered, and writes those of
-    /// other groups meanwhile. If two groups are closed and nothing else is answered, or if there
-    /// is only one group, the store counts as unavailable.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::sink::SinkErrorKind;
-    /// use eventcast::SinkError;
-    ///
-    /// let error = SinkError::group_unavailable("no answer within 30s");
-    /// assert_eq!(error.kind(), SinkErrorKind::GroupUnavailable);
-    /// assert_eq!(error.to_string(), "group unavailable: no answer within 30s");
-    /// ```
-    #[doc(alias("timeout", "deadline exceeded"))]
-    pub fn group_unavailable(source: impl Into<BoxError>) -> Self {
-        Self::new(SinkErrorKind::GroupUnavailable, None, source.into())
-    }
-
-    /// Creates the error of an operation that the store does not allow the sink to perform: the
-    /// sink has no permission for the event's [group](crate::EventSink::group), or its credentials
-    /// are not valid. Another sink, or the same one later, may be allowed to.
-    ///
-    /// A store that has just started may refuse operations that it allows shortly afterwards. The
-    /// recording therefore closes the group, as after
-    /// [`group_unavailable`](Self::group_unavailable), and tries one event of the group after each
-    /// pause, for 30 seconds from the first refusal. After that, each refusal costs the refused
-    /// event and all events of the group that are waiting, which count as rejected. A refusal does
-    /// not end an outage of the store. With one attempt ([`RetryPolicy`](crate::RetryPolicy)) the
-    /// first refusal is final.
-    ///
-    /// Do not return this error if the store refuses the event itself: return
-    /// [`rejected`](Self::rejected).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::sink::SinkErrorKind;
-    /// use eventcast::SinkError;
-    ///
-    /// let error = SinkError::forbidden("403: the role has no permission");
-    /// assert_eq!(error.kind(), SinkErrorKind::Forbidden);
-    /// assert_eq!(error.to_string(), "forbidden: 403: the role has no permission");
-    /// ```
-    pub fn forbidden(source: impl Into<BoxError>) -> Self {
-        Self::new(SinkErrorKind::Forbidden, None, source.into())
-    }
-
-    /// Creates the error of an operation that will never succeed: the event is invalid, too large
-    /// or not allowed. A recording gives the event up.
+    /// Creates an error of the kind [`Rejected`](SinkErrorKind::Rejected): this event will never be
+    /// stored.
     ///
     /// # Examples
     ///
@@ -225,48 +184,7 @@ impl SinkError {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn rejected(source: impl Into<BoxError>) -> Self {
-        Self::new(SinkErrorKind::Rejected, None, source.into())
-    }
-
-    /// Creates the error of a change to an event that the store does not have. A recording then
-    /// creates the event.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::SinkError;
-    /// use eventcast::sink::SinkErrorKind;
-    ///
-    /// let error = SinkError::not_found("events \"web-0.1\"");
-    /// assert_eq!(error.kind(), SinkErrorKind::NotFound);
-    /// assert_eq!(error.to_string(), "not found: events \"web-0.1\"");
-    /// ```
-    #[doc(alias = "IsKeyNotFoundError")]
-    pub fn not_found(source: impl Into<BoxError>) -> Self {
-        Self::new(SinkErrorKind::NotFound, None, source.into())
-    }
-
-    /// Creates the error of a creation whose name is taken.
-    ///
-    /// - If the stored event is the same event, written by an attempt whose answer was lost: a
-    ///   recording takes the event as stored.
-    /// - If the stored event is another one: a recording tries once more, under a new name.
-    ///
-    /// A store that can say which event has the name does so by [`with_stored`](Self::with_stored).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::sink::SinkErrorKind;
-    /// use eventcast::{Event, SinkError};
-    ///
-    /// let error = SinkError::already_exists("409 Conflict");
-    /// assert_eq!((error.kind(), error.stored()), (SinkErrorKind::AlreadyExists, None));
-    /// let stored = Event::default();
-    /// assert_eq!(error.with_stored(stored.clone()).stored(), Some(&stored));
-    /// ```
-    pub fn already_exists(source: impl Into<BoxError>) -> Self {
-        Self::new(SinkErrorKind::AlreadyExists, None, source.into())
+        Self::new(SinkErrorKind::Rejected, source)
     }
 
     /// Sets the back-off that the store requested (`Retry-After`). A recording respects it for
@@ -279,13 +197,17 @@ impl SinkError {
     ///
     /// ```
     /// use eventcast::SinkError;
+    /// use eventcast::sink::SinkErrorKind;
     /// use std::time::Duration;
     ///
-    /// let error = SinkError::unavailable("503").with_wait(Duration::from_secs(2));
-    /// assert_eq!(error.wait(), Some(Duration::from_secs(2)));
+    /// let error = SinkError::new(SinkErrorKind::Unavailable, "503 Service Unavailable");
+    /// let error = error.with_retry_after(Duration::from_secs(2));
+    /// assert_eq!(error.retry_after(), Some(Duration::from_secs(2)));
     /// ```
-    pub fn with_wait(mut self, wait: Duration) -> Self {
-        self.wait = Some(wait);
+    #[doc(alias = "with_wait")]
+    #[must_use]
+    pub fn with_retry_after(mut self, pause: Duration) -> Self {
+        self.retry_after = Some(pause);
         self
     }
 
@@ -303,13 +225,10 @@ impl SinkError {
     /// assert_eq!(sink.create(&event).unwrap_err().stored(), Some(&stored));
     /// # Ok::<(), eventcast::SinkError>(())
     /// ```
+    #[must_use]
     pub fn with_stored(mut self, stored: Event) -> Self {
         self.stored = Some(Box::new(stored));
         self
-    }
-
-    fn new(kind: SinkErrorKind, wait: Option<Duration>, source: BoxError) -> Self {
-        Self { kind, wait, stored: None, is_panic: false, source }
     }
 
     /// Creates the error of a sink that panicked. It counts as a refusal of the event, because the
@@ -331,13 +250,13 @@ impl SinkError {
     /// use eventcast::sink::SinkErrorKind;
     ///
     /// assert_eq!(SinkError::rejected("too large").kind(), SinkErrorKind::Rejected);
-    /// assert_eq!(SinkError::unavailable("no connection").kind(), SinkErrorKind::Unavailable);
+    /// assert_eq!(SinkError::retry("busy").kind(), SinkErrorKind::Retry);
     /// ```
     pub fn kind(&self) -> SinkErrorKind {
         self.kind
     }
 
-    /// Returns how long the store asks to be left alone, or `None` if the store has not said.
+    /// Returns the back-off that the store requested, or `None` if it requested none.
     ///
     /// # Examples
     ///
@@ -345,12 +264,14 @@ impl SinkError {
     /// use eventcast::SinkError;
     /// use std::time::Duration;
     ///
-    /// assert_eq!(SinkError::retry("busy").wait(), None);
-    /// let wait = Duration::from_secs(1);
-    /// assert_eq!(SinkError::retry_after("busy", wait).wait(), Some(wait));
+    /// let error = SinkError::retry("429 Too Many Requests");
+    /// assert_eq!(error.retry_after(), None);
+    /// let pause = Duration::from_secs(1);
+    /// assert_eq!(error.with_retry_after(pause).retry_after(), Some(pause));
     /// ```
-    pub fn wait(&self) -> Option<Duration> {
-        self.wait
+    #[doc(alias = "wait")]
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.retry_after
     }
 
     /// Returns the event that already has the name, or `None` if the store has not said which event
@@ -359,9 +280,10 @@ impl SinkError {
     /// # Examples
     ///
     /// ```
+    /// use eventcast::sink::SinkErrorKind;
     /// use eventcast::{Event, SinkError};
     ///
-    /// let error = SinkError::already_exists("the name is taken");
+    /// let error = SinkError::new(SinkErrorKind::AlreadyExists, "the name is taken");
     /// assert_eq!(error.stored(), None);
     /// let error = error.with_stored(Event::default());
     /// assert_eq!(error.stored(), Some(&Event::default()));
@@ -377,20 +299,20 @@ impl SinkError {
 ///
 /// | kind of the I/O error | becomes |
 /// |---|---|
-/// | `Interrupted`, `Deadlock`, `ExecutableFileBusy` | [`retry`](SinkError::retry): the next moment may differ |
-/// | `AlreadyExists`, `DirectoryNotEmpty`, `IsADirectory`, `NotADirectory` | [`retry`](SinkError::retry): a path is taken, perhaps that of one event |
-/// | `InvalidData`, such as an answer that cannot be read, or a TLS error | [`retry`](SinkError::retry): the next answer may differ |
-/// | `Other`, as `io::Error::other` makes it | [`retry`](SinkError::retry): nobody knows what it is about |
-/// | `InvalidInput`, `Unsupported`, `ArgumentListTooLong` | [`rejected`](SinkError::rejected): the same call fails again |
-/// | `TimedOut`, `WouldBlock` | [`group_unavailable`](SinkError::group_unavailable): there is no answer |
-/// | any other, such as `PermissionDenied`, `NotFound`, `StorageFull`, `ConnectionRefused`, or a failing disk | [`unavailable`](SinkError::unavailable): no other event would fare better |
+/// | `Interrupted`, `Deadlock`, `ExecutableFileBusy` | [`Retry`](SinkErrorKind::Retry): the next moment may differ |
+/// | `AlreadyExists`, `DirectoryNotEmpty`, `IsADirectory`, `NotADirectory` | [`Retry`](SinkErrorKind::Retry): a path is taken, perhaps that of one event |
+/// | `InvalidData`, such as an answer that cannot be read, or a TLS error | [`Retry`](SinkErrorKind::Retry): the next answer may differ |
+/// | `Other`, as `io::Error::other` makes it | [`Retry`](SinkErrorKind::Retry): nobody knows what it is about |
+/// | `InvalidInput`, `Unsupported`, `ArgumentListTooLong` | [`Rejected`](SinkErrorKind::Rejected): the same call fails again |
+/// | `TimedOut`, `WouldBlock` | [`GroupUnavailable`](SinkErrorKind::GroupUnavailable): there is no answer |
+/// | any other, such as `PermissionDenied`, `NotFound`, `StorageFull`, `ConnectionRefused`, or a failing disk | [`Unavailable`](SinkErrorKind::Unavailable): no other event would fare better |
 ///
 /// - `PermissionDenied` is not a rejection, because a person can grant the permission, and a
 ///   rejected event is lost at once.
 /// - `WouldBlock` is how Unix reports that a socket's timeout has passed.
 /// - `NotFound` is about a path, such as a folder that is not mounted yet. It does not become
-///   [`not_found`](SinkError::not_found), and `AlreadyExists` does not become
-///   [`already_exists`](SinkError::already_exists). These two are about events, and only the sink
+///   [`NotFound`](SinkErrorKind::NotFound), and `AlreadyExists` does not become
+///   [`AlreadyExists`](SinkErrorKind::AlreadyExists). These two are about events, and only the sink
 ///   can tell.
 ///
 /// If a failure may be about one event, one tenant or one namespace, create the error yourself.
@@ -423,9 +345,9 @@ impl From<io::Error> for SinkError {
             | Kind::NotADirectory
             | Kind::InvalidData
             | Kind::Other => Self::retry(error),
-            Kind::TimedOut | Kind::WouldBlock => Self::group_unavailable(error),
+            Kind::TimedOut | Kind::WouldBlock => Self::new(SinkErrorKind::GroupUnavailable, error),
             Kind::InvalidInput | Kind::Unsupported | Kind::ArgumentListTooLong => Self::rejected(error),
-            _ => Self::unavailable(error),
+            _ => Self::new(SinkErrorKind::Unavailable, error),
         }
     }
 }
@@ -453,7 +375,7 @@ impl fmt::Debug for SinkError {
         let source = format!("{:?}", self.source);
         f.debug_struct("SinkError")
             .field("kind", &self.kind)
-            .field("wait", &self.wait)
+            .field("retry_after", &self.retry_after)
             .field("source", &format_args!("{}", escape(&source)))
             .finish_non_exhaustive()
     }

@@ -69,7 +69,7 @@ impl SinkOp {
     /// let failed = SinkOp::Create(Event::default()).failed(SinkError::retry("busy"));
     /// assert_eq!(failed.to_string(), "may be tried again: busy");
     /// let (op, error) = failed.into_parts();
-    /// assert_eq!((op.into_event(), error.wait()), (Event::default(), None));
+    /// assert_eq!((op.into_event(), error.retry_after()), (Event::default(), None));
     /// ```
     pub fn failed(self, error: SinkError) -> SinkOpError {
         SinkOpError(Box::new((self, error)))

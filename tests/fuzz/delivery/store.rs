@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
-use eventcast::sink::SinkMode;
+use eventcast::sink::{SinkErrorKind, SinkMode};
 use eventcast::{Event, SinkError};
 
 use super::ops::{Id, Name, Op, Outcome, Subject, name_of};
@@ -205,15 +205,17 @@ impl State {
         match self.store.get(&name) {
             Some(stored) if creates => {
                 let is_own = Subject::of(stored) == subject;
-                let error = SinkError::already_exists("taken");
+                let error = SinkError::new(SinkErrorKind::AlreadyExists, "taken");
                 let says_which = self.options.says_which || !is_own;
                 let error = if says_which { error.with_stored(stored.clone()) } else { error };
                 return (if is_own { Outcome::Exists } else { Outcome::Failed }, Err(error));
             }
             Some(stored) if Subject::of(stored) != subject => {
-                return (Outcome::Failed, Err(SinkError::not_found("another one's")));
+                return (Outcome::Failed, Err(SinkError::new(SinkErrorKind::NotFound, "another one's")));
             }
-            None if !creates => return (Outcome::Failed, Err(SinkError::not_found("expired"))),
+            None if !creates => {
+                return (Outcome::Failed, Err(SinkError::new(SinkErrorKind::NotFound, "expired")));
+            }
             _ => {}
         }
         let before = self.stored.insert((name.clone(), subject), event.count).unwrap_or(i32::MIN);
@@ -226,7 +228,9 @@ impl State {
         self.store.insert(name, stored.clone());
         match answer {
             Answer::Lost => (Outcome::Lost, Err(SinkError::retry("the answer is lost"))),
-            Answer::TimeOut => (Outcome::Lost, Err(SinkError::group_unavailable("no answer in time"))),
+            Answer::TimeOut => {
+                (Outcome::Lost, Err(SinkError::new(SinkErrorKind::GroupUnavailable, "no answer in time")))
+            }
             _ => (Outcome::Done, Ok(stored)),
         }
     }
@@ -238,11 +242,11 @@ fn failure(answer: Answer) -> Option<SinkError> {
         Answer::Refuse => Some(SinkError::rejected("refused")),
         Answer::Retry => Some(SinkError::retry("busy")),
         Answer::RetryAfter(ms) => {
-            Some(SinkError::retry_after("too many requests", Duration::from_millis(ms)))
+            Some(SinkError::retry("too many requests").with_retry_after(Duration::from_millis(ms)))
         }
-        Answer::Unavailable => Some(SinkError::unavailable("away")),
-        Answer::GroupUnavailable => Some(SinkError::group_unavailable("not served")),
-        Answer::Forbid => Some(SinkError::forbidden("not allowed")),
+        Answer::Unavailable => Some(SinkError::new(SinkErrorKind::Unavailable, "away")),
+        Answer::GroupUnavailable => Some(SinkError::new(SinkErrorKind::GroupUnavailable, "not served")),
+        Answer::Forbid => Some(SinkError::new(SinkErrorKind::Forbidden, "not allowed")),
         Answer::Panic => Some(SinkError::rejected("panics")),
         _ => None,
     }

@@ -5,7 +5,7 @@ use std::sync::mpsc::{self, Sender};
 use std::sync::{Arc, Mutex};
 
 use eventcast::record::LossReason;
-use eventcast::sink::{MemorySinkOptions, SinkOp};
+use eventcast::sink::{MemorySinkOptions, SinkErrorKind, SinkOp};
 use eventcast::{Event, EventBroadcaster, EventSink, EventType, MemorySink, SinkError};
 
 use crate::support::{LONG, Scripted, assert_balanced, clock, event_of, pod, record, short, until};
@@ -128,7 +128,9 @@ impl EventSink for Lossy {
             self.called.send(()).unwrap();
             return Err(SinkError::retry("the connection was closed"));
         }
-        answer.map_err(|error| if self.says_which { error } else { SinkError::already_exists("taken") })
+        answer.map_err(|error| {
+            if self.says_which { error } else { SinkError::new(SinkErrorKind::AlreadyExists, "taken") }
+        })
     }
 
     fn patch(&self, event: &Event) -> Result<Event, SinkError> {

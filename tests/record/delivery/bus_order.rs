@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use eventcast::sink::WriteOrder;
+use eventcast::sink::{SinkErrorKind, WriteOrder};
 use eventcast::testing::FakeClock;
 use eventcast::{BusOptions, EventBroadcaster, RetryPolicy, SinkError};
 
@@ -35,7 +35,7 @@ fn an_operation_that_fails_holds_up_all_behind_it() {
     let events = with_two_attempts(&clock);
     let (sink, calls) = Scripted::new(&clock, |number, _| match number {
         1 => Err(SinkError::retry("busy")),
-        4 => Err(SinkError::retry_after("busy", Duration::from_secs(30))),
+        4 => Err(SinkError::retry("busy").with_retry_after(Duration::from_secs(30))),
         _ => Ok(()),
     });
     let builder = events.recording().correlator(without_budget()).order(WriteOrder::Bus);
@@ -91,7 +91,7 @@ fn a_new_name_is_that_of_the_changes_behind_it_too() {
             return Ok(());
         }
         pass();
-        Err(SinkError::already_exists("taken"))
+        Err(SinkError::new(SinkErrorKind::AlreadyExists, "taken"))
     });
     let builder = events.recording().correlator(without_budget()).order(WriteOrder::Bus);
     let recording = builder.start(sink.clone()).unwrap();
@@ -124,7 +124,7 @@ fn the_order_survives_a_store_that_is_away() {
     let failures = AtomicUsize::new(0);
     let (sink, calls) = Scripted::new(&clock, move |number, _| {
         let is_away = number > 0 && failures.fetch_add(1, Ordering::SeqCst) < 5;
-        if is_away { Err(SinkError::unavailable("no connection")) } else { Ok(()) }
+        if is_away { Err(SinkError::new(SinkErrorKind::Unavailable, "no connection")) } else { Ok(()) }
     });
     let builder = events.recording().correlator(without_budget()).order(WriteOrder::Bus);
     let recording = builder.start(sink.clone()).unwrap();

@@ -1,5 +1,6 @@
 //! A recording that can take in no more events before something has been written.
 
+use eventcast::sink::SinkErrorKind;
 use eventcast::{RetryPolicy, SinkError};
 
 use crate::support::{LONG, Scripted, assert_balanced, clock, record, until};
@@ -12,7 +13,8 @@ use super::{PAUSE, broadcaster, without_budget};
 fn a_full_recording_sleeps_until_its_next_attempt() {
     let clock = clock();
     let events = broadcaster(&clock);
-    let (sink, calls) = Scripted::new(&clock, |_, _| Err(SinkError::unavailable("no connection")));
+    let (sink, calls) =
+        Scripted::new(&clock, |_, _| Err(SinkError::new(SinkErrorKind::Unavailable, "no connection")));
     let policy = RetryPolicy::default().jitter(eventcast::record::Jitter::Never);
     let builder = events.recording().correlator(without_budget()).queue_len(2).retry(policy);
     let recording = builder.start(sink.clone()).unwrap();

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use eventcast::correlator::SpamFilter;
-use eventcast::sink::{MemorySinkOptions, SinkOp, WriteOrder};
+use eventcast::sink::{MemorySinkOptions, SinkErrorKind, SinkOp, WriteOrder};
 use eventcast::{CorrelatorOptions, Event, EventSink, MemorySink, SinkError};
 
 use crate::support::{LONG, Scripted, assert_balanced, clock, event_of, record, short, until};
@@ -135,7 +135,7 @@ fn a_change_that_the_sink_has_not_reached_gets_the_new_name() {
             pass();
             Ok(())
         }
-        1 => Err(SinkError::already_exists("taken")),
+        1 => Err(SinkError::new(SinkErrorKind::AlreadyExists, "taken")),
         _ => Ok(()),
     });
     let builder = events.recording().correlator(without_budget()).order(WriteOrder::Bus);

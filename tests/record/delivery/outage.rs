@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use eventcast::EventType::Normal;
 use eventcast::record::Outage;
+use eventcast::sink::SinkErrorKind;
 use eventcast::{EventBroadcaster, RetryPolicy, SinkError, Timestamp};
 
 use crate::support::{LONG, Scripted, assert_balanced, clock, event_of, pod, record, until};
@@ -23,7 +24,11 @@ fn a_probe_has_the_newest_state_of_another_key_each_time() {
     let is_back = Arc::new(AtomicBool::new(false));
     let back = is_back.clone();
     let (sink, calls) = Scripted::new(&clock, move |_, _| {
-        if back.load(Ordering::SeqCst) { Ok(()) } else { Err(SinkError::unavailable("no connection")) }
+        if back.load(Ordering::SeqCst) {
+            Ok(())
+        } else {
+            Err(SinkError::new(SinkErrorKind::Unavailable, "no connection"))
+        }
     });
     let policy = RetryPolicy::default().jitter(eventcast::record::Jitter::Never).attempts(2);
     let builder = events.recording().correlator(without_budget()).queue_len(4).retry(policy);
@@ -93,8 +98,8 @@ fn the_hook_is_told_the_begin_and_the_end_of_each_outage() {
     assert!(outages.try_recv().is_err(), "only one event has failed");
 
     let two: [(&str, Answer); 2] = [
-        ("first", || Err(SinkError::unavailable("first"))),
-        ("second", || Err(SinkError::unavailable("second"))),
+        ("first", || Err(SinkError::new(SinkErrorKind::Unavailable, "first"))),
+        ("second", || Err(SinkError::new(SinkErrorKind::Unavailable, "second"))),
     ];
     for (cause, error) in two {
         // The next event has another time.
@@ -180,7 +185,7 @@ fn a_refusal_ends_an_outage_and_its_growing_pauses() {
     let clock = clock();
     let events = broadcaster(&clock);
     let (sink, calls) = Scripted::new(&clock, |number, _| match number {
-        0 | 1 | 3 => Err(SinkError::unavailable("no connection")),
+        0 | 1 | 3 => Err(SinkError::new(SinkErrorKind::Unavailable, "no connection")),
         2 => Err(SinkError::rejected("no")),
         _ => Ok(()),
     });
@@ -222,8 +227,8 @@ fn the_longest_wait_of_a_batch_counts() {
             pass();
             Ok(())
         }
-        1 => Err(SinkError::unavailable("busy").with_wait(LONGEST)),
-        2 => Err(SinkError::unavailable("busy").with_wait(PAUSE)),
+        1 => Err(SinkError::new(SinkErrorKind::Unavailable, "busy").with_retry_after(LONGEST)),
+        2 => Err(SinkError::new(SinkErrorKind::Unavailable, "busy").with_retry_after(PAUSE)),
         _ => Ok(()),
     });
     let recording = events.recording().correlator(without_budget()).start(sink).unwrap();
@@ -254,7 +259,8 @@ fn the_longest_wait_of_a_batch_counts() {
 fn the_end_of_a_recording_is_not_the_end_of_an_outage() {
     let clock = clock();
     let events = broadcaster(&clock);
-    let (sink, calls) = Scripted::new(&clock, |_, _| Err(SinkError::unavailable("no connection")));
+    let (sink, calls) =
+        Scripted::new(&clock, |_, _| Err(SinkError::new(SinkErrorKind::Unavailable, "no connection")));
     let (tx, outages) = mpsc::channel();
     let hook = move |outage: &Outage<'_>| tx.send(outage.cause.is_none()).unwrap();
     let recording = events.recording().on_outage(hook).start(sink).unwrap();

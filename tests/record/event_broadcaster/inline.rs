@@ -9,6 +9,7 @@ use std::thread;
 use eventcast::Delivery;
 use eventcast::EventType::{Normal, Warning};
 use eventcast::record::{EventBroadcasterBuilder, LossReason, RecordingBuilder};
+use eventcast::sink::SinkErrorKind;
 use eventcast::stats::DropReason;
 use eventcast::{
     BusOptions, CorrelatorOptions, Event, EventBroadcaster, MemorySink, OverflowPolicy, Recorded, Recorder,
@@ -233,7 +234,7 @@ fn an_outage_delays_events_and_loses_none() {
     let away = is_away.clone();
     let (sink, _calls) = Scripted::new(&clock, move |_, _| {
         let unavailable = away.load(Ordering::SeqCst);
-        if unavailable { Err(SinkError::unavailable("away")) } else { Ok(()) }
+        if unavailable { Err(SinkError::new(SinkErrorKind::Unavailable, "away")) } else { Ok(()) }
     });
     let (outages_tx, outages) = channel();
     let builder = events.recording().correlator(CorrelatorOptions::off());

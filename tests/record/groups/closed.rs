@@ -1,12 +1,13 @@
 //! Groups that the store does not serve.
 
 use eventcast::SinkError;
+use eventcast::sink::SinkErrorKind;
 
 use super::{PAUSE, Setup, setup};
 use crate::support::{LONG, assert_balanced, until};
 
 fn no_answer() -> SinkError {
-    SinkError::group_unavailable("no answer within 30s")
+    SinkError::new(SinkErrorKind::GroupUnavailable, "no answer within 30s")
 }
 
 /// A recording whose group `bad` is closed, because its first operation had no answer.

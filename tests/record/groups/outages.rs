@@ -3,16 +3,17 @@
 use std::time::{Duration, Instant};
 
 use eventcast::SinkError;
+use eventcast::sink::SinkErrorKind;
 
 use super::{PAUSE, Setup, setup};
 use crate::support::{LONG, until};
 
 fn no_answer() -> SinkError {
-    SinkError::group_unavailable("no answer within 30s")
+    SinkError::new(SinkErrorKind::GroupUnavailable, "no answer within 30s")
 }
 
 fn forbidden() -> SinkError {
-    SinkError::forbidden("403: cannot create")
+    SinkError::new(SinkErrorKind::Forbidden, "403: cannot create")
 }
 
 fn pause(setup: &Setup) {
@@ -28,7 +29,7 @@ fn a_refusal_after_a_long_outage_has_half_a_minute_too() {
     setup.store("b/0");
     setup.record("a/1");
     setup.sink.wait_for(&["a/1 Run"]);
-    setup.fail("a/1 Run", SinkError::unavailable("connection refused"));
+    setup.fail("a/1 Run", SinkError::new(SinkErrorKind::Unavailable, "connection refused"));
     until(|| setup.recording.stats().unavailable_since.is_some());
     for number in 2..=10 {
         setup.record(&format!("a/{number}"));
@@ -38,7 +39,7 @@ fn a_refusal_after_a_long_outage_has_half_a_minute_too() {
         pause(&setup);
         until(|| setup.sink.under_way().len() == 1);
         let probe = setup.sink.under_way()[0].clone();
-        setup.fail(&probe, SinkError::unavailable("connection refused"));
+        setup.fail(&probe, SinkError::new(SinkErrorKind::Unavailable, "connection refused"));
         until(|| setup.sink.under_way().is_empty());
     }
     // It is there again, and does not know its roles yet.
@@ -64,7 +65,7 @@ fn a_store_that_is_away_is_probed_once_after_each_pause_whatever_it_says() {
     setup.store("b/0");
     setup.record("a/1");
     setup.sink.wait_for(&["a/1 Run"]);
-    setup.fail("a/1 Run", SinkError::unavailable("connection refused"));
+    setup.fail("a/1 Run", SinkError::new(SinkErrorKind::Unavailable, "connection refused"));
     until(|| setup.recording.stats().unavailable_since.is_some());
     for number in 2..=10 {
         setup.record(&format!("a/{number}"));

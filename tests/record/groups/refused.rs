@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use eventcast::SinkError;
+use eventcast::sink::SinkErrorKind;
 use eventcast::stats::RemoteState;
 
 use super::{PAUSE, Setup, setup};
@@ -11,7 +12,7 @@ use crate::support::{LONG, assert_balanced, until};
 const TEXT: &str = "User \"recorder\" cannot create resource \"events\" in the namespace \"bad\"";
 
 fn forbidden() -> SinkError {
-    SinkError::forbidden(TEXT)
+    SinkError::new(SinkErrorKind::Forbidden, TEXT)
 }
 
 /// A recording whose group `bad` was refused once.
@@ -112,7 +113,7 @@ fn a_refusal_does_not_end_an_outage() {
     }
     setup.record("a/1");
     setup.sink.wait_for(&["a/1 Run"]);
-    setup.fail("a/1 Run", SinkError::unavailable("connection refused"));
+    setup.fail("a/1 Run", SinkError::new(SinkErrorKind::Unavailable, "connection refused"));
     until(|| setup.recording.stats().unavailable_since.is_some());
     for number in 2..=10 {
         setup.record(&format!("a/{number}"));
@@ -147,13 +148,13 @@ fn an_outage_between_two_refusals_costs_nothing() {
     setup.clock.wait_for_waiters(1);
     setup.clock.advance(PAUSE);
     setup.sink.wait_for(&["bad/1 Run"]);
-    setup.fail("bad/1 Run", SinkError::unavailable("connection refused"));
+    setup.fail("bad/1 Run", SinkError::new(SinkErrorKind::Unavailable, "connection refused"));
     until(|| setup.recording.stats().unavailable_since.is_some());
     for _ in 0..5 {
         setup.clock.wait_for_waiters(1);
         setup.clock.advance(PAUSE);
         setup.sink.wait_for(&["bad/1 Run"]);
-        setup.fail("bad/1 Run", SinkError::unavailable("connection refused"));
+        setup.fail("bad/1 Run", SinkError::new(SinkErrorKind::Unavailable, "connection refused"));
         until(|| setup.sink.under_way().is_empty());
     }
     for _ in 0..2 {
@@ -225,7 +226,7 @@ fn the_status_of_a_recording_says_why_it_waits() {
     setup.clock.wait_for_waiters(1);
     setup.clock.advance(PAUSE);
     setup.sink.wait_for(&["only/1 Run"]);
-    setup.fail("only/1 Run", SinkError::unavailable("connection refused"));
+    setup.fail("only/1 Run", SinkError::new(SinkErrorKind::Unavailable, "connection refused"));
     until(|| status().state == RemoteState::Unavailable);
     setup.clock.wait_for_waiters(1);
     setup.clock.advance(PAUSE);

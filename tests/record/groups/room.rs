@@ -1,5 +1,6 @@
 //! The share of a group in what waits.
 
+use eventcast::sink::SinkErrorKind;
 use eventcast::{OverflowPolicy, SinkError};
 
 use super::setup;
@@ -57,7 +58,7 @@ fn a_repeat_carries_the_count_of_what_had_no_room() {
     setup.record("bad/2");
     setup.sink.wait_for(&["bad/2 Run"]);
     // The store does not have it, because its first occurrence had no room.
-    setup.sink.fail("bad/2 Run", SinkError::not_found("no such event"));
+    setup.sink.fail("bad/2 Run", SinkError::new(SinkErrorKind::NotFound, "no such event"));
     until(|| setup.sink.calls.lock().unwrap().1 == 5);
     setup.sink.wait_for(&["bad/2 Run"]);
     let count = setup.sink.calls.lock().unwrap().0["bad/2 Run"].event().count;
@@ -78,7 +79,9 @@ fn sick_groups_have_half_of_the_queue_together() {
         setup.store(&format!("{group}/0"));
         setup.record(&format!("{group}/1"));
         until(|| setup.sink.of(group) == 1);
-        setup.sink.fail(&format!("{group}/1 Run"), SinkError::group_unavailable("no answer"));
+        setup
+            .sink
+            .fail(&format!("{group}/1 Run"), SinkError::new(SinkErrorKind::GroupUnavailable, "no answer"));
         until(|| setup.recording.stats().degraded_groups.iter().any(|degraded| degraded.group == group));
         // An answer of another group, so that the store does not count as away.
         setup.store("good/again");
@@ -138,7 +141,7 @@ fn a_group_that_is_well_may_have_what_nobody_needs() {
     });
     setup.record("bad/1");
     setup.sink.wait_for(&["bad/1 Run"]);
-    setup.sink.fail("bad/1 Run", SinkError::group_unavailable("no answer"));
+    setup.sink.fail("bad/1 Run", SinkError::new(SinkErrorKind::GroupUnavailable, "no answer"));
     until(|| !setup.recording.stats().degraded_groups.is_empty());
     for number in 2..=60 {
         setup.record(&format!("bad/{number}"));

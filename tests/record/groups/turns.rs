@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use eventcast::SinkError;
+use eventcast::sink::SinkErrorKind;
 
 use super::{PAUSE, Setup, setup};
 use crate::support::{LONG, gate, until};
 
 fn no_answer() -> SinkError {
-    SinkError::group_unavailable("no answer within 30s")
+    SinkError::new(SinkErrorKind::GroupUnavailable, "no answer within 30s")
 }
 
 fn pause(setup: &Setup) {
@@ -292,7 +293,7 @@ fn a_group_that_was_closed_and_served_in_one_round_leaves_no_text() {
     let both = next();
     assert_eq!(both.ops().len(), 2);
     let stored = Stored::from(both.ops()[1].event());
-    both.answer([Err(SinkError::group_unavailable("no answer")), Ok(stored)]);
+    both.answer([Err(SinkError::new(SinkErrorKind::GroupUnavailable, "no answer")), Ok(stored)]);
     until(|| recording.stats().last_failure.is_some());
     record("good", "1");
     store(next());

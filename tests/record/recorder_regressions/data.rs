@@ -165,7 +165,7 @@ fn no_duration_is_too_long() {
             .build()
             .unwrap();
         let (sink, calls) = Scripted::new(&clock, |_, op| match &*event_of(op).reason {
-            "Wait" => Err(SinkError::retry_after("", Duration::MAX)),
+            "Wait" => Err(SinkError::retry("").with_retry_after(Duration::MAX)),
             "Retry" => Err(SinkError::retry("")),
             _ => Ok(()),
         });

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use eventcast::correlator::SpamFilter;
 use eventcast::error::FlushError;
-use eventcast::sink::SinkOp;
+use eventcast::sink::{SinkErrorKind, SinkOp};
 use eventcast::{CorrelatorOptions, EventBroadcaster, MemorySink, SinkError};
 
 use crate::support::{self, Bomb, LONG, Scripted, assert_balanced, clock, event_of, gate, record};
@@ -52,7 +52,7 @@ fn an_expired_event_whose_error_panics_when_it_goes_is_created() {
     let clock = clock();
     let events = broadcaster(&clock);
     let (sink, _calls) = Scripted::new(&clock, |_, op| match op {
-        SinkOp::Patch(..) => Err(SinkError::not_found(Bomb)),
+        SinkOp::Patch(..) => Err(SinkError::new(SinkErrorKind::NotFound, Bomb)),
         _ => Ok(()),
     });
     let recording = events.record_to(sink.clone()).unwrap();
@@ -88,10 +88,10 @@ impl std::error::Error for Raw {}
 fn no_form_of_an_error_shows_what_controls_a_terminal() {
     for error in [
         SinkError::retry(Raw(hostile())),
-        SinkError::retry_after(hostile(), LONG),
+        SinkError::retry(hostile()).with_retry_after(LONG),
         SinkError::rejected(Raw(hostile())),
-        SinkError::not_found(Raw(hostile())),
-        SinkError::already_exists(Raw(hostile())),
+        SinkError::new(SinkErrorKind::NotFound, Raw(hostile())),
+        SinkError::new(SinkErrorKind::AlreadyExists, Raw(hostile())),
     ] {
         assert_harmless(&error.to_string());
         assert_harmless(&format!("{error:?}"));

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use eventcast::EventType::Normal;
 use eventcast::record::{LossReason, Outage};
+use eventcast::sink::SinkErrorKind;
 use eventcast::{Event, EventBroadcaster, ObjectReference, RetryPolicy, SinkError, Timestamp};
 
 use crate::support::{LONG, Scripted, assert_balanced, at_once, clock, event_of, gate, record, short, until};
@@ -20,11 +21,15 @@ fn each_error_has_its_number_of_attempts() {
     type Make = fn() -> SinkError;
     let cases: [(Make, usize, LossReason); 5] = [
         (|| SinkError::rejected("cannot be built"), 1, LossReason::Rejected),
-        (|| SinkError::not_found("no such namespace"), 1, LossReason::Rejected),
+        (|| SinkError::new(SinkErrorKind::NotFound, "no such namespace"), 1, LossReason::Rejected),
         // The recording tries once more, under another name.
-        (|| SinkError::already_exists("exists"), 2, LossReason::AlreadyExists),
+        (|| SinkError::new(SinkErrorKind::AlreadyExists, "exists"), 2, LossReason::AlreadyExists),
         (|| SinkError::retry("no route to host"), 12, LossReason::Exhausted),
-        (|| SinkError::retry_after("too many requests", Duration::ZERO), 12, LossReason::Exhausted),
+        (
+            || SinkError::retry("too many requests").with_retry_after(Duration::ZERO),
+            12,
+            LossReason::Exhausted,
+        ),
     ];
     for (error, attempts, reason) in cases {
         let clock = clock();
@@ -140,7 +145,7 @@ fn why_nothing_is_stored_is_known_at_the_first_attempt() {
     type Make = fn() -> SinkError;
     let cases: [(Make, bool); 2] = [
         (|| SinkError::retry("401 Unauthorized\u{1b}[2J"), false),
-        (|| SinkError::unavailable("connection refused\u{1b}[2J"), true),
+        (|| SinkError::new(SinkErrorKind::Unavailable, "connection refused\u{1b}[2J"), true),
     ];
     for (error, is_away) in cases {
         let clock = clock();
@@ -230,7 +235,8 @@ fn a_sink_that_hangs_is_reported_and_its_answer_ends_that() {
 fn an_end_ends_the_outage_too() {
     let clock = clock();
     let events = broadcaster(&clock);
-    let (sink, calls) = Scripted::new(&clock, |_, _| Err(SinkError::unavailable("connection refused")));
+    let (sink, calls) =
+        Scripted::new(&clock, |_, _| Err(SinkError::new(SinkErrorKind::Unavailable, "connection refused")));
     let recording = events.record_to(sink).unwrap();
     record(&events, "web-0", "Started");
     calls.recv_timeout(LONG).unwrap();
@@ -334,7 +340,7 @@ fn a_sink_that_says_how_long_to_wait_is_heard_up_to_a_limit() {
     let events = EventBroadcaster::builder().clock(clock.clock()).retry(policy).build().unwrap();
     let waits = [Duration::from_secs(3), Duration::from_secs(3600)];
     let (sink, calls) = Scripted::new(&clock, move |number, _| match waits.get(number) {
-        Some(wait) => Err(SinkError::retry_after("too many requests", *wait)),
+        Some(wait) => Err(SinkError::retry("too many requests").with_retry_after(*wait)),
         None => Ok(()),
     });
     events.record_to(sink.clone()).unwrap();
@@ -358,7 +364,7 @@ fn a_repeat_that_fails_is_patched_again_before_it_is_created() {
     // The first patch does not find the event. The creation after it breaks off without an answer,
     // so the event may have been stored.
     let (sink, _calls) = Scripted::new(&clock, |number, _| match number {
-        1 => Err(SinkError::not_found("expired")),
+        1 => Err(SinkError::new(SinkErrorKind::NotFound, "expired")),
         2 => Err(retry()),
         _ => Ok(()),
     });

@@ -114,13 +114,17 @@ fn the_threads_of_two_recordings_have_different_names() {
 fn errors_say_what_and_why() {
     let kinds = [
         (SinkError::retry("a"), SinkErrorKind::Retry, "may be tried again: a"),
-        (SinkError::unavailable("e"), SinkErrorKind::Unavailable, "unavailable: e"),
+        (SinkError::new(SinkErrorKind::Unavailable, "e"), SinkErrorKind::Unavailable, "unavailable: e"),
         (SinkError::rejected("b\u{1b}[2J"), SinkErrorKind::Rejected, r"rejected: b\u{1b}[2J"),
-        (SinkError::not_found("c"), SinkErrorKind::NotFound, "not found: c"),
-        (SinkError::already_exists("d"), SinkErrorKind::AlreadyExists, "already exists: d"),
+        (SinkError::new(SinkErrorKind::NotFound, "c"), SinkErrorKind::NotFound, "not found: c"),
+        (
+            SinkError::new(SinkErrorKind::AlreadyExists, "d"),
+            SinkErrorKind::AlreadyExists,
+            "already exists: d",
+        ),
     ];
     for (error, kind, text) in kinds {
-        assert_eq!((error.kind(), error.wait(), error.to_string().as_str()), (kind, None, text));
+        assert_eq!((error.kind(), error.retry_after(), error.to_string().as_str()), (kind, None, text));
         assert!(std::error::Error::source(&error).is_some());
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use eventcast::EventType::Normal;
 use eventcast::correlator::SpamFilter;
 use eventcast::record::LossReason;
+use eventcast::sink::SinkErrorKind;
 use eventcast::{CorrelatorOptions, EventBroadcaster, OverflowPolicy, SinkError};
 
 use crate::support::{LONG, Scripted, assert_balanced, at_once, clock, event_of, gate, pod, record};
@@ -26,7 +27,7 @@ fn every_outcome_is_counted_once() {
         .build()
         .unwrap();
     let (sink, _calls) = Scripted::new(&clock, |_, op| match &*event_of(op).reason {
-        "Exists" => Err(SinkError::already_exists("")),
+        "Exists" => Err(SinkError::new(SinkErrorKind::AlreadyExists, "")),
         "Rejected" => Err(SinkError::rejected("")),
         "Busy" => Err(retry()),
         "Panics" => panic!("a sink that panics"),

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use eventcast::correlator::SpamFilter;
-use eventcast::sink::WriteOrder;
+use eventcast::sink::{SinkErrorKind, WriteOrder};
 use eventcast::testing::FakeClock;
 use eventcast::{
     CorrelatorOptions, Event, EventBroadcaster, EventSink, EventType, MemorySink, SinkError, Timestamp,
@@ -409,7 +409,7 @@ fn a_held_count_waits_out_an_outage() {
     let clock = clock();
     let events = with(strict(), &clock);
     let (sink, _calls) = Scripted::new(&clock, |number, _| match number {
-        1 | 2 => Err(SinkError::unavailable("away")),
+        1 | 2 => Err(SinkError::new(SinkErrorKind::Unavailable, "away")),
         _ => Ok(()),
     });
     let builder = events.recording().retry(at_once().delay(SECOND)).refresh_every(10 * SECOND);

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use eventcast::EventType::{Normal, Warning};
+use eventcast::sink::SinkErrorKind;
 use eventcast::{MemorySink, SinkError};
 
 use crate::support::{Scripted, assert_balanced, clock, pod, until};
@@ -26,7 +27,11 @@ fn an_unavailable_store_delays_only_its_own_recording() {
     let is_up = Arc::new(AtomicBool::new(false));
     let asked = is_up.clone();
     let (all, _calls) = Scripted::new(&clock, move |_, _| {
-        if asked.load(Ordering::SeqCst) { Ok(()) } else { Err(SinkError::unavailable("down")) }
+        if asked.load(Ordering::SeqCst) {
+            Ok(())
+        } else {
+            Err(SinkError::new(SinkErrorKind::Unavailable, "down"))
+        }
     });
     let warnings = Scripted::obedient(&clock);
     let unfiltered = events.recording().name("all").start(all.clone()).unwrap();

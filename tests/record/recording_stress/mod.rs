@@ -20,7 +20,7 @@ use std::time::Duration;
 use eventcast::EventType::Normal;
 use eventcast::error::FlushError;
 use eventcast::record::{LossReason, RecordingHandle};
-use eventcast::sink::{SinkBatch, SinkMode, Stored};
+use eventcast::sink::{SinkBatch, SinkErrorKind, SinkMode, Stored};
 use eventcast::{Event, EventBroadcaster, EventSink, ObjectReference, Recorder, SinkError};
 
 /// The time limit of a round, which takes some milliseconds unless it hangs.
@@ -213,9 +213,12 @@ impl Hostile {
         }
         if self.goes_wrong() {
             match self.dice.below(7) {
-                0 if self.dice.once_in(2) => return Err(SinkError::unavailable("away")),
+                0 if self.dice.once_in(2) => return Err(SinkError::new(SinkErrorKind::Unavailable, "away")),
                 0 => return Err(SinkError::retry("busy")),
-                1 => return Err(SinkError::retry_after("busy", Duration::from_micros(self.dice.below(400)))),
+                1 => {
+                    return Err(SinkError::retry("busy")
+                        .with_retry_after(Duration::from_micros(self.dice.below(400))));
+                }
                 2 => return Err(SinkError::rejected("never")),
                 3 => panic_any(Thrown),
                 4 => (0..self.dice.below(50)).for_each(|_| thread::yield_now()),
@@ -237,9 +240,9 @@ impl Hostile {
         let mut store = self.store.lock().unwrap();
         match store.get(&name) {
             Some(stored) if creates => {
-                return Err(SinkError::already_exists("taken").with_stored(stored.clone()));
+                return Err(SinkError::new(SinkErrorKind::AlreadyExists, "taken").with_stored(stored.clone()));
             }
-            None if !creates => return Err(SinkError::not_found("expired")),
+            None if !creates => return Err(SinkError::new(SinkErrorKind::NotFound, "expired")),
             _ => {}
         }
         store.insert(name, event.clone());

@@ -15,7 +15,7 @@ fn errors_that_are_not_worth_another_attempt_get_none() {
     let clock = clock();
     let events = broadcaster(&clock, at_once());
     let (sink, _calls) = Scripted::new(&clock, |number, op| match &*event_of(op).reason {
-        "Asked" if number < 2 => Err(SinkError::retry_after("busy", Duration::ZERO)),
+        "Asked" if number < 2 => Err(SinkError::retry("busy").with_retry_after(Duration::ZERO)),
         "Asked" => Ok(()),
         "Panics" => Err(SinkError::retry("panic")),
         _ => Err(SinkError::retry("503")),
@@ -24,7 +24,7 @@ fn errors_that_are_not_worth_another_attempt_get_none() {
         .recording()
         .retry_if(|error| {
             assert!(!error.to_string().contains("panic"), "a function that panics");
-            error.wait().is_some()
+            error.retry_after().is_some()
         })
         .start(sink.clone())
         .unwrap();

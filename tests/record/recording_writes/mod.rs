@@ -8,7 +8,7 @@ mod outages;
 mod waiting;
 mod workers;
 
-use eventcast::sink::SinkOp;
+use eventcast::sink::{SinkErrorKind, SinkOp};
 use eventcast::testing::FakeClock;
 use eventcast::{CorrelatorOptions, EventBroadcaster, RetryPolicy, SinkError};
 
@@ -20,7 +20,7 @@ fn retry() -> SinkError {
 
 /// Returns the error of a store that is unavailable.
 fn away() -> SinkError {
-    SinkError::unavailable("connection refused")
+    SinkError::new(SinkErrorKind::Unavailable, "connection refused")
 }
 
 /// Returns a policy with ten seconds between attempts, none of them shortened.

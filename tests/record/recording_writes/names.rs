@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, mpsc};
 
 use eventcast::EventType::Normal;
 use eventcast::record::LossReason;
-use eventcast::sink::SinkOp;
+use eventcast::sink::{SinkErrorKind, SinkOp};
 use eventcast::{Event, EventBroadcaster, EventSink, MemorySink, SinkError};
 
 use crate::support::{LONG, Scripted, assert_balanced, at_once, clock, event_of, pod, record, short};
@@ -29,7 +29,11 @@ impl EventSink for Forgetful {
         }
         self.lost.store(0, Ordering::SeqCst);
         answer.map_err(|error| {
-            if self.says_which { error } else { SinkError::already_exists("somebody has this name") }
+            if self.says_which {
+                error
+            } else {
+                SinkError::new(SinkErrorKind::AlreadyExists, "somebody has this name")
+            }
         })
     }
 
@@ -73,7 +77,7 @@ fn an_event_whose_name_another_one_has_gets_a_new_name_and_keeps_it() {
         foreign.reason = "Foreign".into();
         foreign.involved_object.uid = "another".into();
         *other.lock().unwrap() = Some(foreign.clone());
-        Err(SinkError::already_exists("taken").with_stored(foreign))
+        Err(SinkError::new(SinkErrorKind::AlreadyExists, "taken").with_stored(foreign))
     });
     let recording = events.record_to(sink.clone()).unwrap();
     for _ in 0..3 {
@@ -117,7 +121,7 @@ fn an_event_of_the_same_name_is_ours_only_if_everything_agrees() {
             }
             let mut other = event_of(op).clone();
             change(&mut other);
-            Err(SinkError::already_exists("taken").with_stored(other))
+            Err(SinkError::new(SinkErrorKind::AlreadyExists, "taken").with_stored(other))
         });
         let recording = events.record_to(sink.clone()).unwrap();
         record(&events, "web-0", "Started");
@@ -134,7 +138,7 @@ fn a_group_whose_name_is_taken_goes_by_its_new_name_from_then_on() {
     let events = broadcaster(&clock, at_once());
     let (sink, _calls) = Scripted::new(&clock, |number, op| match op {
         SinkOp::Create(event) if event.message.starts_with("(combined") && number < 10 => {
-            Err(SinkError::already_exists("taken"))
+            Err(SinkError::new(SinkErrorKind::AlreadyExists, "taken"))
         }
         _ => Ok(()),
     });
@@ -163,7 +167,8 @@ fn a_name_is_changed_once_only() {
         .on_loss(move |loss| losses_tx.send((loss.reason, loss.to_string())).unwrap())
         .build()
         .unwrap();
-    let (sink, _calls) = Scripted::new(&clock, |_, _| Err(SinkError::already_exists("taken")));
+    let (sink, _calls) =
+        Scripted::new(&clock, |_, _| Err(SinkError::new(SinkErrorKind::AlreadyExists, "taken")));
     let recording = events.record_to(sink.clone()).unwrap();
     record(&events, "web-0", "Started");
     events.flush(LONG).unwrap();

@@ -8,7 +8,7 @@ use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use eventcast::EventType::Normal;
-use eventcast::sink::{SinkBatch, SinkMode, SinkOp, Stored};
+use eventcast::sink::{SinkBatch, SinkErrorKind, SinkMode, SinkOp, Stored};
 use eventcast::{Event, EventBroadcaster, EventSink, MemorySink, OverflowPolicy, SinkError};
 
 use crate::support::{
@@ -125,7 +125,7 @@ fn an_event_that_the_sink_owns_comes_back_with_the_error() {
             number += 1;
             match number {
                 1 => Err(op.failed(SinkError::retry("the connection broke"))),
-                2 => Err(op.failed(SinkError::already_exists(Bomb))),
+                2 => Err(op.failed(SinkError::new(SinkErrorKind::AlreadyExists, Bomb))),
                 3 => panic!("with the event"),
                 _ => op.apply_to(store).map(Stored::from).map_err(|error| op.failed(error)),
             }

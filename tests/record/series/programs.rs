@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use eventcast::EventType::Normal;
 use eventcast::record::{SeriesOptions, SeriesUpdate};
-use eventcast::sink::{MemorySinkOptions, SinkOp};
+use eventcast::sink::{MemorySinkOptions, SinkErrorKind, SinkOp};
 use eventcast::{Event, EventBroadcaster, EventSink, EventSource, MemorySink, SinkError};
 
 use crate::support::{LONG, assert_balanced, at_once, clock, pod};
@@ -33,7 +33,7 @@ impl Flaky {
             return Err(SinkError::retry("busy"));
         }
         if roll == 2 && matches!(op, SinkOp::Patch(_)) {
-            return Err(SinkError::not_found("it is said to be gone"));
+            return Err(SinkError::new(SinkErrorKind::NotFound, "it is said to be gone"));
         }
         let answer = op.apply_to(&self.store);
         if roll == 1 { Err(SinkError::retry("the connection was closed")) } else { answer }

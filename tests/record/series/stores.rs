@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use eventcast::EventType::Normal;
 use eventcast::record::{SeriesOptions, SeriesUpdate};
-use eventcast::sink::MemorySinkOptions;
+use eventcast::sink::{MemorySinkOptions, SinkErrorKind};
 use eventcast::{EventSink, MemorySink, SinkError};
 
 use crate::support::{LONG, assert_balanced, pod, until};
@@ -36,9 +36,10 @@ fn an_event_that_is_gone_is_created_again() {
 #[test]
 fn an_event_that_is_there_again_is_patched() {
     for says_which in [true, false] {
-        let mut answers = vec![Ok(()), Ok(()), Err(SinkError::not_found("it is gone")), Ok(())];
+        let mut answers =
+            vec![Ok(()), Ok(()), Err(SinkError::new(SinkErrorKind::NotFound, "it is gone")), Ok(())];
         if !says_which {
-            answers[1] = Err(SinkError::already_exists("the name is taken"));
+            answers[1] = Err(SinkError::new(SinkErrorKind::AlreadyExists, "the name is taken"));
         }
         let answers = Mutex::new(answers);
         let mut line = answering(SeriesOptions::default(), move |_| answers.lock().unwrap().pop().unwrap());
@@ -62,7 +63,7 @@ fn a_creation_that_was_done_after_all_becomes_a_patch() {
         }
         let store = into.lock().unwrap();
         store.as_ref().unwrap().create(event).unwrap();
-        Err(SinkError::retry_after("the connection was closed", Duration::from_secs(1)))
+        Err(SinkError::retry("the connection was closed").with_retry_after(Duration::from_secs(1)))
     });
     *store.lock().unwrap() = Some(line.sink.store.clone());
     assert!(line.recorder.event(pod("a"), Normal, "Started", "message").is_accepted());

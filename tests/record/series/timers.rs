@@ -6,7 +6,7 @@ use std::time::Duration;
 use eventcast::EventType::Normal;
 use eventcast::event::EventSeries;
 use eventcast::record::{SeriesOptions, SeriesUpdate};
-use eventcast::sink::{JsonLinesSink, MemorySinkOptions};
+use eventcast::sink::{JsonLinesSink, MemorySinkOptions, SinkErrorKind};
 use eventcast::{Event, EventBroadcaster, EventSource, MemorySink, SinkError};
 
 use crate::support::{LONG, assert_balanced, clock, pod, until};
@@ -111,7 +111,7 @@ fn a_refused_write_is_counted_and_the_next_one_has_its_count() {
 fn a_store_that_refuses_every_repeat_is_asked_once_for_each_tick() {
     let refusals: [fn() -> SinkError; 3] = [
         || SinkError::rejected("patch is not allowed"),
-        || SinkError::already_exists("it exists"),
+        || SinkError::new(SinkErrorKind::AlreadyExists, "it exists"),
         || SinkError::retry("busy"),
     ];
     for refusal in refusals {

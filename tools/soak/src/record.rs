@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use eventcast::EventType::{Normal, Warning};
-use eventcast::sink::MemorySinkOptions;
+use eventcast::sink::{MemorySinkOptions, SinkErrorKind};
 use eventcast::{
     BusOptions, CorrelatorOptions, Event, EventBroadcaster, EventSink, MemorySink, ObjectReference,
     OverflowPolicy, Recorded, RetryPolicy, SinkError,
@@ -60,10 +60,10 @@ impl Flaky {
         let mut dice = Dice::new(self.seed, self.calls.fetch_add(1, Ordering::Relaxed));
         match dice.roll(60) {
             0..8 => Err(SinkError::retry("busy")),
-            8 => Err(SinkError::retry_after("busy for long", dice.micros(800))),
+            8 => Err(SinkError::retry("busy for long").with_retry_after(dice.micros(800))),
             9 => Err(SinkError::rejected("no")),
-            10 => Err(SinkError::not_found("expired")),
-            11 => Err(SinkError::already_exists("there")),
+            10 => Err(SinkError::new(SinkErrorKind::NotFound, "expired")),
+            11 => Err(SinkError::new(SinkErrorKind::AlreadyExists, "there")),
             12 => panic!("{ON_PURPOSE}: sink"),
             13 => {
                 thread::sleep(dice.micros(1500));

@@ -161,12 +161,15 @@ impl NatsSink {
         let patience = self.options.timeout.saturating_mul(rounds.saturating_add(2));
         let sent = self.jobs.send(Job { writes, answers });
         let got = sent.ok().and_then(|()| answered.recv_timeout(patience).ok());
-        got.unwrap_or_else(|| (0..count).map(|_| Err(SinkError::unavailable("no answer in time"))).collect())
+        got.unwrap_or_else(|| {
+            (0..count).map(|_| Err(SinkError::new(SinkErrorKind::Unavailable, "no answer in time"))).collect()
+        })
     }
 
     fn write(&self, event: &Event, verb: Verb) -> Result<Event, SinkError> {
         let answer = self.perform(vec![Write::new(&self.options.prefix, event, verb)]).pop();
-        let sequence = answer.unwrap_or_else(|| Err(SinkError::unavailable("no answer")))?;
+        let sequence =
+            answer.unwrap_or_else(|| Err(SinkError::new(SinkErrorKind::Unavailable, "no answer")))?;
         Ok(as_stored(event.clone(), sequence))
     }
 }
@@ -229,7 +232,7 @@ async fn work(options: NatsSinkOptions, mut connection: Connection, mut jobs: mp
         if timeout(options.timeout, connection.connected()).await.is_err() {
             let failure = connection.link().failure.map(|failure| failure.text);
             let text = failure.unwrap_or_else(|| "there is no connection".to_owned());
-            let away = || Err(SinkError::unavailable(text.clone()));
+            let away = || Err(SinkError::new(SinkErrorKind::Unavailable, text.clone()));
             // An error means that the caller no longer waits.
             let _ = answers.send(writes.iter().map(|_| away()).collect());
             continue;

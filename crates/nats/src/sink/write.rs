@@ -5,6 +5,7 @@ use async_nats::jetstream::context::PublishErrorKind;
 use async_nats::jetstream::message::PublishMessage;
 use async_nats::jetstream::{self, Context, ErrorCode};
 use bytes::Bytes;
+use eventcast::sink::SinkErrorKind;
 use eventcast::{Event, SinkError};
 
 use crate::client::{chain, server_error};
@@ -65,9 +66,11 @@ impl Write {
         };
         let text = chain(&error);
         Err(match error.kind() {
-            PublishErrorKind::WrongLastSequence => SinkError::already_exists(text),
+            PublishErrorKind::WrongLastSequence => SinkError::new(SinkErrorKind::AlreadyExists, text),
             PublishErrorKind::MaxPayloadExceeded => SinkError::rejected(text),
-            PublishErrorKind::TimedOut | PublishErrorKind::BrokenPipe => SinkError::unavailable(text),
+            PublishErrorKind::TimedOut | PublishErrorKind::BrokenPipe => {
+                SinkError::new(SinkErrorKind::Unavailable, text)
+            }
             PublishErrorKind::StreamNotFound => SinkError::retry(text),
             _ => match server_error(&error).map(jetstream::Error::error_code) {
                 Some(ErrorCode::STREAM_MESSAGE_EXCEEDS_MAXIMUM) => SinkError::rejected(text),

@@ -94,9 +94,9 @@ impl Driver {
         // An event that is not tried again has nothing to wait for, so it makes no other one wait.
         let waits = !write.ticket.is_last && self.retry.attempts > 1 && self.is_worth_it(&error);
         let lost = is_over || !waits;
-        self.miss_group(group, now, error.wait(), waits && !is_served);
+        self.miss_group(group, now, error.retry_after(), waits && !is_served);
         // A refusal is no reason to think that the store serves others again.
-        self.breaker.missed(now, error.wait(), false);
+        self.breaker.missed(now, error.retry_after(), false);
         self.note_failure(&mut write.ticket, &error, now, group, Concern::Group);
         if lost {
             // The sink's own code may format the cause, and may panic.
@@ -104,12 +104,14 @@ impl Driver {
             self.give_up(at, write, LossReason::Rejected, error);
             if has_lasted(first) {
                 let cause = cause.unwrap_or_default();
-                self.lose_group(Some(group), LossReason::Rejected, || SinkError::forbidden(cause.clone()));
+                self.lose_group(Some(group), LossReason::Rejected, || {
+                    SinkError::new(SinkErrorKind::Forbidden, cause.clone())
+                });
             }
             return;
         }
         write.ticket.is_retry = true;
-        let pause = self.retry.pause(1, error.wait());
+        let pause = self.retry.pause(1, error.retry_after());
         self.discard(error);
         let until = self.moment_after(pause);
         self.decided += self.pending.put_back(at, write, Some(until));
@@ -150,15 +152,15 @@ impl Driver {
         let now = Timestamp::from(self.clock.now());
         match concern {
             Concern::Store => {
-                self.breaker.missed(now, error.wait(), lost.is_none());
+                self.breaker.missed(now, error.retry_after(), lost.is_none());
                 // The store may refuse everybody once more when it is there again.
                 self.pending.groups.forget_refusals();
             }
             Concern::Group => {
-                self.miss_group(group, now, error.wait(), lost.is_none());
+                self.miss_group(group, now, error.retry_after(), lost.is_none());
                 // A store that is away, and now answers nothing about a group, is probed after a
                 // pause.
-                self.breaker.missed(now, error.wait(), false);
+                self.breaker.missed(now, error.retry_after(), false);
             }
             Concern::Key => {}
         }
@@ -166,7 +168,7 @@ impl Driver {
         if let Some(reason) = lost {
             self.give_up(at, write, reason, error);
         } else {
-            let pause = self.retry.pause(failed.max(1), error.wait());
+            let pause = self.retry.pause(failed.max(1), error.retry_after());
             self.discard(error);
             write.turn_to_patch();
             let until = self.moment_after(pause);
@@ -174,7 +176,9 @@ impl Driver {
         }
         if is_last && concern == Concern::Group && self.pending.groups.at(group).missed >= MISSES {
             // Each further attempt would take as long, and the end would wait for all of them.
-            let why = || SinkError::group_unavailable("the store does not answer about its group");
+            let why = || {
+                SinkError::new(SinkErrorKind::GroupUnavailable, "the store does not answer about its group")
+            };
             self.lose_group(Some(group), LossReason::Abandoned, why);
         }
     }

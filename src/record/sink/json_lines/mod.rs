@@ -74,8 +74,8 @@ pub use stats::JsonLinesStats;
 ///   the sink creates has the permissions of the one before it. [`reopen`](Self::reopen) does the
 ///   same on request, and [`stats`](Self::stats) counts both.
 /// - If the path cannot be opened anew, the sink keeps writing to a renamed file. For a removed
-///   file it refuses the line as [unavailable](SinkError::unavailable), so the recording tries
-///   again. Only a line that is written at the very moment of the removal can be lost.
+///   file it refuses the line as `SinkErrorKind::Unavailable`, so the recording tries again. Only a
+///   line that is written at the very moment of the removal can be lost.
 /// - Systems other than Unix do not tell files apart. There the sink only notices that no file is
 ///   at its path.
 /// - A program that copies the file and cuts it to zero does no harm.

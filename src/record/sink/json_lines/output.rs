@@ -9,8 +9,8 @@ use std::path::PathBuf;
 
 use crate::error::BuildError;
 use crate::escape::escape;
-use crate::record::sink::SinkError;
 use crate::record::sink::identity::Identity;
+use crate::record::sink::{SinkError, SinkErrorKind};
 use crate::sync::{Arc, Mutex};
 
 use super::files::{self, Opened};
@@ -114,7 +114,7 @@ impl Output {
         match self.reopen(stats) {
             Ok(()) => Ok(true),
             Err(_) if self.place.as_ref().is_some_and(Place::has_name) => Ok(false),
-            Err(error) => Err(SinkError::unavailable(error)),
+            Err(error) => Err(SinkError::new(SinkErrorKind::Unavailable, error)),
         }
     }
 
@@ -203,8 +203,7 @@ fn write_all(out: &mut dyn Write, bytes: &[u8]) -> (usize, io::Result<()>) {
 
 #[cfg(test)]
 mod tests {
-    use super::{JsonLinesStats, Mutex, Output, Rotation, files};
-    use crate::record::sink::SinkErrorKind;
+    use super::{JsonLinesStats, Mutex, Output, Rotation, SinkErrorKind, files};
     use std::fs;
     use std::io::{self, Write};
 

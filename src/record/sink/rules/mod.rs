@@ -146,7 +146,7 @@ use std::time::Duration;
 use crate::escape::escape;
 use crate::record::event::{Event, Text, Timestamp, changed_series, name};
 
-use super::error::SinkError;
+use super::error::{SinkError, SinkErrorKind};
 
 use core_v1::{check, described, trunc_to_second, whole_series};
 
@@ -188,6 +188,7 @@ impl Rules {
 
     /// Sets whether an event with an event time must also satisfy the rules of events.k8s.io/v1.
     /// Default false.
+    #[must_use]
     pub const fn events_v1(self, applies: bool) -> Self {
         Self { has_events_v1: applies }
     }
@@ -362,7 +363,7 @@ pub fn check_named(event: &Event) -> Result<(), SinkError> {
 /// assert!(error.to_string().ends_with(r#"events "web-0.1" in namespace default"#));
 /// ```
 pub fn already_exists(event: &Event) -> SinkError {
-    SinkError::already_exists(described(event))
+    SinkError::new(SinkErrorKind::AlreadyExists, described(event))
 }
 
 /// Returns the error for a patch of an event that is not stored.
@@ -378,7 +379,7 @@ pub fn already_exists(event: &Event) -> SinkError {
 /// assert_eq!(rules::not_found(&event).kind(), SinkErrorKind::NotFound);
 /// ```
 pub fn not_found(event: &Event) -> SinkError {
-    SinkError::not_found(described(event))
+    SinkError::new(SinkErrorKind::NotFound, described(event))
 }
 
 /// Completes `generateName`: returns `beginning` followed by a number, the first one above
