@@ -7,7 +7,7 @@ use std::time::Duration;
 use eventcast::EventType::Normal;
 use eventcast::record::Jitter;
 use eventcast::sink::SinkErrorKind;
-use eventcast::{BusOptions, EventBroadcaster, ObjectReference, Recorded, RetryPolicy, SinkError};
+use eventcast::{EventBroadcaster, Recorded, RetryPolicy, SinkError};
 use test_support::in_own_process;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};

@@ -165,7 +165,8 @@ fn a_group_without_a_probe_after_an_outage_is_reported() {
         let name = format!("{group}/1 Run");
         until(|| setup.sink.under_way().contains(&name));
     }
-    let no_answer = |group| SinkError::group_unavailable(format!("no answer about {group}"));
+    let no_answer =
+        |group| SinkError::new(SinkErrorKind::GroupUnavailable, format!("no answer about {group}"));
     setup.fail("b/1 Run", no_answer("b"));
     setup.fail("c/1 Run", no_answer("c"));
     until(|| setup.recording.stats().unavailable_since.is_some());
