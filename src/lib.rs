@@ -89,9 +89,9 @@ assert_eq!(store.events().len(), 4);
 //!
 //! # Threads of the bus
 //!
-//! A bus has one dispatcher thread, unless it is [inline](Broadcaster::new_inline), and one thread for
-//! each handler that it was asked to run. While a task waits with a deadline, one more thread keeps
-//! the time.
+//! A bus has one dispatcher thread, unless it is [inline](Broadcaster::new_inline), and one thread
+//! for each handler that it was asked to run. While a task waits with a deadline, one more thread
+//! keeps the time.
 //!
 //! On these threads, nothing waits for the bus itself, because that wait could never end. This
 //! holds in a filter, a hook, a handler and a waker, in an event's own `Clone` and `Drop` there,
@@ -101,10 +101,10 @@ assert_eq!(store.events().len(), 4);
 //! - [`flush`](Broadcaster::flush) returns [`WouldDeadlock`](error::FlushError::WouldDeadlock).
 //! - [`shutdown`](Broadcaster::shutdown) closes the bus, and returns a report that is not complete.
 //!
-//! On a target without threads, such as `wasm32-unknown-unknown`, an [inline](Broadcaster::new_inline)
-//! bus works, and [`Broadcaster::new`] returns an error. That target has no clock either, so every
-//! timeout there has expired. A wait without a timeout never ends if the running thread is the only
-//! one that could end it.
+//! On a target without threads, such as `wasm32-unknown-unknown`, an
+//! [inline](Broadcaster::new_inline) bus works, and [`Broadcaster::new`] returns an error. That
+//! target has no clock either, so every timeout there has expired. A wait without a timeout never
+//! ends if the running thread is the only one that could end it.
 //!
 //! If a process forks, the child has none of these threads. The child's copy of a bus offers
 //! nothing, and a thread that waits for this copy waits for ever. Build the bus after the fork.

@@ -60,7 +60,8 @@ pub enum OverflowPolicy {
     /// have this policy.
     Evict,
     /// The dispatcher waits for room. In time, all watchers and publishers wait with it. The
-    /// watcher loses nothing. On an [inline](crate::Broadcaster::new_inline) bus, the publishers wait.
+    /// watcher loses nothing. On an [inline](crate::Broadcaster::new_inline) bus, the publishers
+    /// wait.
     #[doc(alias = "WaitIfChannelFull")]
     Wait,
     /// The dispatcher waits for room, for each batch at most this long. Then the watcher loses the

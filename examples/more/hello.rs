@@ -5,8 +5,8 @@
 //! cargo run -p more-examples --bin hello
 //! ```
 //!
-//! `EventBroadcaster::new_inline()` instead of `new()?` needs one thread less. A program that records a
-//! few events an hour can use it.
+//! `EventBroadcaster::new_inline()` instead of `new()?` needs one thread less. A program that
+//! records a few events an hour can use it.
 
 use std::io::{self, Write};
 use std::time::Duration;

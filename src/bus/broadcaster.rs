@@ -21,9 +21,9 @@ const MAX_EVENT_SIZE: usize = 16 * 1024;
 /// A bounded in-process event bus with many publishers and any number of watchers. Each watcher has
 /// its own queue and policy.
 ///
-/// A bus owns one dispatcher thread, unless it is [inline](Self::new_inline). A clone is another handle
-/// of the same bus, and costs two reference counts. The drop of the last handle closes the bus and
-/// waits for nobody. [`shutdown`](Self::shutdown) on any handle closes the bus and waits.
+/// A bus owns one dispatcher thread, unless it is [inline](Self::new_inline). A clone is another
+/// handle of the same bus, and costs two reference counts. The drop of the last handle closes the
+/// bus and waits for nobody. [`shutdown`](Self::shutdown) on any handle closes the bus and waits.
 /// Publishers and watchers do not keep the bus open. A handler, a filter or a hook that owns a
 /// handle of its own bus keeps it open until its watcher ends or somebody closes the bus. Let such
 /// code own a [`Publisher`].

@@ -41,8 +41,8 @@ use super::queue::IncomingQueue;
 ///
 /// # On an inline bus
 ///
-/// An [inline](crate::Broadcaster::new_inline) bus has no incoming queue. Each publish takes the lock
-/// of the bus, and offers its event to every watcher before it returns. It is `Full`, and the
+/// An [inline](crate::Broadcaster::new_inline) bus has no incoming queue. Each publish takes the
+/// lock of the bus, and offers its event to every watcher before it returns. It is `Full`, and the
 /// waiting forms wait, if a watcher with [`Wait`](crate::OverflowPolicy::Wait) has no capacity, or
 /// one with `WaitFor` that has not been full for its limit. Of a batch, the events at the front
 /// that fit are accepted. Hold no lock that a filter, a hook, or the `Clone` or `Drop` of an event

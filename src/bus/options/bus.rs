@@ -248,9 +248,9 @@ impl BusOptions {
     ///
     /// An inline bus has no thread and no incoming queue. Each publish offers its events to the
     /// watchers itself, under a lock, so an event is in the queues when its publish returns. See
-    /// [`Broadcaster::new_inline`](crate::Broadcaster::new_inline) for what this changes. With an inline
-    /// bus, [`incoming_len`](Self::incoming_len) is the number of entries that the code inside one
-    /// call may add.
+    /// [`Broadcaster::new_inline`](crate::Broadcaster::new_inline) for what this changes. With an
+    /// inline bus, [`incoming_len`](Self::incoming_len) is the number of entries that the code
+    /// inside one call may add.
     ///
     /// # Examples
     ///

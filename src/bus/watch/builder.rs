@@ -247,10 +247,10 @@ impl<'b, T> WatchBuilder<'b, T> {
     ///
     /// The hook runs on the dispatcher, so it must be quick and must not wait. No other thread
     /// waits for a lock that the dispatcher holds then. On an
-    /// [inline](crate::Broadcaster::new_inline) bus it runs inside the publish, for whose lock other
-    /// publishers wait. A panic is caught and counted. The hook
-    /// does not receive events that were in the queue of a watcher that was dropped, or of a
-    /// handler that ended before it had handled them.
+    /// [inline](crate::Broadcaster::new_inline) bus it runs inside the publish, for whose lock
+    /// other publishers wait. A panic is caught and counted. The hook does not receive events that
+    /// were in the queue of a watcher that was dropped, or of a handler that ended before it had
+    /// handled them.
     ///
     /// A hook that publishes on its own bus can feed itself without end: while the watcher is full,
     /// it also loses the event that reports the loss. Send losses to a channel or to another bus,

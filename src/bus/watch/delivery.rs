@@ -111,10 +111,10 @@ impl<'w, T> Batch<'w, T> {
         Self { lagged, events, slice }
     }
 
-    /// Returns the position of the event at `index` in the order of the bus. Returns `None` if there
-    /// is no such event, or if the events are a [prefix](crate::WatchBuilder::prefix). The positions
-    /// of a batch grow by one, except where the watcher's filter has refused events between two of
-    /// them.
+    /// Returns the position of the event at `index` in the order of the bus. Returns `None` if
+    /// there is no such event, or if the events are a [prefix](crate::WatchBuilder::prefix). The
+    /// positions of a batch grow by one, except where the watcher's filter has refused events
+    /// between two of them.
     ///
     /// # Examples
     ///

@@ -97,8 +97,8 @@ impl EventBroadcasterBuilder {
     /// [`Evict`](crate::OverflowPolicy::Evict) as the policy of all watchers, because it would end
     /// recordings and logs. A watcher may choose it for itself.
     ///
-    /// For a broadcaster without a dispatcher ([`EventBroadcaster::new_inline`]) with other options,
-    /// set [`BusOptions::inline`].
+    /// For a broadcaster without a dispatcher ([`EventBroadcaster::new_inline`]) with other
+    /// options, set [`BusOptions::inline`].
     ///
     /// # Examples
     ///
@@ -255,9 +255,9 @@ impl EventBroadcasterBuilder {
     /// The hook runs on the thread on which the loss happens: the thread that records, the
     /// dispatcher's, a recording's, the thread that reads a watcher or runs a handler, or the one
     /// that drops the broadcaster. It must therefore be quick, and must not wait for this
-    /// broadcaster. On an [inline](EventBroadcaster::new_inline) broadcaster it must also take no lock that your
-    /// program holds while it records. If the hook panics, the panic is counted, and nothing else
-    /// happens.
+    /// broadcaster. On an [inline](EventBroadcaster::new_inline) broadcaster it must also take no
+    /// lock that your program holds while it records. If the hook panics, the panic is counted, and
+    /// nothing else happens.
     ///
     /// An event at which a handler or a log panics is reported too, on the handler's thread,
     /// because nobody knows how far the handler came.

@@ -31,9 +31,9 @@ pub use stats::EventBroadcasterStats;
 /// A broadcaster that records events and gives each to any number of watchers, logs and sinks, as
 /// client-go's event broadcaster does.
 ///
-/// [Recorders](Recorder) never wait, except for the lock of an [inline](Self::new_inline) broadcaster.
-/// Each watcher, log and recording has its own queue, so a slow one does not delay another. Events
-/// that a full queue loses are counted, and reported to
+/// [Recorders](Recorder) never wait, except for the lock of an [inline](Self::new_inline)
+/// broadcaster. Each watcher, log and recording has its own queue, so a slow one does not delay
+/// another. Events that a full queue loses are counted, and reported to
 /// [`on_loss`](EventBroadcasterBuilder::on_loss).
 ///
 /// A clone is another handle of the same broadcaster, and costs one reference count. Recorders,
@@ -154,8 +154,8 @@ impl EventBroadcaster {
     ///   filters of watchers and recordings, and the hooks for lost events. It waits for no
     ///   capacity, handler or sink. `scrub` runs before the lock is taken.
     /// - Filters and hooks run on the thread that records. They must be quick, and must take no
-    ///   lock that your program holds while it records. [`Broadcaster::new_inline`] has the details,
-    ///   also for a filter that records.
+    ///   lock that your program holds while it records. [`Broadcaster::new_inline`] has the
+    ///   details, also for a filter that records.
     /// - There is no incoming queue to fill up. A recorder gets
     ///   [`Recorded::Full`](crate::Recorded::Full) if a watcher or recording with
     ///   [`Wait`](crate::OverflowPolicy::Wait) has no capacity, or one with

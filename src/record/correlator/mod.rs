@@ -16,6 +16,7 @@
 
 mod aggregator;
 mod base;
+mod build;
 mod cache;
 mod counters;
 mod decision;
@@ -30,7 +31,6 @@ use std::fmt;
 
 use crate::catch::catch_panic;
 use crate::clock::{Clock, Numbers};
-use crate::error::BuildError;
 use crate::record::event::{Event, Stored, Text, Timestamp, name};
 
 use aggregator::{Aggregator, Group};
@@ -114,44 +114,6 @@ pub struct EventCorrelator {
 }
 
 impl EventCorrelator {
-    /// Creates a correlator that has seen nothing yet.
-    ///
-    /// # Errors
-    ///
-    /// The error names the option that is out of range. Zero never stands for a default.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::correlator::EventCorrelator;
-    /// use eventcast::CorrelatorOptions;
-    ///
-    /// assert!(EventCorrelator::new(CorrelatorOptions::default()).is_ok());
-    /// let error = EventCorrelator::new(CorrelatorOptions::default().lru_cache_size(0)).unwrap_err();
-    /// assert_eq!(error.to_string(), "lru_cache_size must be 1 to 16777216 entries, got 0");
-    /// ```
-    #[doc(alias = "NewEventCorrelator")]
-    #[doc(alias = "NewEventCorrelatorWithOptions")]
-    pub fn new(options: CorrelatorOptions) -> Result<Self, BuildError> {
-        Self::build(options, true)
-    }
-
-    /// Creates a correlator. If it is not shared, its caches evict in the exact order.
-    pub(crate) fn build(options: CorrelatorOptions, is_shared: bool) -> Result<Self, BuildError> {
-        options.check()?;
-        let CorrelatorOptions { lru_cache_size, aggregation, spam_filter, functions, clock } = options;
-        Ok(Self {
-            clock,
-            aggregator: aggregation.map(|aggregation| {
-                Aggregator::new(aggregation, functions.aggregate_key, functions.aggregate_message)
-            }),
-            filter: spam_filter.map(|filter| BucketRules::new(filter, functions.spam_key)),
-            on_skip: functions.on_skip,
-            caches: Caches::new(lru_cache_size, is_shared),
-            counters: CorrelatorCounters::default(),
-        })
-    }
-
     /// Decides about one event, and remembers it.
     ///
     /// The event need not be stored before the next equal one is correlated. The correlator assumes

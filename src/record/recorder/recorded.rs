@@ -31,8 +31,8 @@ pub enum Recorded {
     /// The event is in the queue, and will be offered to every watcher.
     Accepted,
     /// The queue is full: recorders record more than the watchers can take. This is the incoming
-    /// queue, or on an [inline](crate::EventBroadcaster::new_inline) broadcaster the queue of a watcher
-    /// or recording for which recorders would have to wait. Nothing gets the event.
+    /// queue, or on an [inline](crate::EventBroadcaster::new_inline) broadcaster the queue of a
+    /// watcher or recording for which recorders would have to wait. Nothing gets the event.
     Full,
     /// The broadcaster has been closed.
     Stopped,

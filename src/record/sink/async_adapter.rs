@@ -150,8 +150,8 @@ where
     }
 
     /// Sets how long an operation may take. An operation that takes longer is dropped, and fails
-    /// with [`SinkErrorKind::GroupUnavailable`], so it may be tried again. Default 30 s. The time is
-    /// that of the system. With [`Duration::MAX`] there is no limit.
+    /// with [`SinkErrorKind::GroupUnavailable`], so it may be tried again. Default 30 s. The time
+    /// is that of the system. With [`Duration::MAX`] there is no limit.
     ///
     /// # Examples
     ///

@@ -71,9 +71,9 @@ pub enum SinkErrorKind {
     /// event would fare better now.
     ///
     /// A recording then stops writing, and tries one event at a time until the store answers. See
-    /// [`RetryPolicy`](crate::RetryPolicy). Do not return this error for a failure that may be about
-    /// one event, one tenant or one namespace, because the error would delay all the others. Return
-    /// [`GroupUnavailable`](Self::GroupUnavailable) or [`Retry`](Self::Retry).
+    /// [`RetryPolicy`](crate::RetryPolicy). Do not return this error for a failure that may be
+    /// about one event, one tenant or one namespace, because the error would delay all the others.
+    /// Return [`GroupUnavailable`](Self::GroupUnavailable) or [`Retry`](Self::Retry).
     #[doc(alias = "unreachable")]
     Unavailable,
     /// An operation that had no answer in time, or whose answer reports that the store is

@@ -139,9 +139,9 @@ fn an_outage_does_not_end_because_another_group_appears() {
     assert_eq!(setup.outages.recv_timeout(LONG).unwrap(), "works again");
 }
 
-/// Two operations that hang have the places of the groups in trouble. A group that was closed during
-/// an outage of the store gets no probe when the outage ends. It is reported, because its events
-/// wait.
+/// Two operations that hang have the places of the groups in trouble. A group that was closed
+/// during an outage of the store gets no probe when the outage ends. It is reported, because its
+/// events wait.
 #[test]
 fn a_group_without_a_probe_after_an_outage_is_reported() {
     let setup = setup(4, |builder| builder);

@@ -125,7 +125,7 @@ impl Rig {
     pub(crate) fn new(line: &str) -> Result<Self, String> {
         let head: Head = read_object(line).map_err(|error| format!("cannot read the options: {error}"))?;
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
-        let correlator = EventCorrelator::new(head.options.to_options().clock(clock.clock()))
+        let correlator = EventCorrelator::new_exact(head.options.to_options().clock(clock.clock()))
             .map_err(|error| error.to_string())?;
         Ok(Self { clock, correlator, writes: HashMap::new() })
     }

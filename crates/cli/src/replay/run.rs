@@ -67,7 +67,7 @@ pub(crate) fn run(
 ) -> Result<Outcome, String> {
     let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
     let options = options.clone().clock(clock.clock());
-    let new = || EventCorrelator::new(options.clone()).map_err(|error| as_flag(&error.to_string()));
+    let new = || EventCorrelator::new_exact(options.clone()).map_err(|error| as_flag(&error.to_string()));
     // Invalid options are an error even if there are no events.
     new()?;
     let mut correlators: HashMap<Reporter, EventCorrelator> = HashMap::new();

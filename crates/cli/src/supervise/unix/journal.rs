@@ -224,7 +224,7 @@ mod tests {
                 journal.record(process, &change);
             }
         }
-        let correlator = EventCorrelator::new(counting(processes.len())).unwrap();
+        let correlator = EventCorrelator::new_exact(counting(processes.len())).unwrap();
         let events = fake.take();
         let is_new = |event| matches!(correlator.correlate(event), Correlation::Create { .. });
         assert_eq!(events.iter().filter(|event| is_new(event)).count(), 500 * changes().len());

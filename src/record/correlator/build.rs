@@ -1,0 +1,62 @@
+//! The construction of a correlator.
+
+use crate::error::BuildError;
+
+use super::aggregator::Aggregator;
+use super::cache::Caches;
+use super::counters::CorrelatorCounters;
+use super::spam_filter::BucketRules;
+use super::{CorrelatorOptions, EventCorrelator};
+
+impl EventCorrelator {
+    /// Creates a correlator that has seen nothing yet, for any number of threads.
+    ///
+    /// If [`lru_cache_size`](CorrelatorOptions::lru_cache_size) is 128 or more, several shards
+    /// share each cache. When a cache is full, a shard evicts its own least recently used entry,
+    /// although an older one may be in another shard.
+    ///
+    /// # Errors
+    ///
+    /// The error names the option that is out of range. Zero never stands for a default.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::correlator::EventCorrelator;
+    /// use eventcast::CorrelatorOptions;
+    ///
+    /// assert!(EventCorrelator::new(CorrelatorOptions::default()).is_ok());
+    /// let error = EventCorrelator::new(CorrelatorOptions::default().lru_cache_size(0)).unwrap_err();
+    /// assert_eq!(error.to_string(), "lru_cache_size must be 1 to 16777216 entries, got 0");
+    /// ```
+    #[doc(alias = "NewEventCorrelator")]
+    #[doc(alias = "NewEventCorrelatorWithOptions")]
+    pub fn new(options: CorrelatorOptions) -> Result<Self, BuildError> {
+        Self::build(options, true)
+    }
+
+    /// Creates a correlator that has seen nothing yet, and whose full caches evict the least
+    /// recently used entry of all, as client-go's do. Threads that share it wait for one lock.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn new_exact(options: CorrelatorOptions) -> Result<Self, BuildError> {
+        Self::build(options, false)
+    }
+
+    fn build(options: CorrelatorOptions, is_shared: bool) -> Result<Self, BuildError> {
+        options.check()?;
+        let CorrelatorOptions { lru_cache_size, aggregation, spam_filter, functions, clock } = options;
+        Ok(Self {
+            clock,
+            aggregator: aggregation.map(|aggregation| {
+                Aggregator::new(aggregation, functions.aggregate_key, functions.aggregate_message)
+            }),
+            filter: spam_filter.map(|filter| BucketRules::new(filter, functions.spam_key)),
+            on_skip: functions.on_skip,
+            caches: Caches::new(lru_cache_size, is_shared),
+            counters: CorrelatorCounters::default(),
+        })
+    }
+}
