@@ -23,7 +23,7 @@ use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::routing::{get, post};
 use eventcast::bus::Start;
 use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy};
-use futures::{Stream, StreamExt};
+use futures::{Stream, stream};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -61,16 +61,16 @@ async fn events(
     headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, StatusCode> {
     // A browser sends this header when it connects again.
-    let id = headers.get("last-event-id").and_then(|id| id.to_str().ok());
+    let (id, run) = (headers.get("last-event-id").and_then(|id| id.to_str().ok()), service.run);
     let start = id.map_or(Start::Next, |id| service.start(id));
     let watcher = service.bus.watch_builder().start(start).watch();
     let watcher = watcher.map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
-    let events = watcher.with_positions().map(move |(delivery, position)| {
-        let event = match delivery {
+    let events = stream::unfold(watcher, move |mut watcher| async move {
+        let event = match watcher.recv_async().await.ok()? {
             Delivery::Event(text) => Event::default().data(text),
             Delivery::Lagged(missing) => Event::default().event("gap").data(format!("{missing} missing")),
         };
-        Ok(event.id(format!("{}/{}", service.run, position.unwrap_or(0))))
+        Some((Ok(event.id(format!("{run}/{}", watcher.position().unwrap_or(0)))), watcher))
     });
     // A comment now and then reveals connections that have broken silently.
     Ok(Sse::new(events).keep_alive(KeepAlive::default()))

@@ -255,7 +255,7 @@ pub use self::state::EndReason;
 pub(crate) use self::wait::{Timer, TimerEntry};
 pub use self::watch::{
     Batch, Delivery, EventWatcher, Events, IntoIter, Iter, Runner, TryIter, WatchBuilder, WatchHandle,
-    Watcher, WithPositions,
+    Watcher,
 };
 #[cfg(eventcast_loom)]
 pub use self::watch::{BulkEvents, BulkNext, BulkReader, EndStage, wake_reader};

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use eventcast::bus::Start;
 use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy};
-use futures::StreamExt;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
@@ -26,10 +25,9 @@ async fn serve(bus: Broadcaster<Arc<str>>, listener: TcpListener) {
         let bus = bus.clone();
         tokio::spawn(async move {
             let seen = stream.read_u64().await.ok()?;
-            let watcher = bus.watch_builder().start(Start::After(seen)).watch().ok()?;
-            let mut events = watcher.with_positions();
-            while let Some((delivery, position)) = events.next().await {
-                let position = position?;
+            let mut watcher = bus.watch_builder().start(Start::After(seen)).watch().ok()?;
+            while let Ok(delivery) = watcher.recv_async().await {
+                let position = watcher.position()?;
                 let line = match delivery {
                     Delivery::Event(text) => format!("{position} event {text}\n"),
                     Delivery::Lagged(missing) => format!("{position} gap {missing}\n"),

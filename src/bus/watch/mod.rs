@@ -25,5 +25,4 @@ pub use self::delivery::{Batch, Delivery};
 pub use self::event_watcher::EventWatcher;
 pub use self::handler::{Runner, WatchHandle};
 pub use self::iter::{Events, IntoIter, Iter, TryIter};
-pub use self::positions::WithPositions;
 pub use self::watcher::Watcher;

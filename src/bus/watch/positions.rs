@@ -1,15 +1,8 @@
 //! Positions of received events, and the start of a watcher in the past.
 
-use std::fmt;
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
-use futures_core::Stream;
-
 use crate::bus::options::Start;
 
 use super::builder::WatchBuilder;
-use super::delivery::Delivery;
 use super::watcher::Watcher;
 
 impl<T> WatchBuilder<'_, T> {
@@ -66,7 +59,7 @@ impl<T> Watcher<T> {
     ///
     /// Each accepted event has a position: the first one 1, and each further one the next. A
     /// [published gap](crate::Publisher::publish_gap) takes as many positions as it stands for
-    /// events. After a [`Lagged`](Delivery::Lagged) the position is the one before the next event.
+    /// events. After a [`Lagged`](crate::Delivery::Lagged) the position is the one before the next event.
     /// Without a filter, the position of the next event is therefore one more than the position
     /// before it, plus what was lost in between. With a filter, there may be refused events in
     /// between, too. After a gap, the position may then be lower than that of the last lost event,
@@ -89,97 +82,30 @@ impl<T> Watcher<T> {
     /// assert_eq!(watcher.position(), Some(3));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn position(&self) -> Option<u64> {
-        self.receiver.position()
-    }
-
-    /// Turns the watcher into a stream of deliveries with their positions.
     ///
-    /// # Examples
+    /// A stream of deliveries with their positions:
     ///
     /// ```
-    /// use eventcast::{Broadcaster, Delivery};
-    /// use futures::StreamExt;
+    /// use eventcast::{Broadcaster, Delivery, Watcher};
+    /// use futures::{Stream, StreamExt, stream};
+    ///
+    /// fn with_positions(watcher: Watcher<u8>) -> impl Stream<Item = (Delivery<u8>, Option<u64>)> {
+    ///     stream::unfold(watcher, async |mut watcher| {
+    ///         let delivery = watcher.recv_async().await.ok()?;
+    ///         Some(((delivery, watcher.position()), watcher))
+    ///     })
+    /// }
     ///
     /// let bus = Broadcaster::new()?;
     /// let watcher = bus.watch()?;
-    /// bus.publisher().publish_batch(["a", "b"])?;
+    /// bus.publisher().publish_batch([5, 6])?;
     /// bus.close();
-    /// let seen: Vec<_> = futures::executor::block_on(watcher.with_positions().collect());
-    /// assert_eq!(seen, [(Delivery::Event("a"), Some(1)), (Delivery::Event("b"), Some(2))]);
+    /// let seen: Vec<_> = futures::executor::block_on(with_positions(watcher).collect());
+    /// assert_eq!(seen, [(Delivery::Event(5), Some(1)), (Delivery::Event(6), Some(2))]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn with_positions(self) -> WithPositions<T> {
-        WithPositions { watcher: self }
-    }
-}
-
-/// A stream of the deliveries of a [`Watcher`], each with what [`position`](Watcher::position)
-/// returns after it. Made by [`Watcher::with_positions`].
-///
-/// # Examples
-///
-/// ```
-/// use eventcast::Broadcaster;
-///
-/// let bus = Broadcaster::<u8>::new()?;
-/// let stream = bus.watch()?.with_positions();
-/// bus.close();
-/// assert!(stream.into_inner().recv().is_err());
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[must_use = "a stream does nothing unless it is polled"]
-pub struct WithPositions<T> {
-    watcher: Watcher<T>,
-}
-
-impl<T> WithPositions<T> {
-    /// Returns a reference to the watcher, for its counters, or for the reason of its end.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::Broadcaster;
-    ///
-    /// let bus = Broadcaster::<u8>::new()?;
-    /// let stream = bus.watch()?.with_positions();
-    /// assert_eq!(stream.get_ref().end_reason(), None);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn get_ref(&self) -> &Watcher<T> {
-        &self.watcher
-    }
-
-    /// Returns the watcher.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::Broadcaster;
-    ///
-    /// let bus = Broadcaster::new()?;
-    /// let stream = bus.watch()?.with_positions();
-    /// bus.publisher().publish(1)?;
-    /// assert_eq!(stream.into_inner().recv()?.event(), Some(1));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn into_inner(self) -> Watcher<T> {
-        self.watcher
-    }
-}
-
-impl<T: Clone> Stream for WithPositions<T> {
-    type Item = (Delivery<T>, Option<u64>);
-
-    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let watcher = &mut self.get_mut().watcher;
-        let delivery = Pin::new(&mut *watcher).poll_next(cx);
-        delivery.map(|delivery| delivery.map(|delivery| (delivery, watcher.position())))
-    }
-}
-
-impl<T> fmt::Debug for WithPositions<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WithPositions").field("watcher", &self.watcher).finish()
+    #[doc(alias("with_positions", "offset", "sequence"))]
+    pub fn position(&self) -> Option<u64> {
+        self.receiver.position()
     }
 }
