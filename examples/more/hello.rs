@@ -9,9 +9,10 @@
 //! records a few events an hour can use it.
 
 use std::io::{self, Write};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use eventcast::EventType::{Normal, Warning};
+use eventcast::sink::EventTable;
 use eventcast::{EventBroadcaster, MemorySink, ObjectReference};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -31,7 +32,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     // The log and the store have their own threads. The shutdown waits until both have every event.
     let report = events.shutdown_timeout(Duration::from_secs(5));
     assert_eq!(store.len(), 3, "the repeat is a count");
-    let text = format!("{report:#}\n{}", store.table());
+    let table = EventTable::new(SystemTime::now()).rows(&store.events());
+    let text = format!("{report:#}\n{table}");
     // A reader that has read enough, as in `| head -1`, is no error. `println!` panics there.
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),

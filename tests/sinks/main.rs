@@ -14,3 +14,4 @@ mod needed_thread;
 mod rules;
 mod stores;
 mod support;
+mod table;

@@ -369,74 +369,12 @@ fn a_boxed_or_shared_sink_keeps_events_as_long_as_its_sink() {
 }
 
 #[test]
-fn the_list_is_an_event_list() {
-    let store = MemorySink::new();
-    let created = store.create(&event("web-0.1")).unwrap();
-    store.create(&event("web-0.2")).unwrap();
-    let list: serde_json::Value = serde_json::from_str(&store.to_list_json()).unwrap();
-    assert_eq!(list["kind"], "EventList");
-    assert_eq!(list["metadata"]["resourceVersion"], "2");
-    assert_eq!(list["items"].as_array().unwrap().len(), 2);
-    assert_eq!(Event::from_json(&list["items"][0].to_string()).unwrap(), created);
-}
-
-#[test]
-fn the_table_is_kubectls() {
-    let clock = clock();
-    let store = store(&clock);
-    assert_eq!(store.table(), "LAST SEEN   TYPE   REASON   OBJECT   MESSAGE\n");
-
-    let mut once = event("1");
-    once.first_timestamp = Some(now(&clock));
-    once.last_timestamp = once.first_timestamp;
-    store.create(&once).unwrap();
-    let mut counted = event("2");
-    counted.involved_object = ObjectReference::new("Deployment", "größe-网络");
-    counted.type_ = "Warning".into();
-    counted.reason = "扩容失败".into();
-    counted.message = "  no room\n".into();
-    counted.first_timestamp = Some(now(&clock));
-    counted.count = 12;
-    clock.advance(Duration::from_secs(300));
-    counted.last_timestamp = Some(now(&clock));
-    store.create(&counted).unwrap();
-    clock.advance(Duration::from_secs(3));
-    let mut series = event("3");
-    series.involved_object.name = "".into();
-    series.set_series(EventSeries::new(4, now(&clock)));
-    store.create(&series).unwrap();
-
-    let table = "
-LAST SEEN                TYPE      REASON     OBJECT                  MESSAGE
-5m3s                     Normal    Started    pod/web-0               started
-3s (x12 over 5m3s)       Warning   扩容失败   deployment/größe-网络   no room
-0s (x4 over <unknown>)   Normal    Started    pod                     started
-";
-    assert_eq!(store.table(), table[1..]);
-}
-
-/// A message such as that of CVE-2021-25743, which clears the screen, rewrites the line and hides
-/// what follows. Every other field that is shown has the same text.
-#[test]
-fn a_hostile_event_cannot_reach_the_terminal() {
+fn hostile_text_is_stored_as_it_is_and_escaped_in_errors() {
     let payload = "\u{1b}[2J\u{1b}[1;1H\u{9b}31mpwned\rNormal\u{8}\u{7f}\u{202e}txet\u{2028}next\nLAST SEEN";
     let store = MemorySink::new();
     let mut hostile = event("web-0.1");
     hostile.message = payload.into();
-    hostile.reason = payload.into();
-    hostile.type_ = payload.into();
-    hostile.involved_object.kind = payload.into();
-    hostile.involved_object.name = payload.into();
     store.create(&hostile).unwrap();
-
-    let table = store.table();
-    assert_eq!(table.lines().count(), 2);
-    let shown = table.strip_suffix('\n').unwrap().replacen('\n', "", 1);
-    assert!(shown.chars().all(|c| !c.is_control() && !('\u{2028}'..='\u{202e}').contains(&c)), "{shown}");
-    assert!(table.contains(
-        r"\u{1b}[2J\u{1b}[1;1H\u{9b}31mpwned\rNormal\u{8}\u{7f}\u{202e}txet\u{2028}next\nLAST SEEN"
-    ));
-    // The store and the JSON keep the original text.
     assert_eq!(store.events()[0].message, payload);
     assert!(Event::from_json(&store.events()[0].to_json()).unwrap().message == payload);
 

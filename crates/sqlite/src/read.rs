@@ -1,11 +1,10 @@
-//! Reading a store: its events, its tables and its counters.
+//! Reading a store: its events and its counters.
 
 use std::fmt;
 use std::sync::atomic::Ordering;
 
-use eventcast::sink::rules::namespace_of;
-use eventcast::sink::{EventCursor, EventQuery, EventTable, QueryLimit};
-use eventcast::{Event, ObjectReference};
+use eventcast::Event;
+use eventcast::sink::{EventCursor, EventQuery, QueryLimit};
 use rusqlite::params;
 
 use crate::error::SqliteError;
@@ -25,7 +24,8 @@ use crate::write::SqliteCounters;
 /// The error says what is wrong with the file: above all
 /// [`Corrupt`](crate::SqliteErrorKind::Corrupt), and [`Io`](crate::SqliteErrorKind::Io).
 impl SqliteSink {
-    /// Returns all events, in the order of their last writes.
+    /// Returns all events, in the order of their last writes. An
+    /// [`EventTable`](eventcast::sink::EventTable) formats them like `kubectl get events`.
     ///
     /// # Examples
     ///
@@ -177,91 +177,6 @@ impl SqliteSink {
     /// ```
     pub fn version(&self) -> Result<u64, SqliteError> {
         self.read(|connection| Ok(SqliteCounters::read(connection)?.version))
-    }
-
-    /// Returns the events as `kubectl get events` shows them, as
-    /// [`MemorySink::table`](eventcast::MemorySink::table) does.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # let folder = std::env::temp_dir().join(format!("eventcast-table-{}", std::process::id()));
-    /// # std::fs::create_dir_all(&folder)?;
-    /// # let path = folder.join("events.db");
-    /// use eventcast::{Event, EventSink};
-    /// use eventcast_sqlite::SqliteSink;
-    ///
-    /// let store = SqliteSink::open(&path)?;
-    /// let mut event = Event::default();
-    /// event.metadata.name = "web-0.1".into();
-    /// event.reason = "BackOff".into();
-    /// store.create(&event)?;
-    /// let table = store.table()?;
-    /// assert!(table.starts_with("LAST SEEN") && table.contains("BackOff"));
-    /// # drop(store);
-    /// # std::fs::remove_dir_all(&folder)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn table(&self) -> Result<String, SqliteError> {
-        self.table_of(&EventQuery::default())
-    }
-
-    /// Returns a table as [`table`](Self::table) does, of the events that the query finds.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # let folder = std::env::temp_dir().join(format!("eventcast-table-of-{}", std::process::id()));
-    /// # std::fs::create_dir_all(&folder)?;
-    /// # let path = folder.join("events.db");
-    /// use eventcast::sink::EventQuery;
-    /// use eventcast::{Event, EventSink};
-    /// use eventcast_sqlite::SqliteSink;
-    ///
-    /// let store = SqliteSink::open(&path)?;
-    /// for name in ["web-0.1", "web-0.2"] {
-    ///     let mut event = Event::default();
-    ///     event.metadata.name = name.into();
-    ///     store.create(&event)?;
-    /// }
-    /// assert_eq!(store.table_of(&EventQuery::default().last(1))?.lines().count(), 2, "a heading, one event");
-    /// # drop(store);
-    /// # std::fs::remove_dir_all(&folder)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn table_of(&self, query: &EventQuery) -> Result<String, SqliteError> {
-        let events = self.find(query)?;
-        let is_several = events.windows(2).any(|pair| namespace_of(&pair[0]) != namespace_of(&pair[1]));
-        Ok(EventTable::new(self.now()).namespaces(is_several).rows(&events))
-    }
-
-    /// Returns the events about an object as the section `Events` of `kubectl describe` shows them,
-    /// as [`MemorySink::describe`](eventcast::MemorySink::describe) does.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// # let folder = std::env::temp_dir().join(format!("eventcast-describe-{}", std::process::id()));
-    /// # std::fs::create_dir_all(&folder)?;
-    /// # let path = folder.join("events.db");
-    /// use eventcast::{Event, EventSink, ObjectReference};
-    /// use eventcast_sqlite::SqliteSink;
-    ///
-    /// let store = SqliteSink::open(&path)?;
-    /// let web = ObjectReference::new("Pod", "web-0");
-    /// assert_eq!(store.describe(&web)?, "Events:  <none>\n");
-    /// let mut event = Event::default();
-    /// event.metadata.name = "web-0.1".into();
-    /// event.involved_object = web.clone();
-    /// event.message = "restarting".into();
-    /// store.create(&event)?;
-    /// assert!(store.describe(&web)?.contains("restarting"));
-    /// # drop(store);
-    /// # std::fs::remove_dir_all(&folder)?;
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn describe(&self, object: impl Into<ObjectReference>) -> Result<String, SqliteError> {
-        Ok(EventTable::new(self.now()).describe(&self.find(&EventQuery::default().object(object))?))
     }
 
     /// Returns the number of events. This takes a moment, because SQLite counts them.

@@ -14,36 +14,41 @@ use crate::record::event::{Event, Timestamp};
 
 use super::rules::namespace_of;
 
-/// Returns the table of `kubectl get events`: a line of heads, then one line for each event. Every
-/// line ends in a newline. If the events are in several namespaces, the table has the column that
-/// kubectl shows for `-A`.
-pub(super) fn render(events: &[Event], now: Timestamp) -> String {
-    let is_several = events.windows(2).any(|events| namespace_of(&events[0]) != namespace_of(&events[1]));
-    EventTable::new(now).namespaces(is_several).rows(events)
-}
-
-/// The table of `kubectl get events` in parts, for any number of events. Each part is text to be
-/// written out.
+/// Any list of events as text: the table of `kubectl get events`, or the section `Events` of
+/// `kubectl describe`.
 ///
+/// The table is written in parts, for any number of events. Each part is text to be written out.
 /// The first part begins with the head, and its cells set the widths of the columns. A later cell
 /// that is wider widens its column from that part on.
+///
+/// An event that was counted shows how often it was seen, and since when, like `kubectl events`:
+/// `2s (x5 over 30s)`. All control characters are escaped, and columns stay aligned even if
+/// characters are wide.
 ///
 /// # Examples
 ///
 /// ```
 /// use eventcast::sink::EventTable;
-/// use eventcast::{Event, ObjectReference, Timestamp};
+/// use eventcast::testing::FakeClock;
+/// use eventcast::{EventBroadcaster, MemorySink, ObjectReference};
+/// use std::time::{Duration, SystemTime};
 ///
-/// let mut event = Event::default();
-/// event.involved_object = ObjectReference::new("Pod", "web-0");
-/// (event.type_, event.reason, event.message) = ("Normal".into(), "Started".into(), "it runs".into());
-/// let mut table = EventTable::new(Timestamp::UNIX_EPOCH);
+/// let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+/// let store = MemorySink::with_clock(Default::default(), clock.clock())?;
+/// let events = EventBroadcaster::builder().clock(clock.clock()).build()?;
+/// events.record_to(store.clone())?;
+/// for _ in 0..5 {
+///     events.recorder("kubelet").warning(ObjectReference::new("Pod", "web-0"), "BackOff", "restarting");
+/// }
+/// events.shutdown();
+/// clock.advance(Duration::from_secs(3));
+///
 /// assert_eq!(
-///     table.rows(&[event.clone()]),
-///     "LAST SEEN   TYPE     REASON    OBJECT      MESSAGE\n\
-///      <unknown>   Normal   Started   pod/web-0   it runs\n"
+///     EventTable::new(clock.clock().now()).rows(&store.events()),
+///     "LAST SEEN         TYPE      REASON    OBJECT      MESSAGE\n\
+///      3s (x5 over 3s)   Warning   BackOff   pod/web-0   restarting\n"
 /// );
-/// assert_eq!(table.rows(&[event]), "<unknown>   Normal   Started   pod/web-0   it runs\n");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "a table writes nothing by itself"]
 #[derive(Clone, Debug)]
@@ -51,13 +56,14 @@ pub struct EventTable {
     now: Timestamp,
     widths: [usize; 6],
     max_width: usize,
-    has_namespaces: bool,
+    /// Whether the namespaces are shown. `None` until the first rows decide it.
+    has_namespaces: Option<bool>,
     has_color: bool,
     has_head: bool,
 }
 
 impl EventTable {
-    /// Creates a table that shows ages as of `now`.
+    /// Creates a table that shows ages as of `now`, such as `SystemTime::now()`.
     ///
     /// # Examples
     ///
@@ -71,18 +77,19 @@ impl EventTable {
     /// let now = Timestamp::UNIX_EPOCH.saturating_add(Duration::from_secs(150));
     /// assert!(EventTable::new(now).rows(&[event]).contains("\n2m30s "));
     /// ```
-    pub fn new(now: Timestamp) -> Self {
+    pub fn new(now: impl Into<Timestamp>) -> Self {
         Self {
-            now,
+            now: now.into(),
             widths: [0; 6],
             max_width: usize::MAX,
-            has_namespaces: false,
+            has_namespaces: None,
             has_color: false,
             has_head: false,
         }
     }
 
-    /// Sets whether the first column shows the namespace, as with kubectl's `-A`. Default false.
+    /// Sets whether the first column shows the namespace, as with kubectl's `-A`. By default it
+    /// does if the events of the first call of [`rows`](Self::rows) are in more than one namespace.
     ///
     /// # Examples
     ///
@@ -98,7 +105,7 @@ impl EventTable {
     /// assert!(text.contains("\nshop        <unknown>"));
     /// ```
     pub fn namespaces(mut self, shown: bool) -> Self {
-        self.has_namespaces = shown;
+        self.has_namespaces = Some(shown);
         self
     }
 
@@ -163,7 +170,10 @@ impl EventTable {
         let head = (!self.has_head).then_some(head);
         self.has_head = true;
         let rows: Vec<_> = head.into_iter().chain(events.iter().map(|event| row(event, self.now))).collect();
-        let hidden = usize::from(!self.has_namespaces);
+        let has_namespaces = *self.has_namespaces.get_or_insert_with(|| {
+            events.windows(2).any(|pair| namespace_of(&pair[0]) != namespace_of(&pair[1]))
+        });
+        let hidden = usize::from(!has_namespaces);
         let layout = self.layout("", 3, 2 - hidden);
         let mut lines = String::new();
         layout.align(&mut lines, &mut self.widths[hidden..], rows.iter().map(|row| &row[hidden..]));
@@ -171,7 +181,8 @@ impl EventTable {
     }
 
     /// Returns the section `Events` of `kubectl describe`, in this table's width and colours. The
-    /// event that was last seen longest ago comes first.
+    /// event that was last seen longest ago is the first. The part of the object that an event is
+    /// about stands before the message: `spec.containers{web}: Started container`.
     ///
     /// # Examples
     ///

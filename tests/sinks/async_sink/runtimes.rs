@@ -26,7 +26,7 @@ fn record_pods(events: &EventBroadcaster) {
 #[track_caller]
 fn assert_all_stored(store: &MemorySink) {
     assert_eq!(store.len(), 40);
-    assert!(store.events().iter().all(|event| event.count == 2), "{}", store.table());
+    assert!(store.events().iter().all(|event| event.count == 2), "{:?}", store.events());
 }
 
 /// A request to a tokio runtime: it uses a timer, and another task.

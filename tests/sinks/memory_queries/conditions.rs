@@ -1,14 +1,12 @@
 //! Queries, tables and descriptions.
 
-use std::time::Duration;
-
 use eventcast::event::EventSeries;
 use eventcast::sink::{EventQuery, QueryLimit};
-use eventcast::{Event, EventSink, EventSource, EventType, MemorySink, ObjectReference, Timestamp};
+use eventcast::{Event, EventSink, EventType, MemorySink, ObjectReference, Timestamp};
 
 use crate::support::event;
 
-use super::{clock, names, now, store};
+use super::names;
 
 #[test]
 fn each_condition_narrows_a_query_down() {
@@ -106,113 +104,6 @@ fn a_limit_takes_what_was_written_last() {
     assert_eq!(names(&find(2)), ["c", "a"]);
     let web = EventQuery::default().object(ObjectReference::new("Pod", "web-1")).last(1);
     assert_eq!(names(&store.find(&web)), ["b"], "the limit is of what is found");
-}
-
-#[test]
-fn the_table_of_a_query_has_its_rows_only() {
-    let clock = clock();
-    let store = store(&clock);
-    store.create(&event("a", "Pod", "web-0")).unwrap();
-    store.create(&event("b", "Node", "one")).unwrap();
-    assert_eq!(
-        store.table_of(&EventQuery::default().object(ObjectReference::new("Node", ""))),
-        "LAST SEEN   TYPE     REASON    OBJECT     MESSAGE\n<unknown>   Normal   Started   node/one   \n"
-    );
-}
-
-/// kubectl's `-A` shows the namespace in the first column. In the table of one namespace this
-/// column would be the same in each row.
-#[test]
-fn the_table_of_several_namespaces_names_them() {
-    let clock = clock();
-    let store = store(&clock);
-    store.create(&event("a", "Pod", "web-0")).unwrap();
-    let mut blue = event("b", "Pod", "web-1");
-    (blue.involved_object.namespace, blue.message) = ("blue-网络".into(), "up".into());
-    store.create(&blue).unwrap();
-    let mut hostile = event("c", "Pod", "web-2");
-    hostile.involved_object.namespace = "\u{1b}[2K".into();
-    store.create(&hostile).unwrap();
-    let table = "
-NAMESPACE   LAST SEEN   TYPE     REASON    OBJECT      MESSAGE
-default     <unknown>   Normal   Started   pod/web-0   \nblue-网络   \
-<unknown>   Normal   Started   pod/web-1   up
-\\u{1b}[2K   <unknown>   Normal   Started   pod/web-2   \n";
-    assert_eq!(store.table(), table[1..]);
-    for namespace in ["default", "blue-网络"] {
-        let table = store.table_of(&EventQuery::default().namespace(namespace));
-        assert!(table.starts_with("LAST SEEN   TYPE "), "{table}");
-    }
-    let two = store.table_of(&EventQuery::default().reason("Started").last(2));
-    assert!(two.starts_with("NAMESPACE ") && two.lines().count() == 3, "{two}");
-}
-
-/// kubectl puts the part of the object that an event is about before the message.
-#[test]
-fn describe_names_the_container() {
-    let clock = clock();
-    let store = store(&clock);
-    for (name, path, message) in
-        [("a", "spec.containers{web}", " Started container\n"), ("b", "spec.\n{x}", ""), ("c", "", "whole")]
-    {
-        let mut event = event(name, "Pod", "web-0");
-        (event.involved_object.field_path, event.message) = (path.into(), message.into());
-        store.create(&event).unwrap();
-    }
-    let section = store.describe(ObjectReference::new("Pod", "web-0"));
-    let messages: Vec<&str> = section
-        .lines()
-        .skip(3)
-        .map(|line| line.trim_start_matches("  Normal  Started  <unknown>        "))
-        .collect();
-    assert_eq!(messages, ["spec.containers{web}: Started container", r"spec.\n{x}: ", "whole"], "{section}");
-}
-
-#[test]
-fn describe_is_kubectls() {
-    let clock = clock();
-    let store = store(&clock);
-    let web = ObjectReference::new("Pod", "web-0");
-    assert_eq!(store.describe(&web), "Events:  <none>\n");
-    let start = now(&clock);
-    clock.advance(Duration::from_secs(300));
-
-    // The order is that of the last times, not that of the writes.
-    let mut counted = event("counted", "Pod", "web-0");
-    counted.type_ = "Warning".into();
-    counted.reason = "BackOff".into();
-    counted.source = EventSource::from("kubelet");
-    counted.source.host = "node-7".into();
-    counted.message = "  Back-off restarting\n".into();
-    (counted.first_timestamp, counted.last_timestamp) = (Some(start), Some(now(&clock)));
-    counted.count = 12;
-    let mut once = event("once", "Pod", "web-0");
-    once.message = "größe 网络".into();
-    once.reason = "Zug网".into();
-    once.reporting_controller = "sched".into();
-    once.first_timestamp = Some(start);
-    let mut series = event("series", "Pod", "web-0");
-    series.source = "kubelet".into();
-    series.reporting_controller = "not-shown".into();
-    series.reporting_instance = "i".into();
-    series.set_action("Starting");
-    series.set_event_time(start);
-    series.set_series(EventSeries::new(1, now(&clock)));
-    let unknown = event("unknown", "Pod", "web-0");
-    let elsewhere = event("elsewhere", "Pod", "web-1");
-    for event in [&counted, &once, &series, &unknown, &elsewhere] {
-        store.create(event).unwrap();
-    }
-    clock.advance(Duration::from_secs(3));
-    let section = "\
-Events:
-  Type     Reason   Age                 From     Message
-  ----     ------   ----                ----     -------
-  Normal   Started  <unknown>                    \n  \
-  Normal   Zug网    5m3s                sched    größe 网络
-  Warning  BackOff  3s (x12 over 5m3s)  kubelet  Back-off restarting
-  Normal   Started  3s (x1 over 5m3s)   kubelet  \n";
-    assert_eq!(store.describe(web), section);
 }
 
 /// Another store searches by the fields of a query.

@@ -150,7 +150,7 @@ fn on_what_cannot_be_written(orders: &[String]) {
     // A reader needs only the file, if there is no log.
     let sink = SqliteSink::open_read_only(&whole).unwrap();
     assert_eq!((sink.len().unwrap(), sink.events().unwrap().len()), (3, 3));
-    assert!(sink.table().unwrap().contains("Started") && !sink.stats().unwrap().to_string().is_empty());
+    assert!(!sink.stats().unwrap().to_string().is_empty());
     assert_eq!(SqliteSink::open_read_only(lone).unwrap().len().unwrap(), 3);
 
     // A log that cannot be used is reported, and not left out in silence.

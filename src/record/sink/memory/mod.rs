@@ -207,10 +207,6 @@ impl MemorySink {
         Self { shared: Arc::new(MemoryStore { options, clock, state: Mutex::new(state) }) }
     }
 
-    fn now(&self) -> Timestamp {
-        self.shared.clock.now().into()
-    }
-
     /// Removes the events that have expired, and calls `look` with what remains.
     fn with<R>(&self, look: impl FnOnce(&MemoryState) -> R) -> R {
         self.change(|change| look(change.state))

@@ -6,10 +6,9 @@
 use std::convert::Infallible;
 use std::fmt;
 
-use crate::record::event::{Event, ObjectReference};
+use crate::record::event::Event;
 use crate::record::sink::pages::{EventCursor, EventPage};
 use crate::record::sink::query::{EventQuery, QueryLimit};
-use crate::record::sink::table::{self, EventTable};
 
 use super::{MemorySink, MemorySinkStats, MemoryState};
 
@@ -97,7 +96,8 @@ fn look(state: &MemoryState, query: &EventQuery, slots: impl Iterator<Item = u32
 }
 
 impl MemorySink {
-    /// Returns all events in the order of their last writes, as [`find`](Self::find) does.
+    /// Returns all events in the order of their last writes, as [`find`](Self::find) does. An
+    /// [`EventTable`](crate::sink::EventTable) formats them like `kubectl get events`.
     ///
     /// # Examples
     ///
@@ -362,138 +362,5 @@ impl MemorySink {
     /// ```
     pub fn stats(&self) -> MemorySinkStats {
         self.with(|state| MemorySinkStats { stored: state.events.len() as u64, ..state.stats })
-    }
-
-    /// Returns the events as `kubectl get events` shows them, in the order of their last writes,
-    /// each on one line.
-    ///
-    /// An event that was counted shows how often it was seen, and since when, as `kubectl events`
-    /// does: `2s (x5 over 30s)`. If the events are in several namespaces, the table has a first
-    /// column `NAMESPACE`, as with `-A`. Control characters of all texts are escaped, and columns
-    /// stay aligned even if characters are wide.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::sink::MemorySinkOptions;
-    /// use eventcast::testing::FakeClock;
-    /// use eventcast::{Event, EventSink, MemorySink, ObjectReference};
-    /// use std::time::{Duration, SystemTime};
-    ///
-    /// let clock = FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000));
-    /// let store = MemorySink::with_clock(MemorySinkOptions::default(), clock.clock())?;
-    /// let mut event = Event::default();
-    /// event.metadata.name = "web-0.1".into();
-    /// event.involved_object = ObjectReference::new("Pod", "web-0");
-    /// event.type_ = "Warning".into();
-    /// event.reason = "BackOff".into();
-    /// event.message = "restarting".into();
-    /// event.first_timestamp = Some(clock.clock().now().into());
-    /// event.last_timestamp = event.first_timestamp;
-    /// event.count = 5;
-    /// store.create(&event)?;
-    /// clock.advance(Duration::from_secs(3));
-    /// assert_eq!(
-    ///     store.table(),
-    ///     "LAST SEEN         TYPE      REASON    OBJECT      MESSAGE\n\
-    ///      3s (x5 over 3s)   Warning   BackOff   pod/web-0   restarting\n"
-    /// );
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn table(&self) -> String {
-        table::render(&self.events(), self.now())
-    }
-
-    /// Returns the events that the query finds, in the form of [`table`](Self::table).
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::sink::EventQuery;
-    /// use eventcast::{Event, EventSink, MemorySink};
-    ///
-    /// let store = MemorySink::new();
-    /// for (name, type_) in [("web-0.1", "Normal"), ("web-0.2", "Warning")] {
-    ///     let mut event = Event::default();
-    ///     event.metadata.name = name.into();
-    ///     event.type_ = type_.into();
-    ///     store.create(&event)?;
-    /// }
-    /// let table = store.table_of(&EventQuery::default().type_("Warning"));
-    /// assert_eq!(table.lines().count(), 2, "the heading and one event");
-    /// assert!(table.contains("Warning") && !table.contains("Normal"));
-    /// # Ok::<(), eventcast::SinkError>(())
-    /// ```
-    pub fn table_of(&self, query: &EventQuery) -> String {
-        table::render(&self.find(query), self.now())
-    }
-
-    /// Returns the events about an object as the section `Events` of `kubectl describe` shows them.
-    /// The event that was last seen longest ago comes first. Control characters of all texts are
-    /// escaped. The part of the object that an event is about stands before the message:
-    /// `spec.containers{web}: Started container`.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::sink::MemorySinkOptions;
-    /// use eventcast::testing::FakeClock;
-    /// use eventcast::{Event, EventSink, MemorySink, ObjectReference};
-    /// use std::time::{Duration, SystemTime};
-    ///
-    /// let clock = FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000));
-    /// let store = MemorySink::with_clock(MemorySinkOptions::default(), clock.clock())?;
-    /// let web = ObjectReference::new("Pod", "web-0");
-    /// assert_eq!(store.describe(&web), "Events:  <none>\n");
-    ///
-    /// let mut event = Event::default();
-    /// event.metadata.name = "web-0.1".into();
-    /// event.involved_object = web.clone();
-    /// event.type_ = "Warning".into();
-    /// event.reason = "BackOff".into();
-    /// event.message = "restarting".into();
-    /// event.source = "kubelet".into();
-    /// event.first_timestamp = Some(clock.clock().now().into());
-    /// store.create(&event)?;
-    /// clock.advance(Duration::from_secs(3));
-    /// assert_eq!(
-    ///     store.describe(&web),
-    ///     "Events:\n\
-    ///     \x20 Type     Reason   Age   From     Message\n\
-    ///     \x20 ----     ------   ----  ----     -------\n\
-    ///     \x20 Warning  BackOff  3s    kubelet  restarting\n"
-    /// );
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn describe(&self, object: impl Into<ObjectReference>) -> String {
-        EventTable::new(self.now()).describe(&self.find(&EventQuery::default().object(object)))
-    }
-
-    /// Returns the events as a core/v1 `EventList`, in the order of their last writes: one JSON
-    /// document without a newline at its end.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// let empty = eventcast::MemorySink::new();
-    /// assert_eq!(
-    ///     empty.to_list_json(),
-    ///     r#"{"kind":"EventList","apiVersion":"v1","metadata":{"resourceVersion":"0"},"items":[]}"#
-    /// );
-    /// ```
-    pub fn to_list_json(&self) -> String {
-        // The version is read before the events, so a watch from this version on misses nothing.
-        let version = self.version();
-        let mut json = format!(
-            r#"{{"kind":"EventList","apiVersion":"v1","metadata":{{"resourceVersion":"{version}"}},"items":["#
-        );
-        for (number, event) in self.events().iter().enumerate() {
-            if number > 0 {
-                json.push(',');
-            }
-            json.push_str(&event.to_json());
-        }
-        json.push_str("]}");
-        json
     }
 }

@@ -12,10 +12,10 @@ use std::error::Error;
 use std::path::Path;
 use std::time::Duration;
 
-use eventcast::sink::MemorySinkOptions;
 #[cfg(feature = "sqlite-system")]
-use eventcast::{Event, sink::EventQuery};
-use eventcast::{EventBroadcaster, MemorySink};
+use eventcast::sink::EventQuery;
+use eventcast::sink::MemorySinkOptions;
+use eventcast::{Event, EventBroadcaster, MemorySink};
 #[cfg(feature = "sqlite-system")]
 use eventcast_sqlite::{SqliteSink, SqliteSinkOptions};
 
@@ -84,10 +84,11 @@ impl Store {
 
     /// Returns the events of this run, for people.
     pub(crate) fn table(&self, run: &str, color: ColorArgs) -> Result<String, Box<dyn Error>> {
-        let (events, expired) = match self {
-            Self::Memory(store) => (store.events(), store.stats().expired),
+        let events = self.own(run)?;
+        let expired = match self {
+            Self::Memory(store) => store.stats().expired,
             #[cfg(feature = "sqlite-system")]
-            Self::File(store, start) => (own(store, *start, run)?, store.stats()?.expired),
+            Self::File(store, _) => store.stats()?.expired,
         };
         if events.is_empty() && expired > 0 {
             return Ok(format!("no events: {}\n", expired_events(expired)));
@@ -97,24 +98,23 @@ impl Store {
 
     /// Returns the events of this run, as a core/v1 `EventList`.
     pub(crate) fn json(&self, run: &str) -> Result<String, Box<dyn Error>> {
+        let items: Vec<String> = self.own(run)?.iter().map(Event::to_json).collect();
+        let items = items.join(",");
+        Ok(format!(r#"{{"kind":"EventList","apiVersion":"v1","metadata":{{}},"items":[{items}]}}"#))
+    }
+
+    /// Returns the events of this run. Another run may write to the same file at the same time.
+    fn own(&self, run: &str) -> Result<Vec<Event>, Box<dyn Error>> {
         match self {
-            Self::Memory(store) => Ok(store.to_list_json()),
+            Self::Memory(store) => Ok(store.events()),
             #[cfg(feature = "sqlite-system")]
             Self::File(store, start) => {
-                let items: Vec<String> = own(store, *start, run)?.iter().map(Event::to_json).collect();
-                let items = items.join(",");
-                Ok(format!(r#"{{"kind":"EventList","apiVersion":"v1","metadata":{{}},"items":[{items}]}}"#))
+                let mut events = store.find(&EventQuery::default().after(*start))?;
+                events.retain(|event| {
+                    event.involved_object.uid.strip_prefix(run).is_some_and(|rest| rest.starts_with('-'))
+                });
+                Ok(events)
             }
         }
     }
-}
-
-/// Returns the events of this run. Another run may write to the same file meanwhile.
-#[cfg(feature = "sqlite-system")]
-fn own(store: &SqliteSink, start: u64, run: &str) -> Result<Vec<Event>, Box<dyn Error>> {
-    let mut events = store.find(&EventQuery::default().after(start))?;
-    events.retain(|event| {
-        event.involved_object.uid.strip_prefix(run).is_some_and(|rest| rest.starts_with('-'))
-    });
-    Ok(events)
 }
