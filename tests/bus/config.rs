@@ -218,12 +218,10 @@ mod recorder {
 
     #[test]
     fn a_correlator_is_configured_by_a_file() {
-        let aggregation: Aggregation = read(
-            "max_events = 3\nmax_interval = \"1m\"\nkeep_metadata = true\nkeep_stored_name = true\nown_names = true",
-            r#"{"max_events":3,"max_interval":60,"keep_metadata":true,"keep_stored_name":true,"own_names":true}"#,
-        );
+        let aggregation: Aggregation =
+            read("max_events = 3\nmax_interval = \"1m\"", r#"{"max_events":3,"max_interval":60}"#);
         let set = Aggregation::default().max_events(3).max_interval(MINUTE);
-        assert_eq!(aggregation, set.keep_metadata(true).keep_stored_name(true).own_names(true));
+        assert_eq!(aggregation, set);
         assert_round_trip(&aggregation);
 
         let filter: SpamFilter = read(

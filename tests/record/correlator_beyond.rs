@@ -76,56 +76,6 @@ fn warnings_can_be_exempt_from_the_filter() {
     assert!(!matches!(custom.correlate(&warning("w")), Correlation::Skip));
 }
 
-#[test]
-fn metadata_can_survive_aggregation() {
-    let mut detailed = event("m");
-    detailed.metadata.labels_mut().insert("team".into(), "blue".into());
-    detailed.metadata.annotations_mut().insert("run".into(), "7".into());
-    detailed.reporting_controller = "kubelet".into();
-    detailed.reporting_instance = "node-1".into();
-
-    let (_, keeping) = correlator(folding(|aggregation| aggregation.keep_metadata(true)));
-    let folded = created(keeping.correlate(&detailed));
-    assert!(folded.message.starts_with("(combined"));
-    assert_eq!(
-        (folded.metadata.labels(), folded.metadata.annotations()),
-        (detailed.metadata.labels(), detailed.metadata.annotations())
-    );
-    assert_eq!((&*folded.reporting_controller, &*folded.reporting_instance), ("kubelet", "node-1"));
-
-    let (_, plain) = correlator(folding(|aggregation| aggregation));
-    let folded = created(plain.correlate(&detailed));
-    assert!(folded.metadata.labels().is_empty() && folded.metadata.annotations().is_empty());
-    assert_eq!((&*folded.reporting_controller, &*folded.reporting_instance), ("", ""));
-}
-
-#[test]
-fn the_stores_name_of_a_group_can_be_kept() {
-    for keeps in [false, true] {
-        let (_, correlator) = correlator(folding(|aggregation| aggregation.keep_stored_name(keeps)));
-        let Correlation::Create { mut event, key } = correlator.correlate(&event("m")) else { panic!() };
-        let given = event.metadata.name.clone();
-        event.metadata.name = "renamed".into();
-        event.metadata.set_resource_version("7");
-        correlator.confirm(key, &event);
-        let next = updated(correlator.correlate(&self::event("another")));
-        assert_eq!(next.metadata.name == "renamed", keeps);
-        assert_eq!(next.metadata.name == given, !keeps);
-        assert_eq!(next.metadata.resource_version(), "7");
-    }
-}
-
-#[test]
-fn groups_of_one_moment_can_have_names_of_their_own() {
-    for own in [false, true] {
-        let (_, correlator) = correlator(folding(|aggregation| aggregation.own_names(own)));
-        let mut other = event("m");
-        other.reason = "Killing".into();
-        let names = [event("m"), other].map(|event| created(correlator.correlate(&event)).metadata.name);
-        assert_eq!(names[0] != names[1], own, "{names:?}");
-    }
-}
-
 /// A repeat that finds the budget used up is held with the count that the store lacks. An event
 /// that the store does not have is skipped, however often it is recorded.
 #[test]

@@ -47,17 +47,6 @@ impl Aggregator {
         self.key.as_ref().map(|key| key(event))
     }
 
-    /// Returns whether each event that stands for a group gets its own name.
-    pub(super) fn has_own_names(&self) -> bool {
-        self.options.own_names
-    }
-
-    /// Returns whether the correlator takes over the store's name of an event that stands for a
-    /// group.
-    pub(super) fn keeps_stored_name(&self) -> bool {
-        self.options.keep_stored_name
-    }
-
     /// Returns whether a message is folded. A new message that is not folded joins the group.
     pub(super) fn folds(&self, group: &mut Group, message: &Text, hash: u64, now: Timestamp) -> bool {
         // `>`, not `>=`, because an event exactly the interval later still belongs to the group.
@@ -74,8 +63,7 @@ impl Aggregator {
     }
 
     /// Returns the event that stands for the group of this one, without a name. Like client-go's,
-    /// it has no labels, annotations, reporting controller or reporting instance, unless
-    /// `keep_metadata` is set.
+    /// it has no labels, annotations, reporting controller or reporting instance.
     pub(super) fn combined(&self, event: &Event, now: Timestamp) -> Event {
         let mut combined = Event::default();
         combined.metadata.namespace = event.metadata.namespace.clone();
@@ -90,16 +78,6 @@ impl Aggregator {
         combined.last_timestamp = Some(now);
         combined.count = 1;
         combined.type_ = event.type_.clone();
-        if self.options.keep_metadata {
-            if !event.metadata.labels().is_empty() {
-                *combined.metadata.labels_mut() = event.metadata.labels().clone();
-            }
-            if !event.metadata.annotations().is_empty() {
-                *combined.metadata.annotations_mut() = event.metadata.annotations().clone();
-            }
-            combined.reporting_controller = event.reporting_controller.clone();
-            combined.reporting_instance = event.reporting_instance.clone();
-        }
         combined
     }
 }

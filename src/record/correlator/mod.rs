@@ -30,7 +30,7 @@ mod stage_options;
 use std::fmt;
 
 use crate::catch::catch_panic;
-use crate::clock::{Clock, Numbers};
+use crate::clock::Clock;
 use crate::record::event::{Event, Stored, Text, Timestamp, name};
 
 use aggregator::{Aggregator, Group};
@@ -245,8 +245,7 @@ impl EventCorrelator {
 
     /// Remembers the store's answer to the decision with this key: the resource version, and the
     /// name that the event really has. An event that stands for a group keeps the name that the
-    /// correlator gave it, as in client-go, unless
-    /// [`Aggregation::keep_stored_name`] is set.
+    /// correlator gave it, as in client-go.
     ///
     /// The caller need not call this if the write failed. Answers may come late or out of order.
     ///
@@ -270,8 +269,9 @@ impl EventCorrelator {
     #[doc(alias = "UpdateState")]
     #[allow(clippy::needless_pass_by_value, reason = "a key is for one answer")]
     pub fn confirm(&self, key: CorrelationKey, stored: impl Into<Stored>) {
-        let keeps_name = self.keeps_name(&key);
-        self.with_base_of(&key, |access| access.event_of(&key.0).confirm(&stored.into(), keeps_name));
+        self.with_base_of(&key, |access| {
+            access.event_of(&key.0).confirm(&stored.into(), key.0.is_of_group())
+        });
     }
 
     /// Does what [`confirm`](Self::confirm) does for an event that was decided with the name
@@ -282,10 +282,9 @@ impl EventCorrelator {
     /// Decisions with higher counts may be on their way then, so the answer must not bring the
     /// event back.
     pub(crate) fn confirm_late(&self, key: &CorrelationKey, decided: &Text, stored: Stored) -> Text {
-        let keeps_name = self.keeps_name(key);
         self.with_base_of(key, |access| match named(key, [decided, &stored.name], access) {
             Some(seen) => {
-                seen.confirm(&stored, keeps_name);
+                seen.confirm(&stored, key.0.is_of_group());
                 seen.name().clone()
             }
             None => stored.name,
@@ -300,10 +299,6 @@ impl EventCorrelator {
                 seen.rename(name.clone());
             }
         });
-    }
-
-    fn keeps_name(&self, key: &CorrelationKey) -> bool {
-        key.0.is_of_group() && !self.aggregator.as_ref().is_some_and(Aggregator::keeps_stored_name)
     }
 
     /// Returns the counters of the decisions so far.
@@ -410,11 +405,8 @@ impl EventCorrelator {
         let EventEntry { key, seen } = access.event(key);
         let (is_repeat, is_known) = (seen.count(), seen.has_passed());
         if !is_repeat {
-            let has_own_names = self.aggregator.as_ref().is_some_and(Aggregator::has_own_names);
-            let number: fn(&Numbers, u64, u64) -> u64 =
-                if has_own_names { Numbers::take } else { Numbers::share };
             let object = &lookup.event.involved_object.name;
-            let number = number(self.clock.numbers(), name::hash(object), lookup.now.name_number());
+            let number = self.clock.numbers().share(name::hash(object), lookup.now.name_number());
             seen.store_own(name::plain(object, number), lookup.now);
         }
         if notes {

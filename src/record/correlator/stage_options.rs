@@ -49,9 +49,6 @@ pub struct Aggregation {
     #[serde(alias = "MaxIntervalInSeconds", alias = "maxIntervalInSeconds")]
     #[serde(with = "crate::duration")]
     pub(super) max_interval: Duration,
-    pub(super) keep_metadata: bool,
-    pub(super) keep_stored_name: bool,
-    pub(super) own_names: bool,
 }
 
 /// The budget for the events of one source about one object, of one type.
@@ -122,13 +119,7 @@ object_only!(Aggregation, SpamFilter);
 
 impl Default for Aggregation {
     fn default() -> Self {
-        Self {
-            max_events: 10,
-            max_interval: Duration::from_secs(600),
-            keep_metadata: false,
-            keep_stored_name: false,
-            own_names: false,
-        }
+        Self { max_events: 10, max_interval: Duration::from_secs(600) }
     }
 }
 
@@ -175,83 +166,6 @@ impl Aggregation {
     #[doc(alias = "MaxIntervalInSeconds")]
     pub fn max_interval(mut self, time: Duration) -> Self {
         self.max_interval = time;
-        self
-    }
-
-    /// Sets whether an event that stands for a group has the labels, annotations, reporting
-    /// controller and reporting instance of the latest event of the group. client-go leaves them
-    /// out. Default false.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::correlator::{Aggregation, Correlation, EventCorrelator};
-    /// use eventcast::{CorrelatorOptions, Event};
-    ///
-    /// let aggregation = Aggregation::default().max_events(1).keep_metadata(true);
-    /// let correlator = EventCorrelator::new(CorrelatorOptions::default().aggregation(aggregation))?;
-    /// let mut event = Event::default();
-    /// event.metadata.labels_mut().insert("zone".into(), "eu".into());
-    /// let Correlation::Create { event: folded, .. } = correlator.correlate(&event) else { panic!() };
-    /// assert_eq!(folded.metadata.labels(), event.metadata.labels());
-    /// # Ok::<(), eventcast::error::BuildError>(())
-    /// ```
-    pub fn keep_metadata(mut self, keeps: bool) -> Self {
-        self.keep_metadata = keeps;
-        self
-    }
-
-    /// Sets whether the correlator takes over, from a store's answer, the name of an event that
-    /// stands for a group. client-go never learns that name, and continues with the one that it
-    /// gave. Default false.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::correlator::{Aggregation, Correlation, EventCorrelator};
-    /// use eventcast::{CorrelatorOptions, Event};
-    ///
-    /// let aggregation = Aggregation::default().max_events(1).keep_stored_name(true);
-    /// let correlator = EventCorrelator::new(CorrelatorOptions::default().aggregation(aggregation))?;
-    /// let Correlation::Create { mut event, key } = correlator.correlate(&Event::default()) else { panic!() };
-    /// event.metadata.name = "renamed".into();
-    /// correlator.confirm(key, &event);
-    /// let Correlation::Update { event, .. } = correlator.correlate(&Event::default()) else { panic!() };
-    /// assert_eq!(event.metadata.name, "renamed");
-    /// # Ok::<(), eventcast::error::BuildError>(())
-    /// ```
-    pub fn keep_stored_name(mut self, keeps: bool) -> Self {
-        self.keep_stored_name = keeps;
-        self
-    }
-
-    /// Sets whether two groups about one object get different names if they are first folded in the
-    /// same nanosecond. In client-go they share one name, and the store refuses the second event.
-    /// Default false.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::correlator::{Aggregation, Correlation, EventCorrelator};
-    /// use eventcast::testing::FakeClock;
-    /// use eventcast::{CorrelatorOptions, Event};
-    /// use std::time::SystemTime;
-    ///
-    /// let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
-    /// let aggregation = Aggregation::default().max_events(1).own_names(true);
-    /// let options = CorrelatorOptions::default().aggregation(aggregation).clock(clock.clock());
-    /// let correlator = EventCorrelator::new(options)?;
-    /// let [first, second] = ["Pulled", "Started"].map(|reason| {
-    ///     let mut event = Event::default();
-    ///     event.reason = reason.into();
-    ///     let Correlation::Create { event, .. } = correlator.correlate(&event) else { panic!() };
-    ///     event.metadata.name
-    /// });
-    /// assert_ne!(first, second);
-    /// # Ok::<(), eventcast::error::BuildError>(())
-    /// ```
-    pub fn own_names(mut self, own: bool) -> Self {
-        self.own_names = own;
         self
     }
 

@@ -104,8 +104,6 @@ impl Options {
         // The stage is there even if it folds nothing, because it calls the function that tells the
         // test about each decision.
         let fold = Aggregation::default().max_events(self.fold.unwrap_or(usize::MAX)).max_interval(interval);
-        // A group that is forgotten and comes again in the same moment gets another name.
-        let fold = fold.own_names(!self.is_determined());
         let filter = |burst| {
             let filter = SpamFilter::default().burst(burst).qps(qps);
             filter.exempt_warnings(self.exempt_warnings)

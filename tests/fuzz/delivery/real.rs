@@ -114,12 +114,19 @@ impl<'p> Run<'p> {
         let builder = EventBroadcaster::builder().bus(bus).clock(clock.clock());
         let events = builder.on_loss(note_loss(&script, &told)).build().unwrap();
         let decided: Arc<Mutex<Vec<Decided>>> = Arc::default();
-        let (noted, now, noting) = (decided.clone(), clock.clock(), script.clone());
+        let (noted, moving, noting) = (decided.clone(), clock.clone(), script.clone());
+        let forgets = !options.is_determined();
         // The correlator asks for this key once for each event, just before it decides.
         let correlator = options.correlator().aggregate_key(move |event| {
             noting.note_thread(false);
             let mut noted = noted.lock().unwrap();
-            noted.push(Decided { moment: noting.moments.next(), at: now.now(), event: event.clone() });
+            let at = moving.clock().now();
+            noted.push(Decided { moment: noting.moments.next(), at, event: event.clone() });
+            if forgets {
+                // A group that is forgotten and recorded again gets a new name, because the clock is
+                // ahead of the numbers that the recorder has taken for names since.
+                moving.advance(Duration::from_micros(10));
+            }
             similar(event)
         });
         let builder = events

@@ -229,6 +229,30 @@ fn the_stores_answer_about_a_group_is_remembered_but_for_the_name() {
 }
 
 #[test]
+fn a_group_has_no_metadata_of_its_events() {
+    let rig = Rig::new(folding(1));
+    let mut detailed = event("r", "m");
+    detailed.metadata.labels_mut().insert("team".into(), "blue".into());
+    detailed.metadata.annotations_mut().insert("run".into(), "7".into());
+    detailed.reporting_controller = "kubelet".into();
+    detailed.reporting_instance = "node-1".into();
+    let (folded, _) = decision(rig.correlator.correlate(&detailed));
+    assert!(folded.message.starts_with(PREFIX));
+    assert!(folded.metadata.labels().is_empty() && folded.metadata.annotations().is_empty());
+    assert_eq!((&*folded.reporting_controller, &*folded.reporting_instance), ("", ""));
+}
+
+#[test]
+fn groups_of_one_object_share_the_name_of_the_moment() {
+    let rig = Rig::new(folding(1));
+    let name = |reason| decision(rig.correlator.correlate(&event(reason, "m"))).0.metadata.name;
+    let first = name("Pulled");
+    assert_eq!(name("Started"), first);
+    rig.clock.advance(Duration::from_nanos(1));
+    assert_ne!(name("Killing"), first);
+}
+
+#[test]
 fn an_unconfirmed_event_is_counted_all_the_same() {
     let rig = Rig::new(CorrelatorOptions::off());
     for count in 1..5 {

@@ -39,8 +39,8 @@ fn options_are_plain_data() {
     assert_eq!(
         serde_json::to_string(&defaults).unwrap(),
         concat!(
-            r#"{"lru_cache_size":4096,"aggregation":{"max_events":10,"max_interval":"10m","keep_metadata":false,"#,
-            r#""keep_stored_name":false,"own_names":false},"spam_filter":{"burst":25,"qps":0.0033333334,"#,
+            r#"{"lru_cache_size":4096,"aggregation":{"max_events":10,"max_interval":"10m"},"#,
+            r#""spam_filter":{"burst":25,"qps":0.0033333334,"#,
             r#""exempt_warnings":false}}"#
         )
     );

@@ -38,15 +38,6 @@ pub(crate) struct CorrelatorArgs {
     /// Fold nothing.
     #[arg(long)]
     pub(super) no_aggregation: bool,
-    /// Folded events keep labels, annotations and reporter.
-    #[arg(long)]
-    keep_metadata: bool,
-    /// Folded events take over the store's name.
-    #[arg(long)]
-    keep_stored_name: bool,
-    /// Groups folded at one moment have different names.
-    #[arg(long)]
-    own_names: bool,
     /// Events of one source about one object at once.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| whole::<u32>("--burst", text))]
@@ -67,12 +58,7 @@ pub(crate) struct CorrelatorArgs {
 
 impl CorrelatorArgs {
     pub(crate) fn options(&self) -> CorrelatorOptions {
-        let aggregation = Aggregation::default()
-            .max_events(self.max_events)
-            .max_interval(self.max_interval)
-            .keep_metadata(self.keep_metadata)
-            .keep_stored_name(self.keep_stored_name)
-            .own_names(self.own_names);
+        let aggregation = Aggregation::default().max_events(self.max_events).max_interval(self.max_interval);
         let filter =
             SpamFilter::default().burst(self.burst).qps(self.qps).exempt_warnings(self.exempt_warnings);
         CorrelatorOptions::default()
