@@ -153,7 +153,7 @@ pub mod metrics;
 mod policy;
 #[cfg(feature = "recorder")]
 pub mod record;
-mod remote_status;
+mod remote_state;
 mod report;
 #[cfg(feature = "serde")]
 mod serde_object;
@@ -205,7 +205,7 @@ pub mod stats {
     pub use crate::record::sink::{JsonLinesStats, MemorySinkStats};
     #[cfg(feature = "recorder")]
     pub use crate::record::stats::{DegradedGroup, RecordingStats, SinkFailure};
-    pub use crate::remote_status::{RemoteState, RemoteStatus};
+    pub use crate::remote_state::RemoteState;
     pub use crate::report::ShutdownReport;
 }
 

@@ -1,12 +1,11 @@
 //! The counters of a recording, as values.
 
 use std::fmt;
-use std::time::{Duration, SystemTime};
 
 use crate::counters::WatcherStats;
 use crate::escape::escape;
 use crate::record::event::Timestamp;
-use crate::remote_status::{RemoteState, RemoteStatus};
+use crate::remote_state::RemoteState;
 
 /// The counters of one recording, for the events that its watcher delivered.
 ///
@@ -96,7 +95,20 @@ pub struct RecordingStats {
     /// The reason why the sink last refused an event, or the recording last gave one up: at most
     /// about 1,000 characters, escaped. Abandoned events do not change this field.
     pub last_refusal: Option<String>,
-    /// The state of the recording towards its store. See [`status`](Self::status).
+    /// The state of the recording towards its store:
+    ///
+    /// - [`Connecting`](RemoteState::Connecting): the store has not answered yet, or was not needed
+    ///   yet.
+    /// - [`Ready`](RemoteState::Ready): the store answers. Some groups may be
+    ///   [degraded](Self::degraded_groups).
+    /// - [`Unavailable`](RemoteState::Unavailable): since
+    ///   [`unavailable_since`](Self::unavailable_since).
+    /// - [`Refused`](RemoteState::Refused): the same, because the store does not allow the sink to
+    ///   write ([`SinkErrorKind::Forbidden`](crate::sink::SinkErrorKind::Forbidden)).
+    /// - [`Ended`](RemoteState::Ended): the recording has ended.
+    ///
+    /// [`on_outage`](crate::record::RecordingBuilder::on_outage) is called at each change between
+    /// available and unavailable.
     pub state: RemoteState,
     /// The time of day at which the recording entered this state. `None` only in a sum.
     pub state_since: Option<Timestamp>,
@@ -223,51 +235,6 @@ impl RecordingStats {
     pub fn lost(&self) -> u64 {
         let outcomes = [self.already_existed, self.rejected, self.exhausted, self.group_full, self.abandoned];
         outcomes.into_iter().fold(self.watcher.dropped.total(), u64::saturating_add)
-    }
-
-    /// Returns the status of the recording towards its store, in the form of all parts that depend
-    /// on a remote service:
-    ///
-    /// - [`Connecting`](RemoteState::Connecting): the store has not answered yet, or was not needed
-    ///   yet.
-    /// - [`Ready`](RemoteState::Ready): the store answers. Some groups may be
-    ///   [degraded](Self::degraded_groups).
-    /// - [`Unavailable`](RemoteState::Unavailable): since
-    ///   [`unavailable_since`](Self::unavailable_since).
-    /// - [`Refused`](RemoteState::Refused): the same, because the store does not allow the sink to
-    ///   write ([`SinkErrorKind::Forbidden`](crate::sink::SinkErrorKind::Forbidden)).
-    /// - [`Ended`](RemoteState::Ended): the recording has ended.
-    ///
-    /// [`on_outage`](crate::record::RecordingBuilder::on_outage) is called at each change between
-    /// available and unavailable.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use eventcast::stats::RemoteState;
-    /// use eventcast::{EventBroadcaster, MemorySink, ObjectReference};
-    /// use std::time::Duration;
-    ///
-    /// let events = EventBroadcaster::new()?;
-    /// let recording = events.record_to(MemorySink::new())?;
-    /// assert_eq!(recording.stats().status().state, RemoteState::Connecting);
-    /// events.recorder("doc").normal(ObjectReference::new("Pod", "web-0"), "Run", "it runs");
-    /// events.flush(Duration::from_secs(60))?;
-    /// assert_eq!(recording.stats().status().to_string(), "ready");
-    /// events.shutdown();
-    /// assert_eq!(recording.stats().status().state, RemoteState::Ended);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn status(&self) -> RemoteStatus {
-        let since = self.state_since.map_or(Duration::ZERO, |at| at.duration_since(Timestamp::UNIX_EPOCH));
-        let mut status = RemoteStatus::new(self.state, SystemTime::UNIX_EPOCH + since);
-        let failure = self.last_failure.as_ref();
-        status.last_failure = failure.map(|failure| failure.text.clone());
-        if matches!(self.state, RemoteState::Unavailable | RemoteState::Refused) {
-            status.attempts = failure.map_or(0, |failure| failure.attempts);
-        }
-        status.waiting = self.watcher.queued;
-        status
     }
 
     /// Returns the sum of all outcomes, among them those of events that are lost.

@@ -205,34 +205,3 @@ fn a_recording_shows_what_its_correlator_forgot() {
     stats.evicted = 7;
     assert!(stats.to_string().ends_with(", evicted 7"), "{stats}");
 }
-
-#[test]
-fn a_status_shows_only_a_failure_that_lasts_and_in_one_harmless_line() {
-    use std::time::SystemTime;
-
-    use eventcast::stats::{RemoteState, RemoteStatus};
-
-    let mut status = RemoteStatus::new(RemoteState::Refused, SystemTime::UNIX_EPOCH);
-    status.last_failure = Some("no space\n\u{1b}[2J left".to_owned());
-    assert_eq!((status.to_string().as_str(), status.failure()), ("refused", None));
-    status.attempts = 2;
-    assert_eq!(status.to_string(), "refused: no space\\n\\u{1b}[2J left (failed attempts: 2, waiting: 0)");
-    status.last_failure = Some("x".repeat(5000));
-    assert!(status.to_string().len() < 600);
-}
-
-#[cfg(feature = "serde")]
-#[test]
-fn a_status_survives_json_with_its_time() {
-    use std::time::{Duration, SystemTime};
-
-    use eventcast::stats::{RemoteState, RemoteStatus};
-
-    let since = SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_250);
-    let mut status = RemoteStatus::new(RemoteState::Unavailable, since);
-    status.waiting = 7;
-    let json = serde_json::to_value(&status).unwrap();
-    assert_eq!((&json["state"], &json["since"]), (&"unavailable".into(), &"2023-11-14T22:13:20.25Z".into()));
-    assert_eq!(serde_json::from_value::<RemoteStatus>(json).unwrap(), status);
-    assert!(serde_json::from_str::<RemoteStatus>(r#"{"since": "yesterday"}"#).is_err());
-}

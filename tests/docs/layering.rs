@@ -13,7 +13,7 @@ use crate::sources::{in_repository, rust_files};
 const LEVELS: &[&[&str]] = &[
     &["escape"],
     &["sync", "error", "catch", "serde_object", "duration"],
-    &["clock", "policy", "remote_status"],
+    &["clock", "policy", "remote_state"],
     &["counters"],
     &["report"],
     &["bus::options", "bus::wait"],

@@ -5,8 +5,9 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::remote_status::RemoteStatus;
 use eventcast::Broadcaster;
-use eventcast::stats::{RemoteState, RemoteStatus};
+use eventcast::stats::RemoteState;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

@@ -83,6 +83,7 @@ mod incoming;
 mod options;
 mod outgoing;
 mod positions;
+mod remote_status;
 mod retry;
 mod runtime;
 mod sink;
@@ -104,6 +105,7 @@ pub use crate::options::{
     StreamOptions, SubscriberOptions, TlsOptions,
 };
 pub use crate::outgoing::{NatsPublisher, NatsPublisherBuilder, NatsPublisherStats, NatsReport};
+pub use crate::remote_status::RemoteStatus;
 pub use crate::sink::{NatsSink, NatsSinkOptions};
 pub use crate::subject::Subject;
 

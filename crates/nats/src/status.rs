@@ -4,7 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use eventcast::stats::{RemoteState, RemoteStatus};
+use crate::remote_status::RemoteStatus;
+use eventcast::stats::RemoteState;
 use parking_lot::Mutex;
 
 use crate::client::Link;
@@ -47,7 +48,7 @@ impl StatusCell {
     /// Returns the status of a side of a bridge, which the log calls by a name.
     #[cfg_attr(not(feature = "tracing"), allow(unused_variables, reason = "only the log shows the name"))]
     pub(crate) fn new(name: &str, on_status: Option<OnStatus>) -> Self {
-        let status = RemoteStatus::new(RemoteState::Connecting, SystemTime::now());
+        let status = RemoteStatus::new(RemoteState::Connecting, SystemTime::now().into());
         Self(Arc::new(Inner {
             now: Mutex::new(Now { status, is_of_link: false }),
             on_status,
@@ -139,7 +140,7 @@ impl StatusCell {
             let (state, failure) = (now.status.state, now.status.failure().map(str::to_owned));
             change(&mut now);
             if now.status.state != state {
-                now.status.since = SystemTime::now();
+                now.status.since = SystemTime::now().into();
             } else if now.status.failure() == failure.as_deref() {
                 return;
             }
@@ -161,8 +162,8 @@ mod log {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::time::{Duration, Instant};
 
+    use crate::remote_status::RemoteStatus;
     use eventcast::escape::escape;
-    use eventcast::stats::RemoteStatus;
     use parking_lot::Mutex;
 
     const PAUSE: Duration = Duration::from_secs(10);

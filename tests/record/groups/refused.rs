@@ -210,30 +210,31 @@ fn assert_balanced_soon(setup: &Setup) {
     assert_balanced(&setup.recording.stats());
 }
 
-/// The only group is the store, so its status says that the store refuses.
+/// The only group is the store, so the recording's state is that the store refuses.
 #[test]
-fn the_status_of_a_recording_says_why_it_waits() {
+fn the_state_of_a_recording_shows_why_it_waits() {
     let setup = setup(4, |builder| builder);
-    let status = || setup.recording.stats().status();
-    assert_eq!((status().state, status().failure()), (RemoteState::Connecting, None));
+    let stats = || setup.recording.stats();
+    assert_eq!((stats().state, stats().last_failure), (RemoteState::Connecting, None));
     setup.store("only/0");
-    until(|| status().to_string() == "ready");
+    until(|| stats().state == RemoteState::Ready);
     setup.record("only/1");
     setup.sink.wait_for(&["only/1 Run"]);
     setup.fail("only/1 Run", forbidden());
-    until(|| status().state == RemoteState::Refused);
-    assert_eq!(status().to_string(), format!("refused: forbidden: {TEXT} (failed attempts: 1, waiting: 1)"));
+    until(|| stats().state == RemoteState::Refused);
+    let failure = stats().last_failure.unwrap();
+    assert_eq!((failure.text, failure.attempts), (format!("forbidden: {TEXT}"), 1));
     setup.clock.wait_for_waiters(1);
     setup.clock.advance(PAUSE);
     setup.sink.wait_for(&["only/1 Run"]);
     setup.fail("only/1 Run", SinkError::new(SinkErrorKind::Unavailable, "connection refused"));
-    until(|| status().state == RemoteState::Unavailable);
+    until(|| stats().state == RemoteState::Unavailable);
     setup.clock.wait_for_waiters(1);
     setup.clock.advance(PAUSE);
     setup.sink.wait_for(&["only/1 Run"]);
     setup.sink.finish("only/1 Run");
-    until(|| status().to_string() == "ready");
+    until(|| stats().state == RemoteState::Ready);
     setup.recording.stop();
     assert!(setup.recording.join(LONG));
-    assert_eq!(status().state, RemoteState::Ended);
+    assert_eq!(stats().state, RemoteState::Ended);
 }

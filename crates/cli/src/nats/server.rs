@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use eventcast::stats::RemoteStatus;
+use eventcast_nats::RemoteStatus;
 use eventcast_nats::{Auth, BuildError, ConnectionOptions};
 
 use super::args::ServerArgs;

@@ -6,8 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::remote_status::RemoteStatus;
 use eventcast::Publisher;
-use eventcast::stats::RemoteStatus;
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use crate::remote_status::RemoteStatus;
 use eventcast::escape::escape;
-use eventcast::stats::RemoteStatus;
 use serde::{Deserialize, Serialize};
 
 /// The counters of a [`NatsSubscriber`](crate::NatsSubscriber).

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use eventcast::stats::RemoteStatus;
+use crate::remote_status::RemoteStatus;
 use tokio::sync::watch;
 
 use crate::runtime::Signal;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use eventcast::stats::RemoteStatus;
+use crate::remote_status::RemoteStatus;
 use eventcast::{Broadcaster, Watcher};
 use parking_lot::Mutex;
 use serde::Serialize;

@@ -4,8 +4,8 @@ use std::fmt;
 use std::sync::mpsc::{self as blocking, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use crate::remote_status::RemoteStatus;
 use eventcast::WatchHandle;
-use eventcast::stats::RemoteStatus;
 use tokio::sync::{mpsc, watch};
 
 use crate::runtime::Signal;

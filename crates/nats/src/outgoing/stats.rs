@@ -2,8 +2,9 @@
 
 use std::fmt;
 
+use crate::remote_status::RemoteStatus;
 use eventcast::escape::escape;
-use eventcast::stats::{RemoteStatus, WatcherStats};
+use eventcast::stats::WatcherStats;
 use serde::{Deserialize, Serialize};
 
 /// The counters of a [`NatsPublisher`](crate::NatsPublisher), in events except where a field says

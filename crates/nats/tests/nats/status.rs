@@ -8,8 +8,9 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use eventcast::stats::{RemoteState, RemoteStatus};
+use eventcast::stats::RemoteState;
 use eventcast::{Broadcaster, Event, EventSink};
+use eventcast_nats::RemoteStatus;
 use eventcast_nats::{
     NatsBridge, NatsPublisher, NatsPublisherBuilder, NatsSink, NatsSinkOptions, Routed, StreamOptions,
 };

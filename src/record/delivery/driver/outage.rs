@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::record::event::Timestamp;
 use crate::record::stats::{DegradedGroup, SinkFailure};
-use crate::remote_status::RemoteState;
+use crate::remote_state::RemoteState;
 
 use super::super::pending::{GroupIndex, Trouble};
 use super::{Driver, SILENCE};
