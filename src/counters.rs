@@ -4,7 +4,7 @@
 //! Whenever the bus is quiet (after a flush or a shutdown, with nobody publishing or receiving)
 //! these hold exactly:
 //!
-//! * Events given to `publish*` = `accepted` + `pending` + `rejected_full` + `rejected_stopped`,
+//! * Events given to `publish*` = `accepted` + `pending` + `rejected_full` + `rejected_closed`,
 //!   where `pending` is zero unless the dispatcher waits for a watcher or runs code of the user's.
 //! * For each watcher, `offered` = `delivered` + the sum of `dropped` + `queued`.
 //!
@@ -311,8 +311,8 @@ impl fmt::Display for WatcherStats {
 /// bus.shutdown();
 /// assert!(bus.publisher().publish(4).is_err());
 /// let stats = bus.stats();
-/// assert_eq!((stats.accepted, stats.rejected_stopped), (3, 1));
-/// assert_eq!(stats.to_string(), "published 4, accepted 3, rejected 1 (full 0, stopped 1)");
+/// assert_eq!((stats.accepted, stats.rejected_closed), (3, 1));
+/// assert_eq!(stats.to_string(), "published 4, accepted 3, rejected 1 (full 0, closed 1)");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -332,7 +332,7 @@ pub struct BusStats {
     /// Events handed back to a publisher because the incoming queue was full.
     pub rejected_full: u64,
     /// Events handed back to a publisher because the bus was closed.
-    pub rejected_stopped: u64,
+    pub rejected_closed: u64,
     /// One entry for each watcher that is registered now, in the order of registration. Handlers
     /// that have ended with the bus stay listed. A watcher that was dropped is not listed, so look
     /// for its name in `departed_by_name` as well, or ask the watcher itself before its drop.
@@ -361,12 +361,12 @@ impl BusStats {
     /// use eventcast::stats::BusStats;
     ///
     /// let mut stats = BusStats::default();
-    /// (stats.accepted, stats.rejected_full, stats.rejected_stopped) = (3, 2, 1);
+    /// (stats.accepted, stats.rejected_full, stats.rejected_closed) = (3, 2, 1);
     /// assert_eq!(stats.published(), 6);
     /// ```
     pub fn published(&self) -> u64 {
         let accepted = self.accepted.saturating_add(self.pending);
-        accepted.saturating_add(self.rejected_full).saturating_add(self.rejected_stopped)
+        accepted.saturating_add(self.rejected_full).saturating_add(self.rejected_closed)
     }
 }
 
@@ -381,12 +381,12 @@ impl fmt::Display for BusStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "published {}, accepted {}, rejected {} (full {}, stopped {})",
+            "published {}, accepted {}, rejected {} (full {}, closed {})",
             self.published(),
             self.accepted,
-            self.rejected_full.saturating_add(self.rejected_stopped),
+            self.rejected_full.saturating_add(self.rejected_closed),
             self.rejected_full,
-            self.rejected_stopped
+            self.rejected_closed
         )?;
         for (name, count) in [("pending", self.pending), ("missed", self.missed)] {
             if count > 0 {

@@ -13,7 +13,7 @@ use crate::escape::escape;
 /// use eventcast::error::PublishError;
 ///
 /// let error = PublishError::Full(7);
-/// assert!(error.is_full() && !error.is_stopped());
+/// assert!(error.is_full() && !error.is_closed());
 /// assert_eq!(error.to_string(), "the bus is full: a queue has no capacity");
 /// assert_eq!(error.into_inner(), 7);
 /// ```
@@ -27,9 +27,8 @@ pub enum PublishError<T> {
     /// inline bus: the queue of a watcher that publishers wait for.
     Full(T),
     /// The bus has been closed.
-    #[doc(alias = "Closed")]
-    #[doc(alias = "Disconnected")]
-    Stopped(T),
+    #[doc(alias("Stopped", "Disconnected"))]
+    Closed(T),
 }
 
 impl<T> PublishError<T> {
@@ -48,7 +47,7 @@ impl<T> PublishError<T> {
     /// ```
     pub fn into_inner(self) -> T {
         match self {
-            Self::Full(value) | Self::Stopped(value) => value,
+            Self::Full(value) | Self::Closed(value) => value,
         }
     }
 
@@ -60,7 +59,7 @@ impl<T> PublishError<T> {
     /// use eventcast::error::PublishError;
     ///
     /// assert!(PublishError::Full(7).is_full());
-    /// assert!(!PublishError::Stopped(7).is_full());
+    /// assert!(!PublishError::Closed(7).is_full());
     /// ```
     pub fn is_full(&self) -> bool {
         matches!(self, Self::Full(_))
@@ -73,11 +72,11 @@ impl<T> PublishError<T> {
     /// ```
     /// use eventcast::error::PublishError;
     ///
-    /// assert!(PublishError::Stopped(7).is_stopped());
-    /// assert!(!PublishError::Full(7).is_stopped());
+    /// assert!(PublishError::Closed(7).is_closed());
+    /// assert!(!PublishError::Full(7).is_closed());
     /// ```
-    pub fn is_stopped(&self) -> bool {
-        matches!(self, Self::Stopped(_))
+    pub fn is_closed(&self) -> bool {
+        matches!(self, Self::Closed(_))
     }
 }
 
@@ -85,7 +84,7 @@ impl<T> fmt::Debug for PublishError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Full(_) => "Full(..)",
-            Self::Stopped(_) => "Stopped(..)",
+            Self::Closed(_) => "Closed(..)",
         })
     }
 }
@@ -94,7 +93,7 @@ impl<T> fmt::Display for PublishError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Full(_) => "the bus is full: a queue has no capacity",
-            Self::Stopped(_) => "the bus has been closed",
+            Self::Closed(_) => "the bus has been closed",
         })
     }
 }
@@ -141,7 +140,7 @@ impl Error for RecvError {}
 /// let mut watcher = bus.watch()?;
 /// assert_eq!(watcher.try_recv(), Err(TryRecvError::Empty));
 /// watcher.stop();
-/// assert_eq!(watcher.try_recv(), Err(TryRecvError::Stopped));
+/// assert_eq!(watcher.try_recv(), Err(TryRecvError::Ended));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[doc(alias = "Closed")]
@@ -150,15 +149,15 @@ impl Error for RecvError {}
 pub enum TryRecvError {
     /// Nothing is queued now. More may come.
     Empty,
-    /// The end of the stream.
-    Stopped,
+    /// The end of the stream: the watcher was stopped or evicted, or the bus has ended.
+    Ended,
 }
 
 impl fmt::Display for TryRecvError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Empty => "nothing to receive now",
-            Self::Stopped => "the watcher has ended",
+            Self::Ended => "the watcher has ended",
         })
     }
 }
@@ -167,7 +166,7 @@ impl Error for TryRecvError {}
 
 impl From<RecvError> for TryRecvError {
     fn from(_: RecvError) -> Self {
-        Self::Stopped
+        Self::Ended
     }
 }
 
@@ -184,7 +183,7 @@ impl From<RecvError> for TryRecvError {
 /// let mut watcher = bus.watch()?;
 /// assert_eq!(watcher.recv_timeout(Duration::ZERO), Err(RecvTimeoutError::Timeout));
 /// watcher.stop();
-/// assert_eq!(watcher.recv_timeout(Duration::ZERO), Err(RecvTimeoutError::Stopped));
+/// assert_eq!(watcher.recv_timeout(Duration::ZERO), Err(RecvTimeoutError::Ended));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[doc(alias = "Closed")]
@@ -193,15 +192,15 @@ impl From<RecvError> for TryRecvError {
 pub enum RecvTimeoutError {
     /// Nothing came in time. More may come.
     Timeout,
-    /// The end of the stream.
-    Stopped,
+    /// The end of the stream: the watcher was stopped or evicted, or the bus has ended.
+    Ended,
 }
 
 impl fmt::Display for RecvTimeoutError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Timeout => "nothing to receive in time",
-            Self::Stopped => "the watcher has ended",
+            Self::Ended => "the watcher has ended",
         })
     }
 }
@@ -210,7 +209,7 @@ impl Error for RecvTimeoutError {}
 
 impl From<RecvError> for RecvTimeoutError {
     fn from(_: RecvError) -> Self {
-        Self::Stopped
+        Self::Ended
     }
 }
 
@@ -226,14 +225,14 @@ impl From<RecvError> for RecvTimeoutError {
 /// let invalid = bus.watch_builder().queue_len(0).watch();
 /// assert!(matches!(invalid, Err(WatchError::Invalid(error)) if error.option() == "queue_len"));
 /// bus.close();
-/// assert!(matches!(bus.watch(), Err(WatchError::Stopped)));
+/// assert!(matches!(bus.watch(), Err(WatchError::Closed)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum WatchError {
     /// The bus has been closed.
-    Stopped,
+    Closed,
     /// An option of the watcher is out of range.
     Invalid(BuildError),
     /// The system could not start a thread for the handler, log or recording.
@@ -246,7 +245,7 @@ pub enum WatchError {
 impl fmt::Display for WatchError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Stopped => f.write_str("the bus has been closed"),
+            Self::Closed => f.write_str("the bus has been closed"),
             Self::Invalid(error) => write!(f, "{error}"),
             Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
             Self::WouldDeadlock => f.write_str(
@@ -261,7 +260,7 @@ impl Error for WatchError {
         match self {
             Self::Invalid(error) => Some(error),
             Self::Thread(error) => Some(error),
-            Self::Stopped | Self::WouldDeadlock => None,
+            Self::Closed | Self::WouldDeadlock => None,
         }
     }
 }

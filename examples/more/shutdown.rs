@@ -56,8 +56,8 @@ fn in_order(out: &mut String) -> Result<(), Box<dyn Error>> {
     assert_eq!(reader.events().sum::<u32>(), 5050);
     assert_eq!((reader.stats().delivered, reader.stats().queued), (100, 0));
 
-    // From now on a publish returns its event. A thread that sees `Stopped` can end.
-    assert_eq!(publisher.publish(101), Err(PublishError::Stopped(101)));
+    // From now on a publish returns its event. A thread that sees `Closed` can end.
+    assert_eq!(publisher.publish(101), Err(PublishError::Closed(101)));
     // Every further shutdown returns the same report, so any thread may ask for it.
     assert_eq!(bus.shutdown(), report);
     Ok(())

@@ -100,7 +100,7 @@ pub fn select(watcher: &mut Watcher<Payload>) -> Option<Delivery<Payload>> {
     loop {
         match watcher.try_recv() {
             Ok(delivery) => return Some(delivery),
-            Err(TryRecvError::Stopped) => return None,
+            Err(TryRecvError::Ended) => return None,
             Err(TryRecvError::Empty) => {}
         }
         let mut select = Select::new();

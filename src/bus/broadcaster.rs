@@ -78,7 +78,7 @@ const MAX_EVENT_SIZE: usize = 16 * 1024;
 ///
 /// let report = bus.shutdown();
 /// assert!(report.complete);
-/// assert!(publisher.try_publish("too late").unwrap_err().is_stopped());
+/// assert!(publisher.try_publish("too late").unwrap_err().is_closed());
 /// assert!(watcher.recv().is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -418,7 +418,7 @@ impl<T> Clone for Broadcaster<T> {
     /// drop(bus);
     /// assert!(publisher.try_publish(1).is_ok());
     /// drop(other);
-    /// assert!(publisher.try_publish(2).unwrap_err().is_stopped());
+    /// assert!(publisher.try_publish(2).unwrap_err().is_closed());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     fn clone(&self) -> Self {
@@ -455,7 +455,7 @@ mod tests {
         let handler = bus.watch_builder().spawn(|_| ()).unwrap();
         publisher.publish(1).unwrap();
         assert!(catch_unwind(AssertUnwindSafe(|| publisher.publish(2))).is_err());
-        assert!(publisher.publish(1).unwrap_err().is_stopped());
+        assert!(publisher.publish(1).unwrap_err().is_closed());
         assert_eq!(watcher.recv().unwrap().event(), Some(1));
         assert!(watcher.recv().is_err());
         assert!(handler.join(Duration::from_secs(60)));

@@ -121,7 +121,7 @@ impl<'b, T: Clone + Send + Sync + 'static> Flushing<'b, T> {
             Some(Refusal::Full) => Some(Err(self.timeout())),
             // Everything accepted before has been offered and handled at the end, if it was not
             // given up.
-            Some(Refusal::Stopped) => all_flushed(lifecycle),
+            Some(Refusal::Closed) => all_flushed(lifecycle),
         }
     }
 

@@ -161,7 +161,7 @@
 //! | `Cell::word`, enter | publisher | relaxed RMW | `close` | same word | who was in before the closed bit |
 //! | `Cell::word`, leave | publisher | acq-rel RMW | `is_quiet`, `set_idle` | acquire | what was pushed inside |
 //! | `Cell::word`, idle bit | dispatcher, reader | acq-rel RMW | `leave` | acquire | the armed cell |
-//! | `Cell::refused_full`, `Cell::refused_stopped` | publisher | relaxed RMW | `stats` | relaxed | counts |
+//! | `Cell::refused_full`, `Cell::refused_closed` | publisher | relaxed RMW | `stats` | relaxed | counts |
 //! | `WakeCell::armed` | waiting thread | relaxed, fence after | waker | relaxed, fence before | that a thread or task waits |
 //! | `WakeCell::armed`, for a task | waiting task | relaxed RMW, fence after | waker | relaxed RMW | no data: `AtomicWaker` orders itself |
 //! | `Owner::word`, the owner | owner | relaxed; acq-rel swap at the end | `ask`, `is_this_thread` | acquire; relaxed | what the owner did |

@@ -12,7 +12,7 @@ use super::state::Patience;
 const RESERVE: Duration = Duration::from_millis(50);
 
 impl<T> Broadcaster<T> {
-    /// Closes the bus. Every later publish returns `Stopped`. The dispatcher still offers the
+    /// Closes the bus. Every later publish returns `Closed`. The dispatcher still offers the
     /// events that were accepted. Never waits.
     ///
     /// # Examples
@@ -24,7 +24,7 @@ impl<T> Broadcaster<T> {
     /// let mut watcher = bus.watch()?;
     /// bus.publisher().publish(1)?;
     /// bus.close();
-    /// assert!(bus.publisher().publish(2).unwrap_err().is_stopped());
+    /// assert!(bus.publisher().publish(2).unwrap_err().is_closed());
     /// assert_eq!(watcher.events().collect::<Vec<_>>(), [1]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

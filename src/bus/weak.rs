@@ -57,7 +57,7 @@ impl<T> Broadcaster<T> {
 ///
 /// drop(bus);
 /// assert!(watcher.recv().is_err());
-/// assert!(matches!(subscriptions.watch(), Err(WatchError::Stopped)));
+/// assert!(matches!(subscriptions.watch(), Err(WatchError::Closed)));
 /// assert!(subscriptions.upgrade().is_none());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -73,7 +73,7 @@ impl<T: Clone + Send + Sync + 'static> WeakBroadcaster<T> {
     ///
     /// # Errors
     ///
-    /// As [`WatchBuilder::watch`]. It is [`WatchError::Stopped`] once the last [`Broadcaster`] has
+    /// As [`WatchBuilder::watch`]. It is [`WatchError::Closed`] once the last [`Broadcaster`] has
     /// been dropped.
     ///
     /// # Blocking
@@ -125,7 +125,7 @@ impl<T> WeakBroadcaster<T> {
     /// let weak = bus.downgrade();
     /// assert!(weak.publisher().publish(1).is_ok());
     /// drop(bus);
-    /// assert!(weak.publisher().publish(2).unwrap_err().is_stopped());
+    /// assert!(weak.publisher().publish(2).unwrap_err().is_closed());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn publisher(&self) -> Publisher<T> {

@@ -74,7 +74,7 @@ impl BusStats {
         counter!("eventcast_published_total", "bus" => bus()).absolute(self.published());
         counter!("eventcast_accepted_total", "bus" => bus()).absolute(self.accepted);
         counter!("eventcast_missed_total", "bus" => bus()).absolute(self.missed);
-        for (reason, count) in [("full", self.rejected_full), ("stopped", self.rejected_stopped)] {
+        for (reason, count) in [("full", self.rejected_full), ("closed", self.rejected_closed)] {
             counter!("eventcast_rejected_total", "bus" => bus(), "reason" => reason).absolute(count);
         }
         gauge!("eventcast_pending", "bus" => bus()).set(level(self.pending));

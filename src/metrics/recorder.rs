@@ -65,7 +65,7 @@ impl RecorderStats {
         let bus = || bus.to_owned();
         for (reason, count) in [
             ("full", self.full),
-            ("stopped", self.stopped),
+            ("closed", self.closed),
             ("disabled", self.disabled),
             ("empty_reason", self.empty_reason),
             ("invalid", self.invalid),

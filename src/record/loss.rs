@@ -33,7 +33,7 @@ pub enum LossReason {
     /// A recorder found the queue full, see [`Recorded::Full`](crate::Recorded::Full).
     QueueFull,
     /// A recorder found the broadcaster closed.
-    Stopped,
+    Closed,
     /// A recorder was called with an empty reason.
     EmptyReason,
     /// An API server would refuse the event because of this field. Only recorders whose events have
@@ -75,7 +75,7 @@ impl fmt::Display for LossReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::QueueFull => f.write_str("queue full"),
-            Self::Stopped => f.write_str("broadcaster closed"),
+            Self::Closed => f.write_str("broadcaster closed"),
             Self::EmptyReason => f.write_str("empty reason"),
             Self::Invalid(field) => write!(f, "invalid {field}"),
             Self::ScrubPanicked => f.write_str("scrub panicked"),
@@ -115,7 +115,7 @@ impl fmt::Display for LossReason {
 /// events.close();
 /// events.recorder("kubelet").normal(ObjectReference::new("Pod", "web-0"), "Started", "a secret");
 /// let (reason, count, known, text) = losses.recv()?;
-/// assert_eq!((reason, count, known), (LossReason::Stopped, 1, 1));
+/// assert_eq!((reason, count, known), (LossReason::Closed, 1, 1));
 /// assert_eq!(text, "kubelet: 1 event lost (broadcaster closed): Pod/web-0 Started");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

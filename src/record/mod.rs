@@ -26,7 +26,7 @@
 //! | atomic | written by | ordering | read by | ordering | what it carries |
 //! |---|---|---|---|---|---|
 //! | `Numbers::next` | `correlate` | relaxed RMW | `correlate` | same word | numbers that differ |
-//! | `RecorderCounters::full`, `RecorderCounters::stopped`, `RecorderCounters::disabled` | recorder | relaxed RMW | `stats` | relaxed | counts |
+//! | `RecorderCounters::full`, `RecorderCounters::closed`, `RecorderCounters::disabled` | recorder | relaxed RMW | `stats` | relaxed | counts |
 //! | `RecorderCounters::empty_reason`, `RecorderCounters::invalid` | recorder | relaxed RMW | `stats` | relaxed | counts |
 //! | `RecorderCounters::scrub_panics`, `RecorderCounters::truncated` | recorder | relaxed RMW | `stats` | relaxed | counts |
 //! | `LossHook::panics` | caller of the hook | relaxed RMW | `stats` | relaxed | a count |

@@ -88,7 +88,7 @@ fn counts_of_refused_events_of_no_size_do_not_wrap() {
         thread::spawn(move || publisher.publish_batch(vec![(); usize::MAX]).unwrap_err()).join().unwrap();
     }
     let stats = bus.shutdown().bus;
-    assert_eq!((stats.rejected_stopped, stats.published()), (u64::MAX, u64::MAX), "{stats}");
+    assert_eq!((stats.rejected_closed, stats.published()), (u64::MAX, u64::MAX), "{stats}");
 }
 
 /// The size in bytes of an incoming queue, which is allocated at once, is bounded. A larger one is

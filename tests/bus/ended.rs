@@ -23,11 +23,11 @@ fn every_receive_returns_the_end() {
         for _ in 0..2 {
             assert_eq!(watcher.recv(), Err(RecvError));
             assert_eq!(watcher.end_reason(), Some(EndReason::Closed));
-            assert_eq!(watcher.try_recv(), Err(TryRecvError::Stopped));
-            assert_eq!(watcher.recv_timeout(LONG), Err(RecvTimeoutError::Stopped));
+            assert_eq!(watcher.try_recv(), Err(TryRecvError::Ended));
+            assert_eq!(watcher.recv_timeout(LONG), Err(RecvTimeoutError::Ended));
             assert_eq!(watcher.recv_ref(), Err(RecvError));
             assert!(watcher.recv_batch().is_err() && watcher.try_recv_batch().is_err());
-            assert_eq!(watcher.recv_batch_timeout(LONG).unwrap_err(), RecvTimeoutError::Stopped);
+            assert_eq!(watcher.recv_batch_timeout(LONG).unwrap_err(), RecvTimeoutError::Ended);
             assert_eq!(pin!(watcher.recv_async()).as_mut().poll(cx), Poll::Ready(Err(RecvError)));
             assert!(pin!(watcher.recv_batch_async()).as_mut().poll(cx).is_ready());
             assert_eq!(pin!(&mut watcher).poll_next(cx), Poll::Ready(None));

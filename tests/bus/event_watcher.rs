@@ -87,7 +87,7 @@ fn every_receive_skips_losses() {
                 publish_with_losses(&bus);
                 bus.shutdown();
                 assert_eq!(read(&mut events), [1, 2], "{way}");
-                assert_eq!(events.try_recv(), Err(TryRecvError::Stopped), "{way}");
+                assert_eq!(events.try_recv(), Err(TryRecvError::Ended), "{way}");
                 assert_eq!(events.recv(), Err(RecvError), "{way}");
                 let watcher = events.watcher();
                 assert_eq!((watcher.stats().missed, watcher.stats().delivered), (14, 2), "{way}");

@@ -29,7 +29,7 @@ fn the_first_event_that_does_not_fit_ends_the_watcher() {
     bus.flush(LONG).unwrap();
     assert_eq!(slow.end_reason(), None, "the reader has not come to the end");
     assert_eq!(drain(&mut slow), [Event(1), Event(2), Event(3)]);
-    assert_eq!((slow.end_reason(), slow.try_recv()), (Some(EndReason::Evicted), Err(TryRecvError::Stopped)));
+    assert_eq!((slow.end_reason(), slow.try_recv()), (Some(EndReason::Evicted), Err(TryRecvError::Ended)));
     let stats = slow.stats();
     // The watcher ended before 4. Nothing that followed was offered, so nothing of it was lost.
     assert_eq!((stats.offered, stats.delivered, stats.lag), (3, 3, 0));

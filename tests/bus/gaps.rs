@@ -127,7 +127,7 @@ fn gaps_of_any_size_overflow_nothing() {
 fn a_refused_gap_is_an_error() {
     let bus = bus::<u64>(1, 1);
     bus.close();
-    assert_eq!(bus.publisher().publish_gap(3), Err(PublishError::Stopped(())));
+    assert_eq!(bus.publisher().publish_gap(3), Err(PublishError::Closed(())));
     let stats = bus.shutdown().bus;
-    assert_eq!((stats.missed, stats.rejected_full, stats.rejected_stopped), (0, 0, 0));
+    assert_eq!((stats.missed, stats.rejected_full, stats.rejected_closed), (0, 0, 0));
 }

@@ -24,7 +24,7 @@ fn the_last_clone_closes_the_bus_on_whichever_thread() {
         let threads = clones.into_iter().map(|clone| thread::spawn(move || drop(clone)));
         threads.collect::<Vec<_>>().into_iter().for_each(|thread| thread.join().unwrap());
         assert!(publisher.is_closed());
-        assert!(publisher.try_publish(1).unwrap_err().is_stopped());
+        assert!(publisher.try_publish(1).unwrap_err().is_closed());
         assert!(watcher.recv().is_err());
     });
 }
@@ -172,7 +172,7 @@ fn an_empty_watcher_may_have_a_gap_or_the_end() {
     assert_eq!(watcher.try_recv(), Err(TryRecvError::Empty));
     bus.shutdown();
     assert!(watcher.is_empty());
-    assert_eq!(watcher.try_recv(), Err(TryRecvError::Stopped));
+    assert_eq!(watcher.try_recv(), Err(TryRecvError::Ended));
     assert_eq!(watcher.len(), 0);
 }
 
@@ -261,7 +261,7 @@ fn the_rest_of_an_iterator_comes_back() {
     };
     assert_eq!(rest, ((100 - rest.len() as u64)..100).collect::<Vec<_>>());
     bus.close();
-    let Err(PublishError::Stopped(stopped)) = bus.publisher().publish_batch(rest.iter().copied()) else {
+    let Err(PublishError::Closed(stopped)) = bus.publisher().publish_batch(rest.iter().copied()) else {
         panic!("the bus is closed")
     };
     assert_eq!(stopped, rest);

@@ -477,7 +477,7 @@ fn a_reader_that_comes_back_at_any_moment_misses_nothing() {
                     received.push((position, event));
                 }
                 Ok(Lagged(count)) => (lost, position) = (lost + count, position + count),
-                Err(RecvTimeoutError::Stopped) => break,
+                Err(RecvTimeoutError::Ended) => break,
                 Err(RecvTimeoutError::Timeout) => panic!("nothing comes behind {position}"),
             }
             assert_eq!(watcher.position(), Some(position));

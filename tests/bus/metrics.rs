@@ -160,7 +160,7 @@ fn a_bus_is_published_with_its_watchers() {
 
     assert_eq!(recorder.counter("eventcast_published_total", &[]), 6);
     assert_eq!(recorder.counter("eventcast_accepted_total", &[]), 5);
-    assert_eq!(recorder.counter("eventcast_rejected_total", &[("reason", "stopped")]), 1);
+    assert_eq!(recorder.counter("eventcast_rejected_total", &[("reason", "closed")]), 1);
     assert_eq!(recorder.counter("eventcast_rejected_total", &[("reason", "full")]), 0);
     let is = |value: f64, wanted: u32| assert!((value - f64::from(wanted)).abs() < f64::EPSILON, "{value}");
     is(recorder.gauge("eventcast_watchers", &[]), 4);

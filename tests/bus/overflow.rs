@@ -312,7 +312,7 @@ fn every_policy_balances_against_its_readers_own_counts() {
     }
     let report = bus.shutdown();
     assert_eq!(
-        (report.bus.accepted, report.bus.rejected_full, report.bus.rejected_stopped),
+        (report.bus.accepted, report.bus.rejected_full, report.bus.rejected_closed),
         (accepted, refused, 0)
     );
     for reader in readers {
@@ -382,10 +382,10 @@ fn publishing_reports_full_and_hands_the_event_back() {
     drop(held);
     assert!(bus.shutdown().complete);
     let error = publisher.publish_batch(vec![7, 8]).unwrap_err();
-    assert!(error.is_stopped());
+    assert!(error.is_closed());
     assert_eq!(error.into_inner(), [7, 8]);
     let stats = bus.stats();
-    assert_eq!((stats.accepted, stats.rejected_full, stats.rejected_stopped), (4, 4, 2));
+    assert_eq!((stats.accepted, stats.rejected_full, stats.rejected_closed), (4, 4, 2));
 }
 
 /// A batch of which only the beginning finds room gives back the rest.

@@ -51,7 +51,7 @@ fn everything_that_can_be_received_is_ready() {
         assert_eq!(watcher.try_recv(), Ok(Event(3)));
         bus.close();
         wait(&watcher);
-        assert_eq!(watcher.try_recv(), Err(TryRecvError::Stopped));
+        assert_eq!(watcher.try_recv(), Err(TryRecvError::Ended));
         wait(&watcher);
     }
 }
@@ -77,7 +77,7 @@ fn a_stop_is_ready() {
     let stop = watcher.handle();
     let stopping = std::thread::spawn(move || stop.stop());
     wait(&watcher);
-    assert_eq!(watcher.try_recv(), Err(TryRecvError::Stopped));
+    assert_eq!(watcher.try_recv(), Err(TryRecvError::Ended));
     stopping.join().unwrap();
 }
 

@@ -160,12 +160,12 @@ fn statistics_are_written_on_one_line() {
     bus.flush(LONG).unwrap();
     assert_eq!(
         bus.stats().to_string(),
-        "published 3, accepted 3, rejected 0 (full 0, stopped 0); \
+        "published 3, accepted 3, rejected 0 (full 0, closed 0); \
          view (drop_oldest): offered 3, delivered 0, dropped 1 (oldest 1), queued 2, lag 2"
     );
     assert_eq!(
         format!("{:#}", bus.stats()),
-        "published 3, accepted 3, rejected 0 (full 0, stopped 0)\n  \
+        "published 3, accepted 3, rejected 0 (full 0, closed 0)\n  \
          view (drop_oldest): offered 3, delivered 0, dropped 1 (oldest 1), queued 2, lag 2"
     );
     let report = bus.shutdown();

@@ -19,9 +19,9 @@ fn buses() -> [Broadcaster<u64>; 2] {
 fn assert_gone(weak: &WeakBroadcaster<u64>) {
     assert!(weak.is_closed());
     assert!(weak.upgrade().is_none());
-    assert!(matches!(weak.watch(), Err(WatchError::Stopped)));
-    assert!(matches!(weak.watch_builder().spawn(|_| ()), Err(WatchError::Stopped)));
-    assert!(weak.publisher().try_publish(0).unwrap_err().is_stopped());
+    assert!(matches!(weak.watch(), Err(WatchError::Closed)));
+    assert!(matches!(weak.watch_builder().spawn(|_| ()), Err(WatchError::Closed)));
+    assert!(weak.publisher().try_publish(0).unwrap_err().is_closed());
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn threads_upgrade_while_the_last_handle_is_dropped() {
                     start.wait();
                     for _ in 0..10 {
                         let Some(bus) = weak.upgrade() else {
-                            return assert!(weak.publisher().try_publish(0).unwrap_err().is_stopped());
+                            return assert!(weak.publisher().try_publish(0).unwrap_err().is_closed());
                         };
                         assert!(bus.publisher().publish(0).is_ok());
                     }

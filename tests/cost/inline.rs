@@ -97,7 +97,7 @@ fn a_refused_publish_allocates_nothing() {
         allocations_here(|| (0..100).all(|event| publisher.try_publish(event).is_err()));
     assert_eq!((allocated, refused), (0, true));
     bus.close();
-    assert_eq!(allocations_here(|| assert!(publisher.try_publish(1).unwrap_err().is_stopped())).0, 0);
+    assert_eq!(allocations_here(|| assert!(publisher.try_publish(1).unwrap_err().is_closed())).0, 0);
 }
 
 /// G5: a watcher that was full once and has been read keeps two batches of at most 1 KiB.

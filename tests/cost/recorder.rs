@@ -97,7 +97,7 @@ fn what_is_refused_allocates_no_more() {
     // The first call is also the first to be logged, and `tracing` then registers the place, once.
     long();
     for _ in 0..100 {
-        assert_eq!(allocations_here(long), (0, Recorded::Stopped));
+        assert_eq!(allocations_here(long), (0, Recorded::Closed));
     }
 }
 

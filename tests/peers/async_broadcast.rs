@@ -118,7 +118,7 @@ fn two_senders_are_refused_until_both_receivers_have_read() {
             thread::spawn(move || {
                 assert!((&mut watcher).into_iter().eq(0..accepted));
                 assert_eq!(watcher.recv(), Err(RecvError));
-                assert_eq!(watcher.try_recv(), Err(TryRecvError::Stopped));
+                assert_eq!(watcher.try_recv(), Err(TryRecvError::Ended));
             })
         });
         join(readers);

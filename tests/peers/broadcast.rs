@@ -127,7 +127,7 @@ fn queued_values_outlive_the_sender() {
             }
             drop(tx);
             assert!(rx.events().eq(1..=capacity));
-            assert_eq!(rx.try_recv(), Err(TryRecvError::Stopped));
+            assert_eq!(rx.try_recv(), Err(TryRecvError::Ended));
         }
     });
 }

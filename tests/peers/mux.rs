@@ -142,7 +142,7 @@ fn a_watch_after_the_shutdown_is_an_error() {
         bus.shutdown();
         let prefixed = bus.watch_builder().prefix(["event1", "event2"]).watch();
         for result in [bus.watch(), prefixed] {
-            assert!(matches!(result.unwrap_err(), WatchError::Stopped));
+            assert!(matches!(result.unwrap_err(), WatchError::Closed));
         }
     });
 }
@@ -167,9 +167,9 @@ fn a_publish_after_the_shutdown_returns_the_event() {
         let _watchers = [bus.watch().unwrap(), bus.watch().unwrap()];
         let publisher = bus.publisher();
         bus.shutdown();
-        assert_eq!(publisher.publish("late"), Err(PublishError::Stopped("late")));
-        assert_eq!(publisher.try_publish("late"), Err(PublishError::Stopped("late")));
-        assert_eq!(bus.stats().rejected_stopped, 2);
+        assert_eq!(publisher.publish("late"), Err(PublishError::Closed("late")));
+        assert_eq!(publisher.try_publish("late"), Err(PublishError::Closed("late")));
+        assert_eq!(bus.stats().rejected_closed, 2);
     });
 }
 

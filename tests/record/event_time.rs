@@ -162,7 +162,7 @@ fn what_a_server_would_refuse_is_refused_at_once() {
     let most = "r".repeat(128);
     assert_eq!(record(on(&format!("a/{}", "n".repeat(63)), &most), &most, &most), Recorded::Accepted);
     events.shutdown();
-    assert_eq!(record(web(), &long, ""), Recorded::Stopped);
+    assert_eq!(record(web(), &long, ""), Recorded::Closed);
     let stats = events.stats().recorder;
     assert_eq!((stats.invalid, stats.empty_reason, stats.refused()), (7, 1, 9));
     assert!(stats.to_string().contains(", invalid 7), "), "{stats}");

@@ -235,7 +235,7 @@ fn a_disabled_recorder_formats_nothing_and_counts() {
     assert_eq!(recorder.stats(), expected);
     assert_eq!(
         recorder.stats().to_string(),
-        "refused 3 (full 0, stopped 0, disabled 3, empty reason 0, scrub panics 0), truncated 0"
+        "refused 3 (full 0, closed 0, disabled 3, empty reason 0, scrub panics 0), truncated 0"
     );
 }
 

@@ -66,20 +66,20 @@ fn a_closed_broadcaster_refuses_without_formatting() {
     let recorder = events.recorder("test");
     // A recorder does not keep the broadcaster open.
     drop(events);
-    assert_eq!(recorder.event(pod(), Normal, "R", format_args!("{Never}")), Recorded::Stopped);
-    assert_eq!(recorder.event(pod(), Normal, "Q", "secret"), Recorded::Stopped);
+    assert_eq!(recorder.event(pod(), Normal, "R", format_args!("{Never}")), Recorded::Closed);
+    assert_eq!(recorder.event(pod(), Normal, "Q", "secret"), Recorded::Closed);
     let draft = recorder.draft(pod(), Normal, "P").message("secret").annotation("a", "secret");
-    assert_eq!(draft.record(), Recorded::Stopped);
+    assert_eq!(draft.record(), Recorded::Closed);
     assert_eq!(recorder.event(pod(), Normal, "", "secret"), Recorded::EmptyReason);
     let stats = recorder.stats();
-    assert_eq!((stats.stopped, stats.empty_reason, stats.hook_panics), (3, 1, 0));
+    assert_eq!((stats.closed, stats.empty_reason, stats.hook_panics), (3, 1, 0));
     let about = |reason, about: &str| (reason, about.to_owned());
     assert_eq!(
         told(&losses),
         [
-            about(LossReason::Stopped, "Pod/web-0 R"),
-            about(LossReason::Stopped, "Pod/web-0 Q"),
-            about(LossReason::Stopped, "Pod/web-0 P"),
+            about(LossReason::Closed, "Pod/web-0 R"),
+            about(LossReason::Closed, "Pod/web-0 Q"),
+            about(LossReason::Closed, "Pod/web-0 P"),
             about(LossReason::EmptyReason, "Pod/web-0 "),
         ]
     );
@@ -278,10 +278,10 @@ fn a_hook_that_panics_or_records_harms_nobody() {
         .unwrap();
     events.close();
     let recorder = recorder.get_or_init(|| events.recorder("test"));
-    assert_eq!(recorder.event(pod(), Normal, "A", ""), Recorded::Stopped);
-    assert_eq!(recorder.event(pod(), Normal, "B", ""), Recorded::Stopped);
+    assert_eq!(recorder.event(pod(), Normal, "A", ""), Recorded::Closed);
+    assert_eq!(recorder.event(pod(), Normal, "B", ""), Recorded::Closed);
     let stats = recorder.stats();
-    assert_eq!((stats.stopped, stats.hook_panics), (4, 1));
+    assert_eq!((stats.closed, stats.hook_panics), (4, 1));
     assert!(stats.to_string().ends_with("hook panics 1"), "{stats}");
 }
 
@@ -301,7 +301,7 @@ fn a_hundred_threads_and_a_shutdown() {
         workers.into_iter().map(|worker| usize::from(worker.join().unwrap())).sum()
     });
     assert_eq!(watcher.events().count(), accepted);
-    assert_eq!(recorder.stats().stopped, 100 - accepted as u64);
+    assert_eq!(recorder.stats().closed, 100 - accepted as u64);
 }
 
 /// The dispatcher wakes the readers of a recorded event, so that recording costs its caller no

@@ -79,7 +79,7 @@ fn without_a_hook_a_loss_is_a_warning_at_most_once_a_second() {
     lose();
     events.close();
     // Another reason has its own second.
-    assert_eq!(recorder.event(pod("web-0"), Normal, "Late", "not for the log"), Recorded::Stopped);
+    assert_eq!(recorder.event(pod("web-0"), Normal, "Late", "not for the log"), Recorded::Closed);
     assert_eq!(
         lines().iter().map(|line| line.split_once(" message=").unwrap().1).collect::<Vec<_>>(),
         [

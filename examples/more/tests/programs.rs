@@ -95,12 +95,12 @@ fn shutdown_reports_what_was_given_up() {
     let (stdout, _) = run(SHUTDOWN);
     let lines: Vec<&str> = stdout.lines().map(str::trim).collect();
     for line in [
-        "complete: published 100, accepted 100, rejected 0 (full 0, stopped 0)",
+        "complete: published 100, accepted 100, rejected 0 (full 0, closed 0)",
         "handler (drop_incoming): offered 100, delivered 100, dropped 0, queued 0, lag 0",
         "reader (drop_incoming): offered 100, delivered 0, dropped 0, queued 100, lag 100",
-        "incomplete: published 10, accepted 10, rejected 0 (full 0, stopped 0)",
+        "incomplete: published 10, accepted 10, rejected 0 (full 0, closed 0)",
         "stuck (wait): offered 10, delivered 0, dropped 8 (abandoned 8), queued 2, lag 2",
-        "incomplete: published 1, accepted 1, rejected 0 (full 0, stopped 0)",
+        "incomplete: published 1, accepted 1, rejected 0 (full 0, closed 0)",
         "lost: recording: 1 event lost (abandoned): Job/backup Done: may be tried again: \
          the store is being restarted",
     ] {

@@ -38,7 +38,7 @@ fn reaped_watcher(bus: &Broadcaster<Payload>) -> (Watcher<Payload>, Arc<AtomicBo
 fn publishing(publisher: Publisher<Payload>) -> JoinHandle<bool> {
     spawn(move || match publisher.try_publish(Payload::new(1)) {
         Ok(()) => true,
-        Err(PublishError::Stopped(event)) => {
+        Err(PublishError::Closed(event)) => {
             assert_eq!(event.number(), 1);
             false
         }
@@ -75,7 +75,7 @@ fn receive_to_end(watcher: &mut Watcher<Payload>) -> Vec<u32> {
     loop {
         match watcher.try_recv() {
             Ok(Delivery::Event(event)) => events.push(event.number()),
-            Err(TryRecvError::Stopped) => return events,
+            Err(TryRecvError::Ended) => return events,
             other => panic!("{other:?} behind {events:?}"),
         }
     }
@@ -211,7 +211,7 @@ fn a_publisher_against_close() {
         let accepted = publishing.join().unwrap();
         assert!(is_reaped.load(Ordering::Relaxed));
         assert_eq!(receive_to_end(&mut watcher), if accepted { vec![1] } else { vec![] });
-        assert!(bus.publisher().try_publish(Payload::new(2)).unwrap_err().is_stopped());
+        assert!(bus.publisher().try_publish(Payload::new(2)).unwrap_err().is_closed());
     });
 }
 
@@ -258,7 +258,7 @@ fn a_filter_that_closes() {
                 return true;
             }
             closed.close();
-            closed.publisher().try_publish(Payload::new(3)).is_err_and(|error| error.is_stopped())
+            closed.publisher().try_publish(Payload::new(3)).is_err_and(|error| error.is_closed())
         };
         let mut watcher = bus.watch_builder().filter(filter).watch().unwrap();
         begin();
@@ -361,7 +361,7 @@ fn a_registration_against_close() {
         closing.join().unwrap();
         match registered {
             Ok(mut watcher) => assert_eq!(receive_to_end(&mut watcher), []),
-            Err(WatchError::Stopped) => assert_eq!(bus.watcher_count(), 0),
+            Err(WatchError::Closed) => assert_eq!(bus.watcher_count(), 0),
             Err(error) => panic!("{error}"),
         }
     });

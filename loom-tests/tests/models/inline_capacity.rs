@@ -30,7 +30,7 @@ fn full_bus() -> (Broadcaster<Payload>, Watcher<Payload>) {
 fn waiting(publisher: Publisher<Payload>, number: u32) -> JoinHandle<bool> {
     spawn(move || match publisher.publish(Payload::new(number)) {
         Ok(()) => true,
-        Err(PublishError::Stopped(event)) => {
+        Err(PublishError::Closed(event)) => {
             assert_eq!(event.number(), number);
             false
         }

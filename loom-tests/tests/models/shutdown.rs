@@ -18,7 +18,7 @@ fn publish_against_shutdown() {
         let publisher = bus.publisher();
         let publishing = spawn(move || match publisher.try_publish(Payload::new(7)) {
             Ok(()) => true,
-            Err(PublishError::Stopped(event)) => {
+            Err(PublishError::Closed(event)) => {
                 assert_eq!(event.number(), 7);
                 false
             }

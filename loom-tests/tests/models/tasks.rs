@@ -61,7 +61,7 @@ fn a_publishing_task_against_close() {
         begin();
         let publishing = spawn(move || match block_on(publisher.publish_async(Payload::new(1))) {
             Ok(()) => 1,
-            Err(PublishError::Stopped(event)) => {
+            Err(PublishError::Closed(event)) => {
                 assert_eq!(event.number(), 1);
                 0
             }
@@ -109,7 +109,7 @@ fn a_select_of_two_watchers() {
             let first = (!is_stopped).then(|| stopped.add_to(&mut select));
             open.add_to(&mut select);
             if Some(select.ready()) == first {
-                is_stopped = matches!(stopped.try_recv(), Err(TryRecvError::Stopped));
+                is_stopped = matches!(stopped.try_recv(), Err(TryRecvError::Ended));
             } else {
                 is_found |= open.try_recv().is_ok();
             }
@@ -138,7 +138,7 @@ fn a_select_with_an_event_that_is_lent() {
             select.ready();
             match watcher.try_recv() {
                 Ok(Delivery::Event(event)) => break assert_eq!(event.number(), 1),
-                Ok(Delivery::Lagged(_)) | Err(TryRecvError::Stopped) => {
+                Ok(Delivery::Lagged(_)) | Err(TryRecvError::Ended) => {
                     panic!("nothing is lost, and nothing ends")
                 }
                 Err(TryRecvError::Empty) => {}

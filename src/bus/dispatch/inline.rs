@@ -78,7 +78,7 @@ impl<T: Clone + Send + Sync + 'static> InlineFront<T> {
     ) -> Result<(), Refused<T>> {
         call.begin();
         if lifecycle.is_closing() {
-            return Err(Refused(entry, Refusal::Stopped));
+            return Err(Refused(entry, Refusal::Closed));
         }
         if lifecycle.owner.is_this_thread() {
             return self.nested.add(entry);
@@ -99,7 +99,7 @@ impl<T: Clone + Send + Sync + 'static> InlineFront<T> {
         lifecycle: &Lifecycle,
     ) -> Result<(), (Control<T>, Refusal)> {
         if lifecycle.is_closing() {
-            return Err((control, Refusal::Stopped));
+            return Err((control, Refusal::Closed));
         }
         if lifecycle.owner.is_this_thread() {
             return self.nested.add_control(control);
@@ -188,7 +188,7 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
 
     fn do_control(&mut self, control: Control<T>) -> Result<(), (Control<T>, Refusal)> {
         let result = if self.lifecycle.is_closing() {
-            Err((control, Refusal::Stopped))
+            Err((control, Refusal::Closed))
         } else {
             let left = self.core.as_mut().map_or(0, |core| core.look(self.lifecycle).0);
             self.front.nested.set_events_left(left.min(control.credit_at_first()));
@@ -207,7 +207,7 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
     /// Returns the others.
     fn accept(&mut self, mut entry: Entry<T>, call: &mut Call) -> Result<(), Refused<T>> {
         if self.lifecycle.is_closing() {
-            return Err(Refused(entry, Refusal::Stopped));
+            return Err(Refused(entry, Refusal::Closed));
         }
         let Some(room) = self.room_for(entry.events_mut(), call) else {
             return Err(Refused(entry, self.refusal()));
@@ -254,7 +254,7 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
 
     /// Returns why there is no capacity.
     fn refusal(&self) -> Refusal {
-        if self.lifecycle.is_closing() { Refusal::Stopped } else { Refusal::Full }
+        if self.lifecycle.is_closing() { Refusal::Closed } else { Refusal::Full }
     }
 
     /// Returns for how many of the events there is capacity. If there is none, returns `None`, and

@@ -52,7 +52,7 @@ use super::queue::IncomingQueue;
 /// # Ending
 ///
 /// A publisher does not keep the bus open. After the [`Broadcaster`](crate::Broadcaster) has closed
-/// the bus, every publish returns [`Stopped`](PublishError::Stopped) with the event. The close also
+/// the bus, every publish returns [`Closed`](PublishError::Closed) with the event. The close also
 /// ends a publish that waits for room. The bus still offers what it had accepted.
 ///
 /// # Blocking
@@ -102,7 +102,7 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     ///
     /// - [`PublishError::Full`] if the incoming queue is full, or on an inline bus if a watcher
     ///   that is waited for has no capacity.
-    /// - [`PublishError::Stopped`] if the bus is closed.
+    /// - [`PublishError::Closed`] if the bus is closed.
     ///
     /// Both return the event.
     ///
@@ -120,7 +120,7 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     /// assert!(publisher.try_publish("an event").is_ok());
     /// bus.close();
     /// let error = publisher.try_publish("too late").unwrap_err();
-    /// assert!(error.is_stopped());
+    /// assert!(error.is_closed());
     /// assert_eq!(error.into_inner(), "too late");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -135,7 +135,7 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     ///
     /// # Errors
     ///
-    /// - [`PublishError::Stopped`] if the bus is closed or becomes closed.
+    /// - [`PublishError::Closed`] if the bus is closed or becomes closed.
     /// - [`PublishError::Full`] only on a thread where the wait might never end: in a handler, a
     ///   filter or a hook of this bus.
     ///
@@ -177,7 +177,7 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     ///
     /// - [`PublishError::Full`] if no room came in time. On a thread of this bus this does not
     ///   wait, and a full queue is an error at once.
-    /// - [`PublishError::Stopped`] if the bus is closed or becomes closed.
+    /// - [`PublishError::Closed`] if the bus is closed or becomes closed.
     ///
     /// # Blocking
     ///
@@ -321,7 +321,7 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     ///
     /// # Errors
     ///
-    /// [`PublishError::Stopped`] if the bus is closed or becomes closed.
+    /// [`PublishError::Closed`] if the bus is closed or becomes closed.
     ///
     /// # Examples
     ///

@@ -157,7 +157,7 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
     /// Returns an error if the bus is closed, and `None` if the caller has to wait.
     fn readiness(&self, call: &mut Call) -> Option<Result<(), PublishError<()>>> {
         if self.lifecycle.is_closed() {
-            return Some(Err(PublishError::Stopped(())));
+            return Some(Err(PublishError::Closed(())));
         }
         (self.must_not_wait() || self.way.has_room(call, &self.lifecycle)).then_some(Ok(()))
     }
@@ -266,5 +266,5 @@ fn earlier(one: Deadline, other: Deadline) -> Deadline {
 fn keep<T>(held: &mut Option<Entry<T>>, refused: Refused<T>) -> Option<Result<(), Refusal>> {
     let Refused(entry, refusal) = refused;
     *held = Some(entry);
-    (refusal == Refusal::Stopped).then_some(Err(refusal))
+    (refusal == Refusal::Closed).then_some(Err(refusal))
 }

@@ -88,7 +88,7 @@ impl<T: Clone + Send + Sync + 'static> Way<T> {
             }
             Err(duty) => {
                 wake_for(duty, lifecycle);
-                Err(Refused(entry, Refusal::Stopped))
+                Err(Refused(entry, Refusal::Closed))
             }
         }
     }
@@ -118,7 +118,7 @@ impl<T: Clone + Send + Sync + 'static> Way<T> {
             }
             Err(duty) => {
                 wake_for(duty, lifecycle);
-                Err((control, Refusal::Stopped))
+                Err((control, Refusal::Closed))
             }
         }
     }

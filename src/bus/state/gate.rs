@@ -47,14 +47,14 @@ struct Cell {
     /// here because the publisher has just used this cache line.
     refused_full: AtomicU64,
     /// The number of events refused through this cell because the gate was closed.
-    refused_stopped: AtomicU64,
+    refused_closed: AtomicU64,
 }
 
 /// The reason for a refused publish, for the counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Full,
-    Stopped,
+    Closed,
 }
 
 impl Refusal {
@@ -62,7 +62,7 @@ impl Refusal {
     pub(crate) fn error<E>(self, value: E) -> PublishError<E> {
         match self {
             Self::Full => PublishError::Full(value),
-            Self::Stopped => PublishError::Stopped(value),
+            Self::Closed => PublishError::Closed(value),
         }
     }
 }
@@ -157,7 +157,7 @@ impl Gate {
         let cell = self.inline.as_ref().unwrap_or_else(|| self.cell());
         let counter = match refusal {
             Refusal::Full => &cell.refused_full,
-            Refusal::Stopped => &cell.refused_stopped,
+            Refusal::Closed => &cell.refused_closed,
         };
         let add = |count: u64| Some(count.saturating_add(events));
         // Relaxed, both: a count. It stops at the highest number, which a count of zero-sized
@@ -172,7 +172,7 @@ impl Gate {
             // Relaxed: counts.
             (
                 full.saturating_add(cell.refused_full.load(Ordering::Relaxed)),
-                stopped.saturating_add(cell.refused_stopped.load(Ordering::Relaxed)),
+                stopped.saturating_add(cell.refused_closed.load(Ordering::Relaxed)),
             )
         })
     }

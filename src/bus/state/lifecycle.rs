@@ -321,14 +321,14 @@ impl Lifecycle {
 
     /// Returns the statistics, without the events that are pending.
     pub(crate) fn stats(&self) -> BusStats {
-        let (rejected_full, rejected_stopped) = self.gate.refused();
+        let (rejected_full, rejected_closed) = self.gate.refused();
         let of_watchers = self.registry.stats(self.is_closing());
         BusStats {
             // Relaxed, both: counts.
             accepted: self.accepted.load(Ordering::Relaxed),
             missed: self.missed.load(Ordering::Relaxed),
             rejected_full,
-            rejected_stopped,
+            rejected_closed,
             ..of_watchers
         }
     }

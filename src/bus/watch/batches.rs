@@ -47,7 +47,7 @@ impl<T> Watcher<T> {
     /// # Errors
     ///
     /// - [`TryRecvError::Empty`] if there is nothing now.
-    /// - [`TryRecvError::Stopped`] at the end.
+    /// - [`TryRecvError::Ended`] at the end.
     ///
     /// # Examples
     ///
@@ -66,7 +66,7 @@ impl<T> Watcher<T> {
     /// ```
     pub fn try_recv_batch(&mut self) -> Result<Batch<'_, T>, TryRecvError> {
         let next = self.receiver.next_or_pull(1);
-        self.batch(next).ok_or(if next == Next::End { TryRecvError::Stopped } else { TryRecvError::Empty })
+        self.batch(next).ok_or(if next == Next::End { TryRecvError::Ended } else { TryRecvError::Empty })
     }
 
     /// Waits for events as [`recv_batch`](Self::recv_batch) does, for at most `timeout` by the
@@ -75,7 +75,7 @@ impl<T> Watcher<T> {
     /// # Errors
     ///
     /// - [`RecvTimeoutError::Timeout`] if nothing came in time.
-    /// - [`RecvTimeoutError::Stopped`] at the end.
+    /// - [`RecvTimeoutError::Ended`] at the end.
     ///
     /// # Blocking
     ///
@@ -99,7 +99,7 @@ impl<T> Watcher<T> {
     /// ```
     pub fn recv_batch_timeout(&mut self, timeout: Duration) -> Result<Batch<'_, T>, RecvTimeoutError> {
         let next = self.receiver.wait(self.deadline(timeout));
-        let error = if next == Next::End { RecvTimeoutError::Stopped } else { RecvTimeoutError::Timeout };
+        let error = if next == Next::End { RecvTimeoutError::Ended } else { RecvTimeoutError::Timeout };
         self.batch(next).ok_or(error)
     }
 

@@ -316,7 +316,7 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
     ///
     /// # Errors
     ///
-    /// - [`WatchError::Stopped`] if the bus is closed.
+    /// - [`WatchError::Closed`] if the bus is closed.
     /// - [`WatchError::Invalid`] if an option is out of range.
     /// - [`WatchError::WouldDeadlock`] only from inside a call of an inline bus: of this one, if
     ///   the call has taken as many entries as [`incoming_len`](crate::BusOptions::incoming_len)
@@ -337,7 +337,7 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
     /// let error = bus.watch_builder().queue_len(0).watch().unwrap_err();
     /// assert_eq!(error.to_string(), "queue_len must be 1 to 16777216 events, got 0");
     /// bus.close();
-    /// assert!(matches!(bus.watch_builder().watch(), Err(WatchError::Stopped)));
+    /// assert!(matches!(bus.watch_builder().watch(), Err(WatchError::Closed)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[doc(alias = "subscribe")]

@@ -110,7 +110,7 @@ impl<T: Clone> EventWatcher<T> {
     /// # Errors
     ///
     /// - [`TryRecvError::Empty`] if there is no event now.
-    /// - [`TryRecvError::Stopped`] at the end.
+    /// - [`TryRecvError::Ended`] at the end.
     ///
     /// # Examples
     ///
@@ -124,7 +124,7 @@ impl<T: Clone> EventWatcher<T> {
     /// bus.publisher().publish(7)?;
     /// assert_eq!(events.try_recv(), Ok(7));
     /// bus.close();
-    /// assert_eq!(events.try_recv(), Err(TryRecvError::Stopped));
+    /// assert_eq!(events.try_recv(), Err(TryRecvError::Ended));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn try_recv(&mut self) -> Result<T, TryRecvError> {
@@ -141,7 +141,7 @@ impl<T: Clone> EventWatcher<T> {
     /// # Errors
     ///
     /// - [`RecvTimeoutError::Timeout`] if no event has arrived in time.
-    /// - [`RecvTimeoutError::Stopped`] at the end.
+    /// - [`RecvTimeoutError::Ended`] at the end.
     ///
     /// # Blocking
     ///

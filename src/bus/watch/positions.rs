@@ -59,11 +59,11 @@ impl<T> Watcher<T> {
     ///
     /// Each accepted event has a position: the first one 1, and each further one the next. A
     /// [published gap](crate::Publisher::publish_gap) takes as many positions as it stands for
-    /// events. After a [`Lagged`](crate::Delivery::Lagged) the position is the one before the next event.
-    /// Without a filter, the position of the next event is therefore one more than the position
-    /// before it, plus what was lost in between. With a filter, there may be refused events in
-    /// between, too. After a gap, the position may then be lower than that of the last lost event,
-    /// but not lower than that of any event received.
+    /// events. After a [`Lagged`](crate::Delivery::Lagged) the position is the one before the next
+    /// event. Without a filter, the position of the next event is therefore one more than the
+    /// position before it, plus what was lost in between. With a filter, there may be refused
+    /// events in between, too. After a gap, the position may then be lower than that of the last
+    /// lost event, but not lower than that of any event received.
     ///
     /// Before the first receive, and in a [prefix](WatchBuilder::prefix), this is the position
     /// behind which the watcher starts. Returns `None` if the dispatcher has not registered the

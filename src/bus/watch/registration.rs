@@ -23,7 +23,7 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
         }
         Err(match refusal {
             Refusal::Full => WatchError::WouldDeadlock,
-            Refusal::Stopped => WatchError::Stopped,
+            Refusal::Closed => WatchError::Closed,
         })
     }
 
@@ -43,7 +43,7 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
             let name = self.name.unwrap_or_else(|| format!("watcher-{number}"));
             WatcherState::new(number, &name, self.queue_len, self.overflow, is_handler, &parker)
         });
-        let state = state.ok_or(WatchError::Stopped)?;
+        let state = state.ok_or(WatchError::Closed)?;
         let is_inline = lifecycle.is_inline();
         let queue = Arc::new(SliceQueue::new(self.queue_len, self.history, self.overflow, is_inline));
         let (reader_tells, dispatcher_tells) = self.on_abandon;

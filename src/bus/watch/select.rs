@@ -42,7 +42,7 @@ impl<T> Watcher<T> {
     ///                 Ok(Delivery::Event(event)) => seen.push(event),
     ///                 Ok(Delivery::Lagged(_)) => {}
     ///                 Err(TryRecvError::Empty) => break,
-    ///                 Err(TryRecvError::Stopped) => {
+    ///                 Err(TryRecvError::Ended) => {
     ///                     watching = false;
     ///                     break;
     ///                 }

@@ -152,7 +152,7 @@ impl<T: Clone> Watcher<T> {
     /// # Errors
     ///
     /// - [`TryRecvError::Empty`] if there is nothing now.
-    /// - [`TryRecvError::Stopped`] at the end.
+    /// - [`TryRecvError::Ended`] at the end.
     ///
     /// # Examples
     ///
@@ -166,12 +166,12 @@ impl<T: Clone> Watcher<T> {
     /// bus.publisher().publish(7)?;
     /// bus.shutdown();
     /// assert_eq!(watcher.try_recv(), Ok(Delivery::Event(7)));
-    /// assert_eq!(watcher.try_recv(), Err(TryRecvError::Stopped));
+    /// assert_eq!(watcher.try_recv(), Err(TryRecvError::Ended));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn try_recv(&mut self) -> Result<Delivery<T>, TryRecvError> {
         let next = self.receiver.next_or_pull(1);
-        self.delivery(next).ok_or(if next == Next::End { TryRecvError::Stopped } else { TryRecvError::Empty })
+        self.delivery(next).ok_or(if next == Next::End { TryRecvError::Ended } else { TryRecvError::Empty })
     }
 
     /// Waits for the next delivery for at most `timeout`, by the bus's clock.
@@ -179,7 +179,7 @@ impl<T: Clone> Watcher<T> {
     /// # Errors
     ///
     /// - [`RecvTimeoutError::Timeout`] if nothing came in time.
-    /// - [`RecvTimeoutError::Stopped`] at the end.
+    /// - [`RecvTimeoutError::Ended`] at the end.
     ///
     /// # Blocking
     ///
@@ -206,7 +206,7 @@ impl<T: Clone> Watcher<T> {
 
     pub(super) fn recv_until(&mut self, deadline: Deadline) -> Result<Delivery<T>, RecvTimeoutError> {
         let next = self.receiver.wait(deadline);
-        let error = if next == Next::End { RecvTimeoutError::Stopped } else { RecvTimeoutError::Timeout };
+        let error = if next == Next::End { RecvTimeoutError::Ended } else { RecvTimeoutError::Timeout };
         self.delivery(next).ok_or(error)
     }
 

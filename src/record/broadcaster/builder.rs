@@ -292,7 +292,7 @@ impl EventBroadcasterBuilder {
     /// let events = builder.on_loss(move |loss| drop(report.send((loss.reason, loss.count)))).build()?;
     /// events.close();
     /// events.recorder("doc").event(ObjectReference::new("Pod", "a"), EventType::Normal, "Run", "it runs");
-    /// assert_eq!(losses.try_recv(), Ok((LossReason::Stopped, 1)));
+    /// assert_eq!(losses.try_recv(), Ok((LossReason::Closed, 1)));
     /// # Ok::<(), eventcast::error::BuildError>(())
     /// ```
     pub fn on_loss(mut self, hook: impl Fn(&Loss<'_>) + Send + Sync + 'static) -> Self {

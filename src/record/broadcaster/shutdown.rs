@@ -8,7 +8,7 @@ use super::EventBroadcaster;
 use super::report::EventBroadcasterReport;
 
 impl EventBroadcaster {
-    /// Closes the broadcaster: from now on recorders get `Stopped`. Events recorded before are
+    /// Closes the broadcaster: from now on recorders get `Closed`. Events recorded before are
     /// still handled, and recordings try each event that is left once. Never waits.
     ///
     /// # Examples
@@ -20,7 +20,7 @@ impl EventBroadcaster {
     /// let about_pod = events.recorder("kubelet").for_object(ObjectReference::new("Pod", "web-0"));
     /// assert!(about_pod.normal("Started", "up").is_accepted());
     /// events.close();
-    /// assert_eq!(about_pod.normal("Killing", "down"), Recorded::Stopped);
+    /// assert_eq!(about_pod.normal("Killing", "down"), Recorded::Closed);
     /// # Ok::<(), eventcast::error::BuildError>(())
     /// ```
     pub fn close(&self) {

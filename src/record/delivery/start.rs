@@ -28,7 +28,7 @@ impl RecordingBuilder<'_> {
     ///
     /// # Errors
     ///
-    /// - [`WatchError::Stopped`] if the broadcaster is closed.
+    /// - [`WatchError::Closed`] if the broadcaster is closed.
     /// - [`WatchError::Invalid`] if an option is out of range.
     /// - [`WatchError::Thread`] if the system cannot start a thread.
     /// - [`WatchError::WouldDeadlock`] if this is called on a thread of this broadcaster while the
@@ -48,7 +48,7 @@ impl RecordingBuilder<'_> {
     /// let events = EventBroadcaster::new()?;
     /// assert!(events.recording().start(MemorySink::new()).is_ok());
     /// events.shutdown();
-    /// assert!(matches!(events.recording().start(MemorySink::new()), Err(WatchError::Stopped)));
+    /// assert!(matches!(events.recording().start(MemorySink::new()), Err(WatchError::Closed)));
     /// # Ok::<(), eventcast::error::BuildError>(())
     /// ```
     pub fn start(self, sink: impl EventSink) -> Result<RecordingHandle, WatchError> {

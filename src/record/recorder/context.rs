@@ -44,7 +44,7 @@ pub(crate) struct RecorderContext {
 #[derive(Default)]
 struct RecorderCounters {
     full: AtomicU64,
-    stopped: AtomicU64,
+    closed: AtomicU64,
     disabled: AtomicU64,
     empty_reason: AtomicU64,
     invalid: AtomicU64,
@@ -59,8 +59,8 @@ struct RecorderCounters {
 pub struct RecorderStats {
     /// See [`Recorded::Full`].
     pub full: u64,
-    /// See [`Recorded::Stopped`].
-    pub stopped: u64,
+    /// See [`Recorded::Closed`].
+    pub closed: u64,
     /// See [`Recorded::Disabled`].
     pub disabled: u64,
     /// See [`Recorded::EmptyReason`].
@@ -93,16 +93,16 @@ impl RecorderStats {
     /// assert_eq!((stats.full, stats.empty_reason, stats.refused()), (1, 1, 2));
     /// ```
     pub fn refused(&self) -> u64 {
-        self.full + self.stopped + self.disabled + self.empty_reason + self.invalid + self.scrub_panics
+        self.full + self.closed + self.disabled + self.empty_reason + self.invalid + self.scrub_panics
     }
 }
 
 impl fmt::Display for RecorderStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { full, stopped, disabled, empty_reason, scrub_panics, .. } = self;
+        let Self { full, closed, disabled, empty_reason, scrub_panics, .. } = self;
         write!(
             f,
-            "refused {} (full {full}, stopped {stopped}, disabled {disabled}, empty reason {empty_reason}, \
+            "refused {} (full {full}, closed {closed}, disabled {disabled}, empty reason {empty_reason}, \
              scrub panics {scrub_panics}",
             self.refused()
         )?;
@@ -136,12 +136,12 @@ impl RecorderContext {
     }
 
     pub(crate) fn stats(&self) -> RecorderStats {
-        let RecorderCounters { full, stopped, disabled, empty_reason, invalid, scrub_panics, truncated } =
+        let RecorderCounters { full, closed, disabled, empty_reason, invalid, scrub_panics, truncated } =
             &self.counters;
         // Relaxed, all: counts.
         RecorderStats {
             full: full.load(Ordering::Relaxed),
-            stopped: stopped.load(Ordering::Relaxed),
+            closed: closed.load(Ordering::Relaxed),
             disabled: disabled.load(Ordering::Relaxed),
             empty_reason: empty_reason.load(Ordering::Relaxed),
             invalid: invalid.load(Ordering::Relaxed),
@@ -221,7 +221,7 @@ impl RecorderContext {
         let (counter, reason) = match recorded {
             Recorded::Accepted => return recorded,
             Recorded::Full => (&counters.full, LossReason::QueueFull),
-            Recorded::Stopped => (&counters.stopped, LossReason::Stopped),
+            Recorded::Closed => (&counters.closed, LossReason::Closed),
             Recorded::EmptyReason => (&counters.empty_reason, LossReason::EmptyReason),
             Recorded::Invalid(field) => (&counters.invalid, LossReason::Invalid(field)),
             Recorded::ScrubPanicked => (&counters.scrub_panics, LossReason::ScrubPanicked),

@@ -21,7 +21,7 @@ use super::recorded::Recorded;
 ///
 /// No call waits, and no call panics on its own. No call logs, except that the feature `tracing`
 /// warns of losses if there is no `on_loss` hook. A recorder does not keep the broadcaster open.
-/// After the broadcaster is closed, calls return [`Recorded::Stopped`].
+/// After the broadcaster is closed, calls return [`Recorded::Closed`].
 ///
 /// Each event gets these values:
 ///
@@ -258,7 +258,7 @@ impl Recorder {
         match &self.shared.queue {
             Destination::Disabled => return Err(Recorded::Disabled),
             _ if reason.is_empty() => return Err(Recorded::EmptyReason),
-            Destination::Bus(publisher) if publisher.is_closed() => return Err(Recorded::Stopped),
+            Destination::Bus(publisher) if publisher.is_closed() => return Err(Recorded::Closed),
             Destination::Bus(_) | Destination::Fake(_) => {}
         }
         if !self.shared.context.has_event_time {
@@ -323,7 +323,7 @@ impl Recorder {
     #[cold]
     fn refuse(&self, error: PublishError<Event>) -> Recorded {
         let RecorderState { source, context, .. } = &*self.shared;
-        let recorded = if error.is_full() { Recorded::Full } else { Recorded::Stopped };
+        let recorded = if error.is_full() { Recorded::Full } else { Recorded::Closed };
         let mut event = error.into_inner();
         if context.scrub.is_none() {
             context.complete(&mut event);

@@ -35,7 +35,8 @@ pub enum Recorded {
     /// watcher or recording for which recorders would have to wait. Nothing gets the event.
     Full,
     /// The broadcaster has been closed.
-    Stopped,
+    #[doc(alias = "Stopped")]
+    Closed,
     /// The recorder comes from [`Recorder::disabled`](crate::Recorder::disabled).
     Disabled,
     /// The reason is empty, but an event must have one.
@@ -61,7 +62,7 @@ impl fmt::Display for Recorded {
             Self::Invalid(field) => return write!(f, "the {field} is not valid"),
             Self::Accepted => "accepted",
             Self::Full => "the queue is full",
-            Self::Stopped => "the broadcaster has been closed",
+            Self::Closed => "the broadcaster has been closed",
             Self::Disabled => "the recorder is disabled",
             Self::EmptyReason => "the reason is empty",
             Self::ScrubPanicked => "the scrubbing function panicked",

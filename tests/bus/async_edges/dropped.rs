@@ -310,7 +310,7 @@ fn a_shutdown_that_is_dropped_still_closes() {
     bus.publisher().publish(4).unwrap();
     let ear = Ear::new();
     assert!(ear.poll(pin!(bus.shutdown_async(LONG))).is_pending());
-    assert!(bus.publisher().publish(5).unwrap_err().is_stopped());
+    assert!(bus.publisher().publish(5).unwrap_err().is_closed());
     assert_eq!(watcher.events().collect::<Vec<_>>(), [1, 2, 3, 4]);
     assert!(bus.shutdown().complete);
 }

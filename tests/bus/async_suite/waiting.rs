@@ -142,9 +142,9 @@ on_every_executor! {
         while bus.publisher().try_publish(9).is_ok() {}
         let (publisher, other) = (bus.publisher(), bus.publisher());
         let publishing = executor.spawn(async move {
-            assert_eq!(publisher.publish_async(7).await, Err(PublishError::Stopped(7)));
+            assert_eq!(publisher.publish_async(7).await, Err(PublishError::Closed(7)));
         });
-        let getting_ready = executor.spawn(async move { assert_eq!(other.ready().await, Err(PublishError::Stopped(()))) });
+        let getting_ready = executor.spawn(async move { assert_eq!(other.ready().await, Err(PublishError::Closed(()))) });
         bus.close();
         publishing.await;
         getting_ready.await;

@@ -54,7 +54,7 @@ fn a_drain_gives_nothing_up() {
         turnstile.entered.recv_timeout(LONG).unwrap();
         assert!(!bus.drain(SHORT).complete);
         assert!(!block_on(bus.drain_async(SHORT)).complete);
-        assert!(bus.publisher().publish(4).unwrap_err().is_stopped());
+        assert!(bus.publisher().publish(4).unwrap_err().is_closed());
         (0..3).for_each(|_| turnstile.go.send(()).unwrap());
         let report = bus.shutdown_timeout(LONG);
         assert!(report.complete && report.threads_ended && report.is_clean(), "{report}");
@@ -93,7 +93,7 @@ fn a_snapshot_has_the_events_that_are_still_in_the_incoming_queue() {
     let report = bus.drain(Duration::ZERO);
     assert_eq!((report.bus.accepted, report.bus.pending), (2, 10));
     assert!(
-        report.to_string().contains("published 12, accepted 2, rejected 0 (full 0, stopped 0), pending 10")
+        report.to_string().contains("published 12, accepted 2, rejected 0 (full 0, closed 0), pending 10")
     );
     drop(held);
     let report = bus.shutdown();

@@ -31,7 +31,7 @@ fn nothing_accepted_is_lost_to_a_shutdown() {
                             match publisher.publish(event) {
                                 Ok(()) => accepted.push(event),
                                 Err(error) => {
-                                    assert!(error.is_stopped());
+                                    assert!(error.is_closed());
                                     assert_eq!(error.into_inner(), event);
                                     return accepted;
                                 }
@@ -84,13 +84,13 @@ fn after_the_end_everything_says_so() {
     bus.shutdown();
     assert!(publisher.is_closed());
     assert_eq!(publisher.publish(2).unwrap_err().into_inner(), 2);
-    assert!(publisher.try_publish(2).unwrap_err().is_stopped());
-    assert!(matches!(bus.watch(), Err(WatchError::Stopped)));
-    assert!(matches!(bus.watch_builder().spawn(|_| ()), Err(WatchError::Stopped)));
+    assert!(publisher.try_publish(2).unwrap_err().is_closed());
+    assert!(matches!(bus.watch(), Err(WatchError::Closed)));
+    assert!(matches!(bus.watch_builder().spawn(|_| ()), Err(WatchError::Closed)));
     assert_eq!(bus.flush(LONG), Ok(()));
     assert_eq!(watcher.recv(), Ok(Event(1)));
     assert_eq!(watcher.recv(), Err(RecvError));
-    assert_eq!(watcher.try_recv(), Err(TryRecvError::Stopped));
+    assert_eq!(watcher.try_recv(), Err(TryRecvError::Ended));
     assert!(watcher.recv_batch().is_err());
 }
 
@@ -166,10 +166,10 @@ fn blocked_publishers_are_released() {
             .collect();
         bus.close();
         for publisher in publishers {
-            assert!(publisher.join().unwrap().unwrap_err().is_stopped());
+            assert!(publisher.join().unwrap().unwrap_err().is_closed());
         }
     });
-    assert_eq!(bus.stats().rejected_stopped, 4);
+    assert_eq!(bus.stats().rejected_closed, 4);
     drop(held);
     assert!(bus.shutdown().complete);
 }
@@ -184,7 +184,7 @@ fn dropping_the_bus_waits_for_nobody() {
     let publisher = bus.publisher();
     publisher.publish(1).unwrap();
     drop(bus);
-    assert!(publisher.publish(2).unwrap_err().is_stopped());
+    assert!(publisher.publish(2).unwrap_err().is_closed());
     // The dispatcher's thread still offers what was accepted.
     assert_eq!(drain(&mut held.watcher), [Event(u64::MAX - 1), Event(u64::MAX), Event(1)]);
     assert_eq!(events(&drain(&mut other)), [1]);

@@ -112,7 +112,7 @@ fn a_refused_event_that_panics_when_it_goes_leaves_the_gate_open() {
         assert!(bus.shutdown().complete);
         assert!(catch_unwind(AssertUnwindSafe(|| drop(publisher.try_publish(bomb(5))))).is_err());
         let stats = bus.stats();
-        assert_eq!((stats.accepted, stats.rejected_full, stats.rejected_stopped), (2, 3, 1));
+        assert_eq!((stats.accepted, stats.rejected_full, stats.rejected_closed), (2, 3, 1));
         // The bombs in the watcher's queue go off without affecting any thread.
         drop(watcher);
         assert_eq!(gone.load(Ordering::SeqCst), 6);

@@ -233,7 +233,7 @@ fn a_close_between_the_parts_of_a_batch_returns_the_rest() {
         };
         let mut watcher = bus.watch_builder().filter(filter).watch().unwrap();
         let error = bus.publisher().publish_batch([1, 2, 3]).unwrap_err();
-        assert_eq!(error, PublishError::Stopped(vec![2, 3]));
+        assert_eq!(error, PublishError::Closed(vec![2, 3]));
         assert_eq!(available(&mut watcher), [Event(1)]);
         assert_settled(&bus.stats(), 1);
         drop(parts);

@@ -170,7 +170,7 @@ fn a_stopped_watcher_needs_no_capacity() {
         assert_eq!(available(&mut other), [Event(1), Event(2)]);
         if let Some(mut stopped) = kept {
             assert_eq!(available(&mut stopped), [Event(1)]);
-            assert_eq!(stopped.try_recv(), Err(TryRecvError::Stopped));
+            assert_eq!(stopped.try_recv(), Err(TryRecvError::Ended));
         }
         assert_settled(&bus.stats(), 2);
     }

@@ -27,9 +27,9 @@ fn the_end_is_there_when_close_returns() {
     bus.close();
     for watcher in &mut watchers {
         assert_eq!(available(watcher), [1, 2, 3].map(Event));
-        assert_eq!(watcher.try_recv(), Err(TryRecvError::Stopped));
+        assert_eq!(watcher.try_recv(), Err(TryRecvError::Ended));
         assert_eq!((watcher.recv(), watcher.end_reason()), (Err(RecvError), Some(EndReason::Closed)));
-        assert_eq!(watcher.recv_timeout(LONG), Err(RecvTimeoutError::Stopped));
+        assert_eq!(watcher.recv_timeout(LONG), Err(RecvTimeoutError::Ended));
         assert!(watcher.recv_batch().is_err());
         assert_eq!(watcher.next().now_or_never(), Some(None));
     }
@@ -44,22 +44,22 @@ fn after_the_end_everything_is_refused() {
     let mut watcher = bus.watch().unwrap();
     let publisher = bus.publisher();
     bus.close();
-    assert_eq!(publisher.publish(1), Err(PublishError::Stopped(1)));
-    assert_eq!(publisher.try_publish(2), Err(PublishError::Stopped(2)));
-    assert_eq!(publisher.publish_timeout(3, LONG), Err(PublishError::Stopped(3)));
-    assert_eq!(publisher.publish_batch([4, 5]), Err(PublishError::Stopped(vec![4, 5])));
-    assert_eq!(publisher.try_publish_batch([6]), Err(PublishError::Stopped(vec![6])));
-    assert_eq!(block_on(publisher.publish_async(7)), Err(PublishError::Stopped(7)));
-    assert_eq!(publisher.publish_gap(8), Err(PublishError::Stopped(())));
-    assert_eq!(publisher.publish_gap(8), Err(PublishError::Stopped(())));
-    assert_eq!(block_on(publisher.ready()), Err(PublishError::Stopped(())));
-    assert!(matches!(bus.watch(), Err(WatchError::Stopped)));
-    assert!(matches!(bus.watch_builder().watch(), Err(WatchError::Stopped)));
-    assert!(matches!(bus.watch_builder().spawn(|_| ()), Err(WatchError::Stopped)));
+    assert_eq!(publisher.publish(1), Err(PublishError::Closed(1)));
+    assert_eq!(publisher.try_publish(2), Err(PublishError::Closed(2)));
+    assert_eq!(publisher.publish_timeout(3, LONG), Err(PublishError::Closed(3)));
+    assert_eq!(publisher.publish_batch([4, 5]), Err(PublishError::Closed(vec![4, 5])));
+    assert_eq!(publisher.try_publish_batch([6]), Err(PublishError::Closed(vec![6])));
+    assert_eq!(block_on(publisher.publish_async(7)), Err(PublishError::Closed(7)));
+    assert_eq!(publisher.publish_gap(8), Err(PublishError::Closed(())));
+    assert_eq!(publisher.publish_gap(8), Err(PublishError::Closed(())));
+    assert_eq!(block_on(publisher.ready()), Err(PublishError::Closed(())));
+    assert!(matches!(bus.watch(), Err(WatchError::Closed)));
+    assert!(matches!(bus.watch_builder().watch(), Err(WatchError::Closed)));
+    assert!(matches!(bus.watch_builder().spawn(|_| ()), Err(WatchError::Closed)));
     assert_eq!((bus.flush(LONG), block_on(bus.flush_async(LONG))), (Ok(()), Ok(())));
-    assert_eq!(watcher.try_recv(), Err(TryRecvError::Stopped));
+    assert_eq!(watcher.try_recv(), Err(TryRecvError::Ended));
     let stats = bus.shutdown().bus;
-    assert_eq!((stats.accepted, stats.rejected_stopped, stats.rejected_full, stats.missed), (0, 7, 0, 0));
+    assert_eq!((stats.accepted, stats.rejected_closed, stats.rejected_full, stats.missed), (0, 7, 0, 0));
     drop(watcher);
     assert_balanced(&bus.stats());
     assert!(bus.stats().watchers.is_empty());
@@ -239,9 +239,9 @@ fn the_drop_of_the_last_handle_ends_the_bus() {
     drop(bus);
     publisher.publish(2).unwrap();
     thread::spawn(move || drop(clone)).join().unwrap();
-    assert_eq!(publisher.publish(3), Err(PublishError::Stopped(3)));
+    assert_eq!(publisher.publish(3), Err(PublishError::Closed(3)));
     assert_eq!(available(&mut watcher), [Event(1), Event(2)]);
-    assert_eq!(watcher.try_recv(), Err(TryRecvError::Stopped));
+    assert_eq!(watcher.try_recv(), Err(TryRecvError::Ended));
 }
 
 /// A close wakes every reader that sleeps, and every reader's task.
@@ -261,7 +261,7 @@ fn the_end_wakes_all_readers() {
         let task = thread::spawn(move || block_on(watcher.recv_async()));
         bus.close();
         for reader in readers {
-            assert_eq!(reader.join().unwrap(), Err(RecvTimeoutError::Stopped));
+            assert_eq!(reader.join().unwrap(), Err(RecvTimeoutError::Ended));
         }
         assert_eq!(task.join().unwrap(), Err(RecvError));
     });
@@ -278,7 +278,7 @@ fn an_event_may_own_a_bus() {
         outer.publisher().publish(inner).unwrap();
         assert!(publisher.is_closed(), "nobody watches the outer bus");
         assert_eq!(available(&mut watcher), [Event(1)]);
-        assert_eq!(watcher.try_recv(), Err(TryRecvError::Stopped));
+        assert_eq!(watcher.try_recv(), Err(TryRecvError::Ended));
     });
 }
 
@@ -296,7 +296,7 @@ impl Drop for Kept {
         let says = self.says.clone();
         let other = thread::spawn(move || {
             let event = Kept { publisher: None, says: says.clone() };
-            let is_stopped = publisher.try_publish(event).is_err_and(|error| error.is_stopped());
+            let is_stopped = publisher.try_publish(event).is_err_and(|error| error.is_closed());
             says.send(is_stopped).unwrap();
         });
         let _ = other.join();

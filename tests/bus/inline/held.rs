@@ -25,10 +25,10 @@ fn close_returns_while_the_lock_is_held() {
         let mut held = holder.finish();
         for watcher in [&mut held, &mut other] {
             assert_eq!(available(watcher), [Event(HELD)]);
-            assert_eq!(watcher.try_recv(), Err(TryRecvError::Stopped));
+            assert_eq!(watcher.try_recv(), Err(TryRecvError::Ended));
             assert_eq!(watcher.end_reason(), Some(EndReason::Closed));
         }
-        assert_eq!(bus.publisher().publish(1), Err(PublishError::Stopped(1)));
+        assert_eq!(bus.publisher().publish(1), Err(PublishError::Closed(1)));
         assert!(bus.shutdown().complete);
     });
 }
@@ -50,9 +50,9 @@ fn a_publish_that_waits_for_the_lock_learns_of_the_close() {
         bus.close();
         let _held = holder.finish();
         let refused: Vec<_> = publishing.into_iter().map(|thread| thread.join().unwrap()).collect();
-        assert!(refused.iter().zip(0..).all(|(result, event)| *result == Err(PublishError::Stopped(event))));
+        assert!(refused.iter().zip(0..).all(|(result, event)| *result == Err(PublishError::Closed(event))));
         assert_eq!(drain(&mut other), [Event(HELD)]);
-        assert_eq!(bus.stats().rejected_stopped, 4);
+        assert_eq!(bus.stats().rejected_closed, 4);
     });
 }
 
@@ -159,7 +159,7 @@ fn the_drop_of_the_last_handle_returns_while_the_lock_is_held() {
         let mut held = holder.finish();
         for watcher in [&mut held, &mut other] {
             assert_eq!(available(watcher), [Event(HELD)]);
-            assert_eq!(watcher.try_recv(), Err(TryRecvError::Stopped));
+            assert_eq!(watcher.try_recv(), Err(TryRecvError::Ended));
         }
     });
 }

@@ -407,7 +407,7 @@ fn a_destructor_that_publishes_needs_capacity() {
         assert_eq!(full.stats().dropped.total(), 0);
         // At the end nothing is accepted any more.
         assert!(bus.shutdown().complete);
-        assert_eq!(said.try_recv(), Ok([2, 3].map(|event| Err(PublishError::Stopped(event)))));
+        assert_eq!(said.try_recv(), Ok([2, 3].map(|event| Err(PublishError::Closed(event)))));
         drop(last);
         assert_settled(&bus.stats(), 2);
     });

@@ -149,7 +149,7 @@ fn watchers_that_are_stopped_or_dropped_inside_are_gone() {
         let received = available(&mut stopped);
         assert_eq!(received[0], Event(0));
         assert!(!received.contains(&Event(2)), "{received:?}");
-        assert_eq!(stopped.try_recv(), Err(TryRecvError::Stopped));
+        assert_eq!(stopped.try_recv(), Err(TryRecvError::Ended));
         assert_eq!(stopped.end_reason(), Some(EndReason::Stopped));
         assert_eq!(bus.watcher_count(), 1);
         assert_balanced(&bus.stats());
@@ -241,18 +241,18 @@ fn a_nested_close_ends_the_bus_behind_what_was_accepted() {
             publisher.publish(2).unwrap();
             inner.close();
             assert!(publisher.is_closed());
-            let watch = matches!(inner.watch(), Err(WatchError::Stopped));
-            let gap = publisher.publish_gap(3) == Err(PublishError::Stopped(()));
+            let watch = matches!(inner.watch(), Err(WatchError::Closed));
+            let gap = publisher.publish_gap(3) == Err(PublishError::Closed(()));
             (publisher.publish(4), publisher.publish_batch([5, 6]), watch && gap)
         });
-        assert_eq!(refused.0, Err(PublishError::Stopped(4)));
-        assert_eq!((refused.1, refused.2), (Err(PublishError::Stopped(vec![5, 6])), true));
+        assert_eq!(refused.0, Err(PublishError::Closed(4)));
+        assert_eq!((refused.1, refused.2), (Err(PublishError::Closed(vec![5, 6])), true));
         assert_eq!(available(&mut watcher), [Event(1), Event(2)]);
-        assert_eq!(watcher.try_recv(), Err(TryRecvError::Stopped));
+        assert_eq!(watcher.try_recv(), Err(TryRecvError::Ended));
         assert_eq!(watcher.end_reason(), Some(EndReason::Closed));
         assert!(bus.shutdown().complete);
         assert_settled(&bus.stats(), 2);
-        assert_eq!(bus.stats().rejected_stopped, 3);
+        assert_eq!(bus.stats().rejected_closed, 3);
     });
 }
 
@@ -267,7 +267,7 @@ fn a_close_inside_a_batch_returns_the_rest() {
                 inner.close();
             }
         });
-        assert_eq!(bus.publisher().publish_batch(0..10), Err(PublishError::Stopped((4..10).collect())));
+        assert_eq!(bus.publisher().publish_batch(0..10), Err(PublishError::Closed((4..10).collect())));
         assert_eq!(drain(&mut watcher), [0, 1, 2, 3].map(Event));
         assert_settled(&bus.stats(), 4);
     });
@@ -296,7 +296,7 @@ fn a_nested_shutdown_returns_at_once_and_ends_the_bus() {
                 (shutdown(&inner), publisher.publish(3))
             });
             assert!(!report.complete);
-            assert_eq!(refused, Err(PublishError::Stopped(3)));
+            assert_eq!(refused, Err(PublishError::Closed(3)));
             assert_eq!(drain(&mut watcher), [Event(1), Event(2)]);
             let report = bus.shutdown();
             assert!(report.complete && report.threads_ended, "{report}");
@@ -322,7 +322,7 @@ fn the_last_handle_may_be_dropped_inside_a_call() {
         });
         *handle.lock().unwrap() = Some(bus);
         publisher.publish(1).unwrap();
-        assert_eq!(said.try_recv(), Ok(Err(PublishError::Stopped(3))));
+        assert_eq!(said.try_recv(), Ok(Err(PublishError::Closed(3))));
         assert_eq!(drain(&mut watcher), [Event(1), Event(2)]);
         assert_eq!(Arc::strong_count(&handle), 1, "the filter is gone");
     });

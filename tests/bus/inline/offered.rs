@@ -156,7 +156,7 @@ fn a_watcher_is_evicted_when_the_publish_returns() {
     bus.publisher().try_publish(3).unwrap();
     assert_eq!(watcher.stats().evictions, 1);
     assert_eq!(available(&mut watcher), [Event(1), Event(2)]);
-    assert_eq!(watcher.try_recv(), Err(TryRecvError::Stopped));
+    assert_eq!(watcher.try_recv(), Err(TryRecvError::Ended));
     assert_eq!(watcher.end_reason(), Some(EndReason::Evicted));
 }
 
@@ -266,7 +266,7 @@ fn a_watcher_gets_what_is_published_while_it_is_registered() {
         watcher.stop();
         publisher.publish(1000).unwrap();
         assert_eq!(available(&mut watcher), [Event(3 * round + 1), Event(3 * round + 2)]);
-        assert_eq!(watcher.try_recv(), Err(TryRecvError::Stopped));
+        assert_eq!(watcher.try_recv(), Err(TryRecvError::Ended));
         drop(watcher);
         assert_eq!((bus.watcher_count(), bus.stats().watchers.len()), (0, 0));
     }

@@ -28,7 +28,7 @@ fn a_filter_that_panics_ends_its_own_watcher() {
         let mut other = bus.watch().unwrap();
         (1..=5).for_each(|event| bus.publisher().publish(event).unwrap());
         assert_eq!(available(&mut broken), [Event(1), Event(2)]);
-        assert_eq!(broken.try_recv(), Err(TryRecvError::Stopped));
+        assert_eq!(broken.try_recv(), Err(TryRecvError::Ended));
         assert_eq!((broken.stats().panics, broken.end_reason()), (1, Some(EndReason::Stopped)));
         assert_eq!(available(&mut other), (1..=5).map(Event).collect::<Vec<_>>());
         assert_settled(&bus.stats(), 5);
@@ -228,9 +228,9 @@ fn a_bus_that_is_dropped_by_a_panic_ends() {
             panic!("as a failed assertion would");
         });
         assert!(panicked.join().is_err());
-        assert!(publisher.try_publish(2).unwrap_err().is_stopped());
+        assert!(publisher.try_publish(2).unwrap_err().is_closed());
         assert_eq!(available(&mut watcher), [Event(1)]);
-        assert_eq!(watcher.try_recv(), Err(TryRecvError::Stopped));
+        assert_eq!(watcher.try_recv(), Err(TryRecvError::Ended));
     });
 }
 

@@ -362,13 +362,13 @@ fn closing_ends_every_wait() {
         assert!(poll(task.as_mut(), &waker).is_pending());
         assert!(poll(ready.as_mut(), &waker).is_pending());
         bus.close();
-        assert_eq!(thread.join().unwrap(), Err(PublishError::Stopped(10)));
-        assert_eq!(batch.join().unwrap(), Err(PublishError::Stopped(vec![2, 3, 4])));
+        assert_eq!(thread.join().unwrap(), Err(PublishError::Closed(10)));
+        assert_eq!(batch.join().unwrap(), Err(PublishError::Closed(vec![2, 3, 4])));
         woken.recv_timeout(LONG).expect("the tasks are not woken");
-        assert_eq!(poll(task.as_mut(), &waker), Poll::Ready(Err(PublishError::Stopped(11))));
-        assert_eq!(poll(ready.as_mut(), &waker), Poll::Ready(Err(PublishError::Stopped(()))));
+        assert_eq!(poll(task.as_mut(), &waker), Poll::Ready(Err(PublishError::Closed(11))));
+        assert_eq!(poll(ready.as_mut(), &waker), Poll::Ready(Err(PublishError::Closed(()))));
         assert_eq!(drain(&mut full), [Event(0), Event(1)]);
-        assert_eq!((bus.stats().rejected_stopped, bus.stats().rejected_full), (5, 0));
+        assert_eq!((bus.stats().rejected_closed, bus.stats().rejected_full), (5, 0));
     });
 }
 
@@ -381,7 +381,7 @@ fn the_drop_of_the_last_handle_ends_every_wait() {
         bus.publisher().publish(1).unwrap();
         let waiting = publish_and_wait(&clock, bus.publisher(), 2, 1);
         thread::spawn(move || drop(bus)).join().unwrap();
-        assert_eq!(waiting.join().unwrap(), Err(PublishError::Stopped(2)));
+        assert_eq!(waiting.join().unwrap(), Err(PublishError::Closed(2)));
     });
 }
 
@@ -431,7 +431,7 @@ fn a_publisher_outlives_the_watchers_that_it_waits_for() {
             }
         }
         bus.close();
-        assert!(publishing.join().unwrap().unwrap().is_stopped());
+        assert!(publishing.join().unwrap().unwrap().is_closed());
         assert!(bus.stats().watchers.is_empty());
     });
 }

@@ -32,7 +32,7 @@ impl Checked<'_> {
         assert_eq!(stats.accepted, sum(|told| told.accepted.len() as u64), "accepted");
         assert_eq!(stats.rejected_full, sum(|told| told.full), "rejected, full");
         // The round publishes one more event after the end, which is refused too.
-        assert_eq!(stats.rejected_stopped, sum(|told| told.stopped) + 1, "rejected, stopped");
+        assert_eq!(stats.rejected_closed, sum(|told| told.stopped) + 1, "rejected, stopped");
         assert_eq!(self.order.len() as u64, stats.accepted, "what was accepted was offered");
         for (told, number) in self.published.iter().zip(1..) {
             let mine: Vec<_> = self.order.iter().copied().filter(|ident| ident.publisher == number).collect();
@@ -183,7 +183,7 @@ impl Checked<'_> {
         let stats = self.bus.stats();
         met::add(Met::Accepted, stats.accepted);
         met::add(Met::RefusedFull, stats.rejected_full);
-        met::add(Met::RefusedStopped, stats.rejected_stopped - 1);
+        met::add(Met::RefusedStopped, stats.rejected_closed - 1);
         for watcher in stats.watchers.iter().chain([&stats.departed]) {
             met::add(Met::DroppedIncoming, watcher.dropped.incoming);
             met::add(Met::DroppedOldest, watcher.dropped.oldest);

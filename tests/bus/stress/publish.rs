@@ -156,7 +156,7 @@ pub(crate) fn note_watcher(
                 stop.stop();
             }
         }
-        Err(error) => assert!(matches!(error, WatchError::Stopped), "{error}"),
+        Err(error) => assert!(matches!(error, WatchError::Closed), "{error}"),
     }
 }
 

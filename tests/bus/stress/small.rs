@@ -59,7 +59,7 @@ fn run_small_round(seed: u64, is_inline: bool) {
     assert!(bus.shutdown().complete);
     assert_eq!(order, told.accepted, "accepted means offered");
     let stats = bus.stats();
-    assert_eq!((stats.accepted, stats.rejected_stopped), (order.len() as u64, told.stopped));
+    assert_eq!((stats.accepted, stats.rejected_closed), (order.len() as u64, told.stopped));
     let gone = &stats.departed;
     assert_eq!(gone.offered, gone.delivered + gone.dropped.total() + gone.queued, "{gone}");
     assert_eq!(gone.queued, 0);

@@ -145,7 +145,7 @@ impl Figures {
 pub struct Totals {
     pub accepted: u64,
     pub rejected_full: u64,
-    pub rejected_stopped: u64,
+    pub rejected_closed: u64,
     /// The counters of all watchers that there ever were.
     pub watchers: Figures,
     /// The number of listed watchers, or `None` while the dispatcher waits, because it cannot reap

@@ -34,7 +34,7 @@ struct State {
     report: Option<bool>,
     accepted: u64,
     rejected_full: u64,
-    rejected_stopped: u64,
+    rejected_closed: u64,
 }
 
 #[derive(Debug)]
@@ -145,7 +145,7 @@ impl Bus for Twin {
         let mut rest = events;
         while !rest.is_empty() {
             if state.is_closed {
-                state.rejected_stopped += rest.len() as u64;
+                state.rejected_closed += rest.len() as u64;
                 return Err(Refused::Stopped(rest));
             }
             let mut piece = rest;
@@ -209,7 +209,7 @@ impl Bus for Twin {
         Totals {
             accepted: state.accepted,
             rejected_full: state.rejected_full,
-            rejected_stopped: state.rejected_stopped,
+            rejected_closed: state.rejected_closed,
             watchers,
             listed: Some(state.mailboxes.iter().filter(|mailbox| !mailbox.is_gone).count()),
         }

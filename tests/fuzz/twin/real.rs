@@ -50,7 +50,7 @@ pub fn publish(publisher: &Publisher<Event>, events: Vec<Event>, how: How) -> Re
 fn refused(error: PublishError<Vec<Event>>) -> Refused {
     match error {
         PublishError::Full(events) => Refused::Full(events),
-        PublishError::Stopped(events) => Refused::Stopped(events),
+        PublishError::Closed(events) => Refused::Stopped(events),
         _ => unreachable!("the twin knows all refusals"),
     }
 }
@@ -58,7 +58,7 @@ fn refused(error: PublishError<Vec<Event>>) -> Refused {
 fn refused_one(error: PublishError<Event>) -> Refused {
     match error {
         PublishError::Full(event) => Refused::Full(vec![event]),
-        PublishError::Stopped(event) => Refused::Stopped(vec![event]),
+        PublishError::Closed(event) => Refused::Stopped(vec![event]),
         _ => unreachable!("the twin knows all refusals"),
     }
 }
@@ -106,7 +106,7 @@ impl Bus for Real {
         };
         match builder.watch() {
             Ok(watcher) => Some(RealReader { watcher, told }),
-            Err(WatchError::Stopped) => None,
+            Err(WatchError::Closed) => None,
             Err(error) => panic!("{error}"),
         }
     }
@@ -142,7 +142,7 @@ impl Bus for Real {
         Totals {
             accepted: stats.accepted,
             rejected_full: stats.rejected_full,
-            rejected_stopped: stats.rejected_stopped,
+            rejected_closed: stats.rejected_closed,
             watchers,
             listed: Some(stats.watchers.len()),
         }
@@ -158,7 +158,7 @@ impl From<TryRecvError> for Nothing {
     fn from(error: TryRecvError) -> Self {
         match error {
             TryRecvError::Empty => Self::Yet,
-            TryRecvError::Stopped => Self::Ever,
+            TryRecvError::Ended => Self::Ever,
         }
     }
 }

@@ -61,9 +61,9 @@ fn a_send_after_the_end_returns_the_value() {
         let (tx, _rx) = bounded(kind, 100);
         tx.send(1).unwrap();
         tx.bus.close();
-        assert_eq!(tx.send(4), Err(PublishError::Stopped(4)));
-        assert_eq!(tx.try_send(5), Err(PublishError::Stopped(5)));
-        assert_eq!(tx.send_timeout(6, LONG), Err(PublishError::Stopped(6)));
+        assert_eq!(tx.send(4), Err(PublishError::Closed(4)));
+        assert_eq!(tx.try_send(5), Err(PublishError::Closed(5)));
+        assert_eq!(tx.send_timeout(6, LONG), Err(PublishError::Closed(6)));
     });
 }
 
@@ -82,7 +82,7 @@ fn queued_values_are_received_before_the_end() {
                 assert_eq!(rx.recv(), Ok(value));
             }
             assert_eq!(rx.recv(), Err(RecvError));
-            assert_eq!(rx.try_recv(), Err(TryRecvError::Stopped));
+            assert_eq!(rx.try_recv(), Err(TryRecvError::Ended));
         }
     });
 }
@@ -97,7 +97,7 @@ fn the_end_without_values_is_returned_each_time() {
         assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
         tx.disconnect();
         for _ in 0..2 {
-            assert_eq!(rx.try_recv(), Err(TryRecvError::Stopped));
+            assert_eq!(rx.try_recv(), Err(TryRecvError::Ended));
             assert_eq!(rx.recv(), Err(RecvError));
         }
     });

@@ -51,7 +51,7 @@ fn a_receiver_at_its_end_is_ready() {
         ending.join().unwrap();
         // With a dispatcher, the end wakes a thread that waits before it can be received.
         assert!(at_end.recv().is_err());
-        assert_eq!(at_end.try_recv(), Err(TryRecvError::Stopped));
+        assert_eq!(at_end.try_recv(), Err(TryRecvError::Ended));
         for timeout in [LONG, Duration::ZERO] {
             assert_eq!(ready(&[&at_end], timeout), Some(0));
         }

@@ -94,7 +94,7 @@ fn the_values_of_many_senders_all_arrive() {
         assert_eq!(rx.recv_timeout(LONG), Ok(2));
         join(senders);
         tx.disconnect();
-        assert_eq!(rx.try_recv(), Err(TryRecvError::Stopped));
+        assert_eq!(rx.try_recv(), Err(TryRecvError::Ended));
     });
 }
 
@@ -145,7 +145,7 @@ fn sends_and_receives_that_time_out_lose_and_repeat_nothing() {
             };
             assert_eq!(received, Ok(expected));
         }
-        assert_eq!(rx.recv_timeout(LONG), Err(RecvTimeoutError::Stopped));
+        assert_eq!(rx.recv_timeout(LONG), Err(RecvTimeoutError::Ended));
         sender.join().unwrap();
     });
 }

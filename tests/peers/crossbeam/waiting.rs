@@ -59,7 +59,7 @@ fn a_receive_that_does_not_wait_sees_nothing_then_the_value_then_the_end() {
         next();
         assert_eq!([rx.try_recv(), rx.try_recv()], [Ok(7), Err(TryRecvError::Empty)]);
         next();
-        assert_eq!(rx.try_recv(), Err(TryRecvError::Stopped));
+        assert_eq!(rx.try_recv(), Err(TryRecvError::Ended));
         sender.join().unwrap();
     });
 }
@@ -79,7 +79,7 @@ fn a_receive_with_a_timeout_ends_by_time_then_by_a_value_then_by_the_end() {
         step.send(()).unwrap();
         assert_eq!(rx.recv_timeout(LONG), Ok(7));
         step.send(()).unwrap();
-        assert_eq!(rx.recv_timeout(LONG), Err(RecvTimeoutError::Stopped));
+        assert_eq!(rx.recv_timeout(LONG), Err(RecvTimeoutError::Ended));
         sender.join().unwrap();
     });
 }
@@ -176,7 +176,7 @@ fn the_close_of_the_bus_wakes_a_sender_with_its_value() {
             move || publisher.publish(99)
         });
         tx.bus.close();
-        assert_eq!(sender.join().unwrap(), Err(PublishError::Stopped(99)));
+        assert_eq!(sender.join().unwrap(), Err(PublishError::Closed(99)));
         // The values that were accepted before are received.
         assert!((&mut rx).into_iter().eq(0..accepted));
     });

@@ -46,7 +46,7 @@ fn shutdown_finishes_every_handler_log_and_sink() {
     assert_eq!(report.recordings[0].created, 500);
     assert_balanced(&report.recordings[0]);
     assert_eq!(own.events().count(), 500, "what you read yourself stays readable");
-    assert!(recorder.event(pod("late"), Normal, "Started", "") == Recorded::Stopped);
+    assert!(recorder.event(pod("late"), Normal, "Started", "") == Recorded::Closed);
 }
 
 #[test]
@@ -75,10 +75,10 @@ fn shutdown_can_be_called_by_anybody_at_any_time() {
     assert_eq!(serde_json::from_str::<EventBroadcasterReport>(&text).unwrap(), reports[0]);
 
     // Afterwards nothing can be started, and every call returns at once.
-    assert!(matches!(events.record_to(store.clone()), Err(WatchError::Stopped)));
-    assert!(matches!(events.log_to(|_| ()), Err(WatchError::Stopped)));
-    assert!(matches!(events.spawn(|_| ()), Err(WatchError::Stopped)));
-    assert!(matches!(events.watch_builder().watch(), Err(WatchError::Stopped)));
+    assert!(matches!(events.record_to(store.clone()), Err(WatchError::Closed)));
+    assert!(matches!(events.log_to(|_| ()), Err(WatchError::Closed)));
+    assert!(matches!(events.spawn(|_| ()), Err(WatchError::Closed)));
+    assert!(matches!(events.watch_builder().watch(), Err(WatchError::Closed)));
     assert_eq!(events.flush(LONG), Ok(()));
     assert_eq!(events.stats().recordings, reports[0].recordings);
 }
@@ -104,7 +104,7 @@ fn a_shutdown_among_recorders_loses_nothing_that_was_accepted() {
                         );
                         match recorded {
                             Recorded::Accepted => accepted.fetch_add(1, Ordering::Relaxed),
-                            Recorded::Stopped => 0,
+                            Recorded::Closed => 0,
                             other => panic!("{other}"),
                         };
                     }
@@ -139,7 +139,7 @@ fn close_waits_for_nobody_and_what_was_recorded_is_handled() {
     record(&events, "web-0", "Started");
     gate.entered.recv_timeout(LONG).unwrap();
     events.close();
-    assert_eq!(events.recorder("late").event(pod("web-0"), Normal, "Started", ""), Recorded::Stopped);
+    assert_eq!(events.recorder("late").event(pod("web-0"), Normal, "Started", ""), Recorded::Closed);
     drop(gate);
     assert!(events.shutdown().complete);
     assert_eq!(seen.lock().unwrap().len(), 1);
@@ -333,7 +333,7 @@ fn dropping_on_a_thread_of_its_own_does_not_wait() {
         recorder.event(pod("b"), Normal, "Started", "");
     }
     assert!(handler.join(LONG));
-    assert_eq!(recorder.event(pod("c"), Normal, "Started", ""), Recorded::Stopped);
+    assert_eq!(recorder.event(pod("c"), Normal, "Started", ""), Recorded::Closed);
 }
 
 #[test]
@@ -368,7 +368,7 @@ fn a_sink_may_use_the_broadcaster_it_serves() {
             answers_tx.send((flushed, recorded, None)).unwrap();
         } else {
             let report = events.shutdown();
-            answers_tx.send((Ok(()), Recorded::Stopped, Some(report.complete))).unwrap();
+            answers_tx.send((Ok(()), Recorded::Closed, Some(report.complete))).unwrap();
         }
         Ok(())
     });
@@ -378,7 +378,7 @@ fn a_sink_may_use_the_broadcaster_it_serves() {
         answers.recv_timeout(LONG).unwrap(),
         (Err(FlushError::WouldDeadlock), Recorded::Accepted, None)
     );
-    assert_eq!(answers.recv_timeout(LONG).unwrap(), (Ok(()), Recorded::Stopped, Some(false)));
+    assert_eq!(answers.recv_timeout(LONG).unwrap(), (Ok(()), Recorded::Closed, Some(false)));
     let report = events.shutdown();
     assert!(report.complete);
     assert_eq!(sink.store.len(), 2);

@@ -63,7 +63,7 @@ fn on_loss_hears_of_every_refusal() {
     until(|| recorder.event(pod("a\u{1b}"), Normal, "Full", secret) == Recorded::Full);
     drop(held);
     events.shutdown();
-    assert_eq!(recorder.event(pod("a"), Normal, "Late", secret), Recorded::Stopped);
+    assert_eq!(recorder.event(pod("a"), Normal, "Late", secret), Recorded::Closed);
 
     // The watcher may have lost an event too, which the dispatcher held when the watcher was
     // dropped.
@@ -76,7 +76,7 @@ fn on_loss_hears_of_every_refusal() {
         losses[2],
         (LossReason::QueueFull, r"tester: 1 event lost (queue full): Pod/a\u{1b} Full".to_owned())
     );
-    assert_eq!(last.0, LossReason::Stopped);
+    assert_eq!(last.0, LossReason::Closed);
     assert!(losses.iter().all(|(_, text)| !text.contains(secret)));
     let stats = events.stats();
     assert_eq!(losses.len() as u64, stats.recorder.refused());

@@ -204,7 +204,7 @@ fn a_shutdown_is_complete_and_its_counts_are_equal() {
     assert_balanced(&report.recordings[0]);
     assert_eq!((lines.load(Ordering::SeqCst) as u64, seen.lock().unwrap().len() as u64), (all, all));
     assert_eq!((watcher.len() as u64, events.stats().bus.accepted), (all, all));
-    assert_eq!(note(&events.recorder("tester"), "late"), Recorded::Stopped);
+    assert_eq!(note(&events.recorder("tester"), "late"), Recorded::Closed);
 }
 
 /// A flush, on a thread and as a task, waits until the sink has written.
@@ -284,7 +284,7 @@ fn the_drop_of_the_last_handle_waits_for_the_recording() {
     assert!(note(&recorder, "web-0").is_accepted());
     drop(other);
     assert_eq!(sink.store.len(), 1);
-    assert_eq!(note(&recorder, "web-0"), Recorded::Stopped);
+    assert_eq!(note(&recorder, "web-0"), Recorded::Closed);
 }
 
 /// An event that a filter records follows the event at which the filter was asked.

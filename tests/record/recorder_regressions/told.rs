@@ -63,11 +63,11 @@ fn what_is_told_of_a_refused_event_has_been_scrubbed() {
     assert_eq!(recorder.event(pod("secret-a"), Normal, "", ""), Recorded::EmptyReason);
     assert_eq!(recorder.event(pod("secret-b"), Normal, "secret", "unscrubbable"), Recorded::ScrubPanicked);
     events.close();
-    assert_eq!(recorder.event(pod("secret-c"), Normal, "secret", ""), Recorded::Stopped);
-    assert_eq!(recorder.draft(pod("secret-d"), Normal, "secret").record(), Recorded::Stopped);
+    assert_eq!(recorder.event(pod("secret-c"), Normal, "secret", ""), Recorded::Closed);
+    assert_eq!(recorder.draft(pod("secret-d"), Normal, "secret").record(), Recorded::Closed);
     let told = told.lock().unwrap();
     let reasons: Vec<_> = told.iter().map(|(reason, _)| *reason).collect();
-    let stopped = LossReason::Stopped;
+    let stopped = LossReason::Closed;
     assert_eq!(reasons, [LossReason::EmptyReason, LossReason::ScrubPanicked, stopped, stopped]);
     for (_, shown) in told.iter() {
         assert!(shown.contains("Pod/*-") && !shown.contains("secret"), "{shown}");
@@ -88,12 +88,12 @@ fn an_event_that_cannot_be_scrubbed_at_all_is_told_without_a_word_of_it() {
     let recorder = events.recorder("tester");
     assert_eq!(recorder.event(pod("secret"), Warning, "secret", "secret"), Recorded::ScrubPanicked);
     events.close();
-    assert_eq!(recorder.event(pod("secret"), Warning, "secret", "secret"), Recorded::Stopped);
+    assert_eq!(recorder.event(pod("secret"), Warning, "secret", "secret"), Recorded::Closed);
     let told = told.lock().unwrap();
     assert_eq!(told.len(), 2);
     assert!(told.iter().all(|(count, shown)| *count == 1 && !shown.contains("secret")), "{told:?}");
     let stats = recorder.stats();
-    assert_eq!((stats.scrub_panics, stats.stopped, stats.refused(), stats.hook_panics), (1, 1, 2, 0));
+    assert_eq!((stats.scrub_panics, stats.closed, stats.refused(), stats.hook_panics), (1, 1, 2, 0));
 }
 
 // ── names ──

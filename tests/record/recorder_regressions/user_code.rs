@@ -50,7 +50,7 @@ fn a_hook_may_call_everything() {
         let recorder = events.recorder("tester");
         // The losses occur on this thread, on the dispatcher and on the recording's thread.
         recorder.event(pod("a"), Normal, "", "");
-        assert_eq!(recorder.event(pod("a"), Normal, "R", ""), Recorded::Stopped);
+        assert_eq!(recorder.event(pod("a"), Normal, "R", ""), Recorded::Closed);
         assert!(recording.join(Duration::MAX));
         assert!(told.load(Ordering::Relaxed) >= 2);
         // The dispatcher counts on its own thread the events that it was still offering to the
@@ -166,10 +166,7 @@ fn a_subscriber_may_record_what_it_is_told() {
         fn event(&self, _: &tracing::Event<'_>) {
             self.1.fetch_add(1, Ordering::Relaxed);
             let recorder = self.0.get().unwrap();
-            assert_eq!(
-                recorder.event(pod("a"), eventcast::EventType::Warning, "Told", ""),
-                Recorded::Stopped
-            );
+            assert_eq!(recorder.event(pod("a"), eventcast::EventType::Warning, "Told", ""), Recorded::Closed);
         }
 
         fn enter(&self, _: &Id) {}
@@ -182,9 +179,9 @@ fn a_subscriber_may_record_what_it_is_told() {
         let events = EventBroadcaster::new().unwrap();
         let recorder = slot.get_or_init(|| events.recorder("tester"));
         events.close();
-        assert_eq!(recorder.event(pod("a"), Normal, "R", ""), Recorded::Stopped);
+        assert_eq!(recorder.event(pod("a"), Normal, "R", ""), Recorded::Closed);
         assert_eq!(told.load(Ordering::Relaxed), 1);
-        assert_eq!((recorder.stats().stopped, recorder.stats().hook_panics), (2, 0));
+        assert_eq!((recorder.stats().closed, recorder.stats().hook_panics), (2, 0));
     });
 }
 

@@ -93,7 +93,7 @@ impl Ledger {
         };
         equal("accepted", stats.accepted, get(&self.accepted));
         equal("rejected, full", stats.rejected_full, get(&self.full));
-        equal("rejected, stopped", stats.rejected_stopped, get(&self.stopped));
+        equal("rejected, closed", stats.rejected_closed, get(&self.stopped));
         equal("in the journal", stats.accepted, get(&self.journal));
         let all = || stats.watchers.iter().chain([&stats.departed]);
         equal("delivered", all().map(|watcher| watcher.delivered).sum(), get(&self.received));

@@ -55,7 +55,7 @@ impl Source {
             1,
             published.map_err(|error| match error {
                 PublishError::Full(tick) => PublishError::Full(vec![tick]),
-                error => PublishError::Stopped(vec![error.into_inner()]),
+                error => PublishError::Closed(vec![error.into_inner()]),
             }),
         );
     }

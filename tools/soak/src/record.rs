@@ -26,7 +26,7 @@ const STORED: usize = 500;
 struct Counts {
     accepted: AtomicU64,
     full: AtomicU64,
-    stopped: AtomicU64,
+    closed: AtomicU64,
     /// The number of losses that the hook received.
     reported: AtomicU64,
     /// The number of events that the handler was given, and of those at which it panicked.
@@ -151,7 +151,7 @@ impl Recording {
                     match recorded {
                         Recorded::Accepted => add(&counts.accepted, 1),
                         Recorded::Full => add(&counts.full, 1),
-                        Recorded::Stopped => add(&counts.stopped, 1),
+                        Recorded::Closed => add(&counts.closed, 1),
                         other => ledger.fault(format!("recorder: {other:?}")),
                     }
                 }
@@ -218,11 +218,11 @@ impl Recording {
         equal("incomplete", u64::from(!report.complete), u64::from(abandoned));
         equal("accepted", stats.bus.accepted, get(&counts.accepted));
         equal("full", stats.recorder.full, get(&counts.full));
-        equal("stopped", stats.recorder.stopped, get(&counts.stopped));
+        equal("closed", stats.recorder.closed, get(&counts.closed));
         let all = || stats.bus.watchers.iter().chain([&stats.bus.departed]);
         // A later write may have carried the count of an event whose loss was reported.
         let mut carried = 0;
-        let mut lost = get(&counts.full) + get(&counts.stopped) + get(&counts.panicked);
+        let mut lost = get(&counts.full) + get(&counts.closed) + get(&counts.panicked);
         for watcher in all() {
             equal(&watcher.name, watcher.offered, watcher.delivered + watcher.dropped.total());
             lost += watcher.dropped.total();

@@ -166,7 +166,7 @@ impl Visitor {
     /// Returns `false`, so that the visits end. Only the end of the bus may be a reason for not
     /// being registered. Any other reason is a fault.
     pub(crate) fn is_open(&self, error: &WatchError) -> bool {
-        if !matches!(error, WatchError::Stopped) || !self.ledger.is_over() {
+        if !matches!(error, WatchError::Closed) || !self.ledger.is_over() {
             self.ledger.fault(format!("{}: {error}", self.name));
         }
         false
@@ -221,7 +221,7 @@ fn step(form: Form, watcher: &mut Watcher<Tick>, checker: &mut Checker) -> Step 
         Form::Recv => watcher.recv().map_err(|_| Step::End),
         Form::Timeout => watcher.recv_timeout(Duration::from_millis(1)).map_err(|error| match error {
             RecvTimeoutError::Timeout => Step::More,
-            RecvTimeoutError::Stopped => Step::End,
+            RecvTimeoutError::Ended => Step::End,
         }),
         Form::Select => {
             let mut select = Select::new();
@@ -230,12 +230,12 @@ fn step(form: Form, watcher: &mut Watcher<Tick>, checker: &mut Checker) -> Step 
             drop(select);
             watcher.try_recv().map_err(|error| match error {
                 TryRecvError::Empty => Step::More,
-                TryRecvError::Stopped => Step::End,
+                TryRecvError::Ended => Step::End,
             })
         }
         Form::Try => watcher.try_recv().map_err(|error| match error {
             TryRecvError::Empty => Step::Empty,
-            TryRecvError::Stopped => Step::End,
+            TryRecvError::Ended => Step::End,
         }),
         Form::Events => watcher.into_iter().next().ok_or(Step::End),
         Form::Ref => {

@@ -126,10 +126,10 @@ fn ends() {
     assert_eq!(stopped.end_reason(), Some(EndReason::Stopped));
     assert_eq!(bus.flush(SHORT), Ok(()));
     bus.close();
-    assert_eq!(publisher.publish(2), Err(PublishError::Stopped(2)));
-    assert!(matches!(bus.watch(), Err(WatchError::Stopped)));
+    assert_eq!(publisher.publish(2), Err(PublishError::Closed(2)));
+    assert!(matches!(bus.watch(), Err(WatchError::Closed)));
     assert_eq!(received(&mut kept), [Event(1)]);
-    assert_eq!(kept.try_recv(), Err(TryRecvError::Stopped));
+    assert_eq!(kept.try_recv(), Err(TryRecvError::Ended));
     assert_eq!(kept.recv(), Err(eventcast::error::RecvError), "no wait at the end");
     let report = bus.shutdown();
     assert!(report.complete && report.threads_ended, "{report}");
@@ -140,7 +140,7 @@ fn ends() {
     let last = self::bus(10);
     let mut orphan = last.watch().unwrap();
     drop(last);
-    assert_eq!(orphan.try_recv(), Err(TryRecvError::Stopped));
+    assert_eq!(orphan.try_recv(), Err(TryRecvError::Ended));
 }
 
 fn nested() {

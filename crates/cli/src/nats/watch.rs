@@ -53,7 +53,7 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<bool, Box<dyn Error>> {
                 complain(&format!("eventcast: {missing} events are missing here"));
             }
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Stopped) => break,
+            Err(RecvTimeoutError::Ended) => break,
         }
     }
     let has_failed = watcher.subscriber().status().state == RemoteState::Ended;

@@ -14,7 +14,7 @@ pub(crate) fn faults(outcome: &Outcome) -> Vec<String> {
     };
     let (published, bus) = (&outcome.published, &outcome.bus);
     check("publisher", "accepted", published.accepted, bus.accepted);
-    check("publisher", "refused", published.refused, bus.rejected_full + bus.rejected_stopped);
+    check("publisher", "refused", published.refused, bus.rejected_full + bus.rejected_closed);
     for (watcher, Account { ended, stats, seen, reported }) in
         outcome.settings.watchers.iter().zip(&outcome.accounts)
     {

@@ -130,7 +130,7 @@ impl<T: Clone + Send + Sync + 'static> BusOutlet<T> {
                 }
                 Err(refused) => refused,
             };
-            put.has_ended = refused.is_stopped();
+            put.has_ended = refused.is_closed();
             rest = refused.into_inner();
             put.accepted += before - rest.len() as u64;
             if put.has_ended {

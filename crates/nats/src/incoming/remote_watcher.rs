@@ -90,7 +90,7 @@ impl<T> RemoteWatcher<T> {
     /// # Errors
     ///
     /// - [`RecvTimeoutError::Timeout`] if nothing came in time.
-    /// - [`RecvTimeoutError::Stopped`] at the end.
+    /// - [`RecvTimeoutError::Ended`] at the end.
     ///
     /// # Blocking
     ///
@@ -102,7 +102,7 @@ impl<T> RemoteWatcher<T> {
         let mut context = Context::from_waker(&waker);
         loop {
             if let Poll::Ready(item) = self.poll_recv(&mut context) {
-                return item.ok_or(RecvTimeoutError::Stopped);
+                return item.ok_or(RecvTimeoutError::Ended);
             }
             let Some(left) = timeout.checked_sub(begin.elapsed()).filter(|left| !left.is_zero()) else {
                 return Err(RecvTimeoutError::Timeout);

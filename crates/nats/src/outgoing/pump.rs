@@ -207,7 +207,7 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
             match self.watcher.try_recv_batch() {
                 Ok(batch) => self.intake.take(batch.lagged, &batch),
                 Err(TryRecvError::Empty) => break,
-                Err(TryRecvError::Stopped) => self.has_ended = true,
+                Err(TryRecvError::Ended) => self.has_ended = true,
             }
         }
     }

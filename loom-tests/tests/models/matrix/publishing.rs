@@ -27,7 +27,7 @@ fn check_accepted_alone(accepted: usize, report: Option<&ShutdownReport>) {
 fn accepted(number: u32, result: Result<(), PublishError<Payload>>) -> usize {
     match result {
         Ok(()) => 1,
-        Err(PublishError::Stopped(event) | PublishError::Full(event)) => {
+        Err(PublishError::Closed(event) | PublishError::Full(event)) => {
             assert_eq!(event.number(), number);
             0
         }
@@ -88,7 +88,7 @@ pub(super) fn publish_batch(end: End) {
         act: |publisher| {
             let rest = match publisher.publish_batch(vec![Payload::new(1), Payload::new(2)]) {
                 Ok(()) => Vec::new(),
-                Err(PublishError::Stopped(rest)) => rest.iter().map(Payload::number).collect(),
+                Err(PublishError::Closed(rest)) => rest.iter().map(Payload::number).collect(),
                 Err(error) => panic!("{error}"),
             };
             assert_eq!(rest, [1, 2][2 - rest.len()..]);

@@ -55,7 +55,7 @@ impl Model {
                 Refused::Full(events)
             }
             Why::Stopped => {
-                self.rejected_stopped += events.len() as u64;
+                self.rejected_closed += events.len() as u64;
                 Refused::Stopped(events)
             }
         }

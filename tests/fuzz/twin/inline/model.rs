@@ -27,7 +27,7 @@ pub struct Model {
     positions: HashMap<Event, u64>,
     accepted: u64,
     pub(super) rejected_full: u64,
-    pub(super) rejected_stopped: u64,
+    pub(super) rejected_closed: u64,
 }
 
 /// A call of a watcher's filter.
@@ -104,7 +104,7 @@ impl Model {
             positions: HashMap::new(),
             accepted: 0,
             rejected_full: 0,
-            rejected_stopped: 0,
+            rejected_closed: 0,
         }
     }
 
@@ -296,7 +296,7 @@ impl Model {
         Totals {
             accepted: self.accepted,
             rejected_full: self.rejected_full,
-            rejected_stopped: self.rejected_stopped,
+            rejected_closed: self.rejected_closed,
             watchers,
             listed: Some(self.watchers.iter().filter(|watched| !watched.mailbox.is_gone).count()),
         }

@@ -46,7 +46,7 @@ impl Voice {
 pub fn publish_gap(publisher: &Publisher<Event>, events: u64) -> Result<(), Refused> {
     publisher.publish_gap(events).map_err(|error| match error {
         PublishError::Full(()) => Refused::Full(Vec::new()),
-        PublishError::Stopped(()) => Refused::Stopped(Vec::new()),
+        PublishError::Closed(()) => Refused::Stopped(Vec::new()),
         _ => unreachable!("the model knows all refusals"),
     })
 }
@@ -76,7 +76,7 @@ pub fn watch(bus: &Broadcaster<Event>, watching: &Watching, number: usize) -> Op
     };
     match builder.watch() {
         Ok(watcher) => Some(SpeakingReader { reader: RealReader { watcher, told }, asked, voice }),
-        Err(WatchError::Stopped) => None,
+        Err(WatchError::Closed) => None,
         Err(error) => panic!("{error}"),
     }
 }

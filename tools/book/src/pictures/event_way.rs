@@ -54,7 +54,7 @@ fn incoming(svg: &mut Svg) {
         Bus,
         &["gate", "counts the publishers inside, refuses more of them after the close"],
     );
-    exit(svg, (560, 122), &["`rejected_stopped`", "`PublishError::Stopped`", "with the event"]);
+    exit(svg, (560, 122), &["`rejected_closed`", "`PublishError::Closed`", "with the event"]);
     svg.arrow(&[(WAY, 144), (WAY, 168)], Queue);
     let queue = Area::new(100, 170, 460, 64);
     svg.boxed(
@@ -168,7 +168,7 @@ fn equations(svg: &mut Svg) {
     svg.frame(Area::new(16, 800, 768, 100));
     svg.text((30, 821), Anchor::Start, Font::Bold, "Whenever the bus is quiet:");
     for (y, left, right) in [
-        (842, "`published`", "`= accepted + rejected_full + rejected_stopped`"),
+        (842, "`published`", "`= accepted + rejected_full + rejected_closed`"),
         (858, "`offered`", "`= delivered + dropped + queued`, for each watcher"),
         (874, "`dropped`", "`= incoming + oldest + timed_out + evicted + stopped + abandoned`"),
     ] {

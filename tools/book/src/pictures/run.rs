@@ -163,7 +163,7 @@ impl Bus {
                     is_settled = true;
                     continue;
                 }
-                Err(TryRecvError::Stopped) => {
+                Err(TryRecvError::Ended) => {
                     items.push(Item::End);
                     return Ok(items);
                 }

@@ -70,7 +70,7 @@ fn close(svg: &mut Svg) {
     message(svg, 166, (CALLER, DISPATCHER), Caller, i32::midpoint(GATE, DISPATCHER), "wakes it");
     message(svg, 190, (PUBLISHER, GATE), Queue, at, "pushes, leaves");
     message(svg, 222, (PUBLISHER, GATE), Caller, at, "publishes");
-    message(svg, 244, (GATE, PUBLISHER), Loss, at, "`Stopped(event)`");
+    message(svg, 244, (GATE, PUBLISHER), Loss, at, "`Closed(event)`");
     svg.note((484, 110), &["A publisher that is inside the gate", "finishes. Its event is accepted."]);
     svg.note(
         (484, 206),

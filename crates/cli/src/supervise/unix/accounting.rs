@@ -33,7 +33,7 @@ impl Accounting {
             recorded,
             published: bus.published(),
             accepted: bus.accepted,
-            rejected: bus.rejected_full + bus.rejected_stopped,
+            rejected: bus.rejected_full + bus.rejected_closed,
             delivered: recording.watcher.delivered,
             dropped: recording.watcher.dropped.total(),
             queued: recording.watcher.queued,
