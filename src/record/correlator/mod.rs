@@ -270,7 +270,7 @@ impl EventCorrelator {
     #[allow(clippy::needless_pass_by_value, reason = "a key is for one answer")]
     pub fn confirm(&self, key: CorrelationKey, stored: impl Into<Stored>) {
         self.with_base_of(&key, |access| {
-            access.event_of(&key.0).confirm(&stored.into(), key.0.is_of_group())
+            access.event_of(&key.0).confirm(&stored.into(), key.0.is_of_group());
         });
     }
 
