@@ -135,7 +135,7 @@ mod real {
     /// faster than the publishers. They take one to two microseconds.
     pub(crate) const GATHER: u32 = 32;
     /// The number of rounds without a sleeping reader after which the dispatcher may lend the
-    /// distributor.
+    /// fan-out.
     pub(crate) const BUSY_ROUNDS: u32 = 4;
     /// The number of entries from which on a reader pulls at once. A reader pulls less than this
     /// only before it would sleep.

@@ -47,7 +47,7 @@ pub(crate) const REPLACEMENTS: &[Replacement] = &[
                   self.reaping.store(false, Ordering::Relaxed);",
     },
     Replacement {
-        file: "bus/dispatch/distributor.rs",
+        file: "bus/dispatch/fan_out.rs",
         place: "wake_or_drain",
         code: "let slept = sender.state.wake_cell.wake();",
         change: "without the wake-up",
@@ -61,8 +61,8 @@ pub(crate) const REPLACEMENTS: &[Replacement] = &[
         written: "match (if $ON { None } else { intake.take() }) {",
     },
     Replacement {
-        file: "bus/dispatch/distributor.rs",
-        place: "Distributor::register",
+        file: "bus/dispatch/fan_out.rs",
+        place: "FanOut::register",
         code: "if !sender.is_offered() {",
         change: "takes in a watcher that has been stopped",
         written: "if !sender.is_offered() && !$ON {",
@@ -177,9 +177,9 @@ pub(crate) const REPLACEMENTS: &[Replacement] = &[
     Replacement {
         file: "bus/dispatch/intake.rs",
         place: "Intake::is_ready",
-        code: "self.carried.is_some() || self.controls.is_due(self.received) || self.lifecycle.is_quiet()",
+        code: "self.carried.is_some() || self.controls.is_due(self.received) || self.bus.is_quiet()",
         change: "does not see that a control entry is due",
-        written: "self.carried.is_some() || !$ON && self.controls.is_due(self.received) || self.lifecycle.is_quiet()",
+        written: "self.carried.is_some() || !$ON && self.controls.is_due(self.received) || self.bus.is_quiet()",
     },
     Replacement {
         file: "bus/dispatch/intake.rs",
@@ -189,8 +189,8 @@ pub(crate) const REPLACEMENTS: &[Replacement] = &[
         written: "if !$ON && sender.is_pending() {",
     },
     Replacement {
-        file: "bus/dispatch/distributor.rs",
-        place: "Distributor::reap",
+        file: "bus/dispatch/fan_out.rs",
+        place: "FanOut::reap",
         code: "self.index.insert(moved.state.id, i);",
         change: "keeps the index of the sender that it moves",
         written: "if !$ON { $CODE }",
@@ -226,9 +226,9 @@ pub(crate) const REPLACEMENTS: &[Replacement] = &[
     Replacement {
         file: "bus/dispatch/pull.rs",
         place: "Arc::hand_back",
-        code: "self.lifecycle.gate.set_idle();",
+        code: "self.bus.gate.set_idle();",
         change: "does not set the idle bits",
-        written: "if !$ON { self.lifecycle.gate.set_idle(); }",
+        written: "if !$ON { self.bus.gate.set_idle(); }",
     },
     Replacement {
         file: "bus/dispatch/pull.rs",
@@ -247,9 +247,9 @@ pub(crate) const REPLACEMENTS: &[Replacement] = &[
     Replacement {
         file: "bus/dispatch/pull.rs",
         place: "Dispatcher::lend",
-        code: "if !lifecycle.is_lent() || !lifecycle.dispatcher.is_armed() {",
+        code: "if !bus.is_lent() || !bus.dispatcher.is_armed() {",
         change: "naps on after it was woken",
-        written: "if !lifecycle.is_lent() || !$ON && !lifecycle.dispatcher.is_armed() {",
+        written: "if !bus.is_lent() || !$ON && !bus.dispatcher.is_armed() {",
     },
     Replacement {
         file: "bus/state/gate.rs",
@@ -282,9 +282,9 @@ pub(crate) const REPLACEMENTS: &[Replacement] = &[
     Replacement {
         file: "bus/dispatch/inline.rs",
         place: "InlineFront::push",
-        code: "if lifecycle.is_closing() {",
+        code: "if bus.is_closing() {",
         change: "lets a nested call in after the close",
-        written: "if !$ON && lifecycle.is_closing() {",
+        written: "if !$ON && bus.is_closing() {",
     },
     Replacement {
         file: "bus/dispatch/inline.rs",
@@ -303,9 +303,9 @@ pub(crate) const REPLACEMENTS: &[Replacement] = &[
     Replacement {
         file: "bus/dispatch/inline.rs",
         place: "Turn::accept",
-        code: "if self.lifecycle.is_closing() {",
+        code: "if self.bus.is_closing() {",
         change: "lets in after the close",
-        written: "if !$ON && self.lifecycle.is_closing() {",
+        written: "if !$ON && self.bus.is_closing() {",
     },
     Replacement {
         file: "bus/dispatch/inline.rs",
@@ -317,7 +317,7 @@ pub(crate) const REPLACEMENTS: &[Replacement] = &[
     Replacement {
         file: "bus/dispatch/inline.rs",
         place: "Core::room_or_wish",
-        code: "self.room_for(first, call, lifecycle)",
+        code: "self.room_for(first, call, bus)",
         change: "does not look again after the wish",
         written: "if $ON { None } else { $CODE }",
     },
@@ -338,9 +338,9 @@ pub(crate) const REPLACEMENTS: &[Replacement] = &[
     Replacement {
         file: "bus/dispatch/inline.rs",
         place: "Core::passes_turn_on",
-        code: "if !lifecycle.room.is_waited_for() {",
+        code: "if !bus.room.is_waited_for() {",
         change: "clears the wishes of others",
-        written: "if $ON || !lifecycle.room.is_waited_for() {",
+        written: "if $ON || !bus.room.is_waited_for() {",
     },
     Replacement {
         file: "bus/mailbox/queue.rs",
@@ -366,14 +366,14 @@ pub(crate) const REPLACEMENTS: &[Replacement] = &[
     Replacement {
         file: "bus/dispatch/later.rs",
         place: "Later::carry_out_now",
-        code: "Publishers::Next => lifecycle.room.pass_on(),",
+        code: "Publishers::Next => bus.room.pass_on(),",
         change: "does not pass the turn on",
         written: "Publishers::Next if $ON => {} $CODE",
     },
     Replacement {
         file: "bus/dispatch/later.rs",
         place: "Later::carry_out_now",
-        code: "Publishers::All => lifecycle.room.wake_all(),",
+        code: "Publishers::All => bus.room.wake_all(),",
         change: "wakes no publisher",
         written: "Publishers::All if $ON => {} $CODE",
     },

@@ -7,11 +7,11 @@ use crate::counters::BusStats;
 use crate::error::{BuildError, WatchError};
 use crate::sync::{Arc, Parker, bounded};
 
-use super::dispatch::{Completion, Controls, Dispatch, Dispatcher, InlineFront};
+use super::dispatch::{Completion, Controls, Dispatcher, InlineFront, SharedIntake};
 use super::incoming::{IncomingQueue, Publisher};
 use super::mailbox::Entry;
 use super::options::{BusOptions, check_incoming};
-use super::state::{Lifecycle, Threads};
+use super::state::{BusState, Threads};
 use super::watch::{WatchBuilder, Watcher};
 
 /// The largest size of an event, in bytes. Events travel by value, through the stacks of the
@@ -256,13 +256,13 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         let parker = Parker::new();
         let controls = Arc::new(Controls::new());
         let driver = Box::new(controls.clone());
-        let lifecycle = Arc::new(Lifecycle::new(clock, &parker, driver));
+        let bus = Arc::new(BusState::new(clock, &parker, driver));
         let (tx, rx) = bounded::<Entry<T>>(options.incoming_len);
-        let dispatch = Arc::new(Dispatch::new(lifecycle.clone(), rx, controls, completion, &options));
-        let dispatcher = Dispatcher::new(dispatch.clone(), parker);
-        Threads::spawn(&lifecycle.threads, options.thread_name.clone(), move || dispatcher.run())
+        let shared = Arc::new(SharedIntake::new(bus.clone(), rx, controls, completion, &options));
+        let dispatcher = Dispatcher::new(shared.clone(), parker);
+        Threads::spawn(&bus.threads, options.thread_name.clone(), move || dispatcher.run())
             .map_err(|error| BuildError::thread(&options.thread_name, error))?;
-        let incoming = Arc::new(IncomingQueue::new(lifecycle, tx, dispatch, options));
+        let incoming = Arc::new(IncomingQueue::new(bus, tx, shared, options));
         Ok(Self { incoming })
     }
 
@@ -270,8 +270,8 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     fn without_dispatcher(options: BusOptions, clock: Clock, completion: Option<Completion<T>>) -> Self {
         const { assert!(size_of::<T>() <= MAX_EVENT_SIZE, "events this large belong in a Box or an Arc") };
         let front = Arc::new(InlineFront::new(options.incoming_len, completion, options.history));
-        let lifecycle = Arc::new(Lifecycle::inline(clock, Box::new(front.clone())));
-        let incoming = Arc::new(IncomingQueue::inline(lifecycle, front, options));
+        let bus = Arc::new(BusState::inline(clock, Box::new(front.clone())));
+        let incoming = Arc::new(IncomingQueue::inline(bus, front, options));
         Self { incoming }
     }
 
@@ -348,7 +348,7 @@ impl<T> Broadcaster<T> {
     #[doc(alias = "receiver_count")]
     #[doc(alias = "subscribers")]
     pub fn watcher_count(&self) -> usize {
-        self.incoming.lifecycle.registry.present()
+        self.incoming.bus.registry.present()
     }
 
     /// Returns a builder for a watcher with its own queue, policy, filter, prefix or name, or for a
@@ -387,8 +387,8 @@ impl<T> Broadcaster<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn stats(&self) -> BusStats {
-        let mut stats = self.incoming.lifecycle.stats();
-        stats.pending = self.incoming.way.pending(&self.incoming.lifecycle, stats.accepted);
+        let mut stats = self.incoming.bus.stats();
+        stats.pending = self.incoming.way.pending(&self.incoming.bus, stats.accepted);
         stats
     }
 }
@@ -399,7 +399,7 @@ impl<T> Drop for Broadcaster<T> {
     /// happens before the end of the bus.
     fn drop(&mut self) {
         if self.incoming.handles.remove() {
-            self.incoming.lifecycle.close();
+            self.incoming.bus.close();
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::sync::Arc;
 use super::broadcaster::Broadcaster;
 use super::dispatch::{Control, FlushTicket};
 use super::incoming::IncomingQueue;
-use super::state::{Lifecycle, Refusal};
+use super::state::{BusState, Refusal};
 use super::wait::TimedOut;
 
 impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
@@ -52,13 +52,13 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn flush(&self, timeout: Duration) -> Result<(), FlushError> {
-        let lifecycle = &self.incoming.lifecycle;
-        if lifecycle.is_current() {
+        let bus = &self.incoming.bus;
+        if bus.is_current() {
             return Err(FlushError::WouldDeadlock);
         }
-        let deadline = lifecycle.end_clock.deadline(timeout);
+        let deadline = bus.end_clock.deadline(timeout);
         let flushing = Flushing::begin(&self.incoming);
-        let answer = lifecycle.done.wait(&lifecycle.end_clock, deadline, || flushing.answer());
+        let answer = bus.done.wait(&bus.end_clock, deadline, || flushing.answer());
         answer.unwrap_or_else(|TimedOut| Err(flushing.timeout()))
     }
 
@@ -87,13 +87,13 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// ```
     pub fn flush_async(&self, timeout: Duration) -> impl Future<Output = Result<(), FlushError>> + Send {
         async move {
-            let lifecycle = &self.incoming.lifecycle;
-            if lifecycle.is_current() {
+            let bus = &self.incoming.bus;
+            if bus.is_current() {
                 return Err(FlushError::WouldDeadlock);
             }
-            let deadline = lifecycle.end_clock.deadline(timeout);
+            let deadline = bus.end_clock.deadline(timeout);
             let flushing = Flushing::begin(&self.incoming);
-            let answer = lifecycle.waiting(&lifecycle.done, deadline, || flushing.answer()).await;
+            let answer = bus.waiting(&bus.done, deadline, || flushing.answer()).await;
             answer.unwrap_or_else(|TimedOut| Err(flushing.timeout()))
         }
     }
@@ -115,19 +115,19 @@ impl<'b, T: Clone + Send + Sync + 'static> Flushing<'b, T> {
 
     /// Returns the result, or `None` while the flush has to wait.
     fn answer(&self) -> Option<Result<(), FlushError>> {
-        let lifecycle = &self.incoming.lifecycle;
+        let bus = &self.incoming.bus;
         match self.refused {
-            None => flushed(lifecycle, &self.ticket),
+            None => flushed(bus, &self.ticket),
             Some(Refusal::Full) => Some(Err(self.timeout())),
             // Everything accepted before has been offered and handled at the end, if it was not
             // given up.
-            Some(Refusal::Closed) => all_flushed(lifecycle),
+            Some(Refusal::Closed) => all_flushed(bus),
         }
     }
 
     fn timeout(&self) -> FlushError {
         let waiting_for = self.ticket.waiting_for();
-        let watchers = waiting_for.unwrap_or_else(|| self.incoming.lifecycle.registry.waited_for());
+        let watchers = waiting_for.unwrap_or_else(|| self.incoming.bus.registry.waited_for());
         FlushError::Timeout { waiting_for: watchers.iter().map(|state| state.name.to_string()).collect() }
     }
 }
@@ -139,12 +139,12 @@ impl<T> Drop for Flushing<'_, T> {
 }
 
 /// Returns the result of a flush, or `None` while the flush has to wait.
-fn flushed(lifecycle: &Lifecycle, ticket: &FlushTicket) -> Option<Result<(), FlushError>> {
+fn flushed(bus: &BusState, ticket: &FlushTicket) -> Option<Result<(), FlushError>> {
     // The end is read before the ticket. A bus that has ended without reaching the ticket never
     // will.
-    let ended = lifecycle.registry.has_ended();
+    let ended = bus.registry.has_ended();
     match ticket.waiting_for() {
-        _ if lifecycle.is_abandoned() => Some(Err(FlushError::Abandoned)),
+        _ if bus.is_abandoned() => Some(Err(FlushError::Abandoned)),
         Some(handlers) => handlers.is_empty().then_some(Ok(())),
         None => ended.then_some(Err(FlushError::Abandoned)),
     }
@@ -152,10 +152,10 @@ fn flushed(lifecycle: &Lifecycle, ticket: &FlushTicket) -> Option<Result<(), Flu
 
 /// Returns the result that the end of the bus means for a flush that began after the close, or
 /// `None` while the flush has to wait.
-fn all_flushed(lifecycle: &Lifecycle) -> Option<Result<(), FlushError>> {
-    match lifecycle.ending() {
+fn all_flushed(bus: &BusState) -> Option<Result<(), FlushError>> {
+    match bus.ending() {
         Some(true) => Some(Ok(())),
         Some(false) => Some(Err(FlushError::Abandoned)),
-        None => lifecycle.is_abandoned().then_some(Err(FlushError::Abandoned)),
+        None => bus.is_abandoned().then_some(Err(FlushError::Abandoned)),
     }
 }

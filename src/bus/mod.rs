@@ -14,22 +14,22 @@
 //! # The way of an event
 //!
 //! ```text
-//! Publisher ─ gate ─> incoming queue ─> distributor ─┬─ MailboxSender ─> queue ─> MailboxReceiver ─ Watcher
+//! Publisher ─ gate ─> incoming queue ─> fan-out ─────┬─ MailboxSender ─> queue ─> MailboxReceiver ─ Watcher
 //!  (any threads)       (crossbeam)  (one at a time)  ├─ MailboxSender ─> queue ─> MailboxReceiver ─ Runner (a handler)
 //!                                                    └─ ...
 //! ```
 //!
-//! An inline bus has no dispatcher and no incoming queue. Its publishers reach the distributor
+//! An inline bus has no dispatcher and no incoming queue. Its publishers reach the fan-out
 //! through the *front*, under one lock:
 //!
 //! ```text
-//! Publisher ─ front ─> distributor ─┬─ MailboxSender ─> queue ─> MailboxReceiver ─ Watcher
+//! Publisher ─ front ─> fan-out ─────┬─ MailboxSender ─> queue ─> MailboxReceiver ─ Watcher
 //!  (any threads)  (one at a time)  └─ ...
 //! ```
 //!
 //! The folders stand in the order in which they build on each other: `wait` (parking, timer),
 //! `state` (of the bus and of one watcher), `mailbox` (a watcher's queue with its two ends),
-//! `dispatch` (the entries, the distributor, the dispatcher, the front), `incoming` (the way in,
+//! `dispatch` (the entries, the fan-out, the dispatcher, the front), `incoming` (the way in,
 //! the publishers), `watch` (the readers of a mailbox), and above all of them the `broadcaster` and
 //! the `flush`.
 //!
@@ -38,15 +38,15 @@
 //! * **publisher**: a handle that publishes events.
 //! * **gate**: counts the publishers that are inside a publish, and refuses more of them after the
 //!   close.
-//! * **incoming queue**: the bounded queue between the publishers and the distributor.
+//! * **incoming queue**: the bounded queue between the publishers and the fan-out.
 //! * **entry**: an item of the incoming queue: an event or a batch.
 //! * **control entry**: a registration, a flush, or a gap that a publisher has published. It waits
 //!   beside the incoming queue.
 //! * **place**: of a control entry, the number of entries that had been pushed into the incoming
 //!   queue before it.
-//! * **distributor**: what offers events to every watcher, and registers and reaps them. One thread
+//! * **fan-out**: what offers events to every watcher, and registers and reaps them. One thread
 //!   at a time works with it, under the lock of the intake or of the front.
-//! * **intake**: what takes entries out of the incoming queue for the distributor.
+//! * **intake**: what takes entries out of the incoming queue for the fan-out.
 //! * **dispatcher**: the thread that works with the intake while there is something to do.
 //! * **pending**: the state of events that have been offered to a watcher with `Wait` or `WaitFor`,
 //!   and that wait for capacity in its mailbox.
@@ -57,7 +57,7 @@
 //! * **direct delivery**: a publisher that finds the dispatcher asleep works with the intake
 //!   itself.
 //! * **pull**: the only reader, while it is busy, works with the intake itself. The dispatcher has
-//!   *lent* it the distributor, and naps.
+//!   *lent* it the fan-out, and naps.
 //! * **front**: the way into an inline bus. It has the lock of the bus.
 //! * **owner**: the thread that is inside a call of an inline bus, and has its lock.
 //! * **due**: said of what another thread leaves to the owner: a watcher to reap, or the close.
@@ -67,7 +67,7 @@
 //! * **batch**: events that the dispatcher offers together. They share one allocation and no longer
 //!   change.
 //! * **slice**: a range of a batch, on its way to one watcher.
-//! * **mailbox**: the queue of one watcher, with a *sender* in the distributor and a *receiver* on
+//! * **mailbox**: the queue of one watcher, with a *sender* in the fan-out and a *receiver* on
 //!   the reader's thread.
 //! * **credit**: the number of events for which a mailbox has room.
 //! * **position**: the number of an accepted event in the one order of the bus, from 1 on. A gap
@@ -76,9 +76,9 @@
 //!   or missing), from 0 on. Events that the filter refused have none.
 //! * **gap**: events that a watcher lost, or that were missing for it. The reader receives it as
 //!   `Lagged`.
-//! * **history**: the newest batches of the bus, which the distributor keeps for watchers that
+//! * **history**: the newest batches of the bus, which the fan-out keeps for watchers that
 //!   start in the past.
-//! * **replay**: the distributor offers a new watcher what is in the history.
+//! * **replay**: the fan-out offers a new watcher what is in the history.
 //! * **current slice**: the slice that the receiver has taken out of the queue and not yet read to
 //!   the end.
 //! * **borrowed**: said of events of the current slice that the caller reads in place, until its
@@ -109,10 +109,10 @@
 //!   and wakes the readers that sleep. It does one queue operation for each watcher and batch,
 //!   none for each event. If events are pending then, it is blocked, and sleeps until a reader
 //!   frees capacity. It sleeps in one place for all that it waits for, and without the lock
-//!   (`dispatch/dispatcher.rs`). Only while it has lent the distributor, it naps elsewhere.
+//!   (`dispatch/dispatcher.rs`). Only while it has lent the fan-out, it naps elsewhere.
 //! * A **reader** takes slices out of its queue, reads the events in place, and gives room back by
 //!   a plain store of `consumed`. If its policy makes the dispatcher wait, or if it is a handler,
-//!   the reader then fences and wakes those that wait. If the dispatcher has lent the distributor,
+//!   the reader then fences and wakes those that wait. If the dispatcher has lent the fan-out,
 //!   a reader without events takes what waits in the incoming queue itself (`dispatch/pull.rs`).
 //!
 //! * In an **inline bus**, a publisher takes the lock, offers its events to every watcher, fences
@@ -146,8 +146,8 @@
 //!    a `Clone` in a receive panics into the caller.
 //! 7. The dispatcher carries out a control entry after it has offered all events before it, and
 //!    before it offers any event behind it.
-//! 8. While an entry is in the incoming queue, or carried by the distributor, somebody answers for
-//!    it: the dispatcher while it is awake or blocked, the reader while the distributor is lent to
+//! 8. While an entry is in the incoming queue, or carried by the fan-out, somebody answers for
+//!    it: the dispatcher while it is awake or blocked, the reader while the fan-out is lent to
 //!    it, and otherwise the publisher that saw the idle bit.
 //!
 //! # Memory orderings
@@ -185,14 +185,14 @@
 //! | `GotSide::consumed` | reader | release | dispatcher, `stats` | acquire; relaxed, acquire fence after | the freed slots; `offered` |
 //! | `GotSide::stopped`, `GotSide::abandoned` | reader | release | `stats` | relaxed, acquire fence after | `offered` |
 //! | `GotSide::handled` | handler | release | flush | acquire | what the handler did |
-//! | `Lifecycle::closing` | `close` | relaxed, fence after | dispatcher, handlers | relaxed, fence before | no data: the gate's words tell |
-//! | `Lifecycle::abandoned` | shutdown | relaxed, fence after | dispatcher, handlers | relaxed, fence before | no data |
-//! | `Lifecycle::lent` | dispatcher, reader | relaxed, fence after | reader, publisher | relaxed; a reader fences before | no data: the lock publishes it |
+//! | `BusState::closing` | `close` | relaxed, fence after | dispatcher, handlers | relaxed, fence before | no data: the gate's words tell |
+//! | `BusState::abandoned` | shutdown | relaxed, fence after | dispatcher, handlers | relaxed, fence before | no data |
+//! | `BusState::lent` | dispatcher, reader | relaxed, fence after | reader, publisher | relaxed; a reader fences before | no data: the lock publishes it |
 //! | `Handles::open` | a handle that is cloned, upgraded or dropped | relaxed RMW; release RMW of a drop | the last drop | same word, fence after | what was done before the other drops |
 //! | `Popped::word` | dispatcher, or who has its lock | relaxed, release fence after; release | who adds a control entry; `stats` | acquire; relaxed, acquire fence before | the queue's length after the pop |
 //! | `Controls::waiting` | under its lock | relaxed, before a `leave` | dispatcher, or who has its lock | relaxed, after a pop or `set_idle` | that there is an entry |
 //! | `Registry::reaping` | stopping thread | relaxed, fence after | dispatcher | relaxed, fence before | a list under its own lock |
-//! | `Lifecycle::accepted`, `Lifecycle::missed` | dispatcher | relaxed | `stats` | relaxed | counts |
+//! | `BusState::accepted`, `BusState::missed` | dispatcher | relaxed | `stats` | relaxed | counts |
 //!
 //! # Locks
 //!
@@ -210,25 +210,25 @@
 //! |---|---|---|---|
 //! | `InlineFront::core` | publishers, registrations, flushes and gaps; a thread that stops, drops or closes, which only tries | none | one call, with the user code in it |
 //! | `NestedEntries::list` | owner | `InlineFront::core` | a change of the list |
-//! | `Dispatch::intake` | dispatcher; a publisher or a reader, which only tries | none | as long as the dispatcher is awake; one batch of the others |
-//! | `Controls::list` | registrations, flushes, gaps and the drop of a watcher; dispatcher, if there is an entry | `Dispatch::intake` | a search of the list, and until a pop that is under way has ended |
-//! | `WaitQueue::waiters` | threads and tasks that wait, and those that wake them | `Dispatch::intake` | a change of the list |
+//! | `SharedIntake::intake` | dispatcher; a publisher or a reader, which only tries | none | as long as the dispatcher is awake; one batch of the others |
+//! | `Controls::list` | registrations, flushes, gaps and the drop of a watcher; dispatcher, if there is an entry | `SharedIntake::intake` | a search of the list, and until a pop that is under way has ended |
+//! | `WaitQueue::waiters` | threads and tasks that wait, and those that wake them | `SharedIntake::intake` | a change of the list |
 //! | `Timer::state` | tasks with a deadline, and the timer's thread | none | a change of the deadlines, and the start of the thread |
 //! | `SliceQueue::Growing` | owner, and the reader of the watcher | `InlineFront::core` | a move of events into the batch, or of the batch |
-//! | `SliceQueue::Ring` | dispatcher, and the reader of the watcher | `Dispatch::intake`, `InlineFront::core` | a change of the ring |
-//! | `FlushTicket::handlers` | dispatcher, and the caller of the flush | `Dispatch::intake`, `InlineFront::core` | a scan of the handlers |
-//! | `Registry::entries` | registration, end of a watcher, `stats`, a wait for the end | `Dispatch::intake`, `InlineFront::core`, `Lifecycle::report` | a scan of the watchers |
-//! | `Registry::reapable` | stopping thread, dispatcher | `Dispatch::intake`, `InlineFront::core` | a change of the list |
+//! | `SliceQueue::Ring` | dispatcher, and the reader of the watcher | `SharedIntake::intake`, `InlineFront::core` | a change of the ring |
+//! | `FlushTicket::handlers` | dispatcher, and the caller of the flush | `SharedIntake::intake`, `InlineFront::core` | a scan of the handlers |
+//! | `Registry::entries` | registration, end of a watcher, `stats`, a wait for the end | `SharedIntake::intake`, `InlineFront::core`, `BusState::report` | a scan of the watchers |
+//! | `Registry::reapable` | stopping thread, dispatcher | `SharedIntake::intake`, `InlineFront::core` | a change of the list |
 //! | `Threads::started` | a thread that starts a handler, each thread of the bus at its last step, a shutdown | none | a change of the list |
-//! | `Lifecycle::report` | a shutdown that has seen the end | none | the making of the report |
-//! | `Fake::state` | a thread that reads or moves a `FakeClock` | `Dispatch::intake`, `InlineFront::core`, `Timer::state`, `MemoryStore::state`, `Warnings::silent` | a scan of the sleeping threads |
+//! | `BusState::report` | a shutdown that has seen the end | none | the making of the report |
+//! | `Fake::state` | a thread that reads or moves a `FakeClock` | `SharedIntake::intake`, `InlineFront::core`, `Timer::state`, `MemoryStore::state`, `Warnings::silent` | a scan of the sleeping threads |
 //!
 //! # How little is lost to sleeping
 //!
 //! The dispatcher and the readers look a few times before they park (`sync::SPINS`, `YIELDS`), so
 //! that under load no thread sleeps and a publish costs no wake-up. A reader of an inline bus that
 //! is faster than the publishers first lets a few events gather (`sync::GATHER`). A dispatcher that
-//! has lent the distributor looks once a millisecond for as long as events come. An idle bus uses
+//! has lent the fan-out looks once a millisecond for as long as events come. An idle bus uses
 //! no processor time.
 //!
 //! </details>

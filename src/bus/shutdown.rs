@@ -29,7 +29,7 @@ impl<T> Broadcaster<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn close(&self) {
-        self.incoming.lifecycle.close();
+        self.incoming.bus.close();
     }
 
     /// Returns whether the bus has been closed. A `true` stays true, and a `false` may be out of
@@ -47,7 +47,7 @@ impl<T> Broadcaster<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn is_closed(&self) -> bool {
-        self.incoming.lifecycle.is_closed()
+        self.incoming.bus.is_closed()
     }
 
     /// Closes the bus, and waits until everything accepted has been offered to every watcher and
@@ -214,45 +214,45 @@ impl<T> Broadcaster<T> {
     }
 
     fn end(&self, patience: Patience) -> ShutdownReport {
-        self.with_pending(self.incoming.lifecycle.shutdown(patience))
+        self.with_pending(self.incoming.bus.shutdown(patience))
     }
 
     async fn end_async(&self, patience: Patience) -> ShutdownReport {
-        self.with_pending(self.incoming.lifecycle.shutdown_async(patience).await)
+        self.with_pending(self.incoming.bus.shutdown_async(patience).await)
     }
 
     /// Adds to a snapshot what was still pending. At the end of the bus, nothing is.
     fn with_pending(&self, mut report: ShutdownReport) -> ShutdownReport {
         if !report.complete && !report.threads_ended {
-            report.bus.pending = self.incoming.way.pending(&self.incoming.lifecycle, report.bus.accepted);
+            report.bus.pending = self.incoming.way.pending(&self.incoming.bus, report.bus.accepted);
         }
         report
     }
 
     fn patience(&self, timeout: Duration) -> Patience {
-        let until = self.incoming.lifecycle.end_clock.deadline(timeout);
+        let until = self.incoming.bus.end_clock.deadline(timeout);
         Patience { until, after_giving_up: None }
     }
 
     fn patience_before_giving_up(&self, timeout: Duration) -> Patience {
         let reserve = (timeout / 10).min(RESERVE);
-        let end = self.incoming.lifecycle.end_clock.deadline(timeout);
+        let end = self.incoming.bus.end_clock.deadline(timeout);
         Patience { after_giving_up: Some(end), ..self.patience(timeout.saturating_sub(reserve)) }
     }
 
     /// Returns whether the running thread is one of this bus's own.
     #[cfg(feature = "recorder")]
     pub(crate) fn is_current(&self) -> bool {
-        self.incoming.lifecycle.is_current()
+        self.incoming.bus.is_current()
     }
 
     /// Waits for the end of a bus that has been closed, and gives nothing up. On a thread of this
     /// bus this does not wait.
     #[cfg(feature = "recorder")]
     pub(crate) fn wait_ended(&self, timeout: Duration) {
-        let lifecycle = &self.incoming.lifecycle;
-        if !lifecycle.is_current() {
-            lifecycle.wait_ended(lifecycle.end_clock.deadline(timeout));
+        let bus = &self.incoming.bus;
+        if !bus.is_current() {
+            bus.wait_ended(bus.end_clock.deadline(timeout));
         }
     }
 }

@@ -163,7 +163,7 @@ impl<T> WeakBroadcaster<T> {
         // The thread that drops the last handle may not have closed the bus yet. Two threads may
         // close it at the same time.
         if !self.is_closed() {
-            self.incoming.lifecycle.close();
+            self.incoming.bus.close();
         }
         None
     }
@@ -183,7 +183,7 @@ impl<T> WeakBroadcaster<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn is_closed(&self) -> bool {
-        self.incoming.lifecycle.is_closed()
+        self.incoming.bus.is_closed()
     }
 }
 

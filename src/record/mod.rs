@@ -50,7 +50,7 @@
 //! | `Driver::stats`, `RecordingHandle::stats`, which are one lock | recording, `stats` | `Recordings::list` | a copy of the counters |
 //! | `Recordings::list` | start of a recording, flush, `stats` | none | a scan of the recordings |
 //! | `Shared::handlers` of an `EventBroadcaster` | start of a handler, drop | none | a scan of the handlers |
-//! | `Warnings::silent` | reporter of a loss, if there is no hook | `Dispatch::intake`, `InlineFront::core` | a scan of the reasons |
+//! | `Warnings::silent` | reporter of a loss, if there is no hook | `SharedIntake::intake`, `InlineFront::core` | a scan of the reasons |
 //! | `FakeQueue::events` | recorder, test | none | a change of the list |
 //! | `MemoryStore::state` | every use of the store | none | a batch, or a scan of a page of events |
 //! | `Shared::output` of a `JsonLinesSink` | writes to the sink | none | a write to the output, or the change to a new file |

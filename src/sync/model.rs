@@ -50,7 +50,7 @@ pub(crate) const SPINS: u32 = 0;
 pub(crate) const YIELDS: u32 = 0;
 pub(crate) const LOOKS: u32 = 0;
 pub(crate) const GATHER: u32 = 0;
-/// The number of rounds after which the dispatcher may lend the distributor, and the number of
+/// The number of rounds after which the dispatcher may lend the fan-out, and the number of
 /// entries from which on a reader pulls at once. Both are small, so that an execution is short.
 pub(crate) const BUSY_ROUNDS: u32 = 1;
 pub(crate) const MANY: usize = 1;

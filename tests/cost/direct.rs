@@ -164,7 +164,7 @@ impl Wake for Stays {
 }
 
 /// A publisher that is held up in the waker of a task holds up no other publisher, because it has
-/// let the distributor go.
+/// let the fan-out go.
 #[test]
 fn a_waker_that_stays_holds_up_only_its_publisher() {
     let end = Instant::now() + LONG;

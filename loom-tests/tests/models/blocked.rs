@@ -156,7 +156,7 @@ fn a_gap_behind_a_blocked_batch() {
     });
 }
 
-/// On a bus with direct delivery, a publisher sees the dispatcher idle, and gets the distributor
+/// On a bus with direct delivery, a publisher sees the dispatcher idle, and gets the fan-out
 /// when the dispatcher sleeps again, blocked by another event. The publisher offers nothing.
 fn a_publisher_against_a_full_watcher() {
     explore(Exploration::default().after_set_up().first(30_000), || {

@@ -21,7 +21,7 @@ fn publishing(room: usize) -> (Broadcaster<Payload>, Watcher<Payload>, JoinHandl
     (bus, watcher, publishing)
 }
 
-/// Two publishers deliver at once, and one of them does not get the distributor. A reader that
+/// Two publishers deliver at once, and one of them does not get the fan-out. A reader that
 /// sleeps receives both events, though nothing else happens on the bus.
 fn two_publishers_against_each_other() {
     explore(Exploration::default().after_set_up(), || {

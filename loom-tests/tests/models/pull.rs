@@ -1,4 +1,4 @@
-//! A reader that pulls: the dispatcher has lent it the distributor, and naps. Each model begins
+//! A reader that pulls: the dispatcher has lent it the fan-out, and naps. Each model begins
 //! when this is so, with event 0 in the reader's mailbox. No nap ends by itself in a model, so
 //! whatever has to wake a thread really wakes it.
 

@@ -14,7 +14,7 @@
 
 use std::collections::VecDeque;
 
-use crate::bus::state::{Drive, Lifecycle};
+use crate::bus::state::{BusState, Drive};
 use crate::bus::wait::BusThread;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Arc, Mutex};
@@ -122,18 +122,18 @@ impl<T> Controls<T> {
 }
 
 impl<T: Send + Sync> Drive for Arc<Controls<T>> {
-    fn drive(&self, lifecycle: &Lifecycle) {
-        lifecycle.dispatcher.wake();
+    fn drive(&self, bus: &BusState) {
+        bus.dispatcher.wake();
     }
 
-    fn withdraw(&self, watcher: u64, lifecycle: &Lifecycle) {
+    fn withdraw(&self, watcher: u64, bus: &BusState) {
         let is_its = |control: &_| matches!(control, Control::Register(sender) if sender.state.id == watcher);
         if let Some(Control::Register(sender)) = self.remove(is_its) {
             // The destructors of its closures must not wait for this bus, which may wait for this
             // thread.
-            let _mark = BusThread::enter(lifecycle.id);
+            let _mark = BusThread::enter(bus.id);
             // Only its reader could sleep there, and this is its drop.
-            drop(sender.close(lifecycle));
+            drop(sender.close(bus));
         }
     }
 }

@@ -11,7 +11,7 @@
 //!   tries to get the intake's lock. If it gets the lock, it takes all that waits, and offers
 //!   it. If it does not get the lock, or if something stays that it must not do, it wakes the
 //!   dispatcher.
-//! - While the distributor is lent to a reader, the reader answers (`pull.rs`).
+//! - While the fan-out is lent to a reader, the reader answers (`pull.rs`).
 //!
 //! The publisher never waits: it tries the lock once, takes one batch at most, and leaves to the
 //! dispatcher what could cost more or run the user's code.
@@ -27,11 +27,11 @@
 
 use crate::bus::mailbox::{Entry, MailboxSender};
 use crate::bus::options::BusOptions;
-use crate::bus::state::{Lifecycle, WatcherState};
+use crate::bus::state::{BusState, WatcherState};
 use crate::sync::{Arc, Receiver, TryMutex};
 
 use super::controls::Controls;
-use super::distributor::Completion;
+use super::fan_out::Completion;
 use super::intake::Intake;
 
 /// The highest number of watchers that a publisher delivers to.
@@ -42,9 +42,9 @@ const MOST_WATCHERS: usize = 4;
 /// dispatcher delivers many events at less cost.
 const MOST_UNHEARD: u32 = 32;
 
-/// The distributor of one bus, for the dispatcher, the publishers, and a reader that pulls.
-pub(crate) struct Dispatch<T> {
-    pub(super) lifecycle: Arc<Lifecycle>,
+/// The fan-out of one bus, for the dispatcher, the publishers, and a reader that pulls.
+pub(crate) struct SharedIntake<T> {
+    pub(super) bus: Arc<BusState>,
     pub(super) intake: TryMutex<Intake<T>>,
     pub(crate) controls: Arc<Controls<T>>,
     pub(super) is_direct: bool,
@@ -53,9 +53,9 @@ pub(crate) struct Dispatch<T> {
 /// The readers that a publisher wakes after it has let the lock go.
 pub(super) type Sleepers = [Option<Arc<WatcherState>>; MOST_WATCHERS];
 
-impl<T> Dispatch<T> {
+impl<T> SharedIntake<T> {
     pub(crate) fn new(
-        lifecycle: Arc<Lifecycle>,
+        bus: Arc<BusState>,
         incoming: Receiver<Entry<T>>,
         controls: Arc<Controls<T>>,
         completion: Option<Completion<T>>,
@@ -63,8 +63,8 @@ impl<T> Dispatch<T> {
     ) -> Self {
         // The history drops its oldest events when others arrive, and their `Drop` is user code.
         let is_direct = options.direct_delivery && options.history == 0;
-        let intake = Intake::new(lifecycle.clone(), incoming, controls.clone(), completion, options);
-        Self { lifecycle, intake: TryMutex::new(intake), controls, is_direct }
+        let intake = Intake::new(bus.clone(), incoming, controls.clone(), completion, options);
+        Self { bus, intake: TryMutex::new(intake), controls, is_direct }
     }
 
     /// Delivers what waits, or wakes the dispatcher to do it. The caller has pushed an event, and
@@ -79,7 +79,7 @@ impl<T> Dispatch<T> {
             self.is_direct && self.intake.try_lock().is_some_and(|mut intake| intake.deliver(&mut sleepers));
         wake(sleepers);
         if !is_done {
-            self.lifecycle.dispatcher.wake();
+            self.bus.dispatcher.wake();
         }
     }
 }
@@ -105,11 +105,11 @@ impl<T: Clone> Intake<T> {
     /// Offers what waits, up to a batch. Adds the readers to wake to `sleepers`. Returns whether
     /// nothing is left for the dispatcher.
     fn deliver(&mut self, sleepers: &mut Sleepers) -> bool {
-        if self.unheard >= MOST_UNHEARD || self.lifecycle.room.is_waited_for() {
+        if self.unheard >= MOST_UNHEARD || self.bus.room.is_waited_for() {
             return false;
         }
         let is_all = self.offer_waiting(sleepers).is_some_and(|offered| offered.is_all);
-        is_all && !self.lifecycle.room.is_waited_for()
+        is_all && !self.bus.room.is_waited_for()
     }
 
     /// Offers what waits, up to a batch. Adds the readers to wake to `sleepers`. Returns `None` if
@@ -140,11 +140,11 @@ impl<T: Clone> Intake<T> {
     /// Returns the number of events that fit into every mailbox, up to a batch. Returns `None` if
     /// only the dispatcher may offer.
     fn direct_room(&mut self) -> Option<usize> {
-        if !self.is_clear() || !(1..=MOST_WATCHERS).contains(&self.distributor.senders.len()) {
+        if !self.is_clear() || !(1..=MOST_WATCHERS).contains(&self.fan_out.senders.len()) {
             return None;
         }
         let most = self.max_batch;
-        let mut senders = self.distributor.senders.iter_mut();
+        let mut senders = self.fan_out.senders.iter_mut();
         let room = senders.try_fold(most, |room, sender| Some(room.min(sender.direct_room(room)?)))?;
         (room > 0).then_some(room)
     }

@@ -41,7 +41,7 @@
 //!
 //! The dispatcher never blocks in a channel. It waits for the intake while a publisher delivers
 //! directly or a reader pulls, and then for the locks that it takes under the intake's, each of
-//! which other threads hold for a few instructions. Lock order: `Dispatch::intake` before
+//! which other threads hold for a few instructions. Lock order: `SharedIntake::intake` before
 //! `Controls::list`, `WaitQueue::waiters`, `SliceQueue::Ring`, `FlushTicket::handlers`,
 //! `Registry::entries`, `Registry::reapable` and `Fake::state`.
 //!
@@ -51,32 +51,32 @@
 use crate::bus::wait::{on_bus_thread, spin_until};
 use crate::sync::{Arc, Parker, TryMutexGuard, thread};
 
-use super::direct::Dispatch;
+use super::direct::SharedIntake;
 use super::intake::Intake;
 
 pub(crate) struct Dispatcher<T> {
-    pub(super) dispatch: Arc<Dispatch<T>>,
+    pub(super) shared: Arc<SharedIntake<T>>,
     pub(super) parker: Parker,
 }
 
 impl<T: Clone> Dispatcher<T> {
-    pub(crate) fn new(dispatch: Arc<Dispatch<T>>, parker: Parker) -> Self {
-        Self { dispatch, parker }
+    pub(crate) fn new(shared: Arc<SharedIntake<T>>, parker: Parker) -> Self {
+        Self { shared, parker }
     }
 
     /// Runs until the bus is closed and the incoming queue is empty, and until all destructors have
     /// run.
     pub(crate) fn run(self) {
-        on_bus_thread(self.dispatch.lifecycle.id, move || self.work());
+        on_bus_thread(self.shared.bus.id, move || self.work());
     }
 
     /// Works until the bus is closed and the incoming queue is empty.
     fn work(&self) {
-        let lifecycle = &self.dispatch.lifecycle;
-        let mut intake = self.dispatch.intake.lock();
+        let bus = &self.shared.bus;
+        let mut intake = self.shared.intake.lock();
         loop {
             intake.settle();
-            if lifecycle.registry.must_reap() {
+            if bus.registry.must_reap() {
                 intake.reap();
             }
             intake = self.lend(intake);
@@ -86,7 +86,7 @@ impl<T: Clone> Dispatcher<T> {
             let first = if intake.is_blocked() { None } else { spin_until(|| intake.take()) };
             if let Some(first) = first {
                 intake.round(first);
-            } else if !intake.is_blocked() && lifecycle.is_quiet() {
+            } else if !intake.is_blocked() && bus.is_quiet() {
                 // Every entry was pushed or added before the gate became quiet, so this is the last
                 // check.
                 match intake.take() {
@@ -103,24 +103,24 @@ impl<T: Clone> Dispatcher<T> {
     /// Sleeps until there may be something to do, unless there is already. If the dispatcher is not
     /// blocked, the publishers may deliver directly.
     fn sleep<'d>(&'d self, mut intake: TryMutexGuard<'d, Intake<T>>) -> TryMutexGuard<'d, Intake<T>> {
-        let lifecycle = &self.dispatch.lifecycle;
+        let bus = &self.shared.bus;
         let (is_blocked, deadline) = (intake.is_blocked(), intake.want_room());
-        lifecycle.dispatcher.arm();
+        bus.dispatcher.arm();
         // A publisher cannot help a dispatcher that is blocked, and need not wake it.
         if !is_blocked {
             intake.unheard = 0;
-            lifecycle.gate.set_idle();
+            bus.gate.set_idle();
             intake.carried = intake.take();
         }
         if !intake.is_ready(deadline) {
             drop(intake);
-            lifecycle.clock.park(&self.parker, deadline);
-            intake = self.dispatch.intake.lock();
+            bus.clock.park(&self.parker, deadline);
+            intake = self.shared.intake.lock();
         }
         if !is_blocked {
-            lifecycle.gate.clear_idle();
+            bus.gate.clear_idle();
         }
-        lifecycle.dispatcher.disarm();
+        bus.dispatcher.disarm();
         intake
     }
 
@@ -129,12 +129,12 @@ impl<T: Clone> Dispatcher<T> {
     /// While there is still capacity, the next publisher therefore gets a turn as well. Returns
     /// whether there was capacity and a publisher waited for it. The dispatcher then checks again.
     fn pass_turn_on(&self, intake: &Intake<T>) -> bool {
-        let lifecycle = &self.dispatch.lifecycle;
-        let is_wanted = lifecycle.room.is_waited_for() && !intake.incoming.is_full();
+        let bus = &self.shared.bus;
+        let is_wanted = bus.room.is_waited_for() && !intake.incoming.is_full();
         if is_wanted {
             // No fence: a publisher that waits had found the queue full before the last round's
             // fence.
-            lifecycle.room.wake(1);
+            bus.room.wake(1);
             if intake.is_blocked() {
                 // Time for the woken publisher to use its turn.
                 let _ = spin_until(|| intake.incoming.is_full().then_some(()));
@@ -148,15 +148,15 @@ impl<T> Drop for Dispatcher<T> {
     /// Ends the bus, even if something unforeseen unwinds this thread, because nobody may be left
     /// waiting for the end.
     fn drop(&mut self) {
-        let lifecycle = &self.dispatch.lifecycle;
-        lifecycle.close();
+        let bus = &self.shared.bus;
+        bus.close();
         // A publisher inside the gate waits for nobody, so it leaves. When `work` has returned, all
         // have left.
-        while !lifecycle.is_quiet() {
+        while !bus.is_quiet() {
             thread::yield_now();
         }
-        let history = self.dispatch.intake.lock().end(thread::panicking());
-        lifecycle.set_ended();
+        let history = self.shared.intake.lock().end(thread::panicking());
+        bus.set_ended();
         // Everything has been handled, so nobody waits for the events that were only kept.
         drop(history);
     }

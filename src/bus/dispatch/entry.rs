@@ -26,7 +26,7 @@ impl<T> Control<T> {
     }
 }
 
-/// The next of what the distributor is to do.
+/// The next of what the fan-out is to do.
 pub(super) enum Step<T> {
     Offer(Entry<T>),
     Control(Control<T>),

@@ -29,14 +29,14 @@
 use std::time::Duration;
 
 use crate::bus::mailbox::{Call, Entry, MailboxSender, Room};
-use crate::bus::state::{Drive, Lifecycle, Refusal};
+use crate::bus::state::{BusState, Drive, Refusal};
 use crate::bus::wait::{InsideCall, full_fence};
 use crate::clock::Clock;
 use crate::counters::DropReason;
 use crate::sync::{Arc, TryMutex, TryMutexGuard, thread};
 
-use super::distributor::{Completion, Distributor, drain_gone};
 use super::entry::{Control, Refused, Step};
+use super::fan_out::{Completion, FanOut, drain_gone};
 use super::later::Later;
 use super::nested::NestedEntries;
 
@@ -51,7 +51,7 @@ pub(crate) struct InlineFront<T> {
 
 /// The state that the lock guards.
 struct Core<T> {
-    distributor: Distributor<T>,
+    fan_out: FanOut<T>,
     /// Whether a reader has been asked for a wake-up when there is capacity.
     has_wishes: bool,
     has_ended: bool,
@@ -59,8 +59,8 @@ struct Core<T> {
 
 impl<T: Clone + Send + Sync + 'static> InlineFront<T> {
     pub(crate) fn new(most_nested: usize, completion: Option<Completion<T>>, history: usize) -> Self {
-        let distributor = Distributor::new(completion, history);
-        let core = Core { distributor, has_wishes: false, has_ended: false };
+        let fan_out = FanOut::new(completion, history);
+        let core = Core { fan_out, has_wishes: false, has_ended: false };
         Self { core: TryMutex::new(core), nested: NestedEntries::new(most_nested) }
     }
 
@@ -70,21 +70,16 @@ impl<T: Clone + Send + Sync + 'static> InlineFront<T> {
     ///
     /// Returns what was not accepted, and why. If it is `Full`, a reader that frees capacity wakes
     /// a publisher.
-    pub(crate) fn push(
-        &self,
-        entry: Entry<T>,
-        call: &mut Call,
-        lifecycle: &Lifecycle,
-    ) -> Result<(), Refused<T>> {
+    pub(crate) fn push(&self, entry: Entry<T>, call: &mut Call, bus: &BusState) -> Result<(), Refused<T>> {
         call.begin();
-        if lifecycle.is_closing() {
+        if bus.is_closing() {
             return Err(Refused(entry, Refusal::Closed));
         }
-        if lifecycle.owner.is_this_thread() {
+        if bus.owner.is_this_thread() {
             return self.nested.add(entry);
         }
         let Some(guard) = self.enter() else { return Err(Refused(entry, Refusal::Full)) };
-        let mut turn = Turn::begin(self, guard, lifecycle);
+        let mut turn = Turn::begin(self, guard, bus);
         turn.push(entry, call)
     }
 
@@ -93,26 +88,22 @@ impl<T: Clone + Send + Sync + 'static> InlineFront<T> {
     /// # Errors
     ///
     /// Returns the entry if it was not carried out, and why.
-    pub(crate) fn control(
-        &self,
-        control: Control<T>,
-        lifecycle: &Lifecycle,
-    ) -> Result<(), (Control<T>, Refusal)> {
-        if lifecycle.is_closing() {
+    pub(crate) fn control(&self, control: Control<T>, bus: &BusState) -> Result<(), (Control<T>, Refusal)> {
+        if bus.is_closing() {
             return Err((control, Refusal::Closed));
         }
-        if lifecycle.owner.is_this_thread() {
+        if bus.owner.is_this_thread() {
             return self.nested.add_control(control);
         }
         let Some(guard) = self.enter() else { return Err((control, Refusal::Full)) };
-        Turn::begin(self, guard, lifecycle).do_control(control)
+        Turn::begin(self, guard, bus).do_control(control)
     }
 
     /// Returns whether every watcher that is waited for has capacity. If not, a reader that frees
     /// some wakes a publisher.
-    pub(crate) fn has_room(&self, call: &mut Call, lifecycle: &Lifecycle) -> bool {
+    pub(crate) fn has_room(&self, call: &mut Call, bus: &BusState) -> bool {
         call.begin();
-        self.enter().is_none_or(|mut core| core.room_or_wish(None, 1, call, lifecycle).is_some())
+        self.enter().is_none_or(|mut core| core.room_or_wish(None, 1, call, bus).is_some())
     }
 
     /// Takes the lock. Returns `None` if that takes too long inside a call of another inline bus.
@@ -135,12 +126,12 @@ impl<T: Clone + Send + Sync + 'static> InlineFront<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> Drive for Arc<InlineFront<T>> {
-    fn drive(&self, lifecycle: &Lifecycle) {
+    fn drive(&self, bus: &BusState) {
         // If there is no owner and the lock is taken, another thread is between two of its own
         // instructions: it has the lock and is not yet the owner, or not any more.
-        while !lifecycle.owner.ask() {
+        while !bus.owner.ask() {
             if let Some(guard) = self.core.try_lock() {
-                let mut turn = Turn::begin(self, guard, lifecycle);
+                let mut turn = Turn::begin(self, guard, bus);
                 turn.reap_or_end();
                 turn.is_whole = true;
                 return;
@@ -153,7 +144,7 @@ impl<T: Clone + Send + Sync + 'static> Drive for Arc<InlineFront<T>> {
 /// One outermost call of the owner. Its drop leaves the ownership and the lock.
 struct Turn<'f, T: Clone + Send + Sync + 'static> {
     front: &'f InlineFront<T>,
-    lifecycle: &'f Lifecycle,
+    bus: &'f BusState,
     /// `None` once the lock has been let go.
     core: Option<TryMutexGuard<'f, Core<T>>>,
     later: Later<T>,
@@ -165,12 +156,12 @@ struct Turn<'f, T: Clone + Send + Sync + 'static> {
 }
 
 impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
-    fn begin(front: &'f InlineFront<T>, core: TryMutexGuard<'f, Core<T>>, lifecycle: &'f Lifecycle) -> Self {
-        lifecycle.owner.set();
+    fn begin(front: &'f InlineFront<T>, core: TryMutexGuard<'f, Core<T>>, bus: &'f BusState) -> Self {
+        bus.owner.set();
         front.nested.begin();
         Self {
             front,
-            lifecycle,
+            bus,
             core: Some(core),
             later: Later::default(),
             mark: Some(InsideCall::enter()),
@@ -187,10 +178,10 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
     }
 
     fn do_control(&mut self, control: Control<T>) -> Result<(), (Control<T>, Refusal)> {
-        let result = if self.lifecycle.is_closing() {
+        let result = if self.bus.is_closing() {
             Err((control, Refusal::Closed))
         } else {
-            let left = self.core.as_mut().map_or(0, |core| core.look(self.lifecycle).0);
+            let left = self.core.as_mut().map_or(0, |core| core.look(self.bus).0);
             self.front.nested.set_events_left(left.min(control.credit_at_first()));
             self.control(control);
             self.carry_out_nested();
@@ -206,7 +197,7 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
     ///
     /// Returns the others.
     fn accept(&mut self, mut entry: Entry<T>, call: &mut Call) -> Result<(), Refused<T>> {
-        if self.lifecycle.is_closing() {
+        if self.bus.is_closing() {
             return Err(Refused(entry, Refusal::Closed));
         }
         let Some(room) = self.room_for(entry.events_mut(), call) else {
@@ -243,7 +234,7 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
             // A watcher that a nested call has registered counts for the next part.
             self.carry_out_nested();
             call.begin_anew();
-            let is_closing = self.lifecycle.is_closing();
+            let is_closing = self.bus.is_closing();
             let more = if is_closing { None } else { self.room_for(rest.as_mut_slice(), call) };
             let Some(more) = more else {
                 return Err(Refused(Entry::Batch(rest.collect()), self.refusal()));
@@ -254,7 +245,7 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
 
     /// Returns why there is no capacity.
     fn refusal(&self) -> Refusal {
-        if self.lifecycle.is_closing() { Refusal::Closed } else { Refusal::Full }
+        if self.bus.is_closing() { Refusal::Closed } else { Refusal::Full }
     }
 
     /// Returns for how many of the events there is capacity. If there is none, returns `None`, and
@@ -264,7 +255,7 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
         // If filters are asked, a mailbox is full.
         self.front.nested.set_events_left(0);
         let most = events.len();
-        let room = core.room_or_wish(events.first_mut(), most, call, self.lifecycle);
+        let room = core.room_or_wish(events.first_mut(), most, call, self.bus);
         self.is_refused = room.is_none();
         room
     }
@@ -272,23 +263,23 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
     /// Offers events, and notes the readers that sleep. A watcher for which some of them have no
     /// capacity has been full for its limit, and loses these.
     fn offer(&mut self, events: Entry<T>, call: Option<&Call>) {
-        let (Some(core), lifecycle, later) = (self.core.as_mut(), self.lifecycle, &mut self.later) else {
+        let (Some(core), bus, later) = (self.core.as_mut(), self.bus, &mut self.later) else {
             return;
         };
         core.use_decisions(call);
         let time_out = |_, sender: &mut MailboxSender<T>| sender.lose_pending(DropReason::TimedOut);
-        let show = |sender: &mut MailboxSender<T>| show(sender, later, lifecycle);
-        core.distributor.offer(events, false, lifecycle, time_out, show, || ());
+        let show = |sender: &mut MailboxSender<T>| show(sender, later, bus);
+        core.fan_out.offer(events, false, bus, time_out, show, || ());
     }
 
     fn control(&mut self, control: Control<T>) {
-        let (Some(core), lifecycle, later) = (self.core.as_mut(), self.lifecycle, &mut self.later) else {
+        let (Some(core), bus, later) = (self.core.as_mut(), self.bus, &mut self.later) else {
             return;
         };
         // The caller of a flush checks the ticket next.
-        let stopped = core.distributor.carry_out(control, lifecycle, |sender| show(sender, later, lifecycle));
+        let stopped = core.fan_out.carry_out(control, bus, |sender| show(sender, later, bus));
         if let Some(stopped) = stopped {
-            later.close(stopped, lifecycle);
+            later.close(stopped, bus);
         }
     }
 
@@ -305,11 +296,11 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
     /// Reaps the watchers that have stopped, and ends the bus if it is closing.
     fn reap_or_end(&mut self) {
         let (Some(core), later) = (self.core.as_mut(), &mut self.later) else { return };
-        if self.lifecycle.registry.must_reap() {
-            core.distributor.reap(self.lifecycle, |sender| later.close(sender, self.lifecycle));
+        if self.bus.registry.must_reap() {
+            core.fan_out.reap(self.bus, |sender| later.close(sender, self.bus));
         }
-        if self.lifecycle.is_closing() && !std::mem::replace(&mut core.has_ended, true) {
-            later.end(&mut core.distributor, self.lifecycle);
+        if self.bus.is_closing() && !std::mem::replace(&mut core.has_ended, true) {
+            later.end(&mut core.fan_out, self.bus);
         }
         later.note_due();
     }
@@ -318,10 +309,10 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
     /// waiting.
     #[cold]
     fn fail(&mut self) {
-        self.lifecycle.close();
+        self.bus.close();
         let Some(core) = self.core.as_mut() else { return };
         let nested = std::iter::from_fn(|| self.front.nested.take());
-        self.later.keep(core.distributor.give_up(nested, self.lifecycle));
+        self.later.keep(core.fan_out.give_up(nested, self.bus));
         self.reap_or_end();
     }
 }
@@ -331,18 +322,18 @@ impl<T: Clone + Send + Sync + 'static> Drop for Turn<'_, T> {
         if !self.is_whole {
             self.fail();
         }
-        while self.lifecycle.owner.leave() {
-            self.lifecycle.owner.set();
+        while self.bus.owner.leave() {
+            self.bus.owner.set();
             self.reap_or_end();
         }
         // A publisher that got a turn and did not use it must not delay the others.
         let is_refused = self.is_refused;
-        if self.core.as_mut().is_some_and(|core| !is_refused && core.passes_turn_on(self.lifecycle)) {
+        if self.core.as_mut().is_some_and(|core| !is_refused && core.passes_turn_on(self.bus)) {
             self.later.note_room();
         }
         self.core = None;
         self.mark = None;
-        self.later.carry_out(self.lifecycle);
+        self.later.carry_out(self.bus);
     }
 }
 
@@ -350,7 +341,7 @@ impl<T> Core<T> {
     /// Has the filters that a publish has asked about its first event not asked again.
     fn use_decisions(&mut self, call: Option<&Call>) {
         if let Some(call) = call.filter(|call| call.has_asked()) {
-            self.distributor.senders.iter_mut().for_each(|sender| sender.set_judged(call));
+            self.fan_out.senders.iter_mut().for_each(|sender| sender.set_judged(call));
         }
     }
 
@@ -361,25 +352,25 @@ impl<T> Core<T> {
         mut first: Option<&mut T>,
         events: usize,
         call: &mut Call,
-        lifecycle: &Lifecycle,
+        bus: &BusState,
     ) -> Option<usize> {
-        let room = self.room_for(first.as_deref_mut(), call, lifecycle);
+        let room = self.room_for(first.as_deref_mut(), call, bus);
         if room.is_some() {
             return room;
         }
         // A batch waits for much, unless other publishers wait, which may need one place.
-        self.wish_for(if lifecycle.room.has_several() { 1 } else { events }, lifecycle);
-        self.room_for(first, call, lifecycle)
+        self.wish_for(if bus.room.has_several() { 1 } else { events }, bus);
+        self.room_for(first, call, bus)
     }
 
     /// Returns for how many events there is capacity, of which this is the first. Returns `None` if
     /// there is none. The filters of full watchers are asked about the event, if there is one and
     /// nothing else is in its way.
-    fn room_for(&mut self, first: Option<&mut T>, call: &mut Call, lifecycle: &Lifecycle) -> Option<usize> {
+    fn room_for(&mut self, first: Option<&mut T>, call: &mut Call, bus: &BusState) -> Option<usize> {
         let (mut least, mut asks) = (usize::MAX, false);
         // Each of them notes since when it has none.
-        for sender in &mut self.distributor.senders {
-            match sender.room(&lifecycle.clock, call) {
+        for sender in &mut self.fan_out.senders {
+            match sender.room(&bus.clock, call) {
                 Room::For(events) => least = least.min(events),
                 Room::IfFiltered => asks = true,
                 Room::Full => least = 0,
@@ -390,12 +381,12 @@ impl<T> Core<T> {
         }
         let first = first?;
         // A filter sees complete events only. To complete one twice changes nothing.
-        if let Some(complete) = &self.distributor.completion {
+        if let Some(complete) = &self.fan_out.completion {
             complete(first);
         }
-        for sender in &mut self.distributor.senders {
-            let is_full = sender.room(&lifecycle.clock, call) == Room::IfFiltered;
-            if is_full && !sender.refuses(first, lifecycle, call) {
+        for sender in &mut self.fan_out.senders {
+            let is_full = sender.room(&bus.clock, call) == Room::IfFiltered;
+            if is_full && !sender.refuses(first, bus, call) {
                 return None;
             }
         }
@@ -405,13 +396,13 @@ impl<T> Core<T> {
     /// Has the readers of full mailboxes wake a publisher when there is capacity for so many
     /// events. The caller then checks again: a reader frees capacity, fences, and checks the wish.
     #[cold]
-    fn wish_for(&mut self, events: usize, lifecycle: &Lifecycle) {
+    fn wish_for(&mut self, events: usize, bus: &BusState) {
         self.has_wishes = true;
-        for sender in &mut self.distributor.senders {
-            if !matches!(sender.look(&lifecycle.clock), Room::For(_)) {
+        for sender in &mut self.fan_out.senders {
+            if !matches!(sender.look(&bus.clock), Room::For(_)) {
                 sender.wish_for(events);
                 if sender.filter.is_some() {
-                    lifecycle.room.pass_behind();
+                    bus.room.pass_behind();
                 }
             }
         }
@@ -420,29 +411,29 @@ impl<T> Core<T> {
 
     /// Returns whether another publisher waits and there may be capacity for it. If there is none,
     /// a reader that frees some wakes it. If none waits, the readers need not wake any.
-    fn passes_turn_on(&mut self, lifecycle: &Lifecycle) -> bool {
-        if !lifecycle.room.is_waited_for() {
+    fn passes_turn_on(&mut self, bus: &BusState) -> bool {
+        if !bus.room.is_waited_for() {
             if std::mem::take(&mut self.has_wishes) {
-                self.distributor.senders.iter().for_each(|sender| sender.state.has_room());
+                self.fan_out.senders.iter().for_each(|sender| sender.state.has_room());
             }
             return false;
         }
-        let (mut least, mut is_any_free) = self.look(lifecycle);
+        let (mut least, mut is_any_free) = self.look(bus);
         if least == 0 {
-            self.wish_for(1, lifecycle);
-            (least, is_any_free) = self.look(lifecycle);
+            self.wish_for(1, bus);
+            (least, is_any_free) = self.look(bus);
         }
-        least > 0 || is_any_free && lifecycle.room.passes_behind()
+        least > 0 || is_any_free && bus.room.passes_behind()
     }
 
     /// Returns for how many events all watchers that are waited for have capacity, and whether one
     /// of them has any, for a caller that publishes nothing.
-    fn look(&mut self, lifecycle: &Lifecycle) -> (usize, bool) {
+    fn look(&mut self, bus: &BusState) -> (usize, bool) {
         let (mut least, mut is_any_free) = (usize::MAX, false);
         // Without a watcher that is waited for, this takes no time.
-        let waits = self.distributor.waited_for > 0;
-        for sender in self.distributor.senders.iter_mut().filter(|_| waits) {
-            match sender.look(&lifecycle.clock) {
+        let waits = self.fan_out.waited_for > 0;
+        for sender in self.fan_out.senders.iter_mut().filter(|_| waits) {
+            match sender.look(&bus.clock) {
                 Room::For(usize::MAX) => {}
                 Room::For(events) => (least, is_any_free) = (least.min(events), true),
                 Room::IfFiltered | Room::Full => least = 0,
@@ -454,7 +445,7 @@ impl<T> Core<T> {
 
 /// Notes a reader that sleeps, and empties the queue of a reader that is gone. The caller has
 /// fenced since its offer.
-fn show<T>(sender: &mut MailboxSender<T>, later: &mut Later<T>, lifecycle: &Lifecycle) {
+fn show<T>(sender: &mut MailboxSender<T>, later: &mut Later<T>, bus: &BusState) {
     later.note(&sender.state);
-    drain_gone(sender, lifecycle);
+    drain_gone(sender, bus);
 }

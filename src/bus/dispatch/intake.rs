@@ -1,27 +1,27 @@
-//! The intake: takes entries out of the incoming queue, and has the distributor offer their events.
+//! The intake: takes entries out of the incoming queue, and has the fan-out offer their events.
 //!
 //! One thread at a time works with it, under its lock: the dispatcher for as long as it is awake,
 //! a publisher that delivers directly (`direct.rs`), or a reader that pulls (`pull.rs`).
 
 use crate::bus::mailbox::{Entry, MailboxSender, discard};
 use crate::bus::options::BusOptions;
-use crate::bus::state::Lifecycle;
+use crate::bus::state::BusState;
 use crate::bus::wait::full_fence;
 use crate::clock::Deadline;
 use crate::sync::{Arc, Receiver};
 
 use super::controls::Controls;
-use super::distributor::{Completion, Distributor, Rest, wake_or_drain};
 use super::entry::{Control, Step};
+use super::fan_out::{Completion, FanOut, Rest, wake_or_drain};
 use super::history::History;
 
 pub(super) struct Intake<T> {
-    pub(super) lifecycle: Arc<Lifecycle>,
+    pub(super) bus: Arc<BusState>,
     pub(super) incoming: Receiver<Entry<T>>,
     pub(super) controls: Arc<Controls<T>>,
-    pub(super) distributor: Distributor<T>,
+    pub(super) fan_out: FanOut<T>,
     pub(super) max_batch: usize,
-    /// The indices of the distributor's senders that have pending events. While there are any, no
+    /// The indices of the fan-out's senders that have pending events. While there are any, no
     /// entry is carried out, and only the dispatcher changes something here.
     pending: Vec<usize>,
     /// An entry that has been taken. It belongs to the next round, which begins when no events are
@@ -38,17 +38,17 @@ pub(super) struct Intake<T> {
 
 impl<T> Intake<T> {
     pub(super) fn new(
-        lifecycle: Arc<Lifecycle>,
+        bus: Arc<BusState>,
         incoming: Receiver<Entry<T>>,
         controls: Arc<Controls<T>>,
         completion: Option<Completion<T>>,
         options: &BusOptions,
     ) -> Self {
         Self {
-            lifecycle,
+            bus,
             incoming,
             controls,
-            distributor: Distributor::new(completion, options.history),
+            fan_out: FanOut::new(completion, options.history),
             max_batch: options.max_batch,
             pending: Vec::new(),
             carried: None,
@@ -124,19 +124,19 @@ impl<T> Intake<T> {
 
     /// Reaps the stopped watchers, and wakes their readers. They lose what is pending for them.
     pub(super) fn reap(&mut self) {
-        let Self { distributor, lifecycle, pending, .. } = self;
+        let Self { fan_out, bus, pending, .. } = self;
         // A reap moves senders, so those with pending events are known by their watchers.
-        let waiting: Vec<u64> = pending.drain(..).map(|i| distributor.senders[i].state.id).collect();
-        distributor.reap(lifecycle, |mut sender| {
+        let waiting: Vec<u64> = pending.drain(..).map(|i| fan_out.senders[i].state.id).collect();
+        fan_out.reap(bus, |mut sender| {
             if sender.is_pending() {
-                sender.give_up_pending(&lifecycle.clock, true);
+                sender.give_up_pending(&bus.clock, true);
                 sender.state.has_room();
             }
-            sender.close(lifecycle).wake_cell.wake();
+            sender.close(bus).wake_cell.wake();
         });
-        pending.extend(waiting.iter().filter_map(|id| distributor.index.get(id)));
-        if pending.capacity() > 64 && distributor.senders.len() < pending.capacity() / 4 {
-            pending.shrink_to(2 * distributor.senders.len());
+        pending.extend(waiting.iter().filter_map(|id| fan_out.index.get(id)));
+        if pending.capacity() > 64 && fan_out.senders.len() < pending.capacity() / 4 {
+            pending.shrink_to(2 * fan_out.senders.len());
         }
     }
 
@@ -152,7 +152,7 @@ impl<T> Intake<T> {
     }
 
     fn pending(&self) -> impl Iterator<Item = &MailboxSender<T>> {
-        self.pending.iter().map(|&i| &*self.distributor.senders[i])
+        self.pending.iter().map(|&i| &*self.fan_out.senders[i])
     }
 
     /// Asks the readers of full mailboxes for a wake-up. Returns the earliest deadline of the
@@ -165,12 +165,12 @@ impl<T> Intake<T> {
     /// Returns whether one of the events has happened that end a sleep of the dispatcher. The
     /// caller has armed its wake cell, so this is its second check.
     pub(super) fn is_ready(&self, deadline: Deadline) -> bool {
-        let Lifecycle { clock, registry, .. } = &*self.lifecycle;
+        let BusState { clock, registry, .. } = &*self.bus;
         let is_ready = if self.is_blocked() {
             let can_go_on = |sender: &MailboxSender<T>| sender.found_room() || sender.state.is_stopped();
-            self.lifecycle.is_abandoned() || self.pending().any(can_go_on) || clock.has_passed(deadline)
+            self.bus.is_abandoned() || self.pending().any(can_go_on) || clock.has_passed(deadline)
         } else {
-            self.carried.is_some() || self.controls.is_due(self.received) || self.lifecycle.is_quiet()
+            self.carried.is_some() || self.controls.is_due(self.received) || self.bus.is_quiet()
         };
         is_ready || registry.must_reap()
     }
@@ -187,10 +187,10 @@ impl<T> Intake<T> {
     pub(super) fn end(&mut self, unwinds: bool) -> Option<History<T>> {
         let left: Vec<_> =
             if unwinds { std::iter::from_fn(|| self.next_step()).collect() } else { Vec::new() };
-        let Self { distributor, lifecycle, .. } = self;
-        let events = if unwinds { distributor.give_up(left, lifecycle) } else { Vec::new() };
+        let Self { fan_out, bus, .. } = self;
+        let events = if unwinds { fan_out.give_up(left, bus) } else { Vec::new() };
         let mut rest = Rest::default();
-        distributor.end(lifecycle, &mut rest, |state| {
+        fan_out.end(bus, &mut rest, |state| {
             state.wake_cell.wake();
         });
         let history = rest.release();
@@ -208,21 +208,21 @@ impl<T: Clone> Intake<T> {
         }
         while let Some(control) = self.controls.take_due(self.offered()) {
             // First, so that a flush finds the watchers reaped that were dropped before it.
-            if self.lifecycle.registry.must_reap() {
+            if self.bus.registry.must_reap() {
                 self.reap();
             }
-            let Self { distributor, lifecycle, .. } = self;
+            let Self { fan_out, bus, .. } = self;
             let is_flush = matches!(control, Control::Flush(_));
             let show = |sender: &mut _| {
-                wake_or_drain(sender, lifecycle);
+                wake_or_drain(sender, bus);
             };
-            if let Some(stopped) = distributor.carry_out(control, lifecycle, show) {
-                stopped.close(lifecycle).wake_cell.wake();
+            if let Some(stopped) = fan_out.carry_out(control, bus, show) {
+                stopped.close(bus).wake_cell.wake();
             }
             if is_flush {
                 // No fence: a flush checks its condition under the ticket's lock, see
                 // `WaitQueue::wake`.
-                lifecycle.done.wake_all();
+                bus.done.wake_all();
             }
         }
         true
@@ -234,7 +234,7 @@ impl<T: Clone> Intake<T> {
         let before = self.received - 1;
         if let Some(events) = self.gather(first, self.max_batch, Controls::is_due) {
             let taken = (self.received - before) as usize;
-            self.offer(events, false, wake_or_drain, |lifecycle| lifecycle.room.wake(taken));
+            self.offer(events, false, wake_or_drain, |bus| bus.room.wake(taken));
         }
     }
 
@@ -243,22 +243,22 @@ impl<T: Clone> Intake<T> {
         if !self.is_blocked() {
             return;
         }
-        let Self { distributor, lifecycle, pending, .. } = self;
+        let Self { fan_out, bus, pending, .. } = self;
         for &i in &*pending {
-            let sender = &mut distributor.senders[i];
+            let sender = &mut fan_out.senders[i];
             // An event that fits is not lost, even if its deadline has just passed. A stopped
             // watcher is offered nothing more.
             if !sender.state.is_stopped() {
                 sender.push_pending();
             }
             if sender.is_pending() {
-                sender.give_up_pending(&lifecycle.clock, lifecycle.is_abandoned());
+                sender.give_up_pending(&bus.clock, bus.is_abandoned());
             }
         }
         full_fence();
         pending.retain(|&i| {
-            let sender = &mut distributor.senders[i];
-            wake_or_drain(sender, lifecycle);
+            let sender = &mut fan_out.senders[i];
+            wake_or_drain(sender, bus);
             let is_pending = sender.is_pending();
             if !is_pending {
                 sender.state.has_room();
@@ -273,23 +273,23 @@ impl<T: Clone> Intake<T> {
         &mut self,
         events: Entry<T>,
         is_whole: bool,
-        mut show: impl FnMut(&mut MailboxSender<T>, &Lifecycle) -> bool,
-        shown: impl FnOnce(&Lifecycle),
+        mut show: impl FnMut(&mut MailboxSender<T>, &BusState) -> bool,
+        shown: impl FnOnce(&BusState),
     ) {
-        let Self { distributor, lifecycle, pending, .. } = self;
+        let Self { fan_out, bus, pending, .. } = self;
         let mut is_heard = false;
-        distributor.offer(
+        fan_out.offer(
             events,
             is_whole,
-            lifecycle,
+            bus,
             |i, sender| {
-                sender.begin_to_wait(&lifecycle.clock);
+                sender.begin_to_wait(&bus.clock);
                 pending.push(i);
             },
-            |sender| is_heard |= show(sender, lifecycle),
-            || shown(lifecycle),
+            |sender| is_heard |= show(sender, bus),
+            || shown(bus),
         );
-        if !distributor.senders.is_empty() {
+        if !fan_out.senders.is_empty() {
             self.unheard = if is_heard { 0 } else { self.unheard.saturating_add(1) };
         }
     }

@@ -2,11 +2,11 @@
 //! publishers, and runs destructors.
 
 use crate::bus::mailbox::{MailboxSender, discard};
-use crate::bus::state::{Lifecycle, WatcherState};
+use crate::bus::state::{BusState, WatcherState};
 use crate::bus::wait::BusThread;
 use crate::sync::Arc;
 
-use super::distributor::{Distributor, Rest};
+use super::fan_out::{FanOut, Rest};
 
 /// The work of one call. Most calls leave none, or one reader, and allocate nothing here.
 pub(super) struct Later<T> {
@@ -74,16 +74,16 @@ impl<T> Later<T> {
     }
 
     /// Closes the mailbox of a sender that was removed. Its closures are dropped later.
-    pub(super) fn close(&mut self, sender: Box<MailboxSender<T>>, lifecycle: &Lifecycle) {
+    pub(super) fn close(&mut self, sender: Box<MailboxSender<T>>, bus: &BusState) {
         let state = sender.state.clone();
-        self.work().rest.close(sender, lifecycle);
+        self.work().rest.close(sender, bus);
         self.note(&state);
     }
 
     /// Ends the bus.
-    pub(super) fn end(&mut self, distributor: &mut Distributor<T>, lifecycle: &Lifecycle) {
+    pub(super) fn end(&mut self, fan_out: &mut FanOut<T>, bus: &BusState) {
         let Work { rest, readers, has_ended, .. } = self.work();
-        distributor.end(lifecycle, rest, |state| readers.push(state.clone()));
+        fan_out.end(bus, rest, |state| readers.push(state.clone()));
         *has_ended = true;
     }
 
@@ -108,17 +108,17 @@ impl<T> Later<T> {
 
     /// Does all of it. The caller has let the lock go.
     #[inline]
-    pub(super) fn carry_out(&mut self, lifecycle: &Lifecycle) {
+    pub(super) fn carry_out(&mut self, bus: &BusState) {
         if self.reader.is_some() || self.more.is_some() {
-            self.carry_out_now(lifecycle);
+            self.carry_out_now(bus);
         }
     }
 
     #[cold]
-    fn carry_out_now(&mut self, lifecycle: &Lifecycle) {
+    fn carry_out_now(&mut self, bus: &BusState) {
         // A waker or destructor must not wait for this bus: the thread may be the one for which it
         // would wait.
-        let _mark = BusThread::enter(lifecycle.id);
+        let _mark = BusThread::enter(bus.id);
         if let Some(state) = self.reader.take() {
             state.wake_cell.wake();
         }
@@ -129,17 +129,17 @@ impl<T> Later<T> {
         match work.publishers {
             Publishers::None => {}
             // No fence: a publisher that waits has looked under the lock that was let go.
-            Publishers::Next => lifecycle.room.pass_on(),
-            Publishers::All => lifecycle.room.wake_all(),
+            Publishers::Next => bus.room.pass_on(),
+            Publishers::All => bus.room.wake_all(),
         }
         let history = work.rest.release();
         discard(work.events);
         if work.has_ended {
-            lifecycle.set_ended();
+            bus.set_ended();
         }
         if work.was_due {
             // No fence: the owner has seen by an exchange what was due.
-            lifecycle.done.wake_all();
+            bus.done.wake_all();
         }
         drop(history);
     }

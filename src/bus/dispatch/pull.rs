@@ -29,47 +29,47 @@ use crate::bus::wait::{BusThread, full_fence};
 use crate::clock::Clock;
 use crate::sync::{Arc, BUSY_ROUNDS, TryMutexGuard};
 
-use super::direct::{Dispatch, Offered, Sleepers, wake};
+use super::direct::{Offered, SharedIntake, Sleepers, wake};
 use super::dispatcher::Dispatcher;
 use super::intake::Intake;
 
 /// The length of a nap, by the system's clock. In a model, a nap does not end by itself.
 const NAP: Duration = Duration::from_millis(1);
 
-impl<T: Clone + Send + Sync> Upstream for Arc<Dispatch<T>> {
+impl<T: Clone + Send + Sync> Upstream for Arc<SharedIntake<T>> {
     fn pull(&self, least: usize) {
         let Some(offered) = self.offer_lent(least) else { return };
         if offered.taken > 0 {
             // A publishing task's waker may run here. If it publishes itself, it must not wait for
             // room that only this reader makes.
-            let _mark = BusThread::enter(self.lifecycle.id);
-            self.lifecycle.room.wake(offered.taken);
+            let _mark = BusThread::enter(self.bus.id);
+            self.bus.room.wake(offered.taken);
         }
         if offered.is_stuck {
-            self.lifecycle.dispatcher.wake();
+            self.bus.dispatcher.wake();
         }
     }
 
     fn hand_back(&self) {
         if let Some(mut intake) = self.intake.try_lock() {
-            if !self.lifecycle.is_lent() {
+            if !self.bus.is_lent() {
                 // Somebody else answers, and has looked since.
                 return;
             }
-            self.lifecycle.set_lent(false);
+            self.bus.set_lent(false);
             intake.unheard = 0;
-            self.lifecycle.gate.set_idle();
+            self.bus.gate.set_idle();
             let is_idle = intake.incoming.is_empty() && !intake.controls.is_waiting();
-            if is_idle && !self.lifecycle.room.is_waited_for() {
+            if is_idle && !self.bus.room.is_waited_for() {
                 return;
             }
         }
         // The thread that has the lock may have looked at the queue already.
-        self.lifecycle.dispatcher.wake();
+        self.bus.dispatcher.wake();
     }
 }
 
-impl<T> Dispatch<T> {
+impl<T> SharedIntake<T> {
     /// Returns whether publishers, and a reader that pulls, may deliver.
     pub(crate) fn is_direct(&self) -> bool {
         self.is_direct
@@ -77,27 +77,27 @@ impl<T> Dispatch<T> {
 
     /// Returns whether the reader pulls.
     pub(crate) fn is_lent(&self) -> bool {
-        self.is_direct && self.lifecycle.is_lent()
+        self.is_direct && self.bus.is_lent()
     }
 }
 
-impl<T: Clone> Dispatch<T> {
+impl<T: Clone> SharedIntake<T> {
     /// Makes room for a publisher that found the incoming queue full, if the reader pulls: its
     /// mailbox may have room. Never waits.
     #[cold]
     pub(crate) fn relieve(&self) {
         let is_stuck = self.offer_lent(1).is_some_and(|offered| offered.is_stuck);
         // To wake a publisher that waits takes a lock. The dispatcher does it.
-        if is_stuck || self.lifecycle.room.is_waited_for() {
-            self.lifecycle.dispatcher.wake();
+        if is_stuck || self.bus.room.is_waited_for() {
+            self.bus.dispatcher.wake();
         }
     }
 
-    /// Offers what waits, if the distributor is lent, and at least so many entries wait.
+    /// Offers what waits, if the fan-out is lent, and at least so many entries wait.
     fn offer_lent(&self, least: usize) -> Option<Offered> {
         let mut sleepers = Sleepers::default();
         let mut intake = self.intake.try_lock()?;
-        if !self.lifecycle.is_lent() || intake.incoming.len() < least {
+        if !self.bus.is_lent() || intake.incoming.len() < least {
             return None;
         }
         if intake.controls.is_waiting() {
@@ -115,33 +115,33 @@ impl<T> Intake<T> {
     /// Returns whether the reader may pull.
     fn is_lendable(&mut self) -> bool {
         let is_busy = self.unheard >= BUSY_ROUNDS && self.is_clear();
-        let [only] = &mut *self.distributor.senders else { return false };
+        let [only] = &mut *self.fan_out.senders else { return false };
         is_busy && only.state.policy.waits() && only.keeps_up() && only.direct_room(1).is_some()
     }
 
     /// Returns whether the dispatcher has something to do, or the reader sleeps.
     fn is_needed(&self) -> bool {
-        self.lifecycle.is_closing()
-            || self.lifecycle.is_abandoned()
-            || self.lifecycle.registry.must_reap()
+        self.bus.is_closing()
+            || self.bus.is_abandoned()
+            || self.bus.registry.must_reap()
             || self.controls.is_waiting()
-            || self.distributor.senders.iter().any(|sender| sender.state.wake_cell.is_armed())
+            || self.fan_out.senders.iter().any(|sender| sender.state.wake_cell.is_armed())
     }
 }
 
 impl<T: Clone> Dispatcher<T> {
-    /// Lends the distributor to the reader, if the reader is the only one and busy. Returns when
+    /// Lends the fan-out to the reader, if the reader is the only one and busy. Returns when
     /// the dispatcher answers for the entries again.
     pub(super) fn lend<'d>(
         &'d self,
         mut intake: TryMutexGuard<'d, Intake<T>>,
     ) -> TryMutexGuard<'d, Intake<T>> {
-        if !self.dispatch.is_direct || !intake.is_lendable() {
+        if !self.shared.is_direct || !intake.is_lendable() {
             return intake;
         }
-        let (lifecycle, clock) = (&self.dispatch.lifecycle, Clock::system());
-        lifecycle.dispatcher.arm();
-        lifecycle.set_lent(true);
+        let (bus, clock) = (&self.shared.bus, Clock::system());
+        bus.dispatcher.arm();
+        bus.set_lent(true);
         // The reader arms its cell, fences, and looks at the flag. Either it sees the flag, and
         // hands back, or this thread sees the cell armed.
         full_fence();
@@ -151,18 +151,18 @@ impl<T: Clone> Dispatcher<T> {
             intake.pulled = 0;
             drop(intake);
             clock.park(&self.parker, clock.deadline(NAP));
-            intake = self.dispatch.intake.lock();
-            if !lifecycle.is_lent() || !lifecycle.dispatcher.is_armed() {
+            intake = self.shared.intake.lock();
+            if !bus.is_lent() || !bus.dispatcher.is_armed() {
                 break;
             }
             if intake.pulled < waiting.max(1) {
-                intake.distributor.senders.iter_mut().for_each(|sender| sender.note_slow());
+                intake.fan_out.senders.iter_mut().for_each(|sender| sender.note_slow());
                 break;
             }
         }
-        lifecycle.set_lent(false);
-        lifecycle.gate.clear_idle();
-        lifecycle.dispatcher.disarm();
+        bus.set_lent(false);
+        bus.gate.clear_idle();
+        bus.dispatcher.disarm();
         intake.unheard = 0;
         intake
     }

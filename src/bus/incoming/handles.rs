@@ -32,7 +32,7 @@ impl Handles {
 
     /// Removes a handle. Returns whether it was the last one. The caller then closes the bus.
     pub(crate) fn remove(&self) -> bool {
-        // Release: pairs with the fence in `Lifecycle::close`, which the last removal is followed
+        // Release: pairs with the fence in `BusState::close`, which the last removal is followed
         // by, so that the end of the bus is after everything that was done before any removal.
         self.open.fetch_sub(1, Ordering::Release) == 1
     }

@@ -201,7 +201,7 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     /// ```
     #[doc(alias = "send_timeout")]
     pub fn publish_timeout(&self, event: T, timeout: Duration) -> Result<(), PublishError<T>> {
-        let deadline = self.incoming.lifecycle.clock.deadline(timeout);
+        let deadline = self.incoming.bus.clock.deadline(timeout);
         self.incoming
             .push(Entry::Event(event), deadline)
             .map_err(|refused| self.incoming.refused_event(refused))
@@ -368,7 +368,7 @@ impl<T> Publisher<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn is_closed(&self) -> bool {
-        self.incoming.lifecycle.is_closed()
+        self.incoming.bus.is_closed()
     }
 }
 
@@ -380,8 +380,6 @@ impl<T> Clone for Publisher<T> {
 
 impl<T> fmt::Debug for Publisher<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Publisher")
-            .field("closed", &self.incoming.lifecycle.is_closed())
-            .finish_non_exhaustive()
+        f.debug_struct("Publisher").field("closed", &self.incoming.bus.is_closed()).finish_non_exhaustive()
     }
 }

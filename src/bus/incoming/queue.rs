@@ -1,9 +1,9 @@
 //! The way into a bus: pushes entries, and waits for capacity.
 
-use crate::bus::dispatch::{Control, Dispatch, InlineFront, Refused};
+use crate::bus::dispatch::{Control, InlineFront, Refused, SharedIntake};
 use crate::bus::mailbox::{Call, Entry};
 use crate::bus::options::BusOptions;
-use crate::bus::state::{Lifecycle, Refusal};
+use crate::bus::state::{BusState, Refusal};
 use crate::bus::wait::{InsideCall, Place, TimedOut, spin_until};
 use crate::clock::Deadline;
 use crate::error::PublishError;
@@ -14,7 +14,7 @@ use super::way::Way;
 
 /// The way into a bus, which publishers and the broadcaster share.
 pub(crate) struct IncomingQueue<T> {
-    pub(crate) lifecycle: Arc<Lifecycle>,
+    pub(crate) bus: Arc<BusState>,
     /// The options of the bus. Its watchers take their defaults from here.
     pub(crate) options: BusOptions,
     /// The handles that keep the bus open.
@@ -25,17 +25,17 @@ pub(crate) struct IncomingQueue<T> {
 impl<T> IncomingQueue<T> {
     /// Creates the way into a bus with a dispatcher, and counts its first handle.
     pub(crate) fn new(
-        lifecycle: Arc<Lifecycle>,
+        bus: Arc<BusState>,
         entries: Sender<Entry<T>>,
-        dispatch: Arc<Dispatch<T>>,
+        shared: Arc<SharedIntake<T>>,
         options: BusOptions,
     ) -> Self {
-        Self { lifecycle, options, handles: Handles::new(), way: Way::Queue { entries, dispatch } }
+        Self { bus, options, handles: Handles::new(), way: Way::Queue { entries, shared } }
     }
 
     /// Creates the way into an inline bus, and counts its first handle.
-    pub(crate) fn inline(lifecycle: Arc<Lifecycle>, front: Arc<InlineFront<T>>, options: BusOptions) -> Self {
-        Self { lifecycle, options, handles: Handles::new(), way: Way::Inline(front) }
+    pub(crate) fn inline(bus: Arc<BusState>, front: Arc<InlineFront<T>>, options: BusOptions) -> Self {
+        Self { bus, options, handles: Handles::new(), way: Way::Inline(front) }
     }
 }
 
@@ -44,9 +44,9 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
     /// Does not wait for capacity.
     #[inline]
     pub(crate) fn try_push(&self, entry: Entry<T>) -> Result<(), Refused<T>> {
-        match self.way.try_push(entry, &mut Call::default(), &self.lifecycle) {
-            Err(Refused(entry, Refusal::Full)) if self.way.relieve(&self.lifecycle) => {
-                self.way.try_push(entry, &mut Call::default(), &self.lifecycle)
+        match self.way.try_push(entry, &mut Call::default(), &self.bus) {
+            Err(Refused(entry, Refusal::Full)) if self.way.relieve(&self.bus) => {
+                self.way.try_push(entry, &mut Call::default(), &self.bus)
             }
             result => result,
         }
@@ -56,7 +56,7 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
     /// not wait, because the room might never come.
     pub(crate) fn push(&self, entry: Entry<T>, deadline: Deadline) -> Result<(), Refused<T>> {
         let mut call = Call::default();
-        match self.way.try_push(entry, &mut call, &self.lifecycle) {
+        match self.way.try_push(entry, &mut call, &self.bus) {
             Err(Refused(entry, Refusal::Full)) => self.push_later(entry, &mut call, deadline),
             result => result,
         }
@@ -78,13 +78,13 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
     ///
     /// Returns the entry, and why it was refused.
     pub(crate) fn control(&self, control: Control<T>) -> Result<(), (Control<T>, Refusal)> {
-        self.way.control(control, &self.lifecycle)
+        self.way.control(control, &self.bus)
     }
 
     /// Returns whether the running thread must not wait for capacity, which might never come: it
     /// works for this bus, or it has the lock of some inline bus, and others may wait for that.
     fn must_not_wait(&self) -> bool {
-        self.lifecycle.is_current() || InsideCall::is_marked()
+        self.bus.is_current() || InsideCall::is_marked()
     }
 
     /// Waits for capacity until the deadline, and pushes the value. The caller has tried once.
@@ -101,7 +101,7 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
         if let Some(result) = spin_until(|| self.attempt(held, call)) {
             return result;
         }
-        let (mut place, clock) = (Place::new(&self.lifecycle.room), &self.lifecycle.clock);
+        let (mut place, clock) = (Place::new(&self.bus.room), &self.bus.clock);
         loop {
             // A watcher of an inline bus whose limit has passed is no longer in the way.
             let until = call.until;
@@ -110,7 +110,7 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
                 Ok(Some(result)) => return result,
                 Err(TimedOut) if clock.has_passed(deadline) => return self.last_attempt(held, call),
                 // The turn that it may have had was of no use.
-                Ok(None) => self.lifecycle.room.pass_on(),
+                Ok(None) => self.bus.room.pass_on(),
                 Err(TimedOut) => {}
             }
         }
@@ -118,7 +118,7 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
 
     /// Tries a last time, as [`try_push`](Self::try_push) does.
     fn last_attempt(&self, held: &mut Option<Entry<T>>, call: &mut Call) -> Result<(), Refusal> {
-        if self.way.relieve(&self.lifecycle) {
+        if self.way.relieve(&self.bus) {
             if let Some(result) = self.attempt(held, call) {
                 return result;
             }
@@ -147,7 +147,7 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
     /// Tries to push the value that the caller holds. Returns `None` if there is no room. A value
     /// that is refused stays in `held`.
     fn attempt(&self, held: &mut Option<Entry<T>>, call: &mut Call) -> Option<Result<(), Refusal>> {
-        match self.way.try_push(held.take()?, call, &self.lifecycle) {
+        match self.way.try_push(held.take()?, call, &self.bus) {
             Ok(()) => Some(Ok(())),
             Err(refused) => keep(held, refused),
         }
@@ -156,10 +156,10 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
     /// Returns `Ok` if there may be room or if this is a thread of the bus, which must not wait.
     /// Returns an error if the bus is closed, and `None` if the caller has to wait.
     fn readiness(&self, call: &mut Call) -> Option<Result<(), PublishError<()>>> {
-        if self.lifecycle.is_closed() {
+        if self.bus.is_closed() {
             return Some(Err(PublishError::Closed(())));
         }
-        (self.must_not_wait() || self.way.has_room(call, &self.lifecycle)).then_some(Ok(()))
+        (self.must_not_wait() || self.way.has_room(call, &self.bus)).then_some(Ok(()))
     }
 
     /// Waits until there may be room. Returns at once on a thread of the bus, which must not wait.
@@ -170,20 +170,20 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
         }
         let result = self.wait_async(call, |call| self.readiness(call)).await;
         // It has taken no capacity, so the next publisher that waits gets the turn.
-        self.lifecycle.room.pass_on();
+        self.bus.room.pass_on();
         result
     }
 
     /// Waits, in a task, for the result of an attempt. The caller has made one.
     async fn wait_async<R>(&self, mut call: Call, mut attempt: impl FnMut(&mut Call) -> Option<R>) -> R {
-        let lifecycle = &*self.lifecycle;
+        let bus = &*self.bus;
         loop {
             let until = call.until;
             let attempt = || attempt_until(&mut attempt, &mut call, until);
-            match lifecycle.waiting_by_the_clock(&lifecycle.room, until, attempt).await {
+            match bus.waiting_by_the_clock(&bus.room, until, attempt).await {
                 Ok(Some(result)) => return result,
                 // The turn that it may have had was of no use.
-                Ok(None) => lifecycle.room.pass_on(),
+                Ok(None) => bus.room.pass_on(),
                 // A watcher of an inline bus whose limit has passed is no longer in the way.
                 Err(TimedOut) => {}
             }
@@ -200,7 +200,7 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
     }
 
     fn refused<E>(&self, refusal: Refusal, value: E, events: usize) -> PublishError<E> {
-        self.lifecycle.count_refused(refusal, events);
+        self.bus.count_refused(refusal, events);
         refusal.error(value)
     }
 

@@ -1,25 +1,25 @@
 //! The two ways of an entry into a bus: through the gate into the incoming queue, or through the
 //! front of an inline bus to the watchers.
 
-use crate::bus::dispatch::{Control, Dispatch, FlushTicket, InlineFront, Refused};
+use crate::bus::dispatch::{Control, FlushTicket, InlineFront, Refused, SharedIntake};
 use crate::bus::mailbox::{Call, Entry, Upstream};
-use crate::bus::state::{Duty, Lifecycle, Refusal};
+use crate::bus::state::{BusState, Duty, Refusal};
 use crate::sync::{Arc, LOOKS, Sender, hint};
 
 pub(crate) enum Way<T> {
-    Queue { entries: Sender<Entry<T>>, dispatch: Arc<Dispatch<T>> },
+    Queue { entries: Sender<Entry<T>>, shared: Arc<SharedIntake<T>> },
     Inline(Arc<InlineFront<T>>),
 }
 
 impl<T> Way<T> {
-    /// Returns the distributor, for a reader, if it may be lent.
+    /// Returns the fan-out, for a reader, if it may be lent.
     pub(crate) fn upstream(&self) -> Option<Box<dyn Upstream>>
     where
         T: Clone + Send + Sync + 'static,
     {
         match self {
-            Self::Queue { dispatch, .. } if dispatch.is_direct() => {
-                Some(Box::new(dispatch.clone()) as Box<dyn Upstream>)
+            Self::Queue { shared, .. } if shared.is_direct() => {
+                Some(Box::new(shared.clone()) as Box<dyn Upstream>)
             }
             Self::Queue { .. } | Self::Inline(_) => None,
         }
@@ -27,9 +27,9 @@ impl<T> Way<T> {
 
     /// Returns how many events are accepted and have not been offered: those in the incoming queue,
     /// and those that the dispatcher has taken and carries.
-    pub(crate) fn pending(&self, lifecycle: &Lifecycle, accepted: u64) -> u64 {
+    pub(crate) fn pending(&self, bus: &BusState, accepted: u64) -> u64 {
         let Self::Queue { entries, .. } = self else { return 0 };
-        let pushed = entries.pushed().wrapping_add(lifecycle.surplus.get());
+        let pushed = entries.pushed().wrapping_add(bus.surplus.get());
         // The counts are read one by one, so a snapshot of a running bus may be behind `accepted`.
         let pending = pushed.wrapping_sub(accepted);
         if pending > u64::MAX / 2 { 0 } else { pending }
@@ -37,8 +37,8 @@ impl<T> Way<T> {
 
     /// Removes a flush for which its caller no longer waits.
     pub(crate) fn forget(&self, ticket: &Arc<FlushTicket>) {
-        if let Self::Queue { dispatch, .. } = self {
-            dispatch.controls.forget(ticket);
+        if let Self::Queue { shared, .. } = self {
+            shared.controls.forget(ticket);
         }
     }
 }
@@ -62,24 +62,24 @@ impl<T: Clone + Send + Sync + 'static> Way<T> {
         &self,
         entry: Entry<T>,
         call: &mut Call,
-        lifecycle: &Lifecycle,
+        bus: &BusState,
     ) -> Result<(), Refused<T>> {
-        let (entries, dispatch) = match self {
-            Self::Queue { entries, dispatch } => (entries, dispatch),
-            Self::Inline(front) => return front.push(entry, call, lifecycle),
+        let (entries, shared) = match self {
+            Self::Queue { entries, shared } => (entries, shared),
+            Self::Inline(front) => return front.push(entry, call, bus),
         };
-        match lifecycle.gate.enter() {
+        match bus.gate.enter() {
             Ok(pass) => {
                 let surplus = (entry.len() as u64).wrapping_sub(1);
-                count_surplus(lifecycle, surplus);
+                count_surplus(bus, surplus);
                 let sent = entries.try_send(entry);
                 if sent.is_err() {
-                    count_surplus(lifecycle, surplus.wrapping_neg());
+                    count_surplus(bus, surplus.wrapping_neg());
                 }
                 match pass.leave() {
                     // A refused entry needs no delivery.
-                    Duty::Deliver if sent.is_ok() => dispatch.deliver(),
-                    duty => wake_for(duty, lifecycle),
+                    Duty::Deliver if sent.is_ok() => shared.deliver(),
+                    duty => wake_for(duty, bus),
                 }
                 match sent {
                     Ok(()) => Ok(()),
@@ -87,7 +87,7 @@ impl<T: Clone + Send + Sync + 'static> Way<T> {
                 }
             }
             Err(duty) => {
-                wake_for(duty, lifecycle);
+                wake_for(duty, bus);
                 Err(Refused(entry, Refusal::Closed))
             }
         }
@@ -98,26 +98,22 @@ impl<T: Clone + Send + Sync + 'static> Way<T> {
     /// # Errors
     ///
     /// Returns the entry, and why it was refused.
-    pub(super) fn control(
-        &self,
-        control: Control<T>,
-        lifecycle: &Lifecycle,
-    ) -> Result<(), (Control<T>, Refusal)> {
-        let (entries, dispatch) = match self {
-            Self::Queue { entries, dispatch } => (entries, dispatch),
-            Self::Inline(front) => return front.control(control, lifecycle),
+    pub(super) fn control(&self, control: Control<T>, bus: &BusState) -> Result<(), (Control<T>, Refusal)> {
+        let (entries, shared) = match self {
+            Self::Queue { entries, shared } => (entries, shared),
+            Self::Inline(front) => return front.control(control, bus),
         };
-        match lifecycle.gate.enter() {
+        match bus.gate.enter() {
             Ok(pass) => {
-                dispatch.controls.add(control, || entries.pushed());
+                shared.controls.add(control, || entries.pushed());
                 let duty = pass.leave();
                 // While the reader pulls, a control entry would wait for the reader. No fence: a
                 // dispatcher that begins to lend checks again after its nap.
-                wake_for(if dispatch.is_lent() { Duty::Wake } else { duty }, lifecycle);
+                wake_for(if shared.is_lent() { Duty::Wake } else { duty }, bus);
                 Ok(())
             }
             Err(duty) => {
-                wake_for(duty, lifecycle);
+                wake_for(duty, bus);
                 Err((control, Refusal::Closed))
             }
         }
@@ -127,40 +123,38 @@ impl<T: Clone + Send + Sync + 'static> Way<T> {
     /// dispatcher a little time to do so. Returns whether another attempt may find capacity. Never
     /// waits.
     #[inline]
-    pub(super) fn relieve(&self, lifecycle: &Lifecycle) -> bool {
+    pub(super) fn relieve(&self, bus: &BusState) -> bool {
         match self {
-            Self::Queue { dispatch, .. } if dispatch.is_lent() => {
-                dispatch.relieve();
+            Self::Queue { shared, .. } if shared.is_lent() => {
+                shared.relieve();
                 true
             }
             // A dispatcher that sleeps is blocked.
-            Self::Queue { entries, .. } if LOOKS > 0 && !lifecycle.dispatcher.is_armed() => {
-                has_room_soon(entries)
-            }
+            Self::Queue { entries, .. } if LOOKS > 0 && !bus.dispatcher.is_armed() => has_room_soon(entries),
             Self::Queue { .. } | Self::Inline(_) => false,
         }
     }
 
     /// Returns whether there is capacity.
-    pub(super) fn has_room(&self, call: &mut Call, lifecycle: &Lifecycle) -> bool {
+    pub(super) fn has_room(&self, call: &mut Call, bus: &BusState) -> bool {
         match self {
             Self::Queue { entries, .. } => !entries.is_full(),
-            Self::Inline(front) => front.has_room(call, lifecycle),
+            Self::Inline(front) => front.has_room(call, bus),
         }
     }
 }
 
 #[inline]
-fn count_surplus(lifecycle: &Lifecycle, events: u64) {
+fn count_surplus(bus: &BusState, events: u64) {
     // A single event has none, so its publish counts nothing.
     if events != 0 {
-        lifecycle.surplus.add(events);
+        bus.surplus.add(events);
     }
 }
 
 /// Wakes the dispatcher if a caller that has left the gate has a duty.
-fn wake_for(duty: Duty, lifecycle: &Lifecycle) {
+fn wake_for(duty: Duty, bus: &BusState) {
     if duty != Duty::Nothing {
-        lifecycle.dispatcher.wake();
+        bus.dispatcher.wake();
     }
 }

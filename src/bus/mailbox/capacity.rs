@@ -2,7 +2,7 @@
 //! the events, or the publishers of an inline bus, which accepts an event only if there is capacity
 //! for it in every mailbox that must not lose it.
 
-use crate::bus::state::Lifecycle;
+use crate::bus::state::BusState;
 use crate::catch::catch_panic;
 use crate::clock::{Clock, Deadline};
 use crate::counters::DropReason;
@@ -140,7 +140,7 @@ impl<T> MailboxSender<T> {
 
     /// Asks the filter about an event for which there is no capacity, once in each call. Returns
     /// whether the watcher does not want the event.
-    pub(crate) fn refuses(&mut self, event: &T, lifecycle: &Lifecycle, call: &mut Call) -> bool {
+    pub(crate) fn refuses(&mut self, event: &T, bus: &BusState, call: &mut Call) -> bool {
         let id = self.state.id;
         let known = call.decisions.iter().find(|(watcher, _)| *watcher == id).map(|(_, wants)| *wants);
         let wants = known.unwrap_or_else(|| {
@@ -149,7 +149,7 @@ impl<T> MailboxSender<T> {
             if wants.is_none() {
                 // As in an offer: a filter that panics stops its watcher.
                 self.state.count_panic();
-                lifecycle.stop_offering(&self.state);
+                bus.stop_offering(&self.state);
             }
             let wants = wants.unwrap_or(false);
             call.decisions.push((id, wants));

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::bus::state::Lifecycle;
+use crate::bus::state::BusState;
 use crate::catch::catch_panic;
 use crate::sync::Arc;
 
@@ -11,34 +11,29 @@ use super::slice::{SharedBatch, copied};
 
 impl<T: Clone> MailboxSender<T> {
     #[cold]
-    pub(super) fn offer_filtered(
-        &mut self,
-        batch: Arc<SharedBatch<T>>,
-        all: Range<usize>,
-        lifecycle: &Lifecycle,
-    ) {
+    pub(super) fn offer_filtered(&mut self, batch: Arc<SharedBatch<T>>, all: Range<usize>, bus: &BusState) {
         let Some(runs) = self.passing(batch.events(), all.clone()) else {
             // A filter that panics stops its watcher, because the events that it would have let
             // pass cannot be known.
             self.state.count_panic();
-            return lifecycle.stop_offering(&self.state);
+            return bus.stop_offering(&self.state);
         };
         let passed: usize = runs.iter().map(Range::len).sum();
         self.sent.filtered += (all.len() - passed) as u64;
         if passed == all.len() {
-            return self.offer_part(batch, all, lifecycle);
+            return self.offer_part(batch, all, bus);
         }
         if passed == 0 {
             return;
         }
         if let Some(own) = copied(&batch, &runs) {
-            self.offer_part(own, 0..passed, lifecycle);
+            self.offer_part(own, 0..passed, bus);
         } else {
             // A `Clone` panicked. The watcher loses nothing, and only holds the batch for longer.
             self.state.count_panic();
             for run in runs {
                 if self.is_offered() {
-                    self.offer_part(batch.clone(), run, lifecycle);
+                    self.offer_part(batch.clone(), run, bus);
                 }
             }
         }

@@ -2,7 +2,7 @@
 
 use std::task::{Poll, Waker};
 
-use crate::bus::state::{EndReason, Lifecycle, WatcherState};
+use crate::bus::state::{BusState, EndReason, WatcherState};
 use crate::bus::wait::{full_fence, spin_until};
 use crate::catch::catch_panic;
 use crate::clock::Deadline;
@@ -14,7 +14,7 @@ use super::slice::{BatchSlice, OwnBatch, Positions, SharedBatch};
 
 pub(crate) struct MailboxReceiver<T> {
     pub(crate) state: Arc<WatcherState>,
-    pub(crate) lifecycle: Arc<Lifecycle>,
+    pub(crate) bus: Arc<BusState>,
     queue: Arc<SliceQueue<T>>,
     parker: Parker,
     /// The current slice, which was taken out of the queue and is not yet read to the end.
@@ -48,16 +48,16 @@ pub(crate) struct MailboxReceiver<T> {
     ended: bool,
     /// The reason of the end, once the reader has come to it.
     pub(crate) end_reason: Option<EndReason>,
-    /// The distributor, if the bus may lend it to this reader.
+    /// The fan-out, if the bus may lend it to this reader.
     upstream: Option<Box<dyn Upstream>>,
 }
 
-/// The distributor, as a reader sees it to which the dispatcher may lend it.
+/// The fan-out, as a reader sees it to which the dispatcher may lend it.
 pub(crate) trait Upstream: Send + Sync {
     /// Offers what waits in the incoming queue, if that is at least so many entries. Never waits.
     fn pull(&self, least: usize);
 
-    /// Gives the distributor back, because the reader is about to sleep. The reader has armed its
+    /// Gives the fan-out back, because the reader is about to sleep. The reader has armed its
     /// wake cell. Never waits.
     fn hand_back(&self);
 }
@@ -78,7 +78,7 @@ pub(crate) enum Next {
 impl<T> MailboxReceiver<T> {
     pub(crate) fn new(
         state: Arc<WatcherState>,
-        lifecycle: Arc<Lifecycle>,
+        bus: Arc<BusState>,
         queue: Arc<SliceQueue<T>>,
         parker: Parker,
         prefix: Vec<T>,
@@ -91,7 +91,7 @@ impl<T> MailboxReceiver<T> {
         let announces = state.is_handler;
         Self {
             state,
-            lifecycle,
+            bus,
             queue,
             parker,
             current,
@@ -186,9 +186,9 @@ impl<T> MailboxReceiver<T> {
         self.next()
     }
 
-    /// Returns the distributor if it is lent to this reader.
+    /// Returns the fan-out if it is lent to this reader.
     fn lender(&self) -> Option<&dyn Upstream> {
-        self.upstream.as_deref().filter(|_| self.lifecycle.is_lent())
+        self.upstream.as_deref().filter(|_| self.bus.is_lent())
     }
 
     /// Waits until there is an event, a gap or the end. Returns `Empty` at the deadline.
@@ -208,11 +208,11 @@ impl<T> MailboxReceiver<T> {
         loop {
             self.arm();
             let next = self.next();
-            if next != Next::Empty || self.lifecycle.clock.has_passed(deadline) {
+            if next != Next::Empty || self.bus.clock.has_passed(deadline) {
                 self.state.wake_cell.disarm();
                 return next;
             }
-            self.lifecycle.clock.park(&self.parker, deadline);
+            self.bus.clock.park(&self.parker, deadline);
         }
     }
 
@@ -355,7 +355,7 @@ impl<T> MailboxReceiver<T> {
         }
         self.make_room();
         if self.announces {
-            self.lifecycle.done.wake_all();
+            self.bus.done.wake_all();
         }
     }
 
@@ -394,20 +394,20 @@ impl<T> MailboxReceiver<T> {
             self.handled = offset;
             self.state.set_handled(offset);
             full_fence();
-            self.lifecycle.done.wake_all();
+            self.bus.done.wake_all();
         }
     }
 
     #[cfg(any(feature = "recorder", eventcast_loom))]
     pub(crate) fn park(&self, deadline: Deadline) {
-        self.lifecycle.clock.park(&self.parker, deadline);
+        self.bus.clock.park(&self.parker, deadline);
     }
 
     /// Wakes a dispatcher that waits for the room that has been given back. Fences.
     fn make_room(&self) {
         full_fence();
         if self.state.is_room_wanted(self.consumed) {
-            self.lifecycle.room_came();
+            self.bus.room_came();
         }
     }
 
@@ -419,7 +419,7 @@ impl<T> MailboxReceiver<T> {
             return;
         }
         self.ended = true;
-        let abandoned = self.lifecycle.is_abandoned();
+        let abandoned = self.bus.is_abandoned();
         let gave_up = abandoned && self.state.is_handler && !self.state.is_stopped();
         // The reader empties the queue before it sets the flag GONE. From then on the dispatcher
         // may empty the queue as well, and would drop what it finds on its own thread.
@@ -442,7 +442,7 @@ impl<T> MailboxReceiver<T> {
         // - If a handler gives up: it stays listed to the end, so that what is still accepted is
         //   counted as abandoned. The shutdown that gave up has woken the dispatcher.
         if first && !gave_up {
-            self.lifecycle.reap(self.state.id);
+            self.bus.reap(self.state.id);
         }
         let hook = self.on_abandon.take();
         catch_panic(|| {
@@ -461,8 +461,8 @@ impl<T> Drop for MailboxReceiver<T> {
         // The caller has seen the events that it borrowed.
         self.release();
         // First, so that a watcher that was never registered is not listed for a reap.
-        self.lifecycle.withdraw(&self.state);
+        self.bus.withdraw(&self.state);
         self.retire();
-        self.lifecycle.receiver_dropped(&self.state);
+        self.bus.receiver_dropped(&self.state);
     }
 }

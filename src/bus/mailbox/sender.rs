@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 
 use crate::bus::options::Start;
-use crate::bus::state::{Lifecycle, Sent, WatcherState};
+use crate::bus::state::{BusState, Sent, WatcherState};
 use crate::catch::catch_panic;
 use crate::clock::Deadline;
 use crate::counters::DropReason;
@@ -275,14 +275,14 @@ impl<T> MailboxSender<T> {
     /// Closes the mailbox. The dispatcher sends nothing more to this watcher, and the queued events
     /// stay readable. Returns the watcher's state, so that the caller wakes the reader.
     #[must_use = "the reader is to be woken"]
-    pub(crate) fn close(mut self, lifecycle: &Lifecycle) -> Arc<WatcherState> {
+    pub(crate) fn close(mut self, bus: &BusState) -> Arc<WatcherState> {
         if self.state.is_gone() {
-            drop(self.drain(lifecycle.is_abandoned()));
+            drop(self.drain(bus.is_abandoned()));
         }
         self.drop_closures();
         let state = self.state.clone();
         drop(self);
-        lifecycle.sender_closed(&state);
+        bus.sender_closed(&state);
         state
     }
 
@@ -305,27 +305,22 @@ impl<T> MailboxSender<T> {
 impl<T: Clone> MailboxSender<T> {
     /// Offers a part of a batch from the history. The part needs no credit, except in a ring, which
     /// keeps the newest events.
-    pub(crate) fn replay(&mut self, batch: Arc<SharedBatch<T>>, range: Range<usize>, lifecycle: &Lifecycle) {
+    pub(crate) fn replay(&mut self, batch: Arc<SharedBatch<T>>, range: Range<usize>, bus: &BusState) {
         self.is_replaying = true;
-        self.offer(batch, range, lifecycle);
+        self.offer(batch, range, bus);
         self.is_replaying = false;
     }
 
     /// Offers a part of a batch without waiting. Returns whether some of its events wait for
     /// capacity.
-    pub(crate) fn offer(
-        &mut self,
-        batch: Arc<SharedBatch<T>>,
-        range: Range<usize>,
-        lifecycle: &Lifecycle,
-    ) -> bool {
+    pub(crate) fn offer(&mut self, batch: Arc<SharedBatch<T>>, range: Range<usize>, bus: &BusState) -> bool {
         if !self.is_offered() {
             return false;
         }
         if self.filter.is_none() {
-            self.offer_part(batch, range, lifecycle);
+            self.offer_part(batch, range, bus);
         } else {
-            self.offer_filtered(batch, range, lifecycle);
+            self.offer_filtered(batch, range, bus);
         }
         self.state.publish_sent(&self.sent);
         self.is_pending()
@@ -334,15 +329,10 @@ impl<T: Clone> MailboxSender<T> {
     /// Offers a part of a batch. If the watcher gets all of it, its queue gets this hold on the
     /// batch, too.
     #[inline]
-    pub(super) fn offer_part(
-        &mut self,
-        batch: Arc<SharedBatch<T>>,
-        range: Range<usize>,
-        lifecycle: &Lifecycle,
-    ) {
+    pub(super) fn offer_part(&mut self, batch: Arc<SharedBatch<T>>, range: Range<usize>, bus: &BusState) {
         let is_lossless = self.gave_up || self.is_replaying;
         if self.state.policy == OverflowPolicy::Evict && !is_lossless {
-            return self.offer_or_evict(batch, range, lifecycle);
+            return self.offer_or_evict(batch, range, bus);
         }
         self.sent.offered += range.len() as u64;
         // The count is published before any of these events can be delivered or lost, so that no
@@ -380,7 +370,7 @@ impl<T: Clone> MailboxSender<T> {
 
     /// Offers the events that fit. If one does not, ends the watcher before it: the reader receives
     /// what is queued and then the end. As after each end, nothing that follows is offered.
-    fn offer_or_evict(&mut self, batch: Arc<SharedBatch<T>>, range: Range<usize>, lifecycle: &Lifecycle) {
+    fn offer_or_evict(&mut self, batch: Arc<SharedBatch<T>>, range: Range<usize>, bus: &BusState) {
         let fits = self.credit(range.len()).min(range.len());
         self.sent.offered += fits as u64;
         self.state.publish_offered(self.sent.offered);
@@ -390,7 +380,7 @@ impl<T: Clone> MailboxSender<T> {
         self.send_copy(&batch, range.start..range.start + fits);
         // A reader that sees the end also sees what was counted.
         self.state.publish_sent(&self.sent);
-        lifecycle.evict(&self.state);
+        bus.evict(&self.state);
     }
 
     /// Returns the number of events up to which a slice for a reader that is waited for is not

@@ -138,15 +138,15 @@ impl Gate {
             // queue finds the pushes of the publishers that left before.
             // Release: pairs with the Acquire of `leave`, so that publishers that leave later see
             // the dispatcher's armed wake cell. A dispatcher has fenced since it armed the cell. A
-            // reader that hands back knows of the cell through the distributor's lock.
+            // reader that hands back knows of the cell through the fan-out's lock.
             cell.word.fetch_or(IDLE, Ordering::AcqRel);
         }
     }
 
     pub(crate) fn clear_idle(&self) {
         for cell in &self.cells {
-            // Relaxed: the dispatcher has the distributor. A publisher that still sees the bit
-            // fails to get the distributor, and looks at a wake cell that may not be armed. The
+            // Relaxed: the dispatcher has the fan-out. A publisher that still sees the bit
+            // fails to get the fan-out, and looks at a wake cell that may not be armed. The
             // dispatcher finds what it pushed behind the next `set_idle` at the latest.
             cell.word.fetch_and(!IDLE, Ordering::Relaxed);
         }

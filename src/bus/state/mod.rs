@@ -1,17 +1,17 @@
 //! The state of one bus and of each of its watchers, for events of any type.
 
+mod bus;
 mod end_reason;
 mod gate;
-mod lifecycle;
 mod owner;
 mod registry;
 mod shutdown;
 mod threads;
 mod watcher;
 
+pub(crate) use self::bus::{BusState, Drive};
 pub use self::end_reason::EndReason;
 pub(crate) use self::gate::{Duty, Refusal};
-pub(crate) use self::lifecycle::{Drive, Lifecycle};
 pub(crate) use self::shutdown::Patience;
 pub(crate) use self::threads::Threads;
 pub(crate) use self::watcher::{Sent, WatcherState};

@@ -3,7 +3,7 @@
 use crate::clock::Deadline;
 use crate::report::ShutdownReport;
 
-use super::lifecycle::Lifecycle;
+use super::bus::BusState;
 
 /// The time that a call gives the bus for its end, by the clock for ends.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +20,7 @@ impl Patience {
     pub(crate) const FOREVER: Self = Self { until: None, after_giving_up: None };
 }
 
-impl Lifecycle {
+impl BusState {
     /// Closes the bus, and waits until everything has been offered and handled, and the threads of
     /// the bus have ended.
     pub(crate) fn shutdown(&self, patience: Patience) -> ShutdownReport {
@@ -37,7 +37,7 @@ impl Lifecycle {
         self.report()
     }
 
-    /// Shuts down as [`shutdown`](Lifecycle::shutdown) does, for a task.
+    /// Shuts down as [`shutdown`](BusState::shutdown) does, for a task.
     pub(crate) async fn shutdown_async(&self, patience: Patience) -> ShutdownReport {
         self.close();
         if !self.is_current() {
@@ -72,7 +72,7 @@ impl Lifecycle {
             return ShutdownReport::new(false, self.stats());
         }
         let mut report = {
-            // Lock order: `Lifecycle::report` before `Registry::entries`. `stats` takes the second.
+            // Lock order: `BusState::report` before `Registry::entries`. `stats` takes the second.
             let mut report = self.report.lock();
             let make = || Box::new(ShutdownReport::new(!self.is_abandoned(), self.stats()));
             (**report.get_or_insert_with(make)).clone()

@@ -378,7 +378,7 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
         let handle = runner.handle();
         // If there is no thread, the runner is dropped, and with it the registration.
         let name = handle.thread_name();
-        Threads::spawn(&handle.lifecycle.threads, name, move || runner.run()).map_err(WatchError::Thread)?;
+        Threads::spawn(&handle.bus.threads, name, move || runner.run()).map_err(WatchError::Thread)?;
         Ok(handle)
     }
 
@@ -411,7 +411,7 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
             let run = move || {
                 mark.on_bus_thread(|| catch_panic(run));
             };
-            Threads::spawn(&handle.lifecycle.threads, name, run).map_err(WatchError::Thread)
+            Threads::spawn(&handle.bus.threads, name, run).map_err(WatchError::Thread)
         })?;
         Ok(handle)
     }

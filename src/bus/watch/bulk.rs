@@ -115,9 +115,9 @@ impl<T> BulkReader<T> {
 
     /// Returns the stage that the end has reached.
     pub fn stage(&self) -> EndStage {
-        if self.receiver.lifecycle.is_abandoned() {
+        if self.receiver.bus.is_abandoned() {
             EndStage::Abandoned
-        } else if self.receiver.state.is_stopped() || self.receiver.lifecycle.is_closing() {
+        } else if self.receiver.state.is_stopped() || self.receiver.bus.is_closing() {
             EndStage::Ending
         } else {
             EndStage::Running
@@ -135,12 +135,12 @@ impl<T> BulkReader<T> {
     /// May also return without a reason.
     pub fn wait(&mut self, deadline: Deadline, takes: bool, seen: EndStage, ready: impl Fn() -> bool) {
         let found = || ready() || takes && self.receiver.has_news() || self.stage() > seen;
-        let lifecycle = &self.receiver.lifecycle;
+        let bus = &self.receiver.bus;
         if spin_until(|| found().then_some(())).is_some() {
             return;
         }
         self.receiver.arm();
-        if !found() && !lifecycle.clock.has_passed(deadline) {
+        if !found() && !bus.clock.has_passed(deadline) {
             self.receiver.park(deadline);
         }
         self.receiver.state.wake_cell.disarm();

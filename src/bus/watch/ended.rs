@@ -1,7 +1,7 @@
 //! A watcher without a bus.
 
 use crate::bus::mailbox::{MailboxReceiver, SliceQueue};
-use crate::bus::state::{Drive, Lifecycle, WatcherState};
+use crate::bus::state::{BusState, Drive, WatcherState};
 use crate::clock::Clock;
 use crate::policy::OverflowPolicy;
 use crate::sync::{Arc, Parker};
@@ -12,7 +12,7 @@ use super::watcher::Watcher;
 struct Ended;
 
 impl Drive for Ended {
-    fn drive(&self, _: &Lifecycle) {}
+    fn drive(&self, _: &BusState) {}
 }
 
 impl<T> Watcher<T> {
@@ -51,12 +51,12 @@ impl<T> Watcher<T> {
     /// ```
     #[doc(alias = "empty")]
     pub fn ended() -> Self {
-        let lifecycle = Arc::new(Lifecycle::inline(Clock::system(), Box::new(Ended)));
-        lifecycle.set_ended();
+        let bus = Arc::new(BusState::inline(Clock::system(), Box::new(Ended)));
+        bus.set_ended();
         let (parker, policy) = (Parker::new(), OverflowPolicy::default());
         let state = Arc::new(WatcherState::new(0, "ended", 1, policy, false, &parker));
         state.set_closed();
         let queue = Arc::new(SliceQueue::new(1, 0, policy, false));
-        Self::new(MailboxReceiver::new(state, lifecycle, queue, parker, Vec::new(), None, None))
+        Self::new(MailboxReceiver::new(state, bus, queue, parker, Vec::new(), None, None))
     }
 }

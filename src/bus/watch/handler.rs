@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::bus::mailbox::{MailboxReceiver, Next};
-use crate::bus::state::{Lifecycle, WatcherState};
+use crate::bus::state::{BusState, WatcherState};
 use crate::bus::wait::{BusThread, on_bus_thread};
 use crate::catch::catch_panic;
 use crate::counters::WatcherStats;
@@ -137,13 +137,13 @@ impl<T, H: FnMut(Delivery<&T>)> Runner<T, H> {
     }
 
     pub(crate) fn enter(&self) -> BusThread {
-        BusThread::enter(self.handle.lifecycle.id)
+        BusThread::enter(self.handle.bus.id)
     }
 
     /// Returns the receiver, or `None` if the handler has ended. After a shutdown by deadline this
     /// ends the handler.
     pub(crate) fn receiver(&mut self) -> Option<&mut MailboxReceiver<T>> {
-        if self.handle.lifecycle.is_abandoned() {
+        if self.handle.bus.is_abandoned() {
             self.finish();
         }
         self.running.as_mut().map(|(_, receiver)| receiver)
@@ -180,7 +180,7 @@ impl<T, H> Drop for Runner<T, H> {
     /// Ends the handler on a thread that counts as one of the bus's own. Every thread that waits
     /// for the end waits for this, so a destructor of the handler that calls the bus must not wait.
     fn drop(&mut self) {
-        on_bus_thread(self.handle.lifecycle.id, || self.finish());
+        on_bus_thread(self.handle.bus.id, || self.finish());
     }
 }
 
@@ -209,12 +209,12 @@ impl<T, H> fmt::Debug for Runner<T, H> {
 #[derive(Clone)]
 pub struct WatchHandle {
     pub(super) state: Arc<WatcherState>,
-    pub(super) lifecycle: Arc<Lifecycle>,
+    pub(super) bus: Arc<BusState>,
 }
 
 impl WatchHandle {
     pub(crate) fn new<T>(receiver: &MailboxReceiver<T>) -> Self {
-        Self { state: receiver.state.clone(), lifecycle: receiver.lifecycle.clone() }
+        Self { state: receiver.state.clone(), bus: receiver.bus.clone() }
     }
 
     /// Returns the name for the handler's thread, which is the watcher's.
@@ -242,7 +242,7 @@ impl WatchHandle {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn stop(&self) {
-        self.lifecycle.stop(&self.state);
+        self.bus.stop(&self.state);
     }
 
     /// Waits until the handler has ended, and returns whether it has. This does not stop the
@@ -273,9 +273,9 @@ impl WatchHandle {
     /// ```
     #[must_use = "`false` means that the handler has not ended in time"]
     pub fn join(&self, timeout: Duration) -> bool {
-        let (lifecycle, clock) = (&self.lifecycle, &self.lifecycle.end_clock);
-        let deadline = clock.deadline(if lifecycle.is_current() { Duration::ZERO } else { timeout });
-        lifecycle.done.wait(clock, deadline, || self.state.is_finished().then_some(())).is_ok()
+        let (bus, clock) = (&self.bus, &self.bus.end_clock);
+        let deadline = clock.deadline(if bus.is_current() { Duration::ZERO } else { timeout });
+        bus.done.wait(clock, deadline, || self.state.is_finished().then_some(())).is_ok()
     }
 
     /// Returns the watcher's counters.
@@ -308,7 +308,7 @@ impl WatchHandle {
     /// Runs a function on a thread that counts as one of the bus's own until everything that the
     /// function owns has been dropped.
     pub(crate) fn on_bus_thread<R>(&self, run: impl FnOnce() -> R) -> R {
-        on_bus_thread(self.lifecycle.id, run)
+        on_bus_thread(self.bus.id, run)
     }
 
     /// Returns whether the handler has ended.

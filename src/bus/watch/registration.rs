@@ -1,4 +1,4 @@
-//! The registration of a watcher: its mailbox, and the way of the sender to the distributor.
+//! The registration of a watcher: its mailbox, and the way of the sender to the fan-out.
 
 use crate::bus::dispatch::Control;
 use crate::bus::mailbox::{MailboxReceiver, MailboxSender, SliceQueue};
@@ -17,9 +17,9 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
         let Err((control, refusal)) = incoming.control(Control::Register(sender)) else {
             return Ok(receiver);
         };
-        incoming.lifecycle.registry.remove(&receiver.state);
+        incoming.bus.registry.remove(&receiver.state);
         if let Control::Register(sender) = control {
-            sender.close(&incoming.lifecycle).wake_cell.wake();
+            sender.close(&incoming.bus).wake_cell.wake();
         }
         Err(match refusal {
             Refusal::Full => WatchError::WouldDeadlock,
@@ -28,7 +28,7 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
     }
 
     /// Checks the options, and creates both ends of the mailbox: the receiver for the caller, and
-    /// the sender for the distributor.
+    /// the sender for the fan-out.
     fn prepare(self, is_handler: bool) -> Result<(MailboxReceiver<T>, Box<MailboxSender<T>>), WatchError> {
         check_queue_len(self.queue_len)?;
         if u32::try_from(self.prefix.len()).is_err() {
@@ -37,21 +37,21 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
         if let Some(name) = &self.name {
             check_name("name", name)?;
         }
-        let lifecycle = &self.incoming.lifecycle;
+        let bus = &self.incoming.bus;
         let parker = Parker::new();
-        let state = lifecycle.registry.add(|number| {
+        let state = bus.registry.add(|number| {
             let name = self.name.unwrap_or_else(|| format!("watcher-{number}"));
             WatcherState::new(number, &name, self.queue_len, self.overflow, is_handler, &parker)
         });
         let state = state.ok_or(WatchError::Closed)?;
-        let is_inline = lifecycle.is_inline();
+        let is_inline = bus.is_inline();
         let queue = Arc::new(SliceQueue::new(self.queue_len, self.history, self.overflow, is_inline));
         let (reader_tells, dispatcher_tells) = self.on_abandon;
         let may_pull = self.overflow.waits() && self.filter.is_none();
         let upstream = if may_pull { self.incoming.way.upstream() } else { None };
         let receiver = MailboxReceiver::new(
             state.clone(),
-            lifecycle.clone(),
+            bus.clone(),
             queue.clone(),
             parker,
             self.prefix,

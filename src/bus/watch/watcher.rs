@@ -287,7 +287,7 @@ impl<T> Watcher<T> {
     /// ```
     #[doc(alias = "unsubscribe")]
     pub fn stop(&self) {
-        self.receiver.lifecycle.stop(&self.receiver.state);
+        self.receiver.bus.stop(&self.receiver.state);
     }
 
     /// Returns the reason of the end. Returns `None` until a receive has returned the end.
@@ -408,7 +408,7 @@ impl<T> Watcher<T> {
     }
 
     pub(super) fn deadline(&self, timeout: Duration) -> Deadline {
-        self.receiver.lifecycle.clock.deadline(timeout)
+        self.receiver.bus.clock.deadline(timeout)
     }
 
     pub(crate) fn receiver(&mut self) -> &mut MailboxReceiver<T> {

@@ -240,7 +240,7 @@ impl EventBroadcaster {
         let (dropped, abandoned, panicked) =
             (self.shared.losses.clone(), self.shared.losses.clone(), self.shared.losses.clone());
         // This hook runs on the dispatcher, or inside a call of an inline bus. Lock order:
-        // `Dispatch::intake` before `Warnings::silent`. Lock order: `InlineFront::core` before
+        // `SharedIntake::intake` before `Warnings::silent`. Lock order: `InlineFront::core` before
         // `Warnings::silent`.
         let builder = self.shared.bus.watch_builder().on_drop_named(move |name, reason, events| {
             dropped.tell(&Loss::new(LossReason::Dropped(reason), name, events));

@@ -1,5 +1,5 @@
 //! Rounds in which the only reader of a lossless bus pulls: it takes events out of the incoming
-//! queue while it is busy, and hands the distributor back when it sleeps, again and again.
+//! queue while it is busy, and hands the fan-out back when it sleeps, again and again.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

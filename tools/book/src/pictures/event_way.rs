@@ -11,7 +11,7 @@ const EXIT: i32 = 596;
 const DESCRIPTION: &str = "Publishers, threads and tasks, publish through the gate into the incoming queue. A closed gate \
 and a full queue hand the event back, and the bus counts it as rejected. The dispatcher takes the events out. A publisher \
 does it while the dispatcher sleeps (direct delivery), and the only reader does it under load (pull). One of the three at a \
-time works with the distributor, which counts the events as accepted, makes a shared batch of them, and offers the batch to \
+time works with the fan-out, which counts the events as accepted, makes a shared batch of them, and offers the batch to \
 every watcher. In each watcher the filter, the overflow policy and the queue follow. Refused events count as filtered, lost \
 ones as dropped by reason. A thread, a task or a handler receives the events, which then count as delivered.";
 
@@ -19,7 +19,7 @@ pub(crate) fn draw() -> String {
     let mut svg = Svg::new(938, "The way of an event", DESCRIPTION);
     publishers(&mut svg);
     incoming(&mut svg);
-    distributor(&mut svg);
+    fan_out(&mut svg);
     watcher(&mut svg);
     readers(&mut svg);
     equations(&mut svg);
@@ -70,8 +70,8 @@ fn incoming(svg: &mut Svg) {
     exit(svg, (560, queue.y + 32), &["`rejected_full`", "`PublishError::Full`", "with the event"]);
 }
 
-/// Draws the three threads that may work with the distributor, and the distributor.
-fn distributor(svg: &mut Svg) {
+/// Draws the three threads that may work with the fan-out, and the fan-out.
+fn fan_out(svg: &mut Svg) {
     svg.lines(
         (EXIT, 279),
         Anchor::Start,
@@ -115,7 +115,7 @@ fn distributor(svg: &mut Svg) {
     svg.boxed(
         Area::new(16, 378, 562, 44),
         Bus,
-        &["distributor, one thread at a time", "makes a shared batch of up to `max_batch` events"],
+        &["fan-out, one thread at a time", "makes a shared batch of up to `max_batch` events"],
     );
     svg.text((EXIT, 396), Anchor::Start, Font::Bold, "`accepted`");
     svg.text((EXIT, 412), Anchor::Start, Font::Plain, "counted before any offer");

@@ -15,18 +15,18 @@ use super::registry::Registry;
 use super::threads::Threads;
 use super::watcher::WatcherState;
 
-/// The thread that works with the distributor, as those see it that stop, drop or close.
+/// The thread that works with the fan-out, as those see it that stop, drop or close.
 pub(crate) trait Drive: Send + Sync {
     /// Has what is due done: by the dispatcher, or by this thread or the owner of an inline bus.
     /// Waits for no lock.
-    fn drive(&self, lifecycle: &Lifecycle);
+    fn drive(&self, bus: &BusState);
 
     /// Takes back the registration of a watcher, if it has not been carried out. An inline bus
     /// carries out each registration in its call.
-    fn withdraw(&self, _watcher: u64, _lifecycle: &Lifecycle) {}
+    fn withdraw(&self, _watcher: u64, _bus: &BusState) {}
 }
 
-pub(crate) struct Lifecycle {
+pub(crate) struct BusState {
     pub(crate) id: u64,
     pub(crate) gate: Gate,
     /// The place where the dispatcher waits, while it is idle or blocked.
@@ -50,8 +50,8 @@ pub(crate) struct Lifecycle {
     limits: Option<Arc<Timer>>,
     closing: AtomicBool,
     abandoned: AtomicBool,
-    /// Whether the dispatcher has lent the distributor to the reader. Written under the
-    /// distributor's lock.
+    /// Whether the dispatcher has lent the fan-out to the reader. Written under the
+    /// fan-out's lock.
     lent: AtomicBool,
     accepted: AtomicU64,
     missed: AtomicU64,
@@ -63,7 +63,7 @@ pub(crate) struct Lifecycle {
     pub(super) report: Mutex<Option<Box<ShutdownReport>>>,
 }
 
-impl Lifecycle {
+impl BusState {
     pub(crate) fn new(clock: Clock, dispatcher: &Parker, driver: Box<dyn Drive>) -> Self {
         let id = unique_id();
         let (end_clock, done) = (clock.for_the_end(), Arc::new(WaitQueue::new()));
@@ -222,7 +222,7 @@ impl Lifecycle {
     pub(crate) fn is_lent(&self) -> bool {
         // Relaxed: a reader that is about to sleep has fenced after it armed its cell. The partner
         // is the dispatcher's fence after it has set the flag. Anybody else looks again under the
-        // distributor's lock.
+        // fan-out's lock.
         self.lent.load(Ordering::Relaxed)
     }
 

@@ -1,4 +1,4 @@
-//! The distributor: offers events to the watchers, and registers and reaps them.
+//! The fan-out: offers events to the watchers, and registers and reaps them.
 //!
 //! One thread at a time works with it. In a bus with a dispatcher it is part of the
 //! [`Intake`](super::intake::Intake), and in an inline bus part of the
@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use crate::bus::mailbox::{BatchSlice, Entry, MailboxSender, SharedBatch};
 use crate::bus::options::Start;
-use crate::bus::state::{Lifecycle, WatcherState};
+use crate::bus::state::{BusState, WatcherState};
 use crate::bus::wait::full_fence;
 use crate::sync::Arc;
 
@@ -24,7 +24,7 @@ pub(crate) type Completion<T> = Box<dyn Fn(&mut T) + Send>;
 /// overflows.
 const LAST_POSITION: u64 = 1 << 62;
 
-pub(super) struct Distributor<T> {
+pub(super) struct FanOut<T> {
     pub(super) completion: Option<Completion<T>>,
     #[allow(clippy::vec_box, reason = "the list grows by doubling: what it has to spare should be small")]
     pub(super) senders: Vec<Box<MailboxSender<T>>>,
@@ -38,7 +38,7 @@ pub(super) struct Distributor<T> {
     missed: u64,
 }
 
-impl<T> Distributor<T> {
+impl<T> FanOut<T> {
     pub(super) fn new(completion: Option<Completion<T>>, history: usize) -> Self {
         Self {
             completion,
@@ -53,10 +53,10 @@ impl<T> Distributor<T> {
 
     /// Counts events as accepted, before any watcher is offered them. Returns the position of the
     /// first of them.
-    pub(super) fn accept(&mut self, events: usize, lifecycle: &Lifecycle) -> u64 {
+    pub(super) fn accept(&mut self, events: usize, bus: &BusState) -> u64 {
         let first = self.position() + 1;
         self.accepted += events as u64;
-        lifecycle.set_accepted(self.accepted);
+        bus.set_accepted(self.accepted);
         first
     }
 
@@ -67,10 +67,10 @@ impl<T> Distributor<T> {
 
     /// Tells every watcher that this many events are missing here. The caller fences, and wakes
     /// those that sleep.
-    fn add_gap(&mut self, events: u64, lifecycle: &Lifecycle) {
+    fn add_gap(&mut self, events: u64, bus: &BusState) {
         let events = events.min(LAST_POSITION.saturating_sub(self.position()));
         self.missed += events;
-        lifecycle.set_missed(self.missed);
+        bus.set_missed(self.missed);
         for sender in &mut self.senders {
             sender.add_gap(events);
         }
@@ -78,8 +78,8 @@ impl<T> Distributor<T> {
 
     /// Removes the senders of the stopped watchers, and passes each on, so that the caller closes
     /// its mailbox.
-    pub(super) fn reap(&mut self, lifecycle: &Lifecycle, mut removed: impl FnMut(Box<MailboxSender<T>>)) {
-        for id in lifecycle.registry.take_reapable() {
+    pub(super) fn reap(&mut self, bus: &BusState, mut removed: impl FnMut(Box<MailboxSender<T>>)) {
+        for id in bus.registry.take_reapable() {
             let Some(i) = self.index.remove(&id) else { continue };
             let sender = self.senders.swap_remove(i);
             if let Some(moved) = self.senders.get(i) {
@@ -101,14 +101,14 @@ impl<T> Distributor<T> {
     /// its reader. The caller need not fence. Adds what is left to `rest`.
     pub(super) fn end(
         &mut self,
-        lifecycle: &Lifecycle,
+        bus: &BusState,
         rest: &mut Rest<T>,
         mut closed: impl FnMut(&Arc<WatcherState>),
     ) {
         // All readers see the end before the first of the destructors in `rest` runs, because that
         // destructor may wait for a reader.
         for mut sender in std::mem::take(&mut self.senders) {
-            rest.slices.push(announce_end(lifecycle, &mut sender));
+            rest.slices.push(announce_end(bus, &mut sender));
             closed(&sender.state);
             rest.senders.push(sender);
         }
@@ -120,12 +120,8 @@ impl<T> Distributor<T> {
     /// Counts as abandoned the events that were accepted and will not be offered, because the
     /// thread that works here unwinds. Returns the events, so that their destructors run last.
     #[cold]
-    pub(super) fn give_up(
-        &mut self,
-        steps: impl IntoIterator<Item = Step<T>>,
-        lifecycle: &Lifecycle,
-    ) -> Vec<T> {
-        lifecycle.abandon();
+    pub(super) fn give_up(&mut self, steps: impl IntoIterator<Item = Step<T>>, bus: &BusState) -> Vec<T> {
+        bus.abandon();
         let (mut events, mut late) = (Vec::new(), Vec::new());
         for step in steps {
             match step {
@@ -135,7 +131,7 @@ impl<T> Distributor<T> {
                 Step::Control(Control::Flush(_) | Control::Gap(_)) => {}
             }
         }
-        self.accept(events.len(), lifecycle);
+        self.accept(events.len(), bus);
         for sender in &mut self.senders {
             sender.abandon(events.len());
         }
@@ -147,7 +143,7 @@ impl<T> Distributor<T> {
     }
 }
 
-impl<T: Clone> Distributor<T> {
+impl<T: Clone> FanOut<T> {
     /// Accepts events, and offers them to every watcher without waiting. Every event takes this
     /// way: from the dispatcher, a publisher that delivers directly, a reader that pulls, or the
     /// owner of an inline bus.
@@ -166,12 +162,12 @@ impl<T: Clone> Distributor<T> {
         &mut self,
         mut entry: Entry<T>,
         is_whole: bool,
-        lifecycle: &Lifecycle,
+        bus: &BusState,
         pending: impl FnMut(usize, &mut MailboxSender<T>),
         show: impl FnMut(&mut MailboxSender<T>),
         shown: impl FnOnce(),
     ) {
-        let first = self.accept(entry.len(), lifecycle);
+        let first = self.accept(entry.len(), bus);
         if self.senders.is_empty() && !self.history.keeps_events() {
             full_fence();
             shown();
@@ -189,7 +185,7 @@ impl<T: Clone> Distributor<T> {
                 only.offer_alone(entry, first);
                 None
             }
-            _ => self.offer_batch(entry.share(first), is_whole, lifecycle, pending),
+            _ => self.offer_batch(entry.share(first), is_whole, bus, pending),
         };
         full_fence();
         self.senders.iter_mut().map(|sender| &mut **sender).for_each(show);
@@ -206,7 +202,7 @@ impl<T: Clone> Distributor<T> {
         &mut self,
         batch: Arc<SharedBatch<T>>,
         is_whole: bool,
-        lifecycle: &Lifecycle,
+        bus: &BusState,
         mut pending: impl FnMut(usize, &mut MailboxSender<T>),
     ) -> Option<Arc<SharedBatch<T>>> {
         let (kept, events) = ((!is_whole).then(|| batch.clone()), batch.events().len());
@@ -214,7 +210,7 @@ impl<T: Clone> Distributor<T> {
         let mut offer = |i, sender: &mut MailboxSender<T>, batch| {
             if is_whole {
                 sender.offer_whole(batch);
-            } else if sender.offer(batch, 0..events, lifecycle) {
+            } else if sender.offer(batch, 0..events, bus) {
                 pending(i, sender);
             }
         };
@@ -231,7 +227,7 @@ impl<T: Clone> Distributor<T> {
     pub(super) fn carry_out(
         &mut self,
         control: Control<T>,
-        lifecycle: &Lifecycle,
+        bus: &BusState,
         mut show: impl FnMut(&mut MailboxSender<T>),
     ) -> Option<Box<MailboxSender<T>>> {
         match control {
@@ -240,17 +236,17 @@ impl<T: Clone> Distributor<T> {
                     full_fence();
                     show(sender);
                 };
-                return self.register(sender, lifecycle, show).err();
+                return self.register(sender, bus, show).err();
             }
             Control::Flush(ticket) => {
                 // Handlers that were stopped but still handle queued events count too, because the
                 // list is the registry's. A handler that is registered after the flush has offset
                 // zero, so the flush does not wait for it.
                 let offset = |state: Arc<WatcherState>| (state.decided(), state);
-                ticket.reach(lifecycle.registry.unfinished().into_iter().map(offset).collect());
+                ticket.reach(bus.registry.unfinished().into_iter().map(offset).collect());
             }
             Control::Gap(events) => {
-                self.add_gap(events, lifecycle);
+                self.add_gap(events, bus);
                 full_fence();
                 self.senders.iter_mut().for_each(|sender| show(sender));
             }
@@ -268,7 +264,7 @@ impl<T: Clone> Distributor<T> {
     fn register(
         &mut self,
         mut sender: Box<MailboxSender<T>>,
-        lifecycle: &Lifecycle,
+        bus: &BusState,
         show: impl FnMut(&mut MailboxSender<T>),
     ) -> Result<(), Box<MailboxSender<T>>> {
         let newest = self.position();
@@ -286,7 +282,7 @@ impl<T: Clone> Distributor<T> {
             return Err(sender);
         }
         if start < newest {
-            self.replay(&mut sender, start, lifecycle, show);
+            self.replay(&mut sender, start, bus, show);
         }
         self.index.insert(sender.state.id, self.senders.len());
         self.waited_for += usize::from(sender.state.policy.waits());
@@ -300,7 +296,7 @@ impl<T: Clone> Distributor<T> {
         &self,
         sender: &mut MailboxSender<T>,
         start: u64,
-        lifecycle: &Lifecycle,
+        bus: &BusState,
         mut show: impl FnMut(&mut MailboxSender<T>),
     ) {
         let mut reached = start;
@@ -309,7 +305,7 @@ impl<T: Clone> Distributor<T> {
             // The filter of the next batch may take its time.
             show(sender);
             reached = batch.position(range.end - 1);
-            sender.replay(batch.clone(), range, lifecycle);
+            sender.replay(batch.clone(), range, bus);
         }
         sender.add_gap(self.position() - reached);
         show(sender);
@@ -318,16 +314,16 @@ impl<T: Clone> Distributor<T> {
 
 /// Wakes a reader that sleeps, and empties the queue of a reader that is gone. The caller has
 /// fenced since its offer. Returns whether the reader slept.
-pub(super) fn wake_or_drain<T>(sender: &mut MailboxSender<T>, lifecycle: &Lifecycle) -> bool {
+pub(super) fn wake_or_drain<T>(sender: &mut MailboxSender<T>, bus: &BusState) -> bool {
     let slept = sender.state.wake_cell.wake();
-    drain_gone(sender, lifecycle);
+    drain_gone(sender, bus);
     slept
 }
 
 /// Empties the queue of a reader that is gone. The caller has fenced since its offer.
-pub(super) fn drain_gone<T>(sender: &mut MailboxSender<T>, lifecycle: &Lifecycle) {
+pub(super) fn drain_gone<T>(sender: &mut MailboxSender<T>, bus: &BusState) {
     if sender.state.is_gone() {
-        drop(sender.drain(lifecycle.is_abandoned()));
+        drop(sender.drain(bus.is_abandoned()));
         sender.report_abandoned();
     }
 }
@@ -350,8 +346,8 @@ impl<T> Default for Rest<T> {
 impl<T> Rest<T> {
     /// Closes the mailbox of a sender that was removed, and keeps the sender. The caller wakes the
     /// reader.
-    pub(super) fn close(&mut self, mut sender: Box<MailboxSender<T>>, lifecycle: &Lifecycle) {
-        self.slices.push(announce_end(lifecycle, &mut sender));
+    pub(super) fn close(&mut self, mut sender: Box<MailboxSender<T>>, bus: &BusState) {
+        self.slices.push(announce_end(bus, &mut sender));
         self.senders.push(sender);
     }
 
@@ -369,8 +365,8 @@ impl<T> Rest<T> {
 
 /// Closes a mailbox as [`MailboxSender::close`] does, before any value of the user's is dropped.
 /// Returns the slices that were still in the queue of a reader that is gone.
-fn announce_end<T>(lifecycle: &Lifecycle, sender: &mut MailboxSender<T>) -> Vec<BatchSlice<T>> {
-    let left = if sender.state.is_gone() { sender.drain(lifecycle.is_abandoned()) } else { Vec::new() };
-    lifecycle.sender_closed(&sender.state);
+fn announce_end<T>(bus: &BusState, sender: &mut MailboxSender<T>) -> Vec<BatchSlice<T>> {
+    let left = if sender.state.is_gone() { sender.drain(bus.is_abandoned()) } else { Vec::new() };
+    bus.sender_closed(&sender.state);
     left
 }
