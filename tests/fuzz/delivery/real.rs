@@ -123,8 +123,8 @@ impl<'p> Run<'p> {
             let at = moving.clock().now();
             noted.push(Decided { moment: noting.moments.next(), at, event: event.clone() });
             if forgets {
-                // A group that is forgotten and recorded again gets a new name, because the clock is
-                // ahead of the numbers that the recorder has taken for names since.
+                // A group that is forgotten and recorded again gets a new name, because the clock
+                // is ahead of the numbers that the recorder has taken for names since.
                 moving.advance(Duration::from_micros(10));
             }
             similar(event)
