@@ -80,11 +80,10 @@ impl RecordingBuilder<'_> {
             // The recording is listed before it runs. A thread that sees what the recording does
             // therefore finds it listed, even a shutdown at this moment.
             recordings.add(RecordingHandle { watch, stats: stats.clone(), needed: needed.clone() });
-            let began = recordings.clock.deadline(Duration::ZERO).unwrap_or_default();
             let driver = Driver {
                 writers,
                 correlator,
-                series: SeriesMemory::new(series, began),
+                series: SeriesMemory::new(series),
                 flushes: recordings.flushes.clone(),
                 pending: PendingWrites::new(order, grouping, share, pace),
                 refused: RefusedCounts::new(capacity),
@@ -93,7 +92,7 @@ impl RecordingBuilder<'_> {
                 answers: 0,
                 answered: None,
                 away_at: 0,
-                looked_at: began,
+                looked_at: recordings.clock.deadline(Duration::ZERO).unwrap_or_default(),
                 slow_at: None,
                 has_new_groups: false,
                 alerts: Alerts::new(on_outage),

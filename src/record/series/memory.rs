@@ -70,8 +70,6 @@ struct Series {
 pub(crate) struct SeriesMemory {
     /// `None` if events are not counted.
     options: Option<SeriesOptions>,
-    /// The moment at which the recording began, for client-go's timers.
-    began: Duration,
     hasher: ahash::RandomState,
     table: HashTable<Place>,
     /// The series in the order in which they were last seen.
@@ -87,10 +85,9 @@ pub(crate) struct SeriesMemory {
 
 impl SeriesMemory {
     /// `options` have been checked.
-    pub(crate) fn new(options: Option<SeriesOptions>, began: Duration) -> Self {
+    pub(crate) fn new(options: Option<SeriesOptions>) -> Self {
         Self {
             options,
-            began,
             // The system seeds the hasher, because the names of objects come from outside.
             hasher: ahash::RandomState::new(),
             table: HashTable::new(),
@@ -116,7 +113,7 @@ impl SeriesMemory {
     /// Returns when [`tick`](Self::tick) has something to do next.
     pub(crate) fn next_due(&self) -> Option<Duration> {
         let first = self.series.oldest().and_then(|place| self.series.get(place));
-        let end = self.options.zip(first).map(|(options, first)| self.end_of(&options, first));
+        let end = self.options.zip(first).map(|(options, first)| end_of(&options, first));
         end.into_iter().chain(self.due.first().map(|(due, _)| *due)).min()
     }
 
@@ -164,7 +161,7 @@ impl SeriesMemory {
         if self.table.len() >= options.cache_size {
             self.evicted += 1;
             if let Some(first) = self.series.oldest() {
-                self.end(first, false, now);
+                self.end(first, now);
             }
         }
         let key = SeriesKey::new(hash, event);
@@ -215,10 +212,10 @@ impl SeriesMemory {
     pub(crate) fn tick(&mut self, now: Duration) {
         let Some(options) = self.options else { return };
         while let Some(first) = self.series.oldest() {
-            if self.series.get(first).is_none_or(|first| self.end_of(&options, first) > now) {
+            if self.series.get(first).is_none_or(|first| end_of(&options, first) > now) {
                 break;
             }
-            self.end(first, options.client_go_timers, now);
+            self.end(first, now);
         }
         while let Some(&(_, place)) = self.due.first().filter(|(due, _)| *due <= now) {
             self.write(place, now, 0);
@@ -232,28 +229,11 @@ impl SeriesMemory {
         }
     }
 
-    /// Returns when a series ends if it is not seen again.
-    fn end_of(&self, options: &SeriesOptions, series: &Series) -> Duration {
-        let end = series.seen.saturating_add(options.finish_after);
-        if options.client_go_timers { self.tick_after(end, options.finish_after) } else { end }
-    }
-
-    /// Returns the first tick of a timer of client-go after a moment.
-    fn tick_after(&self, at: Duration, period: Duration) -> Duration {
-        let ticks = at.saturating_sub(self.began).as_nanos() / period.as_nanos() + 1;
-        let since = u64::try_from(ticks.saturating_mul(period.as_nanos())).map(Duration::from_nanos);
-        self.began.saturating_add(since.unwrap_or(Duration::MAX))
-    }
-
     /// Sets when what a series holds is written.
     fn set_due(&mut self, options: &SeriesOptions, place: Place) {
         let every = options.refresh_every;
         let Some(series) = self.series.get(place) else { return };
-        let refresh = if options.client_go_timers {
-            self.tick_after(series.written, every)
-        } else {
-            series.written.saturating_add(every)
-        };
+        let refresh = series.written.saturating_add(every);
         let due = match options.update {
             SeriesUpdate::Every(time) => refresh.min(series.written.saturating_add(time)),
             _ => refresh,
@@ -280,11 +260,10 @@ impl SeriesMemory {
         self.writes.push_back(SeriesWrite { key, event, is_update: true, offset, events, in_hand });
     }
 
-    /// Ends a series. Writes it if events are held, or in any case if `always` says so and it has
-    /// more than one event.
-    fn end(&mut self, place: Place, always: bool, now: Duration) {
+    /// Ends a series. Writes it if events are held.
+    fn end(&mut self, place: Place, now: Duration) {
         let Some(series) = self.series.get(place) else { return };
-        if series.held > 0 || always && series.event.series().is_some() {
+        if series.held > 0 {
             self.write(place, now, 0);
         }
         let Some(series) = self.series.remove(place) else { return };
@@ -334,9 +313,14 @@ fn counted(first: &Event, event: &Event) -> EventSeries {
     }
 }
 
-/// The texts in which all events of a series agree: those of client-go's key. A text that does not
-/// count is empty.
-type Fields<'a> = [&'a str; 20];
+/// Returns when a series ends if it is not seen again.
+fn end_of(options: &SeriesOptions, series: &Series) -> Duration {
+    series.seen.saturating_add(options.finish_after)
+}
+
+/// The texts in which all events of a series agree: those of client-go's key, except for resource
+/// versions. A text that does not count is empty.
+type Fields<'a> = [&'a str; 18];
 
 fn are(mine: &Fields<'_>, others: &Fields<'_>) -> bool {
     mine.iter().zip(others).all(|(mine, other)| {
@@ -350,17 +334,16 @@ fn fields<'a>(options: &SeriesOptions, event: &'a Event) -> Fields<'a> {
         let [kind, namespace, name] = [&object.kind, &object.namespace, &object.name].map(Text::as_str);
         let [uid, api_version, path] =
             [&object.uid, &object.api_version, &object.field_path].map(Text::as_str);
-        let version = if options.resource_version_in_key { &*object.resource_version } else { "" };
-        [kind, namespace, name, uid, api_version, version, path]
+        [kind, namespace, name, uid, api_version, path]
     };
     let message = if options.message_in_key { &*event.message } else { "" };
     let [type_, reason, action] = [&event.type_, &event.reason, event.action()].map(Text::as_str);
     let [controller, instance] = [&event.reporting_controller, &event.reporting_instance].map(Text::as_str);
-    let mut fields = [""; 20];
+    let mut fields = [""; 18];
     fields[..6].copy_from_slice(&[type_, reason, action, controller, instance, message]);
-    fields[6..13].copy_from_slice(&texts(&event.involved_object));
+    fields[6..12].copy_from_slice(&texts(&event.involved_object));
     if let Some(related) = event.related() {
-        fields[13..].copy_from_slice(&texts(related));
+        fields[12..].copy_from_slice(&texts(related));
     }
     fields
 }

@@ -48,8 +48,6 @@ pub struct SeriesOptions {
     pub(super) update: SeriesUpdate,
     pub(super) cache_size: usize,
     pub(super) message_in_key: bool,
-    pub(super) resource_version_in_key: bool,
-    pub(super) client_go_timers: bool,
 }
 
 object_only!(SeriesOptions);
@@ -95,8 +93,6 @@ impl Default for SeriesOptions {
             update: SeriesUpdate::AsClientGo,
             cache_size: 4096,
             message_in_key: false,
-            resource_version_in_key: false,
-            client_go_timers: false,
         }
     }
 }
@@ -136,22 +132,6 @@ impl SeriesOptions {
     /// client-go.
     pub fn message_in_key(mut self, in_key: bool) -> Self {
         self.message_in_key = in_key;
-        self
-    }
-
-    /// Sets whether a new resource version of the object begins a new series, as in client-go.
-    /// Default: no.
-    pub fn resource_version_in_key(mut self, in_key: bool) -> Self {
-        self.resource_version_in_key = in_key;
-        self
-    }
-
-    /// Sets whether series end and are refreshed at client-go's times: at the multiples of the two
-    /// periods since the recording began, where an end needs a silence that is longer than the
-    /// period. Each series that ends is then written, even if nothing has changed. client-go also
-    /// refreshes series that have not changed, which a server ignores. Default: no.
-    pub fn client_go_timers(mut self, as_client_go: bool) -> Self {
-        self.client_go_timers = as_client_go;
         self
     }
 

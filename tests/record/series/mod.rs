@@ -1,6 +1,6 @@
 //! Series: how a recording counts events that have an event time.
 
-mod client_go;
+mod keys;
 mod options;
 mod programs;
 mod stores;
@@ -111,10 +111,6 @@ fn on(
     let recording = events.recording().series(options).start(sink.clone()).unwrap();
     let recorder = events.recorder(EventSource::from("web").on_host("web-7"));
     Line { clock, events, recording, recorder, sink, recorded: 0 }
-}
-
-fn as_client_go() -> SeriesOptions {
-    SeriesOptions::default().client_go_timers(true)
 }
 
 impl Line {

@@ -21,7 +21,7 @@ fn a_patch_has_the_series_alone() {
 fn the_options_are_plain_data_and_checked() {
     let defaults = serde_json::json!({
         "finish_after": "6m", "refresh_every": "30m", "update": "as_client_go", "cache_size": 4096,
-        "message_in_key": false, "resource_version_in_key": false, "client_go_timers": false,
+        "message_in_key": false,
     });
     assert_eq!(serde_json::to_value(SeriesOptions::default()).unwrap(), defaults);
     let options = SeriesOptions::default()
@@ -29,13 +29,11 @@ fn the_options_are_plain_data_and_checked() {
         .refresh_every(Duration::from_secs(600))
         .update(SeriesUpdate::Every(Duration::from_secs(5)))
         .cache_size(7)
-        .message_in_key(true)
-        .resource_version_in_key(true)
-        .client_go_timers(true);
+        .message_in_key(true);
     let json = serde_json::to_value(options).unwrap();
     let expected = serde_json::json!({
         "finish_after": "1m", "refresh_every": "10m", "update": {"every": "5s"}, "cache_size": 7,
-        "message_in_key": true, "resource_version_in_key": true, "client_go_timers": true,
+        "message_in_key": true,
     });
     assert_eq!(json, expected);
     assert_eq!(serde_json::from_value::<SeriesOptions>(json).unwrap(), options);

@@ -75,8 +75,7 @@ fn run(seed: u64) {
         .update(update)
         .cache_size(1 + dice.below(4) as usize)
         .finish_after(Duration::from_secs(1 + dice.below(1000)))
-        .refresh_every(Duration::from_secs(1 + dice.below(1000)))
-        .client_go_timers(dice.below(2) == 0);
+        .refresh_every(Duration::from_secs(1 + dice.below(1000)));
     let sink = Flaky { store: store.clone(), dice: Mutex::new(Dice(!seed)) };
     let workers = 1 + dice.below(2) as usize;
     let recording = events.recording().series(options).workers(workers).start(sink).unwrap();

@@ -11,7 +11,7 @@ use eventcast::{Event, EventBroadcaster, EventSource, MemorySink, SinkError};
 
 use crate::support::{LONG, assert_balanced, clock, pod, until};
 
-use super::{answering, as_client_go, line};
+use super::{answering, line};
 
 #[test]
 fn a_series_ends_at_the_end_of_its_silence() {
@@ -32,6 +32,29 @@ fn a_series_ends_at_the_end_of_its_silence() {
         ["0:01 create a", "0:02 patch a x2 0:02", "0:04 create b", "0:05 patch b x2 0:05"]
     );
     assert_eq!(calls[4..], ["6:03 patch a x3 0:03", "6:05 create b", "6:05 create a"]);
+}
+
+#[test]
+fn an_event_that_is_recorded_once_is_forgotten_without_a_write() {
+    let mut line = line(SeriesOptions::default());
+    line.record(0, 1, "a");
+    line.record(6, 1, "a");
+    assert_eq!(line.end(), ["0:01 create a", "6:01 create a"]);
+}
+
+#[test]
+fn only_the_series_that_is_silent_ends() {
+    let mut line = line(SeriesOptions::default());
+    for second in 0..10 {
+        line.record(3, second, "a");
+    }
+    line.record(9, 8, "b");
+    line.expect(9, 9, 4);
+    line.record(9, 10, "b");
+    let expected = ["3:00 create a", "3:01 patch a x2 3:01", "9:08 create b", "9:09 patch a x10 3:09"];
+    let calls = line.end();
+    assert_eq!(calls[..4], expected);
+    assert_eq!(calls[4..], ["9:10 patch b x2 9:10"]);
 }
 
 #[test]
@@ -115,15 +138,15 @@ fn a_store_that_refuses_every_repeat_is_asked_once_for_each_tick() {
         || SinkError::retry("busy"),
     ];
     for refusal in refusals {
-        refused_at_each_tick(refusal, SeriesOptions::default(), [(31, 3), (61, 3)]);
-        refused_at_each_tick(refusal, as_client_go(), [(30, 0), (60, 0)]);
+        refused_at_each_tick(refusal, [(31, 3), (61, 3)]);
     }
 }
 
 /// Records an event each minute for a store that refuses every repeat, and asserts that the store
 /// is asked at these times alone, and at the end.
-fn refused_at_each_tick(refusal: fn() -> SinkError, options: SeriesOptions, ticks: [(u64, u64); 2]) {
-    let mut line = answering(options, move |event| event.series().map_or(Ok(()), |_| Err(refusal())));
+fn refused_at_each_tick(refusal: fn() -> SinkError, ticks: [(u64, u64); 2]) {
+    let answer = move |event: &Event| event.series().map_or(Ok(()), |_| Err(refusal()));
+    let mut line = answering(SeriesOptions::default(), answer);
     let mut expected = vec!["0:03 create a".to_owned(), "1:03 patch a x2 1:03".to_owned()];
     for minute in 0..65 {
         if let Some(&(_, second)) = ticks.iter().find(|(tick, _)| *tick == minute) {
@@ -141,7 +164,7 @@ fn refused_at_each_tick(refusal: fn() -> SinkError, options: SeriesOptions, tick
     let mut calls = line.calls();
     // Several attempts at one write are equal but for their time: the clock may move in between.
     calls.dedup_by_key(|call| call.split_once(' ').unwrap().1.to_owned());
-    assert_eq!(calls, expected, "{}, {options:?}", refusal());
+    assert_eq!(calls, expected, "{}", refusal());
 }
 
 /// At most one write in the time that the options set, whatever the store answers.

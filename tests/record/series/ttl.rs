@@ -7,7 +7,7 @@ use eventcast::sink::MemorySinkOptions;
 
 use crate::support::LONG;
 
-use super::{Line, as_client_go, on};
+use super::{Line, on};
 
 fn minutes(minutes: u64) -> Duration {
     Duration::from_secs(60 * minutes)
@@ -48,7 +48,6 @@ fn expect_writes(mut line: Line, every: Duration) {
 #[test]
 fn a_store_gets_a_series_again_before_it_removes_the_event() {
     expect_writes(line(minutes(10), SeriesOptions::default()), minutes(5));
-    expect_writes(line(minutes(10), as_client_go()), minutes(5));
 }
 
 /// An API server keeps an event for an hour.

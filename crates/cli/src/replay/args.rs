@@ -19,7 +19,6 @@ const QPS: f32 = 1.0 / 300.0;
 /// Every option of the correlator, with the library's default.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Options of the correlator")]
-#[allow(clippy::struct_excessive_bools, reason = "each is a flag")]
 pub(crate) struct CorrelatorArgs {
     /// Entries of each cache.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
