@@ -58,7 +58,7 @@ struct Rig {
 impl Rig {
     fn new(options: CorrelatorOptions) -> Self {
         let clock = clock();
-        Self { correlator: EventCorrelator::new(options.clock(clock.clock())).unwrap(), clock }
+        Self { correlator: EventCorrelator::new_exact(options.clock(clock.clock())).unwrap(), clock }
     }
 
     /// Gives an event to the correlator. Go's clock steps each time that it is read, which is at

@@ -41,7 +41,8 @@ fn run_file(path: &Path, total: &mut Total) {
     let mut lines = text.lines();
     let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
     let options: Value = serde_json::from_str(lines.next().unwrap()).unwrap();
-    let correlator = EventCorrelator::new(options_of(&options["options"]).clock(clock.clock())).unwrap();
+    let correlator =
+        EventCorrelator::new_exact(options_of(&options["options"]).clock(clock.clock())).unwrap();
     let mut writes: HashMap<Text, u64> = HashMap::new();
     for (number, line) in lines.enumerate() {
         let vector: Value = serde_json::from_str(line).unwrap();

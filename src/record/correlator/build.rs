@@ -41,6 +41,28 @@ impl EventCorrelator {
     /// # Errors
     ///
     /// As [`new`](Self::new).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use eventcast::correlator::{Correlation, EventCorrelator};
+    /// use eventcast::{CorrelatorOptions, Event};
+    ///
+    /// let event = |number: u32| {
+    ///     let mut event = Event::default();
+    ///     (event.message, event.count) = (number.to_string().into(), 1);
+    ///     event
+    /// };
+    /// let correlator = EventCorrelator::new_exact(CorrelatorOptions::off().lru_cache_size(200))?;
+    /// for number in 0..=200 {
+    ///     correlator.correlate(&event(number));
+    /// }
+    /// // The last one evicted the first one.
+    /// assert!(matches!(correlator.correlate(&event(1)), Correlation::Update { .. }));
+    /// assert!(matches!(correlator.correlate(&event(0)), Correlation::Create { .. }));
+    /// # Ok::<(), eventcast::error::BuildError>(())
+    /// ```
+    #[doc(alias = "NewEventCorrelator")]
     pub fn new_exact(options: CorrelatorOptions) -> Result<Self, BuildError> {
         Self::build(options, false)
     }

@@ -62,7 +62,8 @@ pub use stage_options::{Aggregation, SpamFilter};
 ///   group, and forgets other entries for these if the cache is too small.
 /// * A negative count is not continued, and the largest count stays. client-go counts on from a
 ///   negative count, and continues with the smallest one after the largest.
-/// * A full cache of 128 entries or more evicts in an approximate order, except in a recording.
+/// * A full cache of 128 entries or more evicts in an approximate order, unless the correlator is a
+///   recording's or [exact](Self::new_exact).
 /// * In the names that the correlator makes, a time before 1970 counts as 1970, and a time from
 ///   2200 on counts as the beginning of 2200. client-go's numbers are negative before 1970 and wrap
 ///   round after 2262.
@@ -73,11 +74,12 @@ pub use stage_options::{Aggregation, SpamFilter};
 ///
 /// Memory is bounded by three caches of `lru_cache_size` entries, plus the one or two entries that
 /// each thread is adding. A cache evicts nothing before it is full, and then its least recently
-/// used entry. In a recording, and in a cache of fewer than 128 entries, this order is exact. A
-/// larger cache of a correlator that you create is divided by source, object and type into up to 64
-/// shards of at least 64 entries each. Its order is approximate: each shard evicts its own least
-/// recently used entry. An entry has a copy of the names in its key, and shares the message of the
-/// event that made the entry. An entry of the first cache keeps up to `max_events - 1` messages.
+/// used entry. In a recording, after [`new_exact`](Self::new_exact), and in a cache of fewer than
+/// 128 entries, this order is exact. A larger cache of [`new`](Self::new) is divided by source,
+/// object and type into up to 64 shards of at least 64 entries each. Its order is approximate: each
+/// shard evicts its own least recently used entry. An entry has a copy of the names in its key, and
+/// shares the message of the event that made the entry. An entry of the first cache keeps up to
+/// `max_events - 1` messages.
 ///
 /// A decision allocates the parts of its answer, and the entries of keys that are new. Without
 /// functions of the user's, a decision to skip an event whose keys are known allocates nothing. A

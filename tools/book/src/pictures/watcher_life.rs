@@ -89,7 +89,7 @@ fn beginning(svg: &mut Svg) {
             "it first offers what the history has.",
         ],
     );
-    svg.lines((16, 128), Anchor::Start, &["After the close: `WatchError::Stopped`"]);
+    svg.lines((16, 128), Anchor::Start, &["After the close: `WatchError::Closed`"]);
     svg.arrow(&[(640, 108), (640, 140)], Queue);
 }
 
