@@ -166,6 +166,31 @@ fn never_more_entries_than_the_size_and_the_number_of_threads() {
     assert_eq!(alive(), before);
 }
 
+/// An object floods the cache, and one of its events stays in use while the next object does so.
+#[test]
+fn an_object_whose_flood_is_over_keeps_little_memory() {
+    in_own_process!();
+    const OBJECTS: u32 = 50;
+    let options = CorrelatorOptions::off().lru_cache_size(2048);
+    let correlator = EventCorrelator::new_exact(options).unwrap();
+    let add = |object, message: u32| drop(correlator.correlate(&event(object, format!("{message}"))));
+    let flood = |object| {
+        for message in 0..2000 {
+            add(object, message);
+            // The second message of each object stays in use.
+            (0..=object).filter(|_| message % 200 == 1).for_each(|used| add(used, 1));
+        }
+    };
+    flood(0);
+    let after_one = counting::live();
+    (1..OBJECTS).for_each(flood);
+    // The table of one flood takes about 100,000 bytes.
+    let each = (counting::live() - after_one) / i64::from(OBJECTS - 1);
+    assert!(each < 5_000, "{each} bytes for each object");
+    let kept = (0..OBJECTS).map(|object| cost(&correlator, &event(object, "1")).2);
+    assert!(kept.into_iter().all(|answer| answer == Answer::Update), "each is still in use");
+}
+
 /// The groups hold messages too: up to two in each group if three messages make an aggregate.
 #[test]
 fn groups_forget_their_messages() {

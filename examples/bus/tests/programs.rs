@@ -1,4 +1,4 @@
-//! Each program ends by itself, and prints what the documents promise.
+//! Each program ends, and prints what the documents promise.
 
 use test_support::program::{check_width, run};
 
@@ -82,7 +82,7 @@ fn policies_shows_what_each_policy_costs() {
             ["wait_for:1ms", "12", "8 (timed out 8)", "1 2 3 4 [8 missing]"],
         ]
     );
-    // The bus lost nothing that it accepted. Seven events found room, fewer on a very slow machine.
+    // The bus lost nothing that it accepted: seven events, or fewer on a very slow machine.
     let accepted: u64 = rows[4][1].parse().expect("a number");
     assert!((1..=7).contains(&accepted), "{rows:#?}");
     let read = (1..=accepted).map(|number| number.to_string()).collect::<Vec<_>>().join(" ");

@@ -61,6 +61,9 @@ impl<T> Few<T> {
             }
             if more.is_empty() {
                 self.more = None;
+            } else if more.len() < more.capacity() / 8 {
+                // One value that stays in use would keep the memory of all that were there.
+                more.shrink_to(2 * more.len(), |(hash, _)| *hash);
             }
         }
     }

@@ -79,7 +79,8 @@ pub use stage_options::{Aggregation, SpamFilter};
 /// object and type into up to 64 shards of at least 64 entries each. Its order is approximate: each
 /// shard evicts its own least recently used entry. An entry has a copy of the names in its key, and
 /// shares the message of the event that made the entry. An entry of the first cache keeps up to
-/// `max_events - 1` messages.
+/// `max_events - 1` messages. The 32 bytes that order an entry stay allocated until its shard is
+/// empty.
 ///
 /// A decision allocates the parts of its answer, and the entries of keys that are new. Without
 /// functions of the user's, a decision to skip an event whose keys are known allocates nothing. A

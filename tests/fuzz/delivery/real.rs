@@ -222,7 +222,7 @@ impl<'p> Run<'p> {
 
     /// Notes this moment if the recording knows the answers to all operations that have ended.
     fn note_rest(&mut self) {
-        // What ends after this moment may be unknown.
+        // An operation that ends after this moment may be unknown.
         let moment = self.script.moments.next();
         // An event that is there already may count as stored, or not.
         let Some(told) = self.script.told_as_stored() else { return };
