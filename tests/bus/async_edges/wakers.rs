@@ -180,3 +180,27 @@ fn without_a_thread_for_deadlines_a_task_keeps_its_place() {
     // No thread could have woken the task, so it was polled only once.
     assert_eq!(flushed, Poll::Ready(Ok(())));
 }
+
+/// The dispatcher is inside a filter of another watcher, so it cannot wake the task.
+#[test]
+fn a_stop_wakes_a_task_while_a_filter_holds_the_dispatcher() {
+    let bus = bus::<u64>(10, 10);
+    let mut watcher = bus.watch_builder().filter(|_| false).watch().unwrap();
+    let (entered, enters) = mpsc::channel();
+    let (leave, leaves) = mpsc::channel::<()>();
+    let holds = move |_: &u64| {
+        entered.send(()).unwrap();
+        leaves.recv().is_ok()
+    };
+    let _other = bus.watch_builder().filter(holds).watch().unwrap();
+    let (ear, stop) = (Ear::new(), watcher.handle());
+    let mut receiving = pin!(watcher.recv_async());
+    assert!(ear.poll(receiving.as_mut()).is_pending());
+    bus.publisher().publish(1).unwrap();
+    enters.recv_timeout(LONG).unwrap();
+    let before = ear.rings();
+    stop.stop();
+    assert_eq!(ear.rings(), before + 1, "the stop itself wakes the task");
+    assert!(ear.poll(receiving.as_mut()).is_ready());
+    leave.send(()).unwrap();
+}
