@@ -84,7 +84,7 @@ where
     let mut runner = TestRunner::new_with_rng(config, TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
     let result = runner.run(strategy, |value| {
         let mut current = current.lock().unwrap();
-        *current = (current.0 + 1, format!("{value:#?}"));
+        *current = (current.0 + 1, format!("made of the number {seed}: {value:#?}"));
         drop(current);
         test(value)
     });
@@ -108,7 +108,7 @@ fn watch(run: impl FnOnce(&Current) -> Result<(), String> + Send + 'static) {
             },
             Err(RecvTimeoutError::Timeout) => {
                 let (number, case) = current.lock().unwrap().clone();
-                assert!(number > last, "case {number} hangs: {case}");
+                assert!(number > last, "a case hangs, {case}");
                 last = number;
             }
         }

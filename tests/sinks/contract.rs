@@ -1,6 +1,7 @@
 //! The contract between a caller and a sink: each operation of a batch has one answer, whatever the
 //! sink does, and a failure gives the operation back.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
@@ -120,6 +121,22 @@ fn a_thread_of_the_sink_that_panics_answers_its_call() {
             }
         });
         assert_eq!(shown(&answers), ["rejected: the sink panicked: on another thread (a)", "b"]);
+    });
+}
+
+#[test]
+fn a_sink_that_catches_its_own_panic_answers_the_call() {
+    watched(|| {
+        let answers = perform(&["a", "b"], |batch| {
+            for call in batch {
+                let caught = catch_unwind(AssertUnwindSafe(|| {
+                    assert_ne!(call.event().metadata.name, "a", "it fails");
+                    store(call);
+                }));
+                drop(caught);
+            }
+        });
+        assert_eq!(shown(&answers), ["rejected: the sink panicked: it caught the panic itself (a)", "b"]);
     });
 }
 

@@ -105,7 +105,8 @@ thread_local! {
 }
 
 /// Calls the sink. Answers that come on this thread meanwhile wake nobody. If the sink panics,
-/// returns the text, and the operations that have no answer.
+/// returns the text, and the operations that have no answer. If the sink catches its own panic, the
+/// operations that the panic dropped are rejected.
 pub(crate) fn in_call(
     replies: &Arc<Replies>,
     run: impl FnOnce(),
@@ -114,7 +115,13 @@ pub(crate) fn in_call(
     let before = CALL.with(|cell| cell.borrow_mut().replace(call));
     let result = catch_panic_message(run);
     let call = CALL.with(|cell| std::mem::replace(&mut *cell.borrow_mut(), before));
-    result.map_err(|text| (text, call.map(|call| call.left).unwrap_or_default()))
+    let left = call.map(|call| call.left).unwrap_or_default();
+    let Err(text) = result else {
+        let failed = |op: SinkOp| Reply::Failed(op.failed(SinkError::panicked("it caught the panic itself")));
+        replies.push_quietly(left.into_iter().map(|(id, op)| (id, failed(op))));
+        return Ok(());
+    };
+    Err((text, left))
 }
 
 /// Operations that a sink has been given together. The sink answers each of them: all at once, or
@@ -295,7 +302,8 @@ impl fmt::Debug for SinkBatch {
 /// thread. A batch [gives](SinkBatch::into_iter) its operations as calls.
 ///
 /// If a call is dropped without an answer, the operation counts as
-/// [`GroupUnavailable`](SinkErrorKind::GroupUnavailable), and a recording tries it again.
+/// [`GroupUnavailable`](SinkErrorKind::GroupUnavailable), and a recording tries it again. If a
+/// panic drops it, the operation is rejected, on any thread and even if the sink catches the panic.
 ///
 /// # Examples
 ///
