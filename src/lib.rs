@@ -143,18 +143,15 @@ compile_error!(
 pub mod bus;
 mod catch;
 mod clock;
-mod counters;
 #[cfg(feature = "serde")]
 pub mod duration;
 pub mod error;
 pub mod escape;
 #[cfg(feature = "metrics")]
 pub mod metrics;
-mod policy;
 #[cfg(feature = "recorder")]
 pub mod record;
 mod remote_state;
-mod report;
 #[cfg(feature = "serde")]
 mod serde_object;
 mod sync;
@@ -194,7 +191,8 @@ pub mod sink {
 /// Counters, as snapshots: of a bus, its watchers, its recordings and their sinks. The status of
 /// whatever depends on a remote service.
 pub mod stats {
-    pub use crate::counters::{BusStats, DropCounts, DropReason, WatcherStats};
+    pub use crate::bus::counters::{BusStats, DropCounts, DropReason, WatcherStats};
+    pub use crate::bus::report::ShutdownReport;
     #[cfg(feature = "recorder")]
     pub use crate::record::broadcaster::{EventBroadcasterReport, EventBroadcasterStats};
     #[cfg(feature = "recorder")]
@@ -206,7 +204,6 @@ pub mod stats {
     #[cfg(feature = "recorder")]
     pub use crate::record::stats::{DegradedGroup, RecordingStats, SinkFailure};
     pub use crate::remote_state::RemoteState;
-    pub use crate::report::ShutdownReport;
 }
 
 #[doc(inline)]

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
+use crate::bus::counters::BusStats;
 use crate::clock::Clock;
-use crate::counters::BusStats;
 use crate::error::{BuildError, WatchError};
 use crate::sync::{Arc, Parker, bounded};
 

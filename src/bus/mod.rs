@@ -234,11 +234,14 @@
 //! </details>
 
 mod broadcaster;
+pub(crate) mod counters;
 mod dispatch;
 mod flush;
 mod incoming;
 mod mailbox;
 mod options;
+pub(crate) mod policy;
+pub(crate) mod report;
 mod shutdown;
 mod state;
 mod wait;
@@ -250,6 +253,7 @@ pub use self::broadcaster::Broadcaster;
 pub(crate) use self::dispatch::Completion;
 pub use self::incoming::Publisher;
 pub use self::options::{BusOptions, Start, WatchOptions};
+pub use self::policy::OverflowPolicy;
 pub use self::state::EndReason;
 #[cfg(feature = "recorder")]
 pub(crate) use self::wait::{Timer, TimerEntry};
@@ -263,4 +267,3 @@ pub use self::watch::{BulkEvents, BulkNext, BulkReader, EndStage, wake_reader};
 pub(crate) use self::watch::{BulkNext, BulkReader, EndStage, wake_reader};
 #[doc(inline)]
 pub use self::weak::WeakBroadcaster;
-pub use crate::policy::OverflowPolicy;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use ::metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
 
-use crate::counters::{BusStats, WatcherStats};
+use crate::bus::counters::{BusStats, WatcherStats};
 
 /// The label of watchers to which the program gave no name.
 const UNNAMED: &str = "(unnamed)";

@@ -8,8 +8,8 @@ use std::cell::Cell;
 use std::error::Error;
 use std::fmt;
 
+use crate::bus::counters::DropReason;
 use crate::catch::catch_panic;
-use crate::counters::DropReason;
 use crate::escape::escape;
 use crate::record::event::{Event, EventField};
 use crate::sync::atomic::{AtomicU64, Ordering};

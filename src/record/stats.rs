@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::counters::WatcherStats;
+use crate::bus::counters::WatcherStats;
 use crate::escape::escape;
 use crate::record::event::Timestamp;
 use crate::remote_state::RemoteState;

@@ -13,9 +13,9 @@ use crate::sources::{in_repository, rust_files};
 const LEVELS: &[&[&str]] = &[
     &["escape"],
     &["sync", "error", "catch", "serde_object", "duration"],
-    &["clock", "policy", "remote_state"],
-    &["counters"],
-    &["report"],
+    &["clock", "remote_state", "bus::policy"],
+    &["bus::counters"],
+    &["bus::report"],
     &["bus::options", "bus::wait"],
     &["bus::state"],
     &["bus::mailbox"],

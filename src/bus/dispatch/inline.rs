@@ -28,11 +28,11 @@
 
 use std::time::Duration;
 
+use crate::bus::counters::DropReason;
 use crate::bus::mailbox::{Call, Entry, MailboxSender, Room};
 use crate::bus::state::{BusState, Drive, Refusal};
 use crate::bus::wait::{InsideCall, full_fence};
 use crate::clock::Clock;
-use crate::counters::DropReason;
 use crate::sync::{Arc, TryMutex, TryMutexGuard, thread};
 
 use super::entry::{Control, Refused, Step};

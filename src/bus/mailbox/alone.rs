@@ -1,7 +1,7 @@
 //! Offers to a bus's only watcher, with which no other watcher shares the events: on an inline bus,
 //! and of single events to a ring on any bus.
 
-use crate::policy::OverflowPolicy;
+use crate::bus::policy::OverflowPolicy;
 
 use super::entry::Entry;
 use super::sender::MailboxSender;

@@ -2,11 +2,11 @@
 //! the events, or the publishers of an inline bus, which accepts an event only if there is capacity
 //! for it in every mailbox that must not lose it.
 
+use crate::bus::counters::DropReason;
+use crate::bus::policy::OverflowPolicy;
 use crate::bus::state::BusState;
 use crate::catch::catch_panic;
 use crate::clock::{Clock, Deadline};
-use crate::counters::DropReason;
-use crate::policy::OverflowPolicy;
 
 use super::sender::MailboxSender;
 

@@ -1,7 +1,7 @@
 //! The user's closures that a mailbox calls.
 
+use crate::bus::counters::DropReason;
 use crate::catch::catch_panic;
-use crate::counters::DropReason;
 
 /// A closure that decides, on the dispatcher, whether a watcher is offered an event.
 pub(crate) type FilterHook<T> = Box<dyn FnMut(&T) -> bool + Send>;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::counters::DropReason;
+use crate::bus::counters::DropReason;
 use crate::sync::Arc;
 
 use super::sender::MailboxSender;

@@ -22,7 +22,7 @@
 
 use std::collections::VecDeque;
 
-use crate::policy::OverflowPolicy;
+use crate::bus::policy::OverflowPolicy;
 use crate::sync::{Fifo, Mutex};
 
 use super::entry::Entry;

@@ -15,12 +15,12 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use crate::bus::counters::DropReason;
 use crate::bus::options::Start;
+use crate::bus::policy::OverflowPolicy;
 use crate::bus::state::{BusState, Sent, WatcherState};
 use crate::catch::catch_panic;
 use crate::clock::Deadline;
-use crate::counters::DropReason;
-use crate::policy::OverflowPolicy;
 use crate::sync::Arc;
 
 use super::hooks::{FilterHook, LossHooks, OnAbandon, OnDrop};

@@ -1,8 +1,8 @@
 //! The options of a bus.
 
+use crate::bus::policy::OverflowPolicy;
 use crate::error::BuildError;
 use crate::escape::escape;
-use crate::policy::OverflowPolicy;
 #[cfg(feature = "serde")]
 use crate::serde_object::object_only;
 

@@ -1,6 +1,6 @@
 //! The options of a watcher, as far as they are plain data.
 
-use crate::policy::OverflowPolicy;
+use crate::bus::policy::OverflowPolicy;
 #[cfg(feature = "serde")]
 use crate::serde_object::object_only;
 

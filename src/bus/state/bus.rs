@@ -1,9 +1,9 @@
 //! The state that all parts of one bus share, for events of any type: the gate, the places to wait,
 //! the flags of its end, and the registry.
 
+use crate::bus::counters::BusStats;
+use crate::bus::report::ShutdownReport;
 use crate::clock::{Clock, Deadline};
-use crate::counters::BusStats;
-use crate::report::ShutdownReport;
 use crate::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, Parker, Tally, unique_id};
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::counters::{BusStats, WatcherStats};
+use crate::bus::counters::{BusStats, WatcherStats};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::{Arc, Mutex};
 

@@ -1,7 +1,7 @@
 //! The end of a bus, as a call that asks for it sees it: close, wait, give up, report.
 
+use crate::bus::report::ShutdownReport;
 use crate::clock::Deadline;
-use crate::report::ShutdownReport;
 
 use super::bus::BusState;
 

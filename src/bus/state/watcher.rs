@@ -3,9 +3,9 @@
 
 use std::sync::OnceLock;
 
+use crate::bus::counters::{DropCounts, WatcherStats};
+use crate::bus::policy::OverflowPolicy;
 use crate::bus::wait::WakeCell;
-use crate::counters::{DropCounts, WatcherStats};
-use crate::policy::OverflowPolicy;
 use crate::sync::atomic::{AtomicU8, AtomicU64, Ordering, fence};
 use crate::sync::{CachePadded, Parker};
 

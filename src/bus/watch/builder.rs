@@ -2,17 +2,17 @@
 
 use std::fmt;
 
+use crate::bus::counters::DropReason;
 use crate::bus::incoming::IncomingQueue;
 use crate::bus::mailbox::{FilterHook, OnAbandon, OnDrop};
 use crate::bus::options::{Start, WatchOptions};
+use crate::bus::policy::OverflowPolicy;
 use crate::bus::state::Threads;
 #[cfg(feature = "recorder")]
 use crate::catch::catch_panic;
-use crate::counters::DropReason;
 #[cfg(feature = "recorder")]
 use crate::error::BuildError;
 use crate::error::WatchError;
-use crate::policy::OverflowPolicy;
 
 #[cfg(any(feature = "recorder", eventcast_loom))]
 use super::bulk::BulkReader;

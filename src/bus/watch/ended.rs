@@ -1,9 +1,9 @@
 //! A watcher without a bus.
 
 use crate::bus::mailbox::{MailboxReceiver, SliceQueue};
+use crate::bus::policy::OverflowPolicy;
 use crate::bus::state::{BusState, Drive, WatcherState};
 use crate::clock::Clock;
-use crate::policy::OverflowPolicy;
 use crate::sync::{Arc, Parker};
 
 use super::watcher::Watcher;

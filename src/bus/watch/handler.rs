@@ -3,11 +3,11 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::bus::counters::WatcherStats;
 use crate::bus::mailbox::{MailboxReceiver, Next};
 use crate::bus::state::{BusState, WatcherState};
 use crate::bus::wait::{BusThread, on_bus_thread};
 use crate::catch::catch_panic;
-use crate::counters::WatcherStats;
 use crate::sync::Arc;
 
 use super::delivery::Delivery;

@@ -5,10 +5,10 @@ use std::fmt;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use crate::bus::counters::WatcherStats;
 use crate::bus::mailbox::{MailboxReceiver, Next};
 use crate::bus::state::EndReason;
 use crate::clock::Deadline;
-use crate::counters::WatcherStats;
 use crate::error::{RecvError, RecvTimeoutError, TryRecvError};
 #[cfg(feature = "select")]
 use crate::sync::Signal;

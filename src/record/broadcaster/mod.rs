@@ -12,9 +12,9 @@ use std::fmt;
 use std::slice;
 use std::time::Duration;
 
+use crate::bus::counters::DropReason;
 use crate::bus::{Broadcaster, BusOptions, Delivery, WatchBuilder, WatchHandle};
 use crate::clock::Clock;
-use crate::counters::DropReason;
 use crate::error::{BuildError, FlushError, WatchError};
 use crate::record::correlator::CorrelatorOptions;
 use crate::record::delivery::{RecordingBuilder, RecordingHandle, Recordings, RetryPolicy};

@@ -4,9 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::counters::{BusStats, between};
+use crate::bus::counters::{BusStats, between};
+use crate::bus::report::ShutdownReport;
 use crate::record::stats::RecordingStats;
-use crate::report::ShutdownReport;
 
 /// The result of an event broadcaster's shutdown: the report of its bus, and its recordings.
 ///

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::report::ShutdownReport;
+use crate::bus::report::ShutdownReport;
 
 use super::EventBroadcaster;
 use super::report::EventBroadcasterReport;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::counters::{BusStats, between};
+use crate::bus::counters::{BusStats, between};
 use crate::record::recorder::RecorderStats;
 use crate::record::stats::RecordingStats;
 

@@ -2,81 +2,12 @@
 //! line is written at once, and then at most one in ten seconds. Without the feature only the
 //! statistics report a failure.
 
-use std::fmt;
-
 use crate::catch::catch_panic;
 use crate::clock::Clock;
-use crate::escape::escape;
 use crate::record::event::Timestamp;
 use crate::record::stats::SinkFailure;
 
-/// A function that learns that the store is unavailable, and that it is there again.
-pub(super) type OutageHook = Box<dyn FnMut(&Outage<'_>) + Send>;
-
-/// The beginning or the end of an outage of a recording's store, as
-/// [`on_outage`](crate::record::RecordingBuilder::on_outage) receives it.
-///
-/// # Examples
-///
-/// ```
-/// use eventcast::sink::SinkErrorKind;
-/// use eventcast::{Event, EventBroadcaster, EventSink, ObjectReference, SinkError};
-/// use std::sync::mpsc;
-///
-/// struct Away;
-///
-/// impl EventSink for Away {
-///     fn create(&self, _: &Event) -> Result<Event, SinkError> {
-///         Err(SinkError::new(SinkErrorKind::Unavailable, "connection refused"))
-///     }
-///     fn patch(&self, event: &Event) -> Result<Event, SinkError> {
-///         self.create(event)
-///     }
-/// }
-///
-/// let (tx, outages) = mpsc::channel();
-/// let events = EventBroadcaster::new()?;
-/// events
-///     .recording()
-///     .on_outage(move |outage| tx.send((outage.cause.is_some(), outage.to_string())).unwrap())
-///     .start(Away)?;
-/// events.recorder("doc").normal(ObjectReference::new("Pod", "web-0"), "Run", "it runs");
-/// let (has_begun, text) = outages.recv()?;
-/// assert!(has_begun && text.starts_with("recording: store unavailable since "));
-/// assert!(text.ends_with(": unavailable: connection refused"));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-#[derive(Clone, Copy, Debug)]
-#[non_exhaustive]
-pub struct Outage<'a> {
-    /// The name of the recording.
-    pub recording: &'a str,
-    /// The [group](crate::EventSink::group) that is slow or not served, or `None` if the store is
-    /// unavailable, for all groups.
-    pub group: Option<&'a str>,
-    /// The time of day at which the outage began.
-    pub since: Timestamp,
-    /// The sink's error, cut and escaped, or that the sink does not answer. `None` at the end of
-    /// the outage: the store answers again, or serves the group again.
-    #[doc(alias = "is_over")]
-    pub cause: Option<&'a str>,
-}
-
-impl fmt::Display for Outage<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (recording, since) = (escape(self.recording), self.since);
-        match (self.group.map(escape), self.cause) {
-            (None, Some(cause)) => write!(f, "{recording}: store unavailable since {since:.0}: {cause}"),
-            (None, None) => write!(f, "{recording}: store answers again, unavailable since {since:.0}"),
-            (Some(group), Some(cause)) => {
-                write!(f, "{recording}: group \"{group}\" degraded since {since:.0}: {cause}")
-            }
-            (Some(group), None) => {
-                write!(f, "{recording}: group \"{group}\" works again, degraded since {since:.0}")
-            }
-        }
-    }
-}
+use super::outage::{Outage, OutageHook};
 
 #[derive(Default)]
 pub(super) struct Alerts {

@@ -4,14 +4,14 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::bus::WatchBuilder;
-use crate::policy::OverflowPolicy;
+use crate::bus::policy::OverflowPolicy;
 use crate::record::correlator::CorrelatorOptions;
 use crate::record::event::Event;
 use crate::record::series::SeriesOptions;
 use crate::record::sink::{SinkError, WriteOrder};
 
-use super::alerts::{Outage, OutageHook};
 use super::handle::Recordings;
+use super::outage::{Outage, OutageHook};
 use super::retry::{RetryIf, RetryPolicy};
 
 /// A builder for a recording that differs from the broadcaster's defaults. [`start`](Self::start)

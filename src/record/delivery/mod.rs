@@ -17,6 +17,7 @@ mod builder;
 mod driver;
 mod flushes;
 mod handle;
+mod outage;
 mod pending;
 mod refused;
 mod retry;
@@ -24,8 +25,8 @@ mod start;
 mod write;
 mod writers;
 
-pub use alerts::Outage;
 pub use builder::RecordingBuilder;
 pub use handle::RecordingHandle;
 pub(crate) use handle::Recordings;
+pub use outage::Outage;
 pub use retry::{Jitter, RetryPolicy};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use crate::bus::policy::OverflowPolicy;
 use crate::error::{BuildError, WatchError};
-use crate::policy::OverflowPolicy;
 use crate::record::correlator::EventCorrelator;
 use crate::record::series::{SeriesMemory, SeriesOptions};
 use crate::record::sink::{EventSink, WriteOrder};

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::counters::BusStats;
+use crate::bus::counters::BusStats;
 
 /// The result of a shutdown.
 ///

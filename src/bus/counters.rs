@@ -12,8 +12,8 @@
 
 use std::fmt;
 
+use crate::bus::policy::OverflowPolicy;
 use crate::escape::escape;
-use crate::policy::OverflowPolicy;
 
 /// The reason why a watcher did not get an event that it was offered.
 ///
