@@ -54,6 +54,10 @@ fn a_bus_is_configured_by_a_file() {
         .history(4)
         .thread_name("bus");
     assert_eq!(options, set);
+    assert_eq!(
+        read::<BusOptions>("inline = true", r#"{"inline": true}"#),
+        BusOptions::default().inline(true)
+    );
     let bus = Broadcaster::<u8>::with_options(options).unwrap();
     assert_eq!(bus.watch().unwrap().stats().policy, Some(WaitFor(FIFTY_MS)));
 }
@@ -111,6 +115,7 @@ fn the_defaults_of_a_bus_are_the_documented_ones() {
 fn options_are_written_as_they_are_read() {
     for policy in [DropIncoming, DropOldest, Wait, WaitFor(Duration::ZERO), WaitFor(Duration::MAX)] {
         assert_round_trip(&BusOptions::default().overflow(policy));
+        assert_round_trip(&BusOptions::default().overflow(policy).inline(true));
         assert_round_trip(&WatchOptions::default().overflow(policy).stop_on_panic(false));
     }
     assert_round_trip(&WatchOptions::default().name("a \"b\" \u{1b}").queue_len(usize::MAX >> 1));

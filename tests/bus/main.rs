@@ -1,38 +1,26 @@
 //! The bus: its guarantees as `docs/guarantees.md` numbers them, its faults, and thousands of
-//! rounds of everything at once. All of this is there without the feature `recorder` too.
+//! rounds of everything together. The folders are those of `src/bus`, besides the ends of a bus
+//! (`end`), user code that panics or calls back (`user_code`), tasks on several executors
+//! (`tasks`), what an inline bus has alone (`inline`) and the random rounds (`stress`). All of this
+//! is there without the feature `recorder` too.
 
-mod async_edges;
-mod async_suite;
 #[cfg(feature = "serde")]
 mod config;
-mod controls;
-mod direct;
-mod drop_oldest;
-mod edges;
+mod dispatch;
 mod end;
-mod ended;
-mod event_watcher;
-mod evict;
-mod faults;
-mod gaps;
-mod handlers;
-mod handles;
-mod history;
+mod incoming;
 mod inline;
+mod mailbox;
 #[cfg(feature = "metrics")]
 mod metrics;
-mod order;
-mod overflow;
+mod options;
 #[cfg(feature = "serde")]
 mod plain_data;
-mod policies;
-mod regressions;
 mod sanitizer;
-#[cfg(feature = "select")]
-mod select;
 mod statistics;
 mod stress;
 mod support;
+mod tasks;
 mod user_code;
-mod waits_for_readers;
+mod watch;
 mod weak;

@@ -6,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread;
 
 use eventcast::stats::BusStats;
 use eventcast::{Broadcaster, BusOptions, OverflowPolicy};
@@ -15,7 +14,7 @@ use metrics::{
     with_local_recorder,
 };
 
-use crate::support::{LONG, available, bus};
+use crate::support::{LONG, available, bus, until};
 
 /// A metric with its labels.
 type Series = (String, Vec<(String, String)>);
@@ -136,12 +135,6 @@ fn wanted(name: &str, labels: &[(&str, &str)]) -> Series {
     (name.to_owned(), labels.collect())
 }
 
-fn until_left(bus: &Broadcaster<u64>, watchers: usize) {
-    while bus.stats().watchers.len() > watchers {
-        thread::yield_now();
-    }
-}
-
 #[test]
 fn a_bus_is_published_with_its_watchers() {
     let recorder = Strict::default();
@@ -188,7 +181,7 @@ fn a_bus_is_published_with_its_watchers() {
 /// While watchers come and go, each series only grows, no series is added for watchers without a
 /// name, and all series together add up to what the bus has done.
 #[test]
-fn watchers_that_come_and_go_take_nothing_with_them() {
+fn the_metrics_keep_the_counts_of_dropped_watchers() {
     let recorder = Strict::default();
     let bus = bus(100, 2);
     let offered = |stats: &BusStats| {
@@ -206,7 +199,7 @@ fn watchers_that_come_and_go_take_nothing_with_them() {
         assert_eq!(available(&mut unnamed[0]).len(), 3);
         recorder.scrape(&bus.stats());
         drop((named, unnamed));
-        until_left(&bus, 1);
+        until(|| bus.stats().watchers.len() == 1);
         let stats = bus.stats();
         recorder.scrape(&stats);
         assert_eq!(recorder.sum("eventcast_watcher_offered_total"), offered(&stats));
@@ -238,7 +231,7 @@ fn names_are_remembered_up_to_a_limit() {
         bus.publisher().publish(number).unwrap();
         bus.flush(LONG).unwrap();
     }
-    until_left(&bus, 0);
+    until(|| bus.stats().watchers.is_empty());
     let stats = bus.stats();
     assert_eq!((stats.departed.offered, stats.departed_by_name.len()), (1000, 256));
     recorder.scrape(&stats);

@@ -1,39 +1,24 @@
-//! The statistics of each watcher: its policy, how far it is behind, and what became of all events
-//! that it was offered.
+//! The statistics of each watcher: how far it is behind, and what became of all events that it was
+//! offered.
 
-use std::time::Duration;
-
-use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Wait, WaitFor};
+use eventcast::Delivery::Lagged;
+use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Wait};
 use eventcast::stats::{BusStats, DropCounts, DropReason};
-use eventcast::{Broadcaster, BusOptions};
 
-use crate::support::{LONG, assert_balanced, bus, hold};
+use crate::support::{LONG, assert_balanced, bus, hold, until};
 
+/// An event that waits for capacity counts as lag, but is not in the queue.
 #[test]
-fn each_watcher_names_its_policy() {
-    let policies = [DropIncoming, DropOldest, Wait, WaitFor(Duration::from_millis(50))];
-    let bus = Broadcaster::<u64>::with_options(BusOptions::default().overflow(Wait)).unwrap();
-    let own = policies.map(|policy| bus.watch_builder().overflow(policy).watch().unwrap());
-    let default = bus.watch().unwrap();
-    assert_eq!(own.each_ref().map(|watcher| watcher.stats().policy), policies.map(Some));
-    assert_eq!(default.stats().policy, Some(Wait));
-    bus.flush(LONG).unwrap();
-    let listed: Vec<_> = bus.stats().watchers.iter().map(|watcher| watcher.policy).collect();
-    assert_eq!(listed, [&policies.map(Some)[..], &[Some(Wait)]].concat());
-}
-
-/// An event that waits for room counts as lag, but is not in the queue.
-#[test]
-fn lag_is_what_is_queued_and_what_waits_for_room() {
+fn lag_is_what_is_queued_and_what_waits_for_capacity() {
     let bus = bus(100, 10);
     let held = hold(&bus);
     let mut stats = held.watcher.stats();
     // The dispatcher publishes its counters after it has offered, and may not have done so yet.
-    while stats.queued == 0 || stats.offered < 2 {
-        std::thread::yield_now();
+    until(|| {
         stats = held.watcher.stats();
-    }
-    assert_eq!((stats.offered, stats.queued, stats.lag), (2, 1, 2), "{stats}");
+        stats.queued > 0 && stats.offered == 2
+    });
+    assert_eq!((stats.offered, stats.queued, stats.lag, held.watcher.len()), (2, 1, 2, 1), "{stats}");
     let mut watcher = held.watcher;
     watcher.recv().unwrap();
     watcher.recv().unwrap();
@@ -52,33 +37,35 @@ fn on_a_quiet_bus_lag_is_what_is_queued() {
     assert_eq!((full.stats().queued, full.stats().lag), (5, 5));
     assert_eq!((odd.stats().queued, odd.stats().lag), (10, 10));
     assert_eq!(full.recv_batch().unwrap().len(), 5);
-    assert_eq!((full.stats().delivered, full.stats().lag), (0, 5), "in the reader's hand");
+    assert_eq!((full.stats().delivered, full.stats().lag), (0, 5), "the reader has borrowed them");
     odd.recv().unwrap();
     assert_eq!((odd.stats().delivered, odd.stats().lag), (1, 9));
     // The next receive ends the borrow, and finds the gap.
-    assert_eq!(full.recv().unwrap(), eventcast::Delivery::Lagged(15));
+    assert_eq!(full.recv().unwrap(), Lagged(15));
     assert_eq!((full.stats().delivered, full.stats().lag), (5, 0));
 }
 
-/// A watcher that is gone has no lag, and the sum of all these watchers has no policy.
+/// A watcher that is gone has no lag. The sum of all these watchers has no policy, and neither has
+/// the sum of those of one name, because each may have its own.
 #[test]
 fn departed_watchers_add_up() {
     let bus = bus(100, 3);
     for policy in [DropIncoming, DropOldest, Wait] {
-        let mut watcher = bus.watch_builder().overflow(policy).watch().unwrap();
+        let mut watcher = bus.watch_builder().name("view").overflow(policy).watch().unwrap();
         bus.publisher().publish_batch(vec![1_u64, 2, 3]).unwrap();
         assert!(watcher.recv().is_ok());
         bus.flush(LONG).unwrap();
     }
-    // The dispatcher reaps a watcher that is gone only when it comes to that watcher.
-    while !bus.stats().watchers.is_empty() {
-        std::thread::yield_now();
-    }
+    // The dispatcher reaps a watcher that is gone only when it reaches that watcher.
+    until(|| bus.stats().watchers.is_empty());
     let stats = bus.stats();
     assert_balanced(&stats);
     let departed = &stats.departed;
     assert_eq!((departed.offered, departed.delivered, departed.dropped.stopped), (9, 3, 6));
     assert_eq!((departed.queued, departed.lag, departed.policy), (0, 0, None));
+    let sum = &stats.departed_by_name[0];
+    assert_eq!((sum.name.as_str(), sum.policy, sum.offered), ("view", None, 9));
+    assert!(sum.to_string().starts_with("view: offered 9, "), "{sum}");
     let text = stats.to_string();
     assert!(
         text.ends_with("; departed: offered 9, delivered 3, dropped 6 (stopped 6), queued 0, lag 0"),
@@ -89,7 +76,7 @@ fn departed_watchers_add_up() {
 /// A watcher that was dropped has departed, even while the dispatcher is busy elsewhere and cannot
 /// close its mailbox. After a flush its counters are final.
 #[test]
-fn a_dropped_watcher_has_departed_at_once() {
+fn a_dropped_watcher_has_departed_immediately() {
     let bus = bus(100, 1);
     let mut held = hold(&bus);
     let names = |stats: BusStats| stats.watchers.into_iter().map(|watcher| watcher.name).collect::<Vec<_>>();
@@ -123,19 +110,6 @@ fn a_refused_watcher_has_not_departed() {
     let report = bus.shutdown();
     assert!(report.complete);
     refusals(&report.bus);
-}
-
-/// The sum of the watchers of one name has no policy either, because each may have its own.
-#[test]
-fn a_sum_by_name_has_no_policy() {
-    let bus = bus::<u64>(100, 3);
-    drop(bus.watch_builder().name("view").overflow(DropOldest).watch().unwrap());
-    while bus.stats().departed_by_name.is_empty() {
-        std::thread::yield_now();
-    }
-    let sum = &bus.stats().departed_by_name[0];
-    assert_eq!((sum.name.as_str(), sum.policy), ("view", None));
-    assert!(sum.to_string().starts_with("view: offered 0, "), "{sum}");
 }
 
 #[test]
@@ -176,7 +150,11 @@ fn statistics_are_written_on_one_line() {
 #[cfg(feature = "serde")]
 #[test]
 fn statistics_are_plain_data() {
-    use eventcast::stats::{BusStats, WatcherStats};
+    use std::time::Duration;
+
+    use eventcast::OverflowPolicy::WaitFor;
+    use eventcast::stats::WatcherStats;
+
     let bus = bus(100, 2);
     let policy = WaitFor(Duration::from_millis(50));
     let _watcher = bus.watch_builder().name("view").overflow(policy).watch().unwrap();
@@ -199,7 +177,7 @@ fn statistics_are_plain_data() {
 
 #[cfg(feature = "recorder")]
 #[test]
-fn a_recording_shows_what_its_correlator_forgot() {
+fn a_recording_shows_what_its_correlator_evicted() {
     let mut stats = eventcast::stats::RecordingStats::default();
     assert!(!stats.to_string().contains("evicted"));
     stats.evicted = 7;

@@ -3,17 +3,12 @@
 use std::sync::Barrier;
 use std::thread;
 
+use eventcast::Delivery;
 use eventcast::Delivery::Event;
 use eventcast::bus::{EndReason, WeakBroadcaster};
 use eventcast::error::WatchError;
-use eventcast::{Broadcaster, BusOptions, Delivery};
 
-use crate::support::{LONG, watched};
-
-/// Returns a bus with a dispatcher, and one without.
-fn buses() -> [Broadcaster<u64>; 2] {
-    [false, true].map(|inline| Broadcaster::with_options(BusOptions::default().inline(inline)).unwrap())
-}
+use crate::support::{LONG, bus_with, buses, on_both, watched};
 
 #[track_caller]
 fn assert_gone(weak: &WeakBroadcaster<u64>) {
@@ -26,7 +21,7 @@ fn assert_gone(weak: &WeakBroadcaster<u64>) {
 
 #[test]
 fn a_weak_handle_does_not_keep_the_bus_open() {
-    for bus in buses() {
+    for bus in buses(1_000) {
         let weak = bus.downgrade();
         let (other, mut watcher) = (weak.clone(), weak.watch().unwrap());
         weak.publisher().publish(1).unwrap();
@@ -43,7 +38,7 @@ fn a_weak_handle_does_not_keep_the_bus_open() {
 
 #[test]
 fn a_weak_handle_is_a_handle_of_the_same_bus() {
-    for bus in buses() {
+    for bus in buses(1_000) {
         let weak = bus.downgrade();
         let mut watcher = weak.watch_builder().name("client").watch().unwrap();
         bus.publisher().publish(1).unwrap();
@@ -56,22 +51,20 @@ fn a_weak_handle_is_a_handle_of_the_same_bus() {
     }
 }
 
-/// The defaults of a watcher are the options of its bus.
 #[test]
 fn a_watcher_of_a_weak_handle_has_the_defaults_of_the_bus() {
-    for inline in [false, true] {
-        let options = BusOptions::default().inline(inline).queue_len(2);
-        let bus = Broadcaster::with_options(options).unwrap();
+    on_both(|options| {
+        let bus = bus_with(options.queue_len(2));
         let watcher = bus.downgrade().watch().unwrap();
         bus.publisher().publish_batch([1, 2, 3]).unwrap();
         bus.shutdown();
-        assert_eq!(watcher.len(), 2, "inline: {inline}");
-    }
+        assert_eq!(watcher.len(), 2);
+    });
 }
 
 #[test]
 fn an_upgraded_handle_keeps_the_bus_open() {
-    for bus in buses() {
+    for bus in buses(1_000) {
         let weak = bus.downgrade();
         let mut watcher = weak.watch().unwrap();
         let upgraded = weak.upgrade().unwrap();
@@ -92,7 +85,7 @@ fn an_upgraded_handle_keeps_the_bus_open() {
 /// After an explicit close, what keeps the bus open only keeps its handles.
 #[test]
 fn a_closed_bus_can_be_upgraded_while_a_handle_is_left() {
-    for bus in buses() {
+    for bus in buses(1_000) {
         let weak = bus.downgrade();
         weak.publisher().publish(1).unwrap();
         bus.close();
@@ -109,7 +102,7 @@ fn a_closed_bus_can_be_upgraded_while_a_handle_is_left() {
 #[test]
 fn a_handler_with_a_weak_handle_does_not_keep_its_bus_open() {
     watched(|| {
-        for bus in buses() {
+        for bus in buses(1_000) {
             let weak = bus.downgrade();
             let registers = move |delivery: Delivery<&u64>| {
                 let _ = (delivery, weak.watch());
@@ -129,7 +122,7 @@ fn threads_upgrade_while_the_last_handle_is_dropped() {
     const THREADS: usize = 3;
     watched(|| {
         for _ in 0..100 {
-            for bus in buses() {
+            for bus in buses(1_000) {
                 let (weak, start) = (bus.downgrade(), Barrier::new(THREADS + 1));
                 let upgrading = || {
                     start.wait();

@@ -1,10 +1,8 @@
-//! G3, G8, G11: what shutdown, close, drop and stop promise.
+//! G3, G8, G11: the end of a bus, of a watcher and of a handler.
 
-mod abandoned;
-mod flushes;
-mod given_up;
+mod deadlines;
+mod flush;
 mod reaping;
-mod reports;
+mod registrations;
 mod shutdown;
 mod stop;
-mod waits;

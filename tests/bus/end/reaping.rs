@@ -1,26 +1,25 @@
 //! Watchers that have ended are reaped: the dispatcher drops their closures and their events while
 //! the bus continues to run, even while it is blocked by another watcher.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, mpsc};
+use std::thread;
+use std::time::Duration;
 
-use eventcast::OverflowPolicy::Wait;
-use eventcast::{Broadcaster, BusOptions, Delivery};
+use eventcast::BusOptions;
+use eventcast::Delivery::Event;
+use eventcast::OverflowPolicy::{Wait, WaitFor};
 
-use crate::support::{LONG, assert_balanced, bus, drain, events, hold, until};
-
-/// Returns a value to be owned by a closure, and a receiver that is disconnected once the closure
-/// has been dropped.
-fn owned_by_a_closure() -> (mpsc::Sender<()>, mpsc::Receiver<()>) {
-    mpsc::channel()
-}
+use crate::support::{
+    LONG, Live, Loaded, Tracked, assert_balanced, assert_dropped, bus, bus_with, drain, events, hold,
+    keeping, timed, turnstile, until, waits, watched,
+};
 
 /// A watcher whose filter has panicked is reaped before it is dropped.
 #[test]
 fn a_watcher_whose_filter_panicked_is_reaped() {
-    let bus = Broadcaster::<u64>::new().unwrap();
-    let ((in_filter, filter_gone), (in_hook, hook_gone)) = (owned_by_a_closure(), owned_by_a_closure());
+    let bus = bus::<u64>(100, 100);
+    let ((in_filter, filter_gone), (in_hook, hook_gone)) = (mpsc::channel(), mpsc::channel());
     let mut broken = bus
         .watch_builder()
         .filter(move |event| {
@@ -36,9 +35,8 @@ fn a_watcher_whose_filter_panicked_is_reaped() {
     bus.publisher().publish(1).unwrap();
     bus.flush(LONG).unwrap();
     bus.publisher().publish(7).unwrap();
-    for gone in [filter_gone, hook_gone] {
-        assert_eq!(gone.recv_timeout(LONG), Err(RecvTimeoutError::Disconnected));
-    }
+    assert_dropped(&filter_gone);
+    assert_dropped(&hook_gone);
     assert_eq!(broken.events().collect::<Vec<_>>(), [1]);
     // The watcher departs when it is dropped, and the bus continues to run.
     drop(broken);
@@ -46,21 +44,21 @@ fn a_watcher_whose_filter_panicked_is_reaped() {
     assert_eq!(bus.stats().departed.panics, 1);
     let mut other = bus.watch().unwrap();
     bus.publisher().publish(2).unwrap();
-    assert_eq!(other.recv_timeout(LONG), Ok(Delivery::Event(2)));
+    assert_eq!(other.recv_timeout(LONG), Ok(Event(2)));
 }
 
 /// The dispatcher reaps dropped watchers although the incoming queue is never empty: each event
 /// that is offered publishes another one.
 #[test]
 fn dropped_watchers_are_reaped_on_a_busy_bus() {
-    let bus = Broadcaster::<u64>::with_options(BusOptions::default().max_batch(1)).unwrap();
+    let bus = bus_with::<u64>(BusOptions::default().max_batch(1));
     let (is_busy, publisher) = (Arc::new(AtomicBool::new(true)), bus.publisher());
-    let goes_on = is_busy.clone();
-    // While the filter of the one watcher sees an event, the next one is in the queue.
+    let continues = is_busy.clone();
+    // While the filter of this watcher sees an event, the next one is in the queue.
     let busy = bus
         .watch_builder()
         .filter(move |event| {
-            if goes_on.load(Ordering::SeqCst) {
+            if continues.load(Ordering::SeqCst) {
                 publisher.try_publish(event + 1).unwrap();
             }
             false
@@ -70,20 +68,48 @@ fn dropped_watchers_are_reaped_on_a_busy_bus() {
     bus.publisher().publish(0).unwrap();
     until(|| bus.stats().accepted > 100);
     for _ in 0..10 {
-        let (in_filter, gone) = owned_by_a_closure();
-        let keep = move |_: &u64| {
-            let _ = &in_filter;
-            true
-        };
-        let watcher = bus.watch_builder().filter(keep).watch().unwrap();
+        let (in_filter, gone) = mpsc::channel();
+        let watcher = bus.watch_builder().filter(keeping(in_filter)).watch().unwrap();
         until(|| watcher.stats().offered > 0);
         drop(watcher);
-        assert_eq!(gone.recv_timeout(LONG), Err(RecvTimeoutError::Disconnected));
+        assert_dropped(&gone);
     }
     until(|| bus.stats().watchers.len() == 1);
     is_busy.store(false, Ordering::SeqCst);
     assert!(bus.shutdown().complete);
     assert!(busy.stats().filtered > 100);
+}
+
+/// Of four watchers that block the dispatcher, some are dropped. What was pending for them counts
+/// as lost, and the others receive all of theirs, wherever the dispatcher keeps their queues now.
+#[test]
+fn of_several_full_watchers_the_dropped_ones_alone_lose_events() {
+    for dropped in 0..1 << 4 {
+        let bus = bus::<u64>(100, 1);
+        let (mut watchers, mut gone) = (Vec::new(), Vec::new());
+        for number in 0..4 {
+            let (in_filter, is_gone) = mpsc::channel();
+            watchers.push(Some(waits(&bus, 1).filter(keeping(in_filter)).watch().unwrap()));
+            if dropped & 1 << number != 0 {
+                gone.push((number, is_gone));
+            }
+        }
+        bus.publisher().publish_batch([1, 2, 3]).unwrap();
+        until(|| watchers.iter().flatten().all(|watcher| watcher.stats().lag == 3));
+        for (number, is_gone) in gone {
+            drop(watchers[number].take());
+            assert_dropped(&is_gone);
+        }
+        for watcher in watchers.iter_mut().flatten() {
+            for event in 1..=3 {
+                assert_eq!(watcher.recv_timeout(LONG), Ok(Event(event)));
+            }
+        }
+        let report = bus.shutdown();
+        assert_balanced(&report.bus);
+        let lost = 3 * u64::from(i32::count_ones(dropped));
+        assert_eq!((report.bus.departed.offered, report.bus.departed.dropped.stopped), (lost, lost));
+    }
 }
 
 /// A dispatcher that is blocked by a full watcher drops what the closures of dropped watchers own,
@@ -109,44 +135,7 @@ fn dropped_watchers_are_reaped_beside_a_full_watcher() {
     let stats = held.watcher.stats();
     assert_eq!((stats.queued, stats.lag), (1, 2), "{stats}");
     for event in [u64::MAX - 1, u64::MAX] {
-        assert_eq!(held.watcher.recv_timeout(LONG), Ok(Delivery::Event(event)));
-    }
-}
-
-/// Of four watchers that block the dispatcher, some are dropped. What was pending for them counts
-/// as lost, and the others receive all of theirs, wherever the dispatcher keeps their queues now.
-#[test]
-fn of_several_full_watchers_the_dropped_ones_alone_lose_events() {
-    for dropped in 0..1 << 4 {
-        let bus = bus::<u64>(100, 1);
-        let mut watchers = Vec::new();
-        let mut gone = Vec::new();
-        for number in 0..4 {
-            let (in_filter, is_gone) = owned_by_a_closure();
-            let builder = bus.watch_builder().overflow(Wait).filter(move |_| {
-                let _ = &in_filter;
-                true
-            });
-            watchers.push(Some(builder.watch().unwrap()));
-            if dropped & 1 << number != 0 {
-                gone.push((number, is_gone));
-            }
-        }
-        bus.publisher().publish_batch([1, 2, 3]).unwrap();
-        until(|| watchers.iter().flatten().all(|watcher| watcher.stats().lag == 3));
-        for (number, is_gone) in gone {
-            drop(watchers[number].take());
-            assert_eq!(is_gone.recv_timeout(LONG), Err(RecvTimeoutError::Disconnected));
-        }
-        for watcher in watchers.iter_mut().flatten() {
-            for event in 1..=3 {
-                assert_eq!(watcher.recv_timeout(LONG), Ok(Delivery::Event(event)));
-            }
-        }
-        let report = bus.shutdown();
-        assert_balanced(&report.bus);
-        let lost = 3 * u64::from(i32::count_ones(dropped));
-        assert_eq!((report.bus.departed.offered, report.bus.departed.dropped.stopped), (lost, lost));
+        assert_eq!(held.watcher.recv_timeout(LONG), Ok(Event(event)));
     }
 }
 
@@ -155,12 +144,140 @@ fn of_several_full_watchers_the_dropped_ones_alone_lose_events() {
 #[test]
 fn a_full_watcher_that_is_stopped_ends_beside_another_full_one() {
     let bus = bus::<u64>(100, 1);
-    let mut stopped = bus.watch_builder().overflow(Wait).watch().unwrap();
-    let mut full = bus.watch_builder().overflow(Wait).watch().unwrap();
+    let mut stopped = waits(&bus, 1).watch().unwrap();
+    let mut full = waits(&bus, 1).watch().unwrap();
     bus.publisher().publish_batch([1, 2]).unwrap();
     until(|| full.stats().lag == 2 && stopped.stats().lag == 2);
     stopped.stop();
     until(|| stopped.stats().dropped.stopped == 1);
     assert_eq!(events(&drain(&mut stopped)), [1]);
-    assert_eq!([0; 2].map(|_| full.recv_timeout(LONG)), [Ok(Delivery::Event(1)), Ok(Delivery::Event(2))]);
+    assert_eq!([0; 2].map(|_| full.recv_timeout(LONG)), [Ok(Event(1)), Ok(Event(2))]);
+}
+
+/// Two watchers are dropped on another thread while the dispatcher is in the middle of a round that
+/// will reach them, and blocked at another watcher of the same round.
+#[test]
+fn a_watcher_dropped_in_the_middle_of_a_round_loses_only_its_own_events() {
+    watched(|| {
+        let live = Live::default();
+        let bus = bus::<Tracked>(10, 10);
+        let (turnstile, mut pass) = turnstile();
+        let mut before = bus.watch().unwrap();
+        let mut held = bus
+            .watch_builder()
+            .filter(move |event: &Tracked| {
+                pass(event.number);
+                true
+            })
+            .watch()
+            .unwrap();
+        let dropped = [bus.watch().unwrap(), bus.watch_builder().filter(|_| true).watch().unwrap()];
+        let mut after = bus.watch().unwrap();
+        bus.publisher().publish(live.event(1)).unwrap();
+        turnstile.wait_for(1);
+        // The round is past `before`, is at `held`, and still has the other watchers to come.
+        thread::spawn(move || drop(dropped)).join().unwrap();
+        drop(turnstile);
+        bus.publisher().publish(live.event(2)).unwrap();
+        assert!(bus.shutdown().complete);
+        for watcher in [&mut before, &mut held, &mut after] {
+            let numbers: Vec<_> = watcher.events().map(|event| event.number).collect();
+            assert_eq!(numbers, [1, 2]);
+        }
+        let stats = bus.stats();
+        assert_balanced(&stats);
+        assert_eq!(stats.departed.delivered, 0);
+        assert_eq!(stats.departed.offered, stats.departed.dropped.stopped);
+        drop((before, held, after));
+        assert_eq!(live.count(), 0);
+    });
+}
+
+/// A watcher is dropped on another thread while the dispatcher calls its filter, so the watcher is
+/// offered an event after it has emptied its queue. The dispatcher empties the queue again. It does
+/// so before the end of the round, which another watcher may delay indefinitely.
+#[test]
+fn events_offered_to_a_watcher_that_was_just_dropped_are_freed() {
+    watched(|| {
+        let live = Live::default();
+        let bus = bus::<Tracked>(10, 1);
+        let (turnstile, mut pass) = turnstile();
+        // The filter keeps one of two events, and so the watcher gets a copy.
+        let builder = bus.watch_builder().name("dropped").filter(move |event: &Tracked| {
+            if event.number == 1 {
+                pass(1);
+            }
+            event.number == 1
+        });
+        let dropped = builder.watch().unwrap();
+        let unread = bus.watch_builder().name("unread").overflow(Wait).watch().unwrap();
+        bus.publisher().publish_batch(vec![live.event(1), live.event(2)]).unwrap();
+        turnstile.wait_for(1);
+        drop((dropped, turnstile));
+        // The round continues until it waits for the unread watcher.
+        until(|| unread.stats().offered == 2);
+        until(|| live.count() == 2);
+        let stats = bus.stats();
+        let dropped = stats.departed_by_name.iter().find(|watcher| watcher.name == "dropped").unwrap();
+        assert_eq!((dropped.offered, dropped.dropped.stopped, dropped.queued), (1, 1, 0), "{dropped}");
+        drop(unread);
+        assert!(bus.shutdown().complete);
+        assert_balanced(&bus.stats());
+        assert_eq!(live.count(), 0);
+    });
+}
+
+/// A watcher is dropped while the dispatcher is between "has it stopped?" and "how much capacity
+/// does it need?". Both ends empty the queue at the same time. The dispatcher's arithmetic must
+/// include the events that the dispatcher itself took out. Otherwise it panics (in a build with
+/// overflow checks), and the bus is dead.
+#[test]
+fn a_watcher_that_is_dropped_while_the_dispatcher_waits_for_it_harms_nothing() {
+    watched(|| {
+        let (clock, bus) = timed(BusOptions::default());
+        let (hooked_tx, hooked) = mpsc::channel();
+        let (dropping_tx, dropping) = mpsc::channel::<()>();
+        let (release, released) = mpsc::channel::<()>();
+        let waited = waits(&bus, 4).name("a").watch().unwrap();
+        let mut timed = bus
+            .watch_builder()
+            .name("b")
+            .queue_len(1)
+            .overflow(WaitFor(Duration::from_secs(1)))
+            .filter(|event: &Loaded| event.number >= 4)
+            .on_drop(move |_, _| {
+                // The dispatcher has checked `a`, and now `b`, whose time is up. Hold the
+                // dispatcher here.
+                hooked_tx.send(()).unwrap();
+                dropping.recv().unwrap();
+            })
+            .watch()
+            .unwrap();
+        let publisher = bus.publisher();
+        let first = Loaded::with(1, move || {
+            dropping_tx.send(()).unwrap();
+            released.recv().unwrap();
+        });
+        for event in [first, Loaded::plain(2), Loaded::plain(3), Loaded::plain(4)] {
+            publisher.publish(event).unwrap();
+            // Each event becomes a batch.
+            bus.flush(LONG).unwrap();
+        }
+        publisher.publish(Loaded::plain(5)).unwrap();
+        clock.wait_for_waiters(1);
+        clock.advance(Duration::from_secs(1));
+        hooked.recv().unwrap();
+        // `a` begins to empty its queue, and the first event's destructor delays it. The dispatcher
+        // empties the rest.
+        let dropping = thread::spawn(move || drop(waited));
+        let flushed = bus.flush(LONG);
+        release.send(()).unwrap();
+        dropping.join().unwrap();
+        flushed.unwrap();
+        publisher.try_publish(Loaded::plain(6)).expect("the bus lives");
+        assert!(matches!(timed.recv(), Ok(Event(event)) if event.number == 4));
+        let report = bus.shutdown();
+        assert!(report.complete);
+        assert_eq!(report.bus.accepted, 6);
+    });
 }

@@ -1,23 +1,29 @@
 //! Shutdown, close and drop of the bus.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use eventcast::Delivery::Event;
-use eventcast::error::{RecvError, TryRecvError, WatchError};
-use eventcast::testing::FakeClock;
-use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy};
+use eventcast::OverflowPolicy::{Evict, Wait};
+use eventcast::bus::EndReason;
+use eventcast::error::{PublishError, RecvError, RecvTimeoutError, TryRecvError, WatchError};
+use eventcast::{Broadcaster, BusOptions, Delivery, Watcher};
+use futures::executor::block_on;
+use futures::{FutureExt, StreamExt};
 
-use crate::support::{LONG, assert_balanced, bus, drain, events, hold, turnstile, until};
+use crate::support::{
+    AtDrop, LONG, Loaded, assert_balanced, assert_settled, available, bus, bus_with, drain, events, hold,
+    inline, inline_options, keeping, on_both, stopping_handler, timed, until, waits, watched,
+};
 
 /// G3: `Ok` means offered, whatever the shutdown does at the same moment.
 #[test]
 fn nothing_accepted_is_lost_to_a_shutdown() {
     // Miri takes long for a round.
     for round in 0..if cfg!(miri) { 5 } else { 300 } {
-        let bus =
-            Broadcaster::with_options(BusOptions::default().incoming_len(8).overflow(OverflowPolicy::Wait))
-                .unwrap();
+        let bus = bus_with(BusOptions::default().incoming_len(8).overflow(Wait));
         let mut watcher = bus.watch().unwrap();
         let reader = thread::spawn(move || watcher.events().collect::<Vec<u64>>());
         let accepted = thread::scope(|scope| {
@@ -53,131 +59,240 @@ fn nothing_accepted_is_lost_to_a_shutdown() {
     }
 }
 
-/// G8: every call returns after the drain, with the same report.
+/// G8: every call returns after the handlers have handled everything, with the same report.
 #[test]
 fn concurrent_shutdowns_all_wait_and_agree() {
-    let bus = bus::<u64>(100, 100);
-    let (turnstile, mut pass) = turnstile();
-    bus.watch_builder().spawn(move |delivery| pass(delivery.event().copied())).unwrap();
-    bus.publisher().publish(1).unwrap();
-    assert_eq!(turnstile.entered.recv_timeout(LONG), Ok(Some(1)));
-    thread::scope(|scope| {
-        let calls: Vec<_> = (0..3).map(|_| scope.spawn(|| bus.shutdown())).collect();
-        // No shutdown can have returned: the handler is in the middle of its event.
-        assert!(calls.iter().all(|call| !call.is_finished()));
-        turnstile.go.send(()).unwrap();
-        let reports: Vec<_> = calls.into_iter().map(|call| call.join().unwrap()).collect();
-        assert!(reports[0].complete);
-        assert_eq!(reports[0].bus.watchers[0].delivered, 1);
+    on_both(|options| {
+        let bus = bus_with(options);
+        let (handled_tx, handled) = mpsc::channel();
+        let handler = move |delivery: Delivery<&u64>| handled_tx.send(*delivery.event().unwrap()).unwrap();
+        let handle = bus.watch_builder().spawn(handler).unwrap();
+        let (turnstile, _) = stopping_handler(bus.watch_builder());
+        bus.publisher().publish_batch(1..=10).unwrap();
+        turnstile.wait_for(Some(1));
+        assert!(!bus.drain(Duration::ZERO).complete);
+        let reports: Vec<_> = thread::scope(|scope| {
+            let calls: Vec<_> = (0..3).map(|_| scope.spawn(|| bus.shutdown())).collect();
+            assert!(calls.iter().all(|call| !call.is_finished()), "a handler is in its first event");
+            drop(turnstile);
+            calls.into_iter().map(|call| call.join().unwrap()).collect()
+        });
+        assert!(reports[0].complete && reports[0].threads_ended, "{}", reports[0]);
         assert!(reports.iter().all(|report| *report == reports[0]));
+        assert_eq!(bus.shutdown(), reports[0]);
+        assert!(handled.into_iter().eq(1..=10));
+        assert_eq!(handle.stats().delivered, 10);
+        assert_settled(&bus.stats(), 10);
     });
+}
+
+/// After the end every call returns an error, and the publishes return their events.
+#[test]
+fn after_the_end_everything_is_refused() {
+    on_both(|options| {
+        let bus = bus_with(options);
+        let mut watcher = bus.watch().unwrap();
+        let publisher = bus.publisher();
+        publisher.publish(0).unwrap();
+        assert!(!publisher.is_closed());
+        bus.shutdown();
+        assert!(publisher.is_closed());
+        assert_eq!(publisher.publish(1), Err(PublishError::Closed(1)));
+        assert_eq!(publisher.try_publish(2), Err(PublishError::Closed(2)));
+        assert_eq!(publisher.publish_timeout(3, LONG), Err(PublishError::Closed(3)));
+        assert_eq!(publisher.publish_batch([4, 5]), Err(PublishError::Closed(vec![4, 5])));
+        assert_eq!(publisher.try_publish_batch([6]), Err(PublishError::Closed(vec![6])));
+        assert_eq!(block_on(publisher.publish_async(7)), Err(PublishError::Closed(7)));
+        assert_eq!(publisher.publish_gap(8), Err(PublishError::Closed(())));
+        assert_eq!(block_on(publisher.ready()), Err(PublishError::Closed(())));
+        assert!(matches!(bus.watch(), Err(WatchError::Closed)));
+        assert!(matches!(bus.watch_builder().watch(), Err(WatchError::Closed)));
+        assert!(matches!(bus.watch_builder().spawn(|_| ()), Err(WatchError::Closed)));
+        assert_eq!((bus.flush(LONG), block_on(bus.flush_async(LONG))), (Ok(()), Ok(())));
+        assert_eq!(watcher.recv(), Ok(Event(0)));
+        assert_eq!(watcher.recv(), Err(RecvError));
+        assert_eq!(watcher.try_recv(), Err(TryRecvError::Ended));
+        assert_eq!(watcher.recv_timeout(LONG), Err(RecvTimeoutError::Ended));
+        assert!(watcher.recv_batch().is_err());
+        assert_eq!(block_on(watcher.next()), None);
+        let stats = bus.stats();
+        assert_eq!((stats.accepted, stats.rejected_closed, stats.rejected_full, stats.missed), (1, 7, 0, 0));
+        drop(watcher);
+        assert_balanced(&bus.stats());
+        assert!(bus.stats().watchers.is_empty());
+    });
+}
+
+/// On an inline bus, readers receive everything that is queued, and then the end, as soon as
+/// `close` has returned.
+#[test]
+fn the_end_is_there_when_close_returns() {
+    let bus = inline(3);
+    let mut watchers = [bus.watch().unwrap(), waits(&bus, 3).watch().unwrap()];
+    bus.publisher().publish_batch([1, 2, 3]).unwrap();
+    bus.close();
+    for watcher in &mut watchers {
+        assert_eq!(available(watcher), [1, 2, 3].map(Event));
+        assert_eq!(
+            (watcher.try_recv(), watcher.end_reason()),
+            (Err(TryRecvError::Ended), Some(EndReason::Closed))
+        );
+        assert_eq!(watcher.next().now_or_never(), Some(None));
+    }
     assert!(bus.shutdown().complete);
+    assert_settled(&bus.stats(), 3);
 }
 
 #[test]
-fn after_the_end_everything_says_so() {
-    let bus = bus(100, 100);
-    let mut watcher = bus.watch().unwrap();
-    let publisher = bus.publisher();
-    publisher.publish(1).unwrap();
-    assert!(!publisher.is_closed());
-    bus.shutdown();
-    assert!(publisher.is_closed());
-    assert_eq!(publisher.publish(2).unwrap_err().into_inner(), 2);
-    assert!(publisher.try_publish(2).unwrap_err().is_closed());
-    assert!(matches!(bus.watch(), Err(WatchError::Closed)));
-    assert!(matches!(bus.watch_builder().spawn(|_| ()), Err(WatchError::Closed)));
-    assert_eq!(bus.flush(LONG), Ok(()));
-    assert_eq!(watcher.recv(), Ok(Event(1)));
-    assert_eq!(watcher.recv(), Err(RecvError));
-    assert_eq!(watcher.try_recv(), Err(TryRecvError::Ended));
-    assert!(watcher.recv_batch().is_err());
-}
-
-/// G8: a shutdown by deadline returns by the deadline and reports what it abandoned.
-#[test]
-fn a_shutdown_by_deadline_reports_what_it_abandoned() {
-    let clock = FakeClock::new(SystemTime::UNIX_EPOCH).drive_the_end();
-    let bus = Broadcaster::with_clock(BusOptions::default().queue_len(1), clock.clock()).unwrap();
-    let mut held = hold(&bus);
-    let mut other = bus.watch_builder().queue_len(100).watch().unwrap();
-    bus.publisher().publish_batch(vec![1, 2, 3]).unwrap();
-    let report = thread::scope(|scope| {
-        let shutdown = scope.spawn(|| bus.shutdown_timeout(Duration::from_secs(1)));
-        clock.wait_for_waiters(1);
-        // The shutdown begins to abandon 50 ms before the deadline. The clock never reaches the
-        // deadline, so the shutdown ends as soon as everything has been abandoned.
-        clock.advance(Duration::from_millis(950));
-        shutdown.join().unwrap()
+fn each_watcher_knows_why_it_ended() {
+    on_both(|options| {
+        let bus = bus_with(options.queue_len(1));
+        let mut closed = bus.watch().unwrap();
+        let mut stopped = bus.watch().unwrap();
+        let mut evicted = bus.watch_builder().overflow(Evict).watch().unwrap();
+        bus.publisher().publish_batch([1, 2]).unwrap();
+        bus.flush(LONG).unwrap();
+        stopped.stop();
+        bus.close();
+        let ends = [&mut closed, &mut stopped, &mut evicted].map(|watcher: &mut Watcher<u64>| {
+            drain(watcher);
+            watcher.end_reason().unwrap()
+        });
+        assert_eq!(ends, [EndReason::Closed, EndReason::Stopped, EndReason::Evicted]);
     });
-    assert!(!report.complete);
-    // The watcher that nobody read lost all but the first. The other watcher lost nothing.
-    let stats = &report.bus.watchers[0];
-    assert_eq!((stats.offered, stats.queued, stats.dropped.abandoned), (5, 1, 4));
-    assert_eq!(report.bus.watchers[1].queued, 3);
-    assert_balanced(&report.bus);
-    assert_eq!(bus.shutdown(), report);
-    assert_eq!(drain(&mut held.watcher), [Event(u64::MAX - 1), Delivery::Lagged(4)]);
-    assert_eq!(events(&drain(&mut other)), [1, 2, 3]);
 }
 
-/// A handler that does not return does not delay the deadline. When the handler returns at last, it
-/// abandons its queue and does not learn what was lost behind that.
+/// Neither the drop of another clone nor a publisher matters: the last handle closes the bus.
 #[test]
-fn a_stuck_handler_is_left_behind_at_the_deadline() {
-    let clock = FakeClock::new(SystemTime::UNIX_EPOCH).drive_the_end();
-    let bus = Broadcaster::with_clock(BusOptions::default().queue_len(3), clock.clock()).unwrap();
-    let (turnstile, mut pass) = turnstile();
-    let handle = bus.watch_builder().spawn(move |delivery| pass(delivery.event().copied())).unwrap();
-    bus.publisher().publish_batch(vec![1, 2, 3, 4, 5]).unwrap();
-    turnstile.entered.recv_timeout(LONG).unwrap();
-    thread::scope(|scope| {
-        let shutdown = scope.spawn(|| bus.shutdown_timeout(Duration::from_secs(5)));
-        clock.wait_for_waiters(1);
-        clock.advance(Duration::from_secs(5));
-        let report = shutdown.join().unwrap();
-        assert!(!report.complete);
-        assert_eq!((report.bus.watchers[0].queued, report.bus.watchers[0].delivered), (3, 0));
+fn the_last_clone_closes_the_bus_on_whichever_thread() {
+    on_both(|options| {
+        let bus = bus_with(options);
+        let (publisher, mut watcher) = (bus.publisher(), bus.watch().unwrap());
+        publisher.publish(1).unwrap();
+        let clones: Vec<_> = (0..8).map(|_| bus.clone()).collect();
+        drop(bus.clone());
+        drop(bus);
+        assert!(!publisher.is_closed());
+        publisher.publish(2).unwrap();
+        let threads = clones.into_iter().map(|clone| thread::spawn(move || drop(clone)));
+        threads.collect::<Vec<_>>().into_iter().for_each(|thread| thread.join().unwrap());
+        assert!(publisher.is_closed());
+        assert_eq!(publisher.publish(3), Err(PublishError::Closed(3)));
+        assert_eq!(drain(&mut watcher), [Event(1), Event(2)]);
+        assert_eq!(watcher.try_recv(), Err(TryRecvError::Ended));
     });
-    assert!(!handle.join(Duration::ZERO));
-    turnstile.go.send(()).unwrap();
-    // The clock stands still, so only the handler's end can end this.
-    assert!(handle.join(LONG));
-    // Both ends may empty the queue of a watcher that is gone. Each counts what it took, the
-    // dispatcher on its own thread.
-    until(|| handle.stats().lag == 0);
-    let stats = handle.stats();
-    assert_eq!((stats.delivered, stats.dropped.abandoned, stats.queued), (1, 2, 0));
-    assert_eq!((stats.dropped.incoming, turnstile.entered.try_recv().ok()), (2, None));
 }
 
-/// The end releases publishers that wait for room.
+/// A close wakes every reader that sleeps, and every reader's task.
 #[test]
-fn blocked_publishers_are_released() {
-    let bus = bus(1, 1);
-    let held = hold(&bus);
-    bus.publisher().publish(1).unwrap();
-    thread::scope(|scope| {
-        let publishers: Vec<_> = (0..4)
-            .map(|n| {
-                let publisher = bus.publisher();
-                scope.spawn(move || publisher.publish(n))
+fn the_end_wakes_all_readers() {
+    on_both(|options| {
+        let (clock, bus) = timed::<u64>(options);
+        let readers: Vec<_> = (1..=3)
+            .map(|nth| {
+                let mut watcher = bus.watch().unwrap();
+                let reader = thread::spawn(move || watcher.recv_timeout(LONG));
+                clock.wait_for_waiters(nth);
+                reader
             })
             .collect();
+        let mut watcher = bus.watch().unwrap();
+        let task = thread::spawn(move || block_on(watcher.recv_async()));
         bus.close();
-        for publisher in publishers {
-            assert!(publisher.join().unwrap().unwrap_err().is_closed());
+        for reader in readers {
+            assert_eq!(reader.join().unwrap(), Err(RecvTimeoutError::Ended));
         }
+        assert_eq!(task.join().unwrap(), Err(RecvError));
     });
-    assert_eq!(bus.stats().rejected_closed, 4);
-    drop(held);
-    assert!(bus.shutdown().complete);
 }
 
-/// Dropping the bus closes it and waits for nobody, even if a watcher that nobody reads is on the
-/// same stack.
+/// The drop of the last event that owns a bus closes that bus, even on the outer bus's dispatcher,
+/// and waits for no other thread: the dispatcher of the inner bus may be blocked.
 #[test]
-fn dropping_the_bus_waits_for_nobody() {
+fn an_event_may_own_a_bus() {
+    on_both(|options| {
+        let outer = bus_with::<Arc<Broadcaster<u64>>>(options);
+        let inner = Arc::new(bus::<u64>(10, 10));
+        let (publisher, mut watcher) = (inner.publisher(), inner.watch().unwrap());
+        let held = hold(&inner);
+        outer.publisher().publish(inner).unwrap();
+        outer.flush(LONG).unwrap();
+        assert!(publisher.is_closed(), "the outer bus has no watcher");
+        assert!(outer.shutdown().complete);
+        drop(held);
+        assert_eq!(events(&drain(&mut watcher)), [u64::MAX - 1, u64::MAX]);
+    });
+}
+
+/// The end reaches every reader before any user-supplied destructor runs, because such a destructor
+/// may wait for a reader.
+#[test]
+fn a_destructor_at_the_end_delays_no_reader() {
+    on_both(|options| {
+        let bus = bus_with::<u64>(options);
+        let (ended, sees_the_end) = mpsc::channel();
+        let waits = AtDrop(move || assert!(sees_the_end.recv().is_ok()));
+        let first = bus.watch_builder().filter(keeping(waits)).watch().unwrap();
+        let mut second = bus.watch().unwrap();
+        let reading = thread::spawn(move || {
+            while second.recv().is_ok() {}
+            ended.send(()).unwrap();
+        });
+        bus.publisher().publish(1).unwrap();
+        assert!(bus.shutdown().complete);
+        reading.join().unwrap();
+        drop(first);
+    });
+}
+
+/// The last handle is often dropped while the user's own panic unwinds. The bus ends as usual.
+#[test]
+fn a_bus_that_is_dropped_by_a_panic_ends() {
+    on_both(|options| {
+        let bus = bus_with(options.history(2));
+        let (publisher, mut watcher) = (bus.publisher(), bus.watch().unwrap());
+        let panicked = thread::spawn(move || {
+            bus.publisher().publish(1).unwrap();
+            panic!("as a failed assertion would");
+        });
+        assert!(panicked.join().is_err());
+        assert!(publisher.try_publish(2).unwrap_err().is_closed());
+        assert_eq!(drain(&mut watcher), [Event(1)]);
+    });
+}
+
+/// The destructors of the history of an inline bus run at the end, and not while the thread that
+/// ends the bus is inside it: each of them waits for another thread that uses the bus.
+#[test]
+fn the_destructors_of_the_history_hold_no_lock() {
+    for drops in [false, true] {
+        watched(move || {
+            let bus = bus_with(inline_options(10).history(5));
+            let (said_tx, said) = mpsc::channel();
+            for number in 0..3 {
+                let (publisher, said_tx) = (bus.publisher(), said_tx.clone());
+                let event = Loaded::with(number, move || {
+                    let (publisher, said_tx) = (publisher.clone(), said_tx.clone());
+                    let publish = move || publisher.try_publish(Loaded::plain(9)).unwrap_err().is_closed();
+                    said_tx.send(thread::spawn(publish).join().unwrap()).unwrap();
+                });
+                bus.publisher().publish(event).unwrap();
+            }
+            drop(said_tx);
+            if drops {
+                drop(bus);
+            } else {
+                assert!(bus.shutdown().complete);
+            }
+            assert_eq!(said.iter().collect::<Vec<_>>(), [true; 3]);
+        });
+    }
+}
+
+/// Dropping the bus closes it and waits for no thread, even if an unread watcher is on the same
+/// stack.
+#[test]
+fn dropping_the_bus_does_not_wait() {
     let bus = bus(100, 1);
     let mut held = hold(&bus);
     let mut other = bus.watch_builder().queue_len(10).watch().unwrap();
@@ -200,4 +315,64 @@ fn a_panic_with_a_waiting_watcher_on_the_stack_unwinds() {
     })
     .join();
     assert!(result.is_err());
+}
+
+/// When a shutdown has returned, the threads of the dispatcher and of all handlers have ended, also
+/// those of handlers that ended earlier. The last that a thread does is to destroy what belongs to
+/// it. The destructors here take their time, so a thread that is not joined is still at them.
+#[test]
+fn a_shutdown_joins_the_threads_of_the_bus() {
+    static BEGUN: AtomicUsize = AtomicUsize::new(0);
+    static ENDED: AtomicUsize = AtomicUsize::new(0);
+    struct OfThread;
+    impl Drop for OfThread {
+        fn drop(&mut self) {
+            (0..50).for_each(|_| thread::yield_now());
+            ENDED.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+    thread_local!(static MARK: OfThread = {
+        BEGUN.fetch_add(1, Ordering::SeqCst);
+        OfThread
+    });
+    let mark = || MARK.with(|_| true);
+    for round in 0..if cfg!(miri) { 2 } else { 100 } {
+        let bus = Broadcaster::<u32>::new().unwrap();
+        let early = bus.watch_builder().spawn(move |_| assert!(mark())).unwrap();
+        bus.watch_builder().filter(move |_| mark()).spawn(move |_| assert!(mark())).unwrap();
+        bus.publisher().publish(1).unwrap();
+        early.stop();
+        let report = match round % 3 {
+            0 => bus.shutdown(),
+            1 => bus.shutdown_timeout(LONG),
+            _ => bus.drain(LONG),
+        };
+        assert!(report.threads_ended);
+        assert_eq!(ENDED.load(Ordering::SeqCst), BEGUN.load(Ordering::SeqCst), "round {round}");
+        assert!(BEGUN.load(Ordering::SeqCst) >= 2 * (round + 1), "the dispatcher's thread and a handler's");
+    }
+}
+
+/// The events that are only kept do not make a shutdown incomplete, however long their destructors
+/// take. The report says that the dispatcher's thread still runs, and the next shutdown joins it.
+#[test]
+fn kept_events_with_slow_destructors_leave_a_shutdown_complete() {
+    #[derive(Clone)]
+    struct Held(Arc<Mutex<()>>);
+    impl Drop for Held {
+        fn drop(&mut self) {
+            drop(self.0.lock());
+        }
+    }
+    let bus = bus_with(BusOptions::default().history(10));
+    let lock = Arc::new(Mutex::new(()));
+    bus.publisher().publish(Held(lock.clone())).unwrap();
+    bus.flush(LONG).unwrap();
+    let held = lock.lock().unwrap();
+    until(|| bus.drain(Duration::from_millis(1)).complete);
+    let report = bus.shutdown_timeout(Duration::ZERO);
+    assert!(report.complete && report.is_clean() && !report.threads_ended);
+    drop(held);
+    assert!(bus.shutdown().threads_ended);
+    assert_eq!(Arc::strong_count(&lock), 1);
 }

@@ -1,60 +1,168 @@
-//! Watchers that are stopped or dropped.
+//! Watchers and handlers that are stopped or dropped.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use eventcast::Delivery;
-use eventcast::Delivery::Event;
-use eventcast::error::RecvError;
+use eventcast::Delivery::{self, Event};
+use eventcast::WatchHandle;
+use eventcast::error::RecvTimeoutError;
 
-use crate::support::{LONG, Live, Tracked, assert_balanced, bus, drain, hold};
+use crate::support::{
+    AtDrop, LONG, Live, Loaded, Tracked, assert_balanced, assert_dropped, bus, bus_with, drain, hold,
+    keeping, on_both, stopping_handler, timed, turnstile, waits, watched,
+};
 
-/// G11: after `stop` the queued events stay readable, then the end comes.
+/// G11: after `stop` the queued events stay readable, and then the watcher ends.
 #[test]
 fn a_stopped_watcher_keeps_its_queue_and_then_ends() {
-    let bus = bus(100, 100);
-    let mut watcher = bus.watch().unwrap();
-    bus.publisher().publish_batch(vec![1, 2]).unwrap();
-    bus.flush(LONG).unwrap();
-    watcher.stop();
-    watcher.handle().stop();
-    bus.publisher().publish(3).unwrap();
-    bus.flush(LONG).unwrap();
-    assert_eq!(drain(&mut watcher), [Event(1), Event(2)]);
-    assert_eq!(watcher.stats().offered, 2);
-    assert!(bus.shutdown().complete);
+    on_both(|options| {
+        let bus = bus_with(options);
+        let mut watcher = bus.watch().unwrap();
+        bus.publisher().publish_batch([1, 2]).unwrap();
+        bus.flush(LONG).unwrap();
+        watcher.stop();
+        watcher.handle().stop();
+        bus.publisher().publish(3).unwrap();
+        bus.flush(LONG).unwrap();
+        assert_eq!(drain(&mut watcher), [Event(1), Event(2)]);
+        assert_eq!(watcher.stats().offered, 2);
+        assert!(bus.shutdown().complete);
+    });
 }
 
 /// G11: a stop from another thread wakes a reader that waits.
 #[test]
 fn stop_wakes_a_waiting_reader() {
-    let bus = bus::<u64>(10, 10);
-    let mut watcher = bus.watch().unwrap();
-    let stop = watcher.handle();
-    let reader = thread::spawn(move || watcher.recv());
-    stop.stop();
-    assert_eq!(reader.join().unwrap(), Err(RecvError));
+    on_both(|options| {
+        let (clock, bus) = timed::<u64>(options);
+        let mut watcher = bus.watch().unwrap();
+        let stop = watcher.handle();
+        let reader = thread::spawn(move || watcher.recv_timeout(LONG));
+        clock.wait_for_waiters(1);
+        stop.stop();
+        assert_eq!(reader.join().unwrap(), Err(RecvTimeoutError::Ended));
+    });
 }
 
 /// A watcher that the program reads itself ends for its handle when it is dropped, not when it is
 /// stopped.
 #[test]
 fn a_join_on_a_watcher_waits_until_the_watcher_is_dropped() {
-    let bus = bus::<u64>(10, 10);
-    let watcher = bus.watch().unwrap();
-    let handle = watcher.handle();
-    bus.publisher().publish(1).unwrap();
-    bus.flush(LONG).unwrap();
-    handle.stop();
-    assert!(!handle.join(Duration::ZERO));
-    thread::scope(|scope| {
-        let joining = scope.spawn(|| handle.join(LONG));
-        drop(watcher);
-        assert!(joining.join().unwrap());
+    on_both(|options| {
+        let bus = bus_with::<u64>(options);
+        let watcher = bus.watch().unwrap();
+        let handle = watcher.handle();
+        bus.publisher().publish(1).unwrap();
+        bus.flush(LONG).unwrap();
+        handle.stop();
+        assert!(!handle.join(Duration::ZERO));
+        thread::scope(|scope| {
+            let joining = scope.spawn(|| handle.join(LONG));
+            drop(watcher);
+            assert!(joining.join().unwrap());
+        });
+        assert_eq!((handle.stats().offered, handle.stats().dropped.stopped), (1, 1));
     });
-    assert_eq!((handle.stats().offered, handle.stats().dropped.stopped), (1, 1));
+}
+
+/// G11: on an idle bus a dropped watcher and its events are freed without waiting for the next
+/// event.
+#[test]
+fn watchers_that_are_dropped_on_an_idle_bus_leave_nothing() {
+    let live = Live::default();
+    let bus = bus(100, 100);
+    // Miri takes long for each watcher.
+    let watchers = if cfg!(miri) { 200 } else { 2_000_u64 };
+    for n in 0..watchers {
+        let (in_filter, gone) = mpsc::channel();
+        let watcher = bus.watch_builder().filter(keeping::<Tracked>(in_filter)).watch().unwrap();
+        if n % 100 == 0 {
+            bus.publisher().publish(live.event(n)).unwrap();
+            bus.flush(LONG).unwrap();
+        }
+        drop(watcher);
+        assert_dropped(&gone);
+    }
+    bus.flush(LONG).unwrap();
+    assert_eq!(live.count(), 0);
+    assert!(bus.stats().watchers.is_empty());
+    assert_eq!(bus.stats().departed.dropped.stopped, watchers / 100);
+}
+
+/// A handler has ended only when its closure has been dropped, so what the closure owns (a buffered
+/// file) is complete by then.
+#[test]
+fn a_handler_has_ended_when_its_closure_is_gone() {
+    on_both(|options| {
+        let bus = bus_with::<u64>(options);
+        let (turnstile, mut pass) = turnstile();
+        let guard = AtDrop(move || pass(()));
+        let handler = move |_: Delivery<&u64>| {
+            let _ = &guard;
+        };
+        let handle = bus.watch_builder().spawn(handler).unwrap();
+        handle.stop();
+        turnstile.wait_for(());
+        let ended = handle.join(Duration::ZERO);
+        turnstile.let_one_pass();
+        assert!(!ended, "the closure was being dropped");
+        assert!(handle.join(LONG));
+    });
+}
+
+/// Dropping a watcher releases the waiting dispatcher first. Only then does it run destructors of
+/// events, which may take long or need the bus to continue.
+#[test]
+fn a_dropped_watcher_releases_the_dispatcher_before_its_events() {
+    watched(|| {
+        let bus = bus(100, 100);
+        let waited = waits(&bus, 1).watch().unwrap();
+        let mut other = bus.watch().unwrap();
+        let mut receive = || other.recv().unwrap().event().map(|event: Loaded| event.number);
+        let (turnstile, mut pass) = turnstile();
+        bus.publisher().publish(Loaded::with(1, move || pass(()))).unwrap();
+        assert_eq!(receive(), Some(1));
+        // The dispatcher waits with the second event for capacity at the first watcher.
+        bus.publisher().publish(Loaded::plain(2)).unwrap();
+        assert_eq!(receive(), Some(2));
+        bus.publisher().publish(Loaded::plain(3)).unwrap();
+        let dropping = thread::spawn(move || drop(waited));
+        turnstile.wait_for(());
+        // If the dispatcher still waited for the watcher that is being dropped, this test would
+        // hang.
+        assert_eq!(receive(), Some(3));
+        turnstile.let_one_pass();
+        dropping.join().unwrap();
+    });
+}
+
+/// Handles of handlers: a drop leaves the handler running, `stop` lets it finish, and `join` waits
+/// for it without stopping it.
+#[test]
+fn join_waits_for_the_handler_and_does_not_stop_it() {
+    on_both(|options| {
+        let bus = bus_with(options);
+        let (left, _) = stopping_handler(bus.watch_builder());
+        let (turnstile, handle) = stopping_handler(bus.watch_builder());
+        bus.publisher().publish_batch([1, 2]).unwrap();
+        turnstile.wait_for(Some(1));
+        assert!(!handle.join(Duration::ZERO), "it is in the middle of an event");
+        turnstile.let_one_pass();
+        turnstile.wait_for(Some(2));
+        handle.stop();
+        assert!(!handle.join(Duration::ZERO));
+        turnstile.let_one_pass();
+        assert!(handle.join(Duration::MAX));
+        assert!(handle.clone().join(Duration::ZERO), "it has ended");
+        bus.publisher().publish(3).unwrap();
+        for event in [1, 2, 3] {
+            left.wait_for(Some(event));
+            left.let_one_pass();
+        }
+        assert!(bus.shutdown().complete);
+        assert_eq!(handle.stats().delivered, 2);
+    });
 }
 
 /// G11: stop and drop release a dispatcher that waits for exactly that watcher, and the events that
@@ -85,67 +193,23 @@ fn stop_and_drop_release_a_dispatcher_that_waits_for_them() {
     }
 }
 
-/// G11: on an idle bus a dropped watcher and its events are freed without waiting for the next
-/// event.
+/// A handler that joins itself, or another one of its bus, does not wait.
 #[test]
-fn watchers_that_come_and_go_on_an_idle_bus_leave_nothing() {
-    /// Reports when the dispatcher has dropped a watcher's filter.
-    struct Says(mpsc::Sender<()>);
-    impl Drop for Says {
-        fn drop(&mut self) {
-            let _ = self.0.send(());
-        }
-    }
-    let live = Live::default();
-    let bus = bus(100, 100);
-    let (gone_tx, gone) = mpsc::channel();
-    // Miri takes long for each watcher.
-    let watchers = if cfg!(miri) { 200 } else { 2_000_u64 };
-    for n in 0..watchers {
-        let says = Says(gone_tx.clone());
-        let watcher = bus
-            .watch_builder()
-            .filter(move |_: &Tracked| {
-                let _ = &says;
-                true
-            })
-            .watch()
-            .unwrap();
-        if n % 100 == 0 {
-            bus.publisher().publish(live.event(n)).unwrap();
-            bus.flush(LONG).unwrap();
-        }
-        drop(watcher);
-        gone.recv_timeout(LONG).expect("the dispatcher must let go without another event");
-    }
-    bus.flush(LONG).unwrap();
-    assert_eq!(live.count(), 0);
-    assert!(bus.stats().watchers.is_empty());
-    assert_eq!(bus.stats().departed.dropped.stopped, watchers / 100);
-}
-
-/// A handle that is dropped leaves its handler running. `stop` and `join` end the handler.
-#[test]
-fn a_dropped_handle_leaves_the_handler_running() {
-    let seen = Arc::new(AtomicU64::new(0));
-    let bus = bus::<u64>(100, 100);
-    let count = |to: &Arc<AtomicU64>| {
-        let to = to.clone();
-        move |delivery: Delivery<&u64>| {
-            if let Event(n) = delivery {
-                to.fetch_add(*n, Ordering::SeqCst);
-            }
-        }
-    };
-    drop(bus.watch_builder().spawn(count(&seen)).unwrap());
-    let stopped = bus.watch_builder().name("stopped").spawn(count(&seen)).unwrap();
-    bus.publisher().publish(1).unwrap();
-    bus.flush(LONG).unwrap();
-    assert_eq!(seen.load(Ordering::SeqCst), 2);
-    stopped.stop();
-    assert!(stopped.join(LONG));
-    bus.publisher().publish(10).unwrap();
-    bus.shutdown();
-    assert_eq!(seen.load(Ordering::SeqCst), 12);
-    assert_eq!(stopped.stats().delivered, 1);
+fn join_does_not_wait_on_a_thread_of_the_bus() {
+    watched(|| {
+        let bus = bus::<u64>(10, 10);
+        let (give, take) = mpsc::channel::<WatchHandle>();
+        let (tx, joined) = mpsc::channel();
+        let other = bus.watch_builder().spawn(|_| ()).unwrap();
+        let own = bus.watch_builder().spawn(move |_| {
+            tx.send(take.iter().map(|handle| handle.join(LONG)).collect::<Vec<_>>()).unwrap();
+        });
+        give.send(own.unwrap()).unwrap();
+        give.send(other.clone()).unwrap();
+        drop(give);
+        bus.publisher().publish(1).unwrap();
+        assert_eq!(joined.recv_timeout(LONG / 2), Ok(vec![false, false]));
+        assert!(bus.shutdown().complete);
+        assert!(other.join(Duration::ZERO));
+    });
 }

@@ -4,9 +4,7 @@ use eventcast::Delivery::{Event, Lagged};
 use eventcast::OverflowPolicy::{DropIncoming, Evict, Wait, WaitFor};
 use eventcast::{Broadcaster, Watcher};
 
-use crate::support::{LONG, Live, Tracked, available};
-
-use super::support::{assert_settled, inline, options};
+use crate::support::{LONG, Live, Tracked, assert_settled, available, inline, inline_options};
 
 /// Receives batches until there is none. Returns their numbers, batch by batch.
 fn batches(watcher: &mut Watcher<u64>) -> Vec<Vec<u64>> {
@@ -83,11 +81,11 @@ fn a_full_queue_loses_between_what_it_has_and_what_follows() {
 /// No batch has more events than `max_batch`. If the bus waits for the reader, none has more than a
 /// quarter of the queue, so that a reader gives capacity back before it has read all of it.
 #[test]
-fn a_batch_has_no_more_events_than_the_options_say() {
+fn a_batch_has_no_more_events_than_the_options_allow() {
     for (policy, max_batch, most) in
         [(DropIncoming, 3, 3), (Evict, 256, 8), (Wait, 256, 2), (Wait, 1, 1), (WaitFor(LONG), 256, 2)]
     {
-        let bus = Broadcaster::with_options(options(8).max_batch(max_batch).overflow(policy)).unwrap();
+        let bus = Broadcaster::with_options(inline_options(8).max_batch(max_batch).overflow(policy)).unwrap();
         let mut watcher = bus.watch().unwrap();
         (0..8).for_each(|event| bus.publisher().publish(event).unwrap());
         let received = batches(&mut watcher);
@@ -101,7 +99,7 @@ fn a_batch_has_no_more_events_than_the_options_say() {
 #[test]
 fn what_is_read_is_not_kept_alive() {
     let (live, queue_len) = (Live::default(), 100);
-    let bus = Broadcaster::<Tracked>::with_options(options(queue_len).max_batch(2)).unwrap();
+    let bus = Broadcaster::<Tracked>::with_options(inline_options(queue_len).max_batch(2)).unwrap();
     let mut watcher = bus.watch().unwrap();
     let mut numbers = 0..;
     for _ in 0..3 {

@@ -1,20 +1,17 @@
 //! Full queues with the policy `Wait`: an event is accepted if every such watcher has capacity, and
 //! refused otherwise.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
-use std::task::{Poll, Waker};
-use std::time::Duration;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc;
+use std::task::Waker;
 
+use eventcast::Broadcaster;
 use eventcast::Delivery::{Event, Lagged};
-use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Evict, Wait, WaitFor};
+use eventcast::OverflowPolicy::{DropIncoming, Wait};
 use eventcast::error::{PublishError, TryRecvError};
-use eventcast::{Broadcaster, Watcher};
 use futures::FutureExt;
 
-use crate::support::{LONG, Live, Tracked, available, reporting_waker, watched};
-
-use super::support::{assert_settled, inline, options, poll, publish_and_wait, timed, waits};
+use crate::support::{assert_settled, available, even, inline, inline_options, poll, waits};
 
 /// An event that does not fit is returned, is offered to no watcher, and no filter is asked about
 /// it.
@@ -94,7 +91,7 @@ fn a_borrowed_batch_takes_capacity() {
 #[test]
 fn the_front_of_a_batch_that_fits_is_accepted() {
     for max_batch in [1, 2, 3, 256] {
-        let bus = Broadcaster::with_options(options(100).max_batch(max_batch)).unwrap();
+        let bus = Broadcaster::with_options(inline_options(100).max_batch(max_batch)).unwrap();
         let mut full = waits(&bus, 4).watch().unwrap();
         let mut other = bus.watch().unwrap();
         let rest = bus.publisher().try_publish_batch(0..10).unwrap_err();
@@ -136,21 +133,6 @@ fn a_gap_needs_no_capacity() {
     assert_eq!((full.stats().missed, bus.stats().rejected_full), (5, 0));
 }
 
-/// A registration needs no capacity of others, and neither does a flush.
-#[test]
-fn watch_and_flush_do_not_wait_for_a_full_watcher() {
-    watched(|| {
-        let bus = inline(1);
-        let _full = waits(&bus, 1).watch().unwrap();
-        bus.publisher().publish(1).unwrap();
-        let mut others = [bus.watch().unwrap(), waits(&bus, 5).watch().unwrap()];
-        assert_eq!(bus.flush(LONG), Ok(()));
-        assert!(bus.publisher().try_publish(2).is_err());
-        assert!(others.iter_mut().all(|other| other.try_recv() == Err(TryRecvError::Empty)));
-    });
-}
-
-/// A watcher that has been stopped or dropped needs no capacity any more.
 #[test]
 fn a_stopped_watcher_needs_no_capacity() {
     for drops in [false, true] {
@@ -174,18 +156,6 @@ fn a_stopped_watcher_needs_no_capacity() {
         }
         assert_settled(&bus.stats(), 2);
     }
-}
-
-/// Registers a `Wait` watcher with a queue of one event, whose filter accepts even numbers, and
-/// returns the number of times that the filter was asked.
-fn even(bus: &Broadcaster<u64>) -> (Watcher<u64>, Arc<AtomicU64>) {
-    let asked = Arc::new(AtomicU64::new(0));
-    let count = asked.clone();
-    let filter = move |event: &u64| {
-        count.fetch_add(1, Ordering::SeqCst);
-        event % 2 == 0
-    };
-    (bus.watch_builder().queue_len(1).overflow(Wait).filter(filter).watch().unwrap(), asked)
 }
 
 /// A full watcher delays only the events that its filter accepts, so topics on one bus do not delay
@@ -270,81 +240,6 @@ fn a_filter_is_asked_once_for_an_event_that_waits() {
     assert_eq!((even.stats().offered, even.stats().filtered), (2, 0));
 }
 
-/// A publisher whose event still has no capacity when its turn comes passes the turn on to one
-/// whose event has.
-#[test]
-fn a_publisher_that_cannot_use_its_turn_passes_it_on() {
-    watched(|| {
-        let (clock, bus) = timed(options(100));
-        let (mut even, _) = even(&bus);
-        let mut all = waits(&bus, 1).watch().unwrap();
-        bus.publisher().publish(2).unwrap();
-        // Both watchers are full. The first publisher needs both, and the others only one of them.
-        let first = publish_and_wait(&clock, bus.publisher(), 4, 1);
-        let second = publish_and_wait(&clock, bus.publisher(), 3, 2);
-        let third = publish_and_wait(&clock, bus.publisher(), 5, 3);
-        assert_eq!(all.recv(), Ok(Event(2)));
-        // The turn is passed on to both, so either may be first.
-        let received = [all.recv(), all.recv()];
-        assert!(received.contains(&Ok(Event(3))) && received.contains(&Ok(Event(5))), "{received:?}");
-        assert_eq!([second.join().unwrap(), third.join().unwrap()], [Ok(()), Ok(())]);
-        assert_eq!(even.try_recv(), Ok(Event(2)));
-        assert_eq!(first.join().unwrap(), Ok(()));
-        assert_eq!((available(&mut all), available(&mut even)), (vec![Event(4)], vec![Event(4)]));
-    });
-}
-
-/// A watcher that goes lets every publisher continue whose event then fits.
-#[test]
-fn a_watcher_that_ends_wakes_all_publishers() {
-    for drops in [false, true] {
-        watched(move || {
-            let (clock, bus) = timed(options(100));
-            let (mut even, _) = even(&bus);
-            let all = waits(&bus, 1).watch().unwrap();
-            bus.publisher().publish(2).unwrap();
-            let first = publish_and_wait(&clock, bus.publisher(), 4, 1);
-            let others = [2, 3].map(|nth| publish_and_wait(&clock, bus.publisher(), 3, nth));
-            if drops {
-                drop(all);
-            } else {
-                all.stop();
-            }
-            for other in others {
-                assert_eq!(other.join().unwrap(), Ok(()));
-            }
-            assert_eq!(even.try_recv(), Ok(Event(2)));
-            assert_eq!(first.join().unwrap(), Ok(()));
-            assert_settled(&bus.stats(), 4);
-        });
-    }
-}
-
-/// The same for tasks.
-#[test]
-fn a_task_that_cannot_use_its_turn_passes_it_on() {
-    let bus = inline(100);
-    let (mut even, _) = even(&bus);
-    let mut all = waits(&bus, 1).watch().unwrap();
-    let publisher = bus.publisher();
-    publisher.publish(2).unwrap();
-    let ((first_waker, first_woken), (second_waker, second_woken)) = (reporting_waker(), reporting_waker());
-    let mut first = Box::pin(publisher.publish_async(4));
-    let mut second = Box::pin(publisher.publish_async(3));
-    assert!(poll(first.as_mut(), &first_waker).is_pending());
-    assert!(poll(second.as_mut(), &second_waker).is_pending());
-    assert_eq!(all.try_recv(), Ok(Event(2)));
-    if first_woken.try_recv().is_ok() {
-        assert!(poll(first.as_mut(), &first_waker).is_pending(), "the other watcher is full");
-    }
-    second_woken.try_recv().expect("the second task is not woken");
-    assert_eq!(poll(second.as_mut(), &second_waker), Poll::Ready(Ok(())));
-    assert_eq!([all.try_recv(), even.try_recv()], [Ok(Event(3)), Ok(Event(2))]);
-    first_woken.try_recv().expect("the first task is not woken");
-    assert_eq!(poll(first.as_mut(), &first_waker), Poll::Ready(Ok(())));
-}
-
-/// A filter that has state sees each accepted event once, in order.
 #[test]
 fn a_filter_sees_each_accepted_event_once() {
     let bus = inline(100);
@@ -363,29 +258,15 @@ fn a_filter_sees_each_accepted_event_once() {
     assert_eq!(available(&mut every_other), [0, 2, 4, 6].map(Event));
 }
 
-/// G5: however much is published, the queues bound the events that are alive.
+/// A reader that takes events inside a batch frees capacity event by event.
 #[test]
-fn what_lives_is_bounded_by_the_queues() {
-    const MAX_BATCH: u64 = 8;
-    const QUEUE: u64 = 6;
-    let live = Live::default();
-    let bus = Broadcaster::with_options(options(QUEUE as usize).max_batch(MAX_BATCH as usize)).unwrap();
-    let mut watchers: Vec<_> = [DropIncoming, DropOldest, WaitFor(Duration::ZERO), Evict]
-        .map(|policy| bus.watch_builder().overflow(policy).watch().unwrap())
-        .into();
-    watchers.push(bus.watch_builder().filter(|event: &Tracked| event.number % 2 == 0).watch().unwrap());
-    let mut wait = waits(&bus, QUEUE as usize).watch().unwrap();
-    for round in 0..100 {
-        let batch = (0..MAX_BATCH).map(|number| live.event(round * MAX_BATCH + number));
-        let refused =
-            bus.publisher().try_publish_batch(batch).map_or_else(|error| error.into_inner().len(), |()| 0);
-        assert_eq!(refused as u64, if round == 0 { MAX_BATCH - QUEUE } else { MAX_BATCH - 1 });
-        // Each queue, and two batches for each watcher.
-        let bound = (QUEUE + 2 * MAX_BATCH) * 6;
-        assert!(live.count() <= i64::try_from(bound).unwrap(), "{} events live", live.count());
-        assert!(wait.try_recv().is_ok());
+fn a_reader_in_the_middle_of_a_batch_frees_capacity() {
+    let bus = inline(4);
+    let mut watcher = waits(&bus, 4).watch().unwrap();
+    bus.publisher().publish_batch(0..4).unwrap();
+    for event in 0..20 {
+        assert!(bus.publisher().try_publish(100).is_err());
+        assert_eq!(watcher.try_recv(), Ok(Event(event)));
+        bus.publisher().try_publish(event + 4).unwrap();
     }
-    assert!(bus.shutdown().complete);
-    drop((watchers, wait));
-    assert_eq!(live.count(), 0);
 }

@@ -4,12 +4,13 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use eventcast::Broadcaster;
 use eventcast::Delivery::Event;
-use eventcast::{Broadcaster, OverflowPolicy};
+use eventcast::OverflowPolicy::Evict;
 
-use crate::support::{LONG, Live, Tracked, assert_balanced, watched};
-
-use super::support::{assert_settled, inline, policies, waits};
+use crate::support::{
+    LONG, Live, Tracked, assert_balanced, assert_settled, inline, policies, waits, watched,
+};
 
 /// Two threads register and drop watchers without a pause, while another publishes. A watcher that
 /// stays receives everything, and nothing of the others is left.
@@ -75,7 +76,7 @@ fn other_calls_may_run_at_the_same_time_as_the_close() {
                 });
                 scope.spawn(|| {
                     begin.wait();
-                    drop(bus.watch_builder().overflow(OverflowPolicy::Evict).watch());
+                    drop(bus.watch_builder().overflow(Evict).watch());
                 });
                 begin.wait();
                 bus.close();

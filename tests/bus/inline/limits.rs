@@ -13,19 +13,20 @@ use eventcast::stats::DropReason;
 use eventcast::testing::FakeClock;
 use eventcast::{Broadcaster, Watcher};
 
-use crate::support::{LONG, available, reporting_waker, watched};
-
-use super::support::{assert_settled, options, poll, timed, waits};
+use crate::support::{
+    Ear, LONG, assert_settled, available, inline_options, poll, reporting_waker, timed, waits, watched,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 const LIMIT: Duration = Duration::from_secs(10);
+
 /// A second before the limit.
 const BEFORE: Duration = Duration::from_secs(9);
 
 /// Returns a bus with a watcher that is waited for up to the limit and whose queue of one event is
 /// full, and another watcher.
 fn full() -> (FakeClock, Broadcaster<u64>, Watcher<u64>, Watcher<u64>) {
-    let (clock, bus) = timed(options(100));
+    let (clock, bus) = timed(inline_options(100));
     let slow = bus.watch_builder().queue_len(1).overflow(WaitFor(LIMIT)).watch().unwrap();
     let other = bus.watch().unwrap();
     bus.publisher().publish(1).unwrap();
@@ -79,23 +80,6 @@ fn after_the_limit_a_watcher_loses_until_it_has_capacity() {
     });
 }
 
-/// The limit runs from the first refusal, whatever kind of publish was refused, and not from the
-/// first wait.
-#[test]
-fn the_limit_runs_from_the_first_refusal() {
-    watched(|| {
-        let (clock, bus, mut slow, _other) = full();
-        assert!(bus.publisher().try_publish(2).unwrap_err().is_full());
-        clock.advance(BEFORE);
-        let publisher = bus.publisher();
-        let waiting = thread::spawn(move || publisher.publish(3));
-        clock.wait_for_waiters(1);
-        clock.advance(SECOND);
-        assert_eq!(waiting.join().unwrap(), Ok(()));
-        assert_eq!(available(&mut slow), [Event(1), Lagged(1)]);
-    });
-}
-
 /// A watcher that is full and to which nothing is published is not late.
 #[test]
 fn the_limit_starts_at_the_first_refusal_and_not_when_the_queue_is_full() {
@@ -107,7 +91,6 @@ fn the_limit_starts_at_the_first_refusal_and_not_when_the_queue_is_full() {
     assert_eq!((available(&mut slow), slow.stats().dropped.total()), (vec![Event(3)], 0));
 }
 
-/// A reader that frees capacity in time loses nothing.
 #[test]
 fn a_reader_that_frees_capacity_in_time_loses_nothing() {
     watched(|| {
@@ -124,7 +107,8 @@ fn a_reader_that_frees_capacity_in_time_loses_nothing() {
     });
 }
 
-/// A publish with a timeout waits for the earlier of its own deadline and the watcher's limit.
+/// A publish with a timeout waits for the earlier of its own deadline and the watcher's limit,
+/// which runs from the first refusal.
 #[test]
 fn a_timeout_before_the_limit_returns_the_event() {
     watched(|| {
@@ -145,51 +129,8 @@ fn a_timeout_before_the_limit_returns_the_event() {
     });
 }
 
-/// A task that waits is woken at the limit.
-#[test]
-fn a_task_waits_until_the_limit_too() {
-    watched(|| {
-        let (clock, bus, mut slow, mut other) = full();
-        let publisher = bus.publisher();
-        let (waker, woken) = reporting_waker();
-        let mut publishing = Box::pin(publisher.publish_async(2));
-        assert!(poll(publishing.as_mut(), &waker).is_pending());
-        // The thread that keeps the deadlines of tasks.
-        clock.wait_for_waiters(1);
-        clock.advance(BEFORE);
-        assert!(poll(publishing.as_mut(), &waker).is_pending());
-        clock.wait_for_waiters(1);
-        clock.advance(SECOND);
-        woken.recv_timeout(LONG).expect("the task is not woken at the limit");
-        assert_eq!(poll(publishing.as_mut(), &waker), Poll::Ready(Ok(())));
-        assert_eq!(available(&mut slow), [Event(1), Lagged(1)]);
-        assert_eq!(available(&mut other), [Event(1), Event(2)]);
-    });
-}
-
-/// The limit follows the clock of the bus for tasks as well, even if that clock does not drive the
-/// end.
-#[test]
-fn the_limit_of_a_task_follows_the_clock_of_the_bus() {
-    watched(|| {
-        let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
-        let bus = Broadcaster::with_clock(options(1), clock.clock()).unwrap();
-        let mut slow = bus.watch_builder().overflow(WaitFor(Duration::from_secs(3600))).watch().unwrap();
-        let publisher = bus.publisher();
-        publisher.publish(1).unwrap();
-        let (waker, woken) = reporting_waker();
-        let mut publishing = Box::pin(publisher.publish_async(2));
-        assert!(poll(publishing.as_mut(), &waker).is_pending());
-        clock.wait_for_waiters(1);
-        clock.advance(Duration::from_secs(3600));
-        woken.recv_timeout(LONG).expect("the task is not woken at the limit");
-        assert_eq!(poll(publishing.as_mut(), &waker), Poll::Ready(Ok(())));
-        assert_eq!(available(&mut slow), [Event(1), Lagged(1)]);
-    });
-}
-
 /// `ready` is ready at the limit, because a `try_publish` is accepted then. The limit runs from its
-/// first look, because a program that calls only these two would otherwise wait forever.
+/// first check, because a program that calls only these two would otherwise wait forever.
 #[test]
 fn ready_is_ready_at_the_limit() {
     watched(|| {
@@ -211,7 +152,7 @@ fn ready_is_ready_at_the_limit() {
 #[test]
 fn a_batch_waits_for_the_limit_once() {
     watched(|| {
-        let (clock, bus) = timed(options(100));
+        let (clock, bus) = timed(inline_options(100));
         let mut slow = bus.watch_builder().queue_len(2).overflow(WaitFor(LIMIT)).watch().unwrap();
         let mut other = bus.watch().unwrap();
         let publisher = bus.publisher();
@@ -231,7 +172,7 @@ fn a_batch_waits_for_the_limit_once() {
 fn of_two_limits_the_longer_delays_the_publisher() {
     for limits in [[1, 10], [10, 1]] {
         watched(move || {
-            let (clock, bus) = timed(options(1));
+            let (clock, bus) = timed(inline_options(1));
             let (lost_tx, lost) = mpsc::channel();
             let mut watchers = limits.map(|limit| {
                 let lost_tx = lost_tx.clone();
@@ -274,34 +215,9 @@ fn a_late_watcher_does_not_replace_the_wait_for_another() {
     });
 }
 
-/// With a limit of zero a watcher is never waited for.
-#[test]
-fn a_limit_of_zero_loses_without_a_wait() {
-    let (_clock, bus) = timed(options(2));
-    let mut watcher = bus.watch_builder().overflow(WaitFor(Duration::ZERO)).watch().unwrap();
-    (0..5).for_each(|event| bus.publisher().try_publish(event).unwrap());
-    assert_eq!(available(&mut watcher), [Event(0), Event(1), Lagged(3)]);
-    assert_eq!(watcher.stats().dropped.timed_out, 3);
-}
-
-/// A late watcher that is stopped or dropped is no longer waited for.
-#[test]
-fn a_watcher_that_ends_before_its_limit_is_not_waited_for() {
-    watched(|| {
-        let (clock, bus, slow, mut other) = full();
-        let publisher = bus.publisher();
-        let waiting = thread::spawn(move || publisher.publish(2));
-        clock.wait_for_waiters(1);
-        drop(slow);
-        assert_eq!(waiting.join().unwrap(), Ok(()));
-        assert_eq!(available(&mut other), [Event(1), Event(2)]);
-    });
-}
-
-/// The largest limit does not overflow.
 #[test]
 fn the_largest_limit_never_passes() {
-    let (clock, bus) = timed(options(1));
+    let (clock, bus) = timed(inline_options(1));
     let mut watcher = bus.watch_builder().overflow(WaitFor(Duration::MAX)).watch().unwrap();
     bus.publisher().publish(1).unwrap();
     for _ in 0..3 {
@@ -310,4 +226,33 @@ fn the_largest_limit_never_passes() {
     }
     assert_eq!(watcher.try_recv(), Ok(Event(1)));
     bus.publisher().try_publish(2).unwrap();
+}
+
+/// A task that waits is woken at the limit, by the clock of the bus: also if that clock does not
+/// drive the deadlines of the end.
+#[test]
+fn a_task_waits_until_the_limit_too() {
+    for drives_the_end in [true, false] {
+        watched(move || {
+            let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+            let clock = if drives_the_end { clock.drive_the_end() } else { clock };
+            let bus = Broadcaster::with_clock(inline_options(100), clock.clock()).unwrap();
+            let mut slow = bus.watch_builder().queue_len(1).overflow(WaitFor(LIMIT)).watch().unwrap();
+            let mut other = bus.watch().unwrap();
+            let publisher = bus.publisher();
+            publisher.publish(1).unwrap();
+            let (mut publishing, ear) = (Box::pin(publisher.publish_async(2)), Ear::new());
+            assert!(ear.poll(publishing.as_mut()).is_pending());
+            // The thread that keeps the deadlines of tasks.
+            clock.wait_for_waiters(1);
+            clock.advance(BEFORE);
+            assert!(ear.poll(publishing.as_mut()).is_pending());
+            clock.wait_for_waiters(1);
+            clock.advance(SECOND);
+            ear.wait();
+            assert_eq!(ear.poll(publishing.as_mut()), Poll::Ready(Ok(())));
+            assert_eq!(available(&mut slow), [Event(1), Lagged(1)]);
+            assert_eq!(available(&mut other), [Event(1), Event(2)]);
+        });
+    }
 }

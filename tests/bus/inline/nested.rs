@@ -1,22 +1,22 @@
-//! Publishes from inside a call of the same bus: from a filter, a hook, a `Clone`, a `Drop`.
+//! Publishes from inside a call of the same bus.
 
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::mpsc;
 
-use eventcast::Delivery::{self, Event, Lagged};
+use eventcast::Delivery::{Event, Lagged};
 use eventcast::OverflowPolicy::{DropIncoming, WaitFor};
 use eventcast::bus::Start;
 use eventcast::error::PublishError;
-use eventcast::{Broadcaster, Publisher};
+use eventcast::{Broadcaster, Delivery};
 use futures::FutureExt;
 
-use crate::support::{LONG, available, watched};
-
-use super::support::{assert_settled, calling, inline, inside, options, timed, waits};
+use crate::support::{
+    LONG, assert_settled, available, calling, inline, inline_options, inside, timed, waits, watched,
+};
 
 /// What a filter publishes is offered to every watcher before the outer publish returns, and after
 /// the outer event.
 #[test]
-fn what_a_filter_publishes_comes_behind_its_event() {
+fn what_a_filter_publishes_follows_its_event() {
     let bus = inline(100);
     let publisher = bus.publisher();
     let mut before = bus.watch().unwrap();
@@ -52,7 +52,6 @@ fn nested_events_keep_the_order_in_which_they_were_published() {
     assert_eq!(available(&mut calling), [1, 2, 11, 12, 111, 121, 3].map(Event));
 }
 
-/// Every kind of publish is accepted inside a call.
 #[test]
 fn every_kind_of_publish_can_be_nested() {
     let bus = inline(100);
@@ -79,89 +78,12 @@ fn every_kind_of_publish_can_be_nested() {
     assert_settled(&bus.stats(), 10);
 }
 
-/// The place from which an event calls.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum At {
-    Filter,
-    Hook,
-    Clone,
-    Drop,
-}
-
-type Call = Box<dyn FnOnce() + Send>;
-
-/// An event that makes a call, once, at one place.
-struct Caller {
-    number: u64,
-    at: At,
-    call: Arc<Mutex<Option<Call>>>,
-}
-
-impl Caller {
-    fn silent(number: u64) -> Self {
-        Self { number, at: At::Drop, call: Arc::default() }
-    }
-
-    fn come_to(&self, at: At) {
-        if at == self.at {
-            let call = self.call.lock().unwrap().take();
-            if let Some(call) = call {
-                call();
-            }
-        }
-    }
-}
-
-impl Clone for Caller {
-    fn clone(&self) -> Self {
-        self.come_to(At::Clone);
-        Self { number: self.number, at: self.at, call: self.call.clone() }
-    }
-}
-
-impl Drop for Caller {
-    fn drop(&mut self) {
-        self.come_to(At::Drop);
-    }
-}
-
-/// From a filter, a hook, a `Clone` and a `Drop` that run inside a publish: the nested event is
-/// there when the outer publish returns, behind the outer events.
-#[test]
-fn user_code_may_publish_wherever_it_runs() {
-    for at in [At::Filter, At::Hook, At::Clone, At::Drop] {
-        watched(move || {
-            let bus: Broadcaster<Caller> = inline(100);
-            let (said_tx, said) = mpsc::channel();
-            let publisher: Publisher<Caller> = bus.publisher();
-            let call: Call = Box::new(move || {
-                let _ = said_tx.send(publisher.publish(Caller::silent(10)).map_err(drop));
-            });
-            let call = Arc::new(Mutex::new(Some(call)));
-            // One of three events fits, so it may be copied, and the other two are lost.
-            let short = bus.watch_builder().queue_len(1).filter(|event: &Caller| {
-                event.come_to(At::Filter);
-                event.number < 10
-            });
-            let short = short.on_drop(|_, lost| lost.iter().for_each(|event| event.come_to(At::Hook)));
-            let _short = short.watch().unwrap();
-            let mut seen = bus.watch_builder().filter(|event: &Caller| event.number >= 10).watch().unwrap();
-            let outer: Vec<_> = (0..3).map(|number| Caller { number, at, call: call.clone() }).collect();
-            bus.publisher().publish_batch(outer).map_err(drop).unwrap();
-            assert_eq!(said.try_recv(), Ok(Ok(())), "{at:?}: nothing was published");
-            assert_eq!(seen.try_recv().ok().and_then(Delivery::event).map(|e| e.number), Some(10));
-            assert_eq!(seen.position(), Some(4), "{at:?}");
-            assert_settled(&bus.stats(), 4);
-        });
-    }
-}
-
 /// A filter that publishes for each event ends: one outermost call takes at most `incoming_len`
 /// nested entries, and refuses the next one. The next outermost call takes as many again.
 #[test]
 fn a_filter_that_publishes_for_each_event_ends() {
     watched(|| {
-        let bus = Broadcaster::with_options(options(1000).incoming_len(8)).unwrap();
+        let bus = Broadcaster::with_options(inline_options(1000).incoming_len(8)).unwrap();
         let (publisher, (refused_tx, refused)) = (bus.publisher(), mpsc::channel());
         let mut watcher = calling(&bus, move |event| {
             if let Err(error) = publisher.publish(event + 1) {
@@ -183,7 +105,8 @@ fn a_filter_that_publishes_for_each_event_ends() {
 #[test]
 fn a_hook_that_publishes_for_each_loss_ends() {
     watched(|| {
-        let bus = Broadcaster::with_options(options(1).incoming_len(8).overflow(DropIncoming)).unwrap();
+        let bus =
+            Broadcaster::with_options(inline_options(1).incoming_len(8).overflow(DropIncoming)).unwrap();
         let publisher = bus.publisher();
         let (lost_tx, lost) = mpsc::channel();
         let hook = move |_, events: &[u64]| {
@@ -200,10 +123,9 @@ fn a_hook_that_publishes_for_each_loss_ends() {
     });
 }
 
-/// A piece of a batch is one entry.
 #[test]
 fn a_nested_batch_takes_an_entry_for_each_piece() {
-    let bus = Broadcaster::with_options(options(100).incoming_len(3).max_batch(4)).unwrap();
+    let bus = Broadcaster::with_options(inline_options(100).incoming_len(3).max_batch(4)).unwrap();
     let mut watcher = bus.watch().unwrap();
     let publisher = bus.publisher();
     let results = inside(&bus, move || {
@@ -253,7 +175,7 @@ fn a_nested_event_needs_the_capacity_that_is_left() {
 #[test]
 fn a_nested_batch_that_does_not_fit_is_returned() {
     for max_batch in [1, 2, 256] {
-        let bus = Broadcaster::with_options(options(100).max_batch(max_batch)).unwrap();
+        let bus = Broadcaster::with_options(inline_options(100).max_batch(max_batch)).unwrap();
         let mut full = waits(&bus, 4).watch().unwrap();
         let publisher = bus.publisher();
         let rest = inside(&bus, move || publisher.publish_batch(10..20));
@@ -273,7 +195,7 @@ fn a_nested_batch_that_does_not_fit_is_returned() {
 #[test]
 fn the_rest_of_a_batch_leaves_nested_events_their_capacity() {
     for max_batch in [1, 2, 3, 4] {
-        let bus = Broadcaster::with_options(options(100).max_batch(max_batch)).unwrap();
+        let bus = Broadcaster::with_options(inline_options(100).max_batch(max_batch)).unwrap();
         let mut full = waits(&bus, 4).watch().unwrap();
         let (publisher, (said_tx, said)) = (bus.publisher(), mpsc::channel());
         let mut seen = calling(&bus, move |event| {
@@ -295,11 +217,10 @@ fn the_rest_of_a_batch_leaves_nested_events_their_capacity() {
     }
 }
 
-/// A nested publish does not wait for a watcher with a limit.
 #[test]
 fn a_nested_publish_does_not_wait_for_a_limit() {
     watched(|| {
-        let (_clock, bus) = timed(options(1));
+        let (_clock, bus) = timed(inline_options(1));
         let mut slow = bus.watch_builder().overflow(WaitFor(LONG)).watch().unwrap();
         let publisher = bus.publisher();
         let refused = inside(&bus, move || [publisher.publish(2), publisher.publish_timeout(3, LONG)]);
@@ -330,7 +251,7 @@ fn a_nested_event_outlives_the_panic_of_its_publisher() {
 /// User code that runs in a registration is inside a call too: a filter that sees the past.
 #[test]
 fn a_filter_may_publish_while_its_watcher_is_registered() {
-    let bus = Broadcaster::with_options(options(100).history(4)).unwrap();
+    let bus = Broadcaster::with_options(inline_options(100).history(4)).unwrap();
     bus.publisher().publish_batch([1, 2]).unwrap();
     let publisher = bus.publisher();
     let filter = move |event: &u64| {
@@ -349,7 +270,7 @@ fn a_filter_may_publish_while_its_watcher_is_registered() {
 /// publish has left.
 #[test]
 fn a_nested_event_of_a_registration_needs_capacity() {
-    let bus = Broadcaster::with_options(options(100).history(4)).unwrap();
+    let bus = Broadcaster::with_options(inline_options(100).history(4)).unwrap();
     bus.publisher().publish(1).unwrap();
     let mut full = waits(&bus, 1).watch().unwrap();
     let (publisher, (said_tx, said)) = (bus.publisher(), mpsc::channel());
@@ -366,49 +287,6 @@ fn a_nested_event_of_a_registration_needs_capacity() {
     assert_eq!(said.try_recv(), Ok([Err(PublishError::Full(11)), Err(PublishError::Full(21))]));
     assert_eq!(available(&mut full), [Event(11)]);
     drop(register());
-    assert_eq!(said.try_recv(), Ok([Ok(()), Err(PublishError::Full(21))]), "the reader has made room");
+    assert_eq!(said.try_recv(), Ok([Ok(()), Err(PublishError::Full(21))]), "the reader has freed capacity");
     assert_eq!((available(&mut full), full.stats().dropped.total()), (vec![Event(11)], 0));
-}
-
-/// Publishes two events when it is dropped.
-struct Farewell {
-    publisher: Publisher<u64>,
-    says: mpsc::Sender<[Result<(), PublishError<u64>>; 2]>,
-}
-
-impl Drop for Farewell {
-    fn drop(&mut self) {
-        let _ = self.says.send([2, 3].map(|event| self.publisher.try_publish(event)));
-    }
-}
-
-/// The same for the destructor of a filter, which runs where its watcher is removed.
-#[test]
-fn a_destructor_that_publishes_needs_capacity() {
-    watched(|| {
-        let bus = inline(100);
-        let (says, said) = mpsc::channel();
-        let leaving = || {
-            let farewell = Farewell { publisher: bus.publisher(), says: says.clone() };
-            let filter = move |_: &u64| {
-                let _ = &farewell;
-                true
-            };
-            bus.watch_builder().filter(filter).watch().unwrap()
-        };
-        let (first, second, last) = (leaving(), leaving(), leaving());
-        bus.publisher().publish(1).unwrap();
-        let mut full = waits(&bus, 1).watch().unwrap();
-        drop(first);
-        assert_eq!(said.try_recv(), Ok([Ok(()), Err(PublishError::Full(3))]));
-        drop(second);
-        assert_eq!(said.try_recv(), Ok([2, 3].map(|event| Err(PublishError::Full(event)))));
-        assert_eq!(available(&mut full), [Event(2)]);
-        assert_eq!(full.stats().dropped.total(), 0);
-        // At the end nothing is accepted any more.
-        assert!(bus.shutdown().complete);
-        assert_eq!(said.try_recv(), Ok([2, 3].map(|event| Err(PublishError::Closed(event)))));
-        drop(last);
-        assert_settled(&bus.stats(), 2);
-    });
 }

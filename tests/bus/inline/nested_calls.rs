@@ -5,53 +5,64 @@ use std::sync::{Arc, Barrier, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use eventcast::Broadcaster;
-use eventcast::Delivery::{self, Event, Lagged};
+use eventcast::Delivery::{Event, Lagged};
 use eventcast::OverflowPolicy::WaitFor;
 use eventcast::bus::{EndReason, Start};
 use eventcast::error::{FlushError, PublishError, TryRecvError, WatchError};
-use eventcast::stats::ShutdownReport;
+use eventcast::{Broadcaster, Delivery, ShutdownReport};
 use futures::FutureExt;
 use futures::executor::block_on;
 
-use crate::support::{LONG, assert_balanced, available, drain, events, watched};
+use crate::support::{
+    Holder, LONG, assert_balanced, assert_settled, available, bus_with, calling, drain, events, inline,
+    inline_options, inside, waits, watched,
+};
 
-use super::support::{Holder, assert_settled, calling, inline, inside, options, waits};
+/// A filter closes the bus in the middle of a batch: what was accepted is offered, and the rest is
+/// returned. A batch is accepted piece by piece, or event by event beside a watcher with a queue of
+/// one event.
+#[test]
+fn a_close_inside_a_batch_returns_the_rest() {
+    for (divides, accepted) in [(false, 4), (true, 3)] {
+        watched(move || {
+            let bus = bus_with(inline_options(100).max_batch(2));
+            let _divides = divides.then(|| waits(&bus, 1).filter(|_| false).watch().unwrap());
+            let inner = bus.clone();
+            let mut watcher = calling(&bus, move |event| {
+                if event == 2 {
+                    inner.close();
+                }
+            });
+            let rest = (accepted..10).collect();
+            assert_eq!(bus.publisher().publish_batch(0..10), Err(PublishError::Closed(rest)));
+            assert_eq!(drain(&mut watcher), (0..accepted).map(Event).collect::<Vec<_>>());
+            assert_settled(&bus.stats(), accepted);
+        });
+    }
+}
 
 /// A watcher that is registered inside a call is offered what is published from then on, nested or
-/// not.
+/// not. If it starts in the past, it gets the outer event as well.
 #[test]
 fn a_nested_watcher_is_offered_what_follows_it() {
-    let bus = inline(100);
+    let bus = bus_with(inline_options(100).history(2));
     let (inner, publisher) = (bus.clone(), bus.publisher());
-    let watchers = inside(&bus, move || {
+    let [mut first, mut past, mut second] = inside(&bus, move || {
         publisher.publish(11).unwrap();
         let first = inner.watch().unwrap();
+        let past = inner.watch_builder().start(Start::Oldest).watch().unwrap();
         publisher.publish(12).unwrap();
-        let second = inner.watch_builder().watch().unwrap();
+        let second = inner.watch().unwrap();
         publisher.publish(13).unwrap();
-        [first, second]
+        [first, past, second]
     });
-    let [mut first, mut second] = watchers;
+    assert_eq!(available(&mut past), [1, 11, 12, 13].map(Event));
+    drop(past);
     assert_eq!(available(&mut first), [Event(12), Event(13)]);
     assert_eq!(available(&mut second), [Event(13)]);
     bus.publisher().publish(2).unwrap();
     assert_eq!((available(&mut first), available(&mut second)), (vec![Event(2)], vec![Event(2)]));
     assert_eq!((bus.watcher_count(), bus.stats().watchers.len()), (2, 2));
-}
-
-/// A nested watcher that starts in the past gets the outer event as well.
-#[test]
-fn a_nested_watcher_gets_the_past() {
-    let bus = Broadcaster::with_options(options(100).history(2)).unwrap();
-    let (inner, publisher) = (bus.clone(), bus.publisher());
-    let mut watcher = inside(&bus, move || {
-        publisher.publish(11).unwrap();
-        let watcher = inner.watch_builder().start(Start::Oldest).watch().unwrap();
-        publisher.publish(12).unwrap();
-        watcher
-    });
-    assert_eq!(available(&mut watcher), [1, 11, 12].map(Event));
 }
 
 /// A nested `Wait` watcher limits the nested events that follow it to the length of its queue.
@@ -92,20 +103,6 @@ fn a_nested_watcher_that_loses_nothing_limits_the_rest_of_a_batch() {
     assert_eq!((available(&mut watcher), watcher.stats().dropped.total()), (vec![Event(3)], 0));
 }
 
-/// A nested watcher may be dropped before it is registered.
-#[test]
-fn a_nested_watcher_that_is_dropped_leaves_nothing() {
-    let bus = inline::<u64>(100);
-    let kept = Arc::new(());
-    let (inner, in_filter) = (bus.clone(), kept.clone());
-    inside(&bus, move || {
-        let filter = move |_: &u64| Arc::strong_count(&in_filter) > 0;
-        drop(inner.watch_builder().filter(filter).watch().unwrap());
-    });
-    assert_eq!((bus.watcher_count(), bus.stats().watchers.len()), (0, 0));
-    assert_eq!(Arc::strong_count(&kept), 1, "the filter is gone");
-}
-
 /// A handler that is started inside a call handles what is published from then on.
 #[test]
 fn a_nested_handler_handles_what_follows_it() {
@@ -137,12 +134,14 @@ fn watchers_that_are_stopped_or_dropped_inside_are_gone() {
             let in_filter = kept.clone();
             bus.watch_builder().filter(move |_: &u64| Arc::strong_count(&in_filter) > 0).watch().unwrap()
         };
-        let (dropped, mut stopped) = (watch(), watch());
+        let (dropped, mut stopped, own) = (watch(), watch(), bus.clone());
         bus.publisher().publish(0).unwrap();
         let (handle, publisher) = (stopped.handle(), bus.publisher());
         inside(&bus, move || {
             handle.stop();
             drop(dropped);
+            // One watcher is dropped before it is registered.
+            drop(own.watch().unwrap());
             publisher.publish(2).unwrap();
         });
         assert_eq!(Arc::strong_count(&kept), 1, "the filters are gone");
@@ -156,7 +155,6 @@ fn watchers_that_are_stopped_or_dropped_inside_are_gone() {
     });
 }
 
-/// A filter may drop its own watcher.
 #[test]
 fn a_filter_may_drop_its_own_watcher() {
     watched(|| {
@@ -191,48 +189,10 @@ fn a_filter_may_read_another_watcher() {
     });
 }
 
-/// A call that would wait for itself returns an error immediately.
-#[test]
-fn a_nested_flush_or_join_does_not_wait() {
-    watched(|| {
-        let bus = inline::<u64>(100);
-        let handle = bus.watch_builder().spawn(|_| ()).unwrap();
-        let (inner, joined) = (bus.clone(), handle.clone());
-        let results = inside(&bus, move || {
-            let flushed = inner.flush_async(LONG).now_or_never().expect("it does not wait");
-            (inner.flush(LONG), flushed, joined.join(LONG))
-        });
-        assert_eq!(results, (Err(FlushError::WouldDeadlock), Err(FlushError::WouldDeadlock), false));
-        assert_eq!(bus.flush(LONG), Ok(()));
-        assert!(bus.shutdown().complete);
-    });
-}
-
-/// The statistics and the other getters answer inside a call.
-#[test]
-fn getters_answer_inside_a_call() {
-    watched(|| {
-        let bus = inline::<u64>(100);
-        let watcher = bus.watch().unwrap();
-        let (inner, publisher) = (bus.clone(), bus.publisher());
-        let (before, after) = inside(&bus, move || {
-            let before = (inner.stats(), inner.watcher_count(), watcher.len(), publisher.is_closed());
-            publisher.publish(2).unwrap();
-            let stats = inner.stats();
-            drop(watcher);
-            (before, stats)
-        });
-        assert_eq!((before.1, before.2, before.3), (2, 1, false));
-        assert!(before.0.published() <= 1, "{}", before.0);
-        assert!(after.published() <= 2, "{after}");
-        assert_settled(&bus.stats(), 2);
-    });
-}
-
 /// After a nested close everything is refused. What was accepted before it is still offered, and
 /// the bus has ended when the outer call returns.
 #[test]
-fn a_nested_close_ends_the_bus_behind_what_was_accepted() {
+fn a_nested_close_ends_the_bus_after_what_was_accepted() {
     watched(|| {
         let bus = inline(100);
         let mut watcher = bus.watch().unwrap();
@@ -256,27 +216,10 @@ fn a_nested_close_ends_the_bus_behind_what_was_accepted() {
     });
 }
 
-/// A close in the middle of an outer batch: what was accepted is offered, and the rest is returned.
-#[test]
-fn a_close_inside_a_batch_returns_the_rest() {
-    watched(|| {
-        let bus = Broadcaster::with_options(options(100).max_batch(2)).unwrap();
-        let inner = bus.clone();
-        let mut watcher = calling(&bus, move |event| {
-            if event == 2 {
-                inner.close();
-            }
-        });
-        assert_eq!(bus.publisher().publish_batch(0..10), Err(PublishError::Closed((4..10).collect())));
-        assert_eq!(drain(&mut watcher), [0, 1, 2, 3].map(Event));
-        assert_settled(&bus.stats(), 4);
-    });
-}
-
 /// A nested shutdown, in every form, immediately returns a snapshot. The bus has ended when the
 /// outer call returns.
 #[test]
-fn a_nested_shutdown_returns_at_once_and_ends_the_bus() {
+fn a_nested_shutdown_returns_immediately_and_ends_the_bus() {
     type Shutdown = fn(&Broadcaster<u64>) -> ShutdownReport;
     let forms: [Shutdown; 5] = [
         Broadcaster::shutdown,
@@ -305,7 +248,6 @@ fn a_nested_shutdown_returns_at_once_and_ends_the_bus() {
     }
 }
 
-/// The last handle may be dropped inside a call.
 #[test]
 fn the_last_handle_may_be_dropped_inside_a_call() {
     watched(|| {
@@ -348,52 +290,6 @@ fn a_filter_may_publish_on_another_bus() {
     });
 }
 
-/// From inside a call, a publish on another bus that another thread occupies returns `Full`,
-/// because that thread may wait for this one.
-#[test]
-fn a_nested_publish_on_an_occupied_bus_returns_full() {
-    watched(|| {
-        let (bus, other) = (inline(100), inline(100));
-        let holder = Holder::start(&other);
-        let publisher = other.publisher();
-        let refused = inside(&bus, move || {
-            [
-                publisher.publish(2),
-                publisher.try_publish(3),
-                publisher.publish_timeout(4, LONG),
-                publisher.publish_async(5).now_or_never().expect("it does not wait"),
-            ]
-        });
-        assert_eq!(refused, [2, 3, 4, 5].map(|event| Err(PublishError::Full(event))));
-        assert_eq!(other.stats().rejected_full, 4);
-        drop(holder.finish());
-        let publisher = other.publisher();
-        assert_eq!(inside(&bus, move || publisher.publish(6)), Ok(()));
-        assert_settled(&other.stats(), 2);
-    });
-}
-
-/// The other calls that need the lock of an occupied bus return an error inside a call, too.
-#[test]
-fn other_nested_calls_of_an_occupied_bus_return_an_error() {
-    watched(|| {
-        let (bus, other) = (inline(100), inline(100));
-        let holder = Holder::start(&other);
-        let outer = other.clone();
-        let (watched, flushed, gap) = inside(&bus, move || {
-            (outer.watch().map(drop), outer.flush(LONG), outer.publisher().publish_gap(2))
-        });
-        assert!(matches!(watched, Err(WatchError::WouldDeadlock)), "{watched:?}");
-        assert!(flushed.is_err());
-        assert_eq!(gap, Err(PublishError::Full(())));
-        drop(holder.finish());
-        assert_eq!((other.watcher_count(), other.stats().missed), (0, 0));
-        let outer = other.clone();
-        let results = inside(&bus, move || (outer.watch().is_ok(), outer.flush(LONG)));
-        assert_eq!(results, (true, Ok(())));
-    });
-}
-
 /// Two threads publish on two buses whose filters publish into each other. Every publish returns,
 /// and each accepted event arrives.
 #[test]
@@ -431,38 +327,6 @@ fn two_buses_that_feed_each_other_do_not_hang() {
     });
 }
 
-/// A handler runs on a separate thread and is not inside the bus. Calls that would wait for the
-/// handler itself are refused there.
-#[test]
-fn a_handler_is_not_left_waiting_for_itself() {
-    watched(|| {
-        let bus = inline(10);
-        let (inner, (said_tx, said)) = (bus.clone(), mpsc::channel());
-        let handler = move |delivery: Delivery<&u64>| {
-            if delivery != Event(&0) {
-                return;
-            }
-            let publisher = inner.publisher();
-            let refused = [
-                publisher.publish(1),
-                publisher.publish_timeout(2, LONG),
-                block_on(publisher.publish_async(3)),
-            ];
-            let watches = inner.watch().is_ok();
-            said_tx.send((refused, watches, inner.flush(LONG), inner.shutdown().complete)).unwrap();
-        };
-        let handle = waits(&bus, 1).spawn(handler).unwrap();
-        bus.publisher().publish(0).unwrap();
-        let refused = [1, 2, 3].map(|event| Err(PublishError::Full(event)));
-        let wanted = (refused, true, Err(FlushError::WouldDeadlock), false);
-        assert_eq!(said.recv_timeout(LONG), Ok(wanted));
-        assert!(bus.shutdown().complete);
-        assert!(handle.join(LONG));
-        assert_settled(&bus.stats(), 1);
-    });
-}
-
-/// A handler may publish on its own bus while there is capacity.
 #[test]
 fn a_handler_may_publish_on_its_own_bus() {
     watched(|| {
@@ -478,5 +342,62 @@ fn a_handler_may_publish_on_its_own_bus() {
         assert_eq!(done.recv_timeout(LONG), Ok(()));
         assert!(bus.shutdown().complete);
         assert_eq!((handle.stats().delivered, handle.stats().panics), (1001, 0));
+    });
+}
+
+/// From inside a call, a call of another bus that another thread occupies returns an error, because
+/// that thread may wait for this one.
+#[test]
+fn nested_calls_of_an_occupied_bus_return_an_error() {
+    watched(|| {
+        let (bus, other) = (inline(100), inline(100));
+        let holder = Holder::start(&other);
+        let (outer, publisher) = (other.clone(), other.publisher());
+        let (refused, gap, watched, flushed) = inside(&bus, move || {
+            let refused = [
+                publisher.publish(2),
+                publisher.try_publish(3),
+                publisher.publish_timeout(4, LONG),
+                publisher.publish_async(5).now_or_never().expect("it does not wait"),
+            ];
+            (refused, publisher.publish_gap(2), outer.watch().map(drop), outer.flush(LONG))
+        });
+        assert_eq!(refused, [2, 3, 4, 5].map(|event| Err(PublishError::Full(event))));
+        assert_eq!((gap, other.stats().rejected_full), (Err(PublishError::Full(())), 4));
+        assert!(matches!(watched, Err(WatchError::WouldDeadlock)), "{watched:?}");
+        assert!(flushed.is_err());
+        drop(holder.finish());
+        assert_eq!((other.watcher_count(), other.stats().missed), (0, 0));
+        let outer = other.clone();
+        let results =
+            inside(&bus, move || (outer.publisher().publish(6), outer.watch().is_ok(), outer.flush(LONG)));
+        assert_eq!(results, (Ok(()), true, Ok(())));
+        assert_settled(&other.stats(), 2);
+    });
+}
+
+/// A call that would wait for itself returns an error immediately, and the getters answer.
+#[test]
+fn nested_flushes_joins_and_getters_do_not_wait() {
+    watched(|| {
+        let bus = inline::<u64>(100);
+        let handle = bus.watch_builder().spawn(|_| ()).unwrap();
+        let watcher = bus.watch().unwrap();
+        let (inner, joined, publisher) = (bus.clone(), handle.clone(), bus.publisher());
+        let (waits, answers, published) = inside(&bus, move || {
+            let flushed = inner.flush_async(LONG).now_or_never().expect("it does not wait");
+            let answers = (inner.watcher_count(), watcher.len(), publisher.is_closed());
+            let before = inner.stats().published();
+            publisher.publish(2).unwrap();
+            let published = [before, inner.stats().published()];
+            drop(watcher);
+            ((inner.flush(LONG), flushed, joined.join(LONG)), answers, published)
+        });
+        assert_eq!(waits, (Err(FlushError::WouldDeadlock), Err(FlushError::WouldDeadlock), false));
+        assert_eq!(answers, (3, 1, false));
+        assert!(published[0] <= 1 && published[1] <= 2, "{published:?}");
+        assert_eq!(bus.flush(LONG), Ok(()));
+        assert_settled(&bus.stats(), 2);
+        assert!(bus.shutdown().complete);
     });
 }

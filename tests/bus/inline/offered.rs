@@ -2,19 +2,16 @@
 
 use std::sync::{Barrier, mpsc};
 use std::thread;
+use std::time::Duration;
 
 use eventcast::Delivery::{Event, Lagged};
-use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Evict, WaitFor};
-use eventcast::bus::EndReason;
+use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Evict, Wait, WaitFor};
+use eventcast::bus::Start;
 use eventcast::error::TryRecvError;
-use eventcast::stats::DropReason;
 use eventcast::{Broadcaster, Publisher};
 use futures::FutureExt;
 
-use crate::support::{LONG, Live, Tracked, available, watched};
-
-use super::support::{assert_settled, inline, options, policies, timed};
-use std::time::Duration;
+use crate::support::{LONG, assert_settled, available, bus_with, inline, inline_options, policies, watched};
 
 type Publish = fn(&Publisher<u64>, u64);
 
@@ -86,7 +83,7 @@ fn each_of_four_publishing_threads_finds_its_own_event() {
 /// A batch in several pieces, and gaps, each at its place.
 #[test]
 fn batches_and_gaps_are_there_when_their_publish_returns() {
-    let bus = Broadcaster::with_options(options(1000).max_batch(8)).unwrap();
+    let bus = Broadcaster::with_options(inline_options(1000).max_batch(8)).unwrap();
     let mut watchers = policies().map(|policy| bus.watch_builder().overflow(policy).watch().unwrap());
     let publisher = bus.publisher();
     let mut next = 0;
@@ -106,58 +103,6 @@ fn batches_and_gaps_are_there_when_their_publish_returns() {
     let stats = bus.stats();
     assert_settled(&stats, next + 10);
     assert_eq!(stats.missed, 5 * 12);
-}
-
-/// A filter has seen the event, and the count has its refusal.
-#[test]
-fn a_refused_event_is_counted_as_filtered_when_its_publish_returns() {
-    let bus = inline(8);
-    let mut odd = bus.watch_builder().filter(|n: &u64| n % 2 == 1).watch().unwrap();
-    for event in 0..6 {
-        bus.publisher().publish(event).unwrap();
-        let stats = odd.stats();
-        assert_eq!((stats.filtered, stats.offered), (event / 2 + 1, event.div_ceil(2)), "after {event}");
-    }
-    bus.publisher().publish_batch([10, 11, 12]).unwrap();
-    assert_eq!((odd.stats().filtered, odd.stats().offered), (5, 4));
-    assert_eq!(available(&mut odd), [1, 3, 5, 11].map(Event));
-}
-
-/// What a full queue loses is counted, reported to the hook on the publishing thread, and in the
-/// stream, when the publish returns.
-#[test]
-fn a_loss_is_reported_when_its_publish_returns() {
-    for (policy, reason, lost_event, wanted) in [
-        (DropIncoming, DropReason::Incoming, 3, [Event(1), Event(2), Lagged(1)]),
-        (DropOldest, DropReason::Oldest, 1, [Lagged(1), Event(2), Event(3)]),
-        (WaitFor(Duration::ZERO), DropReason::TimedOut, 3, [Event(1), Event(2), Lagged(1)]),
-    ] {
-        let bus = inline(2);
-        let (lost_tx, lost) = mpsc::channel();
-        let hook = move |why, events: &[u64]| {
-            lost_tx.send((why, events.to_vec(), thread::current().id())).unwrap();
-        };
-        let mut watcher = bus.watch_builder().overflow(policy).on_drop(hook).watch().unwrap();
-        (1..=3).for_each(|event| bus.publisher().try_publish(event).unwrap());
-        assert_eq!(lost.try_recv(), Ok((reason, vec![lost_event], thread::current().id())));
-        assert!(watcher.stats().dropped.by_reason().any(|count| count == (reason, 1)));
-        assert_eq!(available(&mut watcher), wanted, "{policy}");
-    }
-}
-
-/// An eviction is complete when the publish returns: the reader sees the end after the queued
-/// events.
-#[test]
-fn a_watcher_is_evicted_when_the_publish_returns() {
-    let bus = inline(2);
-    let mut watcher = bus.watch_builder().overflow(Evict).watch().unwrap();
-    bus.publisher().publish_batch([1, 2]).unwrap();
-    assert_eq!(watcher.stats().evictions, 0);
-    bus.publisher().try_publish(3).unwrap();
-    assert_eq!(watcher.stats().evictions, 1);
-    assert_eq!(available(&mut watcher), [Event(1), Event(2)]);
-    assert_eq!(watcher.try_recv(), Err(TryRecvError::Ended));
-    assert_eq!(watcher.end_reason(), Some(EndReason::Evicted));
 }
 
 /// Between two calls nothing is pending, and every accepted event is counted at every watcher.
@@ -205,35 +150,6 @@ fn the_newest_events_of_a_burst_survive() {
     assert_eq!(available(&mut watcher), (EVENTS - QUEUE..EVENTS).map(Event).collect::<Vec<_>>());
 }
 
-/// A reader that sleeps wakes for an event, and for a gap that no event follows.
-#[test]
-fn a_publish_wakes_a_reader_that_sleeps() {
-    watched(|| {
-        let (clock, bus) = timed(options(8));
-        let mut watcher = bus.watch().unwrap();
-        let reader = thread::spawn(move || [(); 2].map(|()| watcher.recv_timeout(LONG)));
-        clock.wait_for_waiters(1);
-        bus.publisher().publish(1).unwrap();
-        clock.wait_for_waiters(1);
-        bus.publisher().publish_gap(2).unwrap();
-        assert_eq!(reader.join().unwrap(), [Ok(Event(1)), Ok(Lagged(2))]);
-    });
-}
-
-/// Without watchers an event is accepted and dropped when its publish returns.
-#[test]
-fn without_watchers_nothing_is_kept() {
-    let live = Live::default();
-    let bus = inline::<Tracked>(8);
-    for number in 0..100 {
-        bus.publisher().try_publish(live.event(number)).unwrap();
-        assert_eq!(live.count(), 0);
-    }
-    bus.publisher().publish_batch((0..1000).map(|number| live.event(number))).unwrap();
-    assert_eq!(live.count(), 0);
-    assert_settled(&bus.stats(), 1100);
-}
-
 /// User-supplied code runs on the publishing thread, before the publish returns.
 #[test]
 fn filters_run_on_the_publishing_thread() {
@@ -270,4 +186,52 @@ fn a_watcher_gets_what_is_published_while_it_is_registered() {
         drop(watcher);
         assert_eq!((bus.watcher_count(), bus.stats().watchers.len()), (0, 0));
     }
+}
+
+/// A filter sees the past on the registering thread, before `watch` returns.
+#[test]
+fn a_filter_has_seen_the_past_when_watch_returns() {
+    let bus = bus_with(inline_options(1000).history(10));
+    bus.publisher().publish_batch(1..=6).unwrap();
+    let (ran_tx, ran) = mpsc::channel();
+    let filter = move |event: &u64| {
+        ran_tx.send((*event, thread::current().id())).unwrap();
+        event % 2 == 0
+    };
+    let mut even = bus.watch_builder().filter(filter).start(Start::After(1)).watch().unwrap();
+    let here = thread::current().id();
+    assert_eq!(ran.try_iter().collect::<Vec<_>>(), (2..=6).map(|event| (event, here)).collect::<Vec<_>>());
+    assert_eq!((even.stats().filtered, even.stats().offered), (2, 3));
+    assert_eq!(available(&mut even), [2, 4, 6].map(Event));
+}
+
+/// Events of the past need no capacity, and reading them frees none for new ones.
+#[test]
+fn the_past_takes_no_capacity() {
+    let bus = bus_with(inline_options(1000).history(10));
+    bus.publisher().publish_batch(1..=10).unwrap();
+    let mut watcher = bus.watch_builder().queue_len(2).overflow(Wait).start(Start::Oldest).watch().unwrap();
+    let publisher = bus.publisher();
+    publisher.try_publish(11).unwrap();
+    publisher.try_publish(12).unwrap();
+    assert!(publisher.try_publish(13).unwrap_err().is_full());
+    for event in 1..=10 {
+        assert_eq!(watcher.try_recv(), Ok(Event(event)));
+    }
+    assert!(publisher.try_publish(13).unwrap_err().is_full());
+    assert_eq!(watcher.try_recv(), Ok(Event(11)));
+    publisher.try_publish(13).unwrap();
+    assert_eq!(available(&mut watcher), [12, 13].map(Event));
+}
+
+/// The prefix is received first, then the past, then new events. It takes no capacity.
+#[test]
+fn a_prefix_is_received_before_the_past() {
+    let bus = bus_with(inline_options(1000).history(2));
+    bus.publisher().publish_batch(1..=3).unwrap();
+    let builder = bus.watch_builder().queue_len(1).overflow(Wait);
+    let mut watcher = builder.prefix([100, 101]).start(Start::Oldest).watch().unwrap();
+    bus.publisher().try_publish(4).unwrap();
+    assert_eq!(available(&mut watcher), [100, 101, 2, 3, 4].map(Event));
+    assert_eq!(watcher.try_recv(), Err(TryRecvError::Empty));
 }

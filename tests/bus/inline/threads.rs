@@ -1,17 +1,12 @@
-//! A bus without a thread has none, works on an executor whose time stands still, and crosses
-//! threads like any other bus.
+//! An inline bus has no thread, and works on an executor whose time stands still.
 
-use std::cell::RefCell;
 use std::time::Duration;
 
+use eventcast::Broadcaster;
 use eventcast::Delivery::{Event, Lagged};
-use eventcast::{Broadcaster, Publisher};
-use futures::StreamExt;
-use futures::executor::block_on;
+use futures::{FutureExt, StreamExt};
 
-use crate::support::{available, events, watched};
-
-use super::support::{assert_settled, inline, waits};
+use crate::support::{LONG, inline, waits};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -27,10 +22,6 @@ fn threads() -> usize {
 #[cfg_attr(miri, ignore = "Miri has no list of threads")]
 #[test]
 fn no_bus_starts_a_thread() {
-    use futures::FutureExt;
-
-    use crate::support::LONG;
-
     test_support::in_own_process!();
     let before = threads();
     let mut buses: Vec<Broadcaster<u64>> = (0..500).map(|_| Broadcaster::new_inline()).collect();
@@ -125,160 +116,4 @@ fn a_timeout_does_not_fire_between_tasks_of_one_runtime() {
         let report = tokio::time::timeout(HOUR, bus.shutdown_async(HOUR)).await;
         assert!(report.expect("the timeout of the shutdown has fired").complete);
     });
-}
-
-/// A blocking `watch()` and `flush()` in a task of a current-thread runtime return, although a
-/// watcher that the same thread reads is full.
-#[test]
-fn blocking_calls_return_in_a_task() {
-    watched(|| {
-        on_tokio_without_time(async {
-            let bus = inline(1);
-            let mut full = waits(&bus, 1).watch().unwrap();
-            bus.publisher().publish(1).unwrap();
-            let _other = bus.watch().unwrap();
-            assert_eq!(bus.flush(HOUR), Ok(()));
-            assert_eq!(full.recv_async().await, Ok(Event(1)));
-            bus.publisher().publish(2).unwrap();
-            assert!(bus.shutdown().complete);
-            assert_eq!(full.next().await, Some(Event(2)));
-            assert_eq!(full.next().await, None);
-        });
-    });
-}
-
-/// A stream yields what is published on another thread, and then the end.
-#[test]
-fn a_stream_gives_everything_and_ends() {
-    const EVENTS: u64 = if cfg!(miri) { 50 } else { 5_000 };
-    watched(|| {
-        let bus = inline(100);
-        let watcher = waits(&bus, 3).watch().unwrap();
-        let publisher = bus.publisher();
-        let publishing = std::thread::spawn(move || {
-            (0..EVENTS).for_each(|event| publisher.publish(event).unwrap());
-            drop(bus);
-        });
-        let seen: Vec<_> = block_on(watcher.collect());
-        assert!(seen.into_iter().eq((0..EVENTS).map(Event)));
-        publishing.join().unwrap();
-    });
-}
-
-/// Two tasks on two threads wake each other through queues of one event. A lost wake-up would hang
-/// the test.
-#[test]
-fn ping_pong_loses_no_wake_up() {
-    const ROUNDS: u64 = if cfg!(miri) { 50 } else { 2_000 };
-    watched(|| {
-        let (there, back) = (inline(1), inline(1));
-        let (mut pings, mut pongs) = (waits(&there, 1).watch().unwrap(), waits(&back, 1).watch().unwrap());
-        let answer = back.publisher();
-        let answering = std::thread::spawn(move || {
-            block_on(async {
-                while let Some(Event(event)) = pings.next().await {
-                    answer.publish_async(event + 1).await.unwrap();
-                }
-            });
-        });
-        for round in 0..ROUNDS {
-            there.publisher().publish(round).unwrap();
-            assert_eq!(pongs.recv(), Ok(Event(round + 1)));
-        }
-        there.close();
-        answering.join().unwrap();
-    });
-}
-
-/// The handles cross threads, and so do their futures.
-#[test]
-fn handles_cross_threads() {
-    fn crosses<T: Send + Sync>() {}
-    fn moves<T: Send>(_: &T) {}
-    crosses::<Broadcaster<u64>>();
-    crosses::<Publisher<u64>>();
-    let bus: Broadcaster<u64> = Broadcaster::new_inline();
-    let mut watcher = bus.watch().unwrap();
-    let publisher = bus.publisher();
-    let runner = bus.watch_builder().runner(|_| ()).unwrap();
-    moves(&runner);
-    moves(&watcher);
-    moves(&publisher.publish_async(1));
-    moves(&publisher.ready());
-    moves(&watcher.recv_async());
-    moves(&bus.flush_async(HOUR));
-    moves(&bus.shutdown_async(HOUR));
-}
-
-thread_local! {
-    /// Dropped when the thread ends.
-    static LAST: RefCell<Option<Last>> = const { RefCell::new(None) };
-}
-
-/// Publishes when it is dropped.
-struct Last(Publisher<u64>, u64);
-
-impl Drop for Last {
-    fn drop(&mut self) {
-        let _ = self.0.publish(self.1);
-    }
-}
-
-/// Destructors of thread-local values may publish while their threads end, several at the same
-/// time.
-#[test]
-fn a_thread_may_publish_while_it_ends() {
-    watched(|| {
-        let bus = inline(100);
-        let publisher = bus.publisher();
-        let nested = move |event: &u64| {
-            if *event < 10 {
-                publisher.publish(event + 10).unwrap();
-            }
-            true
-        };
-        let mut watcher = bus.watch_builder().filter(nested).watch().unwrap();
-        let threads: Vec<_> = (0..8)
-            .map(|event| {
-                let last = Last(bus.publisher(), event);
-                std::thread::spawn(move || LAST.with(|slot| drop(slot.replace(Some(last)))))
-            })
-            .collect();
-        for thread in threads {
-            thread.join().unwrap();
-        }
-        let seen = events(&available(&mut watcher));
-        for event in 0..8 {
-            let place = |event| seen.iter().position(|seen| *seen == event);
-            let (outer, nested) = (place(event), place(event + 10));
-            assert!(outer.is_some() && outer < nested, "{event} in {seen:?}");
-        }
-        assert_settled(&bus.stats(), 16);
-    });
-}
-
-/// A watcher is ready in crossbeam's `Select` as soon as the publish has returned.
-#[cfg(feature = "select")]
-#[test]
-fn a_watcher_is_ready_to_be_selected() {
-    use crossbeam_channel::Select;
-
-    let is_ready = |watcher: &eventcast::Watcher<u64>| {
-        let mut select = Select::new();
-        watcher.add_to(&mut select);
-        select.try_ready().is_ok()
-    };
-    let bus = inline(10);
-    let mut watcher = bus.watch().unwrap();
-    for event in 0..100 {
-        assert!(!is_ready(&watcher));
-        bus.publisher().publish(event).unwrap();
-        assert!(is_ready(&watcher));
-        assert_eq!(watcher.try_recv(), Ok(Event(event)));
-    }
-    bus.publisher().publish_gap(1).unwrap();
-    assert!(is_ready(&watcher));
-    assert_eq!(watcher.try_recv(), Ok(Lagged(1)));
-    bus.close();
-    assert!(is_ready(&watcher));
 }

@@ -2,33 +2,18 @@
 //! bus.
 
 use std::sync::{Arc, Mutex, mpsc};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 use std::thread;
 
-use eventcast::Delivery::{Event, Lagged};
+use eventcast::Delivery::Event;
 use eventcast::error::{FlushError, PublishError};
 use eventcast::{Broadcaster, Watcher};
 use futures::StreamExt;
 
-use crate::support::{LONG, available, drain, reporting_waker, watched};
-
-use super::support::{assert_settled, inline, inside, options, poll, timed, waits};
-
-/// A waker that calls a function, once.
-struct Calls(Mutex<Option<Box<dyn FnOnce() + Send>>>);
-
-impl Wake for Calls {
-    fn wake(self: Arc<Self>) {
-        let call = self.0.lock().unwrap().take();
-        if let Some(call) = call {
-            call();
-        }
-    }
-}
-
-fn calling(call: impl FnOnce() + Send + 'static) -> Waker {
-    Waker::from(Arc::new(Calls(Mutex::new(Some(Box::new(call))))))
-}
+use crate::support::{
+    LONG, assert_settled, available, drain, inline, inline_options, inside, poll, reporting_waker, timed,
+    waits, waker_calling, watched,
+};
 
 /// Lets a task wait for the next event of a watcher.
 fn wait_with(watcher: &mut Watcher<u64>, waker: &Waker) {
@@ -47,7 +32,7 @@ fn a_waker_may_take_a_mutex_that_a_publisher_holds() {
         let of_waker = mutex.clone();
         wait_with(
             &mut watcher,
-            &calling(move || {
+            &waker_calling(move || {
                 entered_tx.send(()).unwrap();
                 drop(of_waker.lock().unwrap());
             }),
@@ -78,7 +63,7 @@ fn a_waker_may_use_the_bus() {
         let (inner, (said_tx, said)) = (bus.clone(), mpsc::channel());
         wait_with(
             &mut watcher,
-            &calling(move || {
+            &waker_calling(move || {
                 inner.publisher().publish(2).unwrap();
                 let mut late = inner.watch().unwrap();
                 inner.publisher().publish(3).unwrap();
@@ -112,7 +97,7 @@ fn every_call_wakes_outside_the_bus() {
             let (publisher, (said_tx, said)) = (bus.publisher(), mpsc::channel());
             wait_with(
                 &mut watcher,
-                &calling(move || {
+                &waker_calling(move || {
                     // Another thread publishes, and would wait if this thread were inside the bus.
                     let publishing = thread::spawn(move || publisher.publish(100).is_ok());
                     said_tx.send(publishing.join().unwrap()).unwrap();
@@ -134,7 +119,7 @@ fn the_waker_of_a_waiting_publisher_may_publish() {
         let mut full = waits(&bus, 2).watch().unwrap();
         bus.publisher().publish_batch([1, 2]).unwrap();
         let (publisher, (said_tx, said)) = (bus.publisher(), mpsc::channel());
-        let waker = calling(move || said_tx.send(publisher.try_publish(3)).unwrap());
+        let waker = waker_calling(move || said_tx.send(publisher.try_publish(3)).unwrap());
         let publisher = bus.publisher();
         let mut publishing = Box::pin(publisher.publish_async(4));
         assert!(poll(publishing.as_mut(), &waker).is_pending());
@@ -145,23 +130,6 @@ fn the_waker_of_a_waiting_publisher_may_publish() {
         assert_eq!(poll(publishing.as_mut(), Waker::noop()), Poll::Ready(Ok(())));
         assert_eq!(available(&mut full), [Event(3), Event(4)]);
     });
-}
-
-/// One event causes one wake-up of the task that waits, on the publishing thread.
-#[test]
-fn a_task_is_woken_once_and_by_the_publisher() {
-    let bus = inline(100);
-    let mut watcher = bus.watch().unwrap();
-    let (waker, woken) = reporting_waker();
-    wait_with(&mut watcher, &waker);
-    bus.publisher().publish(1).unwrap();
-    bus.publisher().publish_batch([2, 3]).unwrap();
-    assert_eq!(woken.try_iter().collect::<Vec<_>>(), [thread::current().id()]);
-    assert_eq!(available(&mut watcher), [1, 2, 3].map(Event));
-    wait_with(&mut watcher, &waker);
-    bus.publisher().publish_gap(4).unwrap();
-    assert_eq!(woken.try_iter().count(), 1);
-    assert_eq!(available(&mut watcher), [Lagged(4)]);
 }
 
 /// A nested event wakes its reader too, when the outer call has left the bus.
@@ -181,7 +149,7 @@ fn a_nested_event_wakes_its_reader() {
         let (publisher, (said_tx, said)) = (bus.publisher(), mpsc::channel());
         wait_with(
             &mut even,
-            &calling(move || {
+            &waker_calling(move || {
                 let publishing = thread::spawn(move || publisher.publish(4));
                 said_tx.send(publishing.join().unwrap()).unwrap();
             }),
@@ -200,7 +168,7 @@ fn a_waker_that_panics_stops_nothing() {
         let mut watchers = [(); 3].map(|()| bus.watch().unwrap());
         let (waker, woken) = reporting_waker();
         wait_with(&mut watchers[0], &waker);
-        wait_with(&mut watchers[1], &calling(|| panic!("the waker's own fault")));
+        wait_with(&mut watchers[1], &waker_calling(|| panic!("the waker's own fault")));
         wait_with(&mut watchers[2], &waker);
         bus.publisher().publish(1).unwrap();
         assert_eq!(woken.try_iter().count(), 2);
@@ -218,7 +186,7 @@ fn a_waker_that_panics_stops_nothing() {
 fn a_waker_waits_for_the_capacity_of_another_bus_only() {
     for other in [false, true] {
         watched(move || {
-            let (clock, full_bus) = timed(options(10));
+            let (clock, full_bus) = timed(inline_options(10));
             let bus = if other { inline(10) } else { full_bus.clone() };
             let mut full = waits(&full_bus, 1).filter(|event: &u64| *event > 1).watch().unwrap();
             full_bus.publisher().publish(2).unwrap();
@@ -226,7 +194,7 @@ fn a_waker_waits_for_the_capacity_of_another_bus_only() {
             let (publisher, (said_tx, said)) = (full_bus.publisher(), mpsc::channel());
             wait_with(
                 &mut watcher,
-                &calling(move || said_tx.send(publisher.publish_timeout(3, LONG)).unwrap()),
+                &waker_calling(move || said_tx.send(publisher.publish_timeout(3, LONG)).unwrap()),
             );
             let reader = if other {
                 Some(thread::spawn(move || {
@@ -262,7 +230,7 @@ fn calls_inside_a_filter_wake_outside_the_bus() {
             let mut acted = waits(&bus, 1).filter(|event: &u64| *event >= 10).watch().unwrap();
             let publisher = bus.publisher();
             let (other, (said_tx, said)) = (bus.publisher(), mpsc::channel());
-            let waker = calling(move || {
+            let waker = waker_calling(move || {
                 // Another thread uses the bus, and would wait if this thread were inside it.
                 let using = thread::spawn(move || other.try_publish(2).is_ok());
                 said_tx.send(using.join().unwrap()).unwrap();
@@ -282,4 +250,27 @@ fn calls_inside_a_filter_wake_outside_the_bus() {
             assert_eq!(said.try_recv(), Ok(index != 1), "act {index}");
         });
     }
+}
+
+/// The waker of a task that waits to publish runs on the thread of the reader. It must not wait for
+/// capacity that only this reader frees.
+#[test]
+fn a_waker_on_the_thread_of_a_reader_does_not_wait_for_that_reader() {
+    watched(|| {
+        let bus = inline(1);
+        let mut watcher = waits(&bus, 1).watch().unwrap();
+        bus.publisher().try_publish(1).unwrap();
+        let publisher = bus.publisher();
+        let mut publishing = Box::pin(publisher.publish_async(2));
+        let own = bus.publisher();
+        let waker = waker_calling(move || {
+            own.publish(3).unwrap();
+            assert!(own.publish(4).unwrap_err().is_full());
+        });
+        assert!(poll(publishing.as_mut(), &waker).is_pending());
+        assert_eq!(watcher.try_recv(), Ok(Event(1)));
+        assert_eq!(watcher.recv_timeout(LONG), Ok(Event(3)));
+        drop(publishing);
+        assert_eq!(bus.stats().rejected_full, 1);
+    });
 }

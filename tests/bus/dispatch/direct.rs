@@ -1,0 +1,110 @@
+//! Direct delivery: a publisher that finds the dispatcher asleep delivers its event itself. Here a
+//! task that waits for events shows which thread has delivered one, because that thread wakes it.
+
+use std::pin::pin;
+use std::task::{Poll, Waker};
+use std::thread;
+use std::time::Instant;
+
+use eventcast::Delivery::Event;
+use eventcast::{Broadcaster, Watcher};
+use futures::executor::block_on;
+
+use crate::support::{Ear, LONG, poll, reporting_waker, stopping_handler};
+
+/// Lets the dispatcher fall asleep, which it does after it has checked a few times.
+fn settle() {
+    (0..20).for_each(|_| thread::yield_now());
+}
+
+/// Publishes the numbers from `next` on until the calling thread has delivered one, and returns
+/// that number. The watcher receives all of them, as a task.
+fn deliver_here(bus: &Broadcaster<u64>, task: &mut Watcher<u64>, next: u64) -> u64 {
+    let ear = Ear::new();
+    let start = Instant::now();
+    for number in next.. {
+        assert!(start.elapsed() < LONG, "no event was delivered by its publisher");
+        settle();
+        let mut receiving = pin!(task.recv_async());
+        assert_eq!(ear.poll(receiving.as_mut()), Poll::Pending);
+        bus.publisher().publish(number).unwrap();
+        let deliverer = ear.wait();
+        assert_eq!(ear.poll(receiving), Poll::Ready(Ok(Event(number))));
+        if deliverer == thread::current().id() {
+            return number;
+        }
+    }
+    unreachable!("the loop has no end")
+}
+
+/// When a publisher that has delivered its event returns, the event counts as offered and as
+/// queued, and the watcher can receive it.
+#[test]
+fn what_a_publisher_has_delivered_is_counted() {
+    let bus = Broadcaster::new().unwrap();
+    let (mut task, mut watcher) = (bus.watch().unwrap(), bus.watch().unwrap());
+    bus.flush(LONG).unwrap();
+    let mut published = 0;
+    for _ in 0..10 {
+        published = deliver_here(&bus, &mut task, published) + 1;
+        let stats = watcher.stats();
+        assert_eq!((stats.offered, stats.queued, stats.lag), (published, published, published), "{stats}");
+        assert_eq!((stats.high_water, watcher.len() as u64), (published, published), "{stats}");
+        assert_eq!(bus.stats().accepted, published);
+    }
+    for number in 0..published {
+        assert_eq!(watcher.try_recv(), Ok(Event(number)), "there is no gap between them");
+    }
+    assert!(watcher.is_empty());
+}
+
+/// A flush waits for a handler that has an event from a publisher.
+#[test]
+fn a_flush_waits_for_what_a_publisher_has_delivered() {
+    let bus = Broadcaster::new().unwrap();
+    let (mut task, mut seen) = (bus.watch().unwrap(), bus.watch().unwrap());
+    let (turnstile, _) = stopping_handler(bus.watch_builder());
+    bus.flush(LONG).unwrap();
+    let last = deliver_here(&bus, &mut task, 0);
+    // The handler stays in the last event.
+    for number in 0..=last {
+        turnstile.wait_for(Some(number));
+        if number < last {
+            turnstile.let_one_pass();
+        }
+    }
+    let mut flush = pin!(bus.flush_async(LONG));
+    assert_eq!(poll(flush.as_mut(), Waker::noop()), Poll::Pending);
+    // Once an event published after the flush arrives, the dispatcher has reached the flush.
+    bus.publisher().publish(last + 1).unwrap();
+    for number in 0..=last + 1 {
+        assert_eq!(seen.recv_timeout(LONG), Ok(Event(number)));
+    }
+    assert_eq!(poll(flush.as_mut(), Waker::noop()), Poll::Pending);
+    drop(turnstile);
+    assert_eq!(block_on(flush), Ok(()));
+}
+
+/// Each watcher that sleeps is woken, also when there are more of them than a publisher wakes.
+#[test]
+fn every_sleeping_watcher_is_woken() {
+    const ROUNDS: u64 = 100;
+    for count in [3, 4, 5, 6, 9] {
+        let bus = Broadcaster::new().unwrap();
+        let mut watchers: Vec<_> = (0..count).map(|_| bus.watch().unwrap()).collect();
+        bus.flush(LONG).unwrap();
+        for round in 0..ROUNDS {
+            settle();
+            let mut tasks: Vec<_> = watchers.iter_mut().map(|task| Box::pin(task.recv_async())).collect();
+            let (waker, woken) = reporting_waker();
+            assert!(tasks.iter_mut().all(|task| poll(task.as_mut(), &waker).is_pending()));
+            bus.publisher().publish(round).unwrap();
+            for number in 1..=count {
+                woken.recv_timeout(LONG).unwrap_or_else(|_| panic!("{number} of {count} were not woken"));
+            }
+            for task in &mut tasks {
+                assert_eq!(poll(task.as_mut(), &waker), Poll::Ready(Ok(Event(round))));
+            }
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! The way in: publishers, their turns, and the gaps that they report.
+
+mod gaps;
+mod publish;
+mod turns;

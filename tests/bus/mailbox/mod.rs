@@ -1,0 +1,9 @@
+//! G5, G6, G7: a watcher's queue. It is bounded, each policy loses what it should, the gap is at
+//! its place, and losses are counted.
+
+mod evict;
+mod memory;
+mod newest;
+mod policies;
+mod rounds;
+mod waiting;

@@ -1,0 +1,168 @@
+//! Handlers that stop at a panic, and handlers that get no thread.
+
+use eventcast::Delivery::Event;
+use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Wait};
+use eventcast::error::WatchError;
+use eventcast::{Broadcaster, BusOptions, Delivery, WatchOptions};
+use futures::executor::block_on;
+
+use crate::support::{AtDrop, LONG, assert_balanced, bus, bus_with, on_both, turnstile, until};
+
+/// The queued events are lost with the handler, the handler no longer delays the dispatcher, and no
+/// other watcher is affected.
+#[test]
+fn a_handler_that_is_to_stop_takes_its_queue_with_it() {
+    for policy in [DropIncoming, DropOldest, Wait] {
+        let bus = bus(100, 10);
+        let (turnstile, mut pass) = turnstile();
+        let handler = move |delivery: Delivery<&u64>| {
+            pass(delivery.event().copied());
+            assert_ne!(delivery, Event(&2), "the second event");
+        };
+        let stopping = bus.watch_builder().name("stopping").overflow(policy).stop_on_panic(true);
+        let stopping = stopping.spawn(handler).unwrap();
+        let other = bus.watch_builder().name("other").queue_len(100).spawn(|_| ()).unwrap();
+        bus.publisher().publish_batch(1..=10).unwrap();
+        for number in [1, 2] {
+            turnstile.wait_for(Some(number));
+            turnstile.let_one_pass();
+        }
+        assert!(stopping.join(LONG), "{policy}");
+        // The dispatcher may still be offering the rest of the batch, and counts the events that
+        // find no handler.
+        bus.flush(LONG).unwrap();
+        let stats = stopping.stats();
+        assert_eq!((stats.offered, stats.delivered, stats.dropped.stopped), (10, 2, 8), "{policy}");
+        assert_eq!((stats.queued, stats.lag, stats.panics), (0, 0, 1), "{policy}");
+
+        bus.publisher().publish(100).unwrap();
+        bus.flush(LONG).unwrap();
+        assert_eq!(stopping.stats().offered, 10, "{policy}: nothing more is offered");
+        assert_eq!((other.stats().delivered, other.stats().panics), (11, 0), "{policy}");
+        let report = bus.shutdown();
+        assert!(report.complete, "{policy}");
+        assert_balanced(&report.bus);
+        // The watcher has departed or has ended with the bus, depending on when the dispatcher
+        // reached it.
+        let all = report.bus.watchers.iter().chain([&report.bus.departed]);
+        assert_eq!(all.map(|watcher| watcher.dropped.stopped).sum::<u64>(), 8, "{policy}");
+    }
+}
+
+/// A dispatcher that waits for capacity in a stopped handler's queue continues, and the events that
+/// it held for the handler count as lost to the stop.
+#[test]
+fn a_dispatcher_that_waits_for_a_handler_that_stops_continues() {
+    let bus = bus(100, 1);
+    let (turnstile, mut pass) = turnstile();
+    let options = WatchOptions::default().overflow(Wait).stop_on_panic(true);
+    let handler = bus.watch_builder().options(options).spawn(move |delivery: Delivery<&u64>| {
+        pass(delivery.event().copied());
+        panic!("at the first event");
+    });
+    let handler = handler.unwrap();
+    let mut other = bus.watch_builder().queue_len(10).watch().unwrap();
+    bus.publisher().publish_batch(vec![1, 2, 3]).unwrap();
+    turnstile.wait_for(Some(1));
+    // The other watcher has its share, and the dispatcher is in the round that the handler delays.
+    assert_eq!(other.recv(), Ok(Event(1)));
+    bus.publisher().publish(4).unwrap();
+    turnstile.let_one_pass();
+    assert!(handler.join(LONG));
+    bus.flush(LONG).unwrap();
+    let stats = handler.stats();
+    assert_eq!((stats.delivered, stats.dropped.total()), (1, stats.dropped.stopped), "{stats:?}");
+    assert_eq!(stats.offered, stats.delivered + stats.dropped.stopped, "{stats:?}");
+    assert!(stats.offered >= 3, "{stats:?}");
+    assert_eq!(other.events().take(3).collect::<Vec<_>>(), [2, 3, 4]);
+}
+
+/// A panic at a gap stops a runner too, and the runner returns to its caller: run on a thread, or
+/// awaited.
+#[test]
+fn a_runner_that_is_to_stop_returns() {
+    on_both(|options| {
+        for awaited in [false, true] {
+            let bus = bus_with(options.clone().queue_len(1));
+            let runner = bus.watch_builder().stop_on_panic(true).runner(|delivery: Delivery<&u64>| {
+                assert!(delivery.event().is_some(), "a gap");
+            });
+            let runner = runner.unwrap();
+            let handle = runner.handle();
+            bus.publisher().publish_batch([1, 2]).unwrap();
+            if awaited {
+                block_on(runner);
+            } else {
+                runner.run();
+            }
+            assert!(handle.join(LONG));
+            until(|| bus.stats().watchers.is_empty());
+            let departed = bus.stats().departed;
+            assert_eq!((departed.delivered, departed.dropped.incoming, departed.panics), (1, 1, 1));
+        }
+    });
+}
+
+/// A child process sets the system's memory limit to just above what it uses, so that there is no
+/// memory for a thread's stack.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_handler_without_a_thread_is_an_error_and_leaves_nothing() {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+    test_support::in_own_process!();
+    let [bus, other] = [(); 2].map(|()| bus::<u64>(100, 10));
+    let mut watcher = bus.watch().unwrap();
+    bus.publisher().publish(1).unwrap();
+    bus.flush(LONG).unwrap();
+    let own = other.clone();
+    // Calls back when it is dropped. It is on the thread that asked for the handler, and all calls
+    // that end the bus wait until it has been dropped.
+    let shuts_down = AtDrop(move || assert!(!own.is_closed() && !own.shutdown().complete));
+    // A thread that is just starting needs memory too, and the process aborts if the thread gets
+    // none.
+    other.flush(LONG).unwrap();
+
+    let before = getrlimit(Resource::As);
+    let pages: u64 = {
+        let sizes = std::fs::read_to_string("/proc/self/statm").unwrap();
+        sizes.split(' ').next().unwrap().parse().unwrap()
+    };
+    let used = pages * rustix::param::page_size() as u64;
+    setrlimit(Resource::As, Rlimit { current: Some(used + (1 << 20)), ..before }).unwrap();
+    let handler = bus.watch_builder().name("poor").spawn(|_| ());
+    let another = Broadcaster::<u64>::new();
+    let large = Broadcaster::<u64>::with_options(BusOptions::default().incoming_len(1 << 22));
+    // This call is the last one, because the end of its bus gives the memory of a thread back.
+    let calls_back = other.watch_builder().spawn(move |_| {
+        let _ = &shuts_down;
+    });
+    setrlimit(Resource::As, before).unwrap();
+
+    let error = handler.unwrap_err();
+    assert!(matches!(error, WatchError::Thread(_)), "{error:?}");
+    assert!(error.to_string().starts_with("cannot start a thread: "), "{error}");
+    assert!(std::error::Error::source(&error).is_some());
+    let error = another.unwrap_err();
+    assert_eq!(error.option(), "thread_name");
+    assert!(error.to_string().starts_with("cannot start the thread `eventcast`: "));
+    assert!(matches!(calls_back, Err(WatchError::Thread(_))), "{calls_back:?}");
+    assert!(other.shutdown().complete);
+    let error = large.unwrap_err().to_string();
+    assert!(
+        error.starts_with("incoming_len must be as many entries of ") && error.ends_with(", got 4194304"),
+        "{error}"
+    );
+
+    // The bus is as it was, and no call waits for the handler that never ran. The dispatcher
+    // removes the handler on its own.
+    until(|| bus.stats().watchers.len() == 1);
+    bus.publisher().publish(2).unwrap();
+    bus.flush(LONG).unwrap();
+    assert_eq!([watcher.recv().unwrap(), watcher.recv().unwrap()], [Event(1), Event(2)]);
+    assert!(bus.watch_builder().name("rich").spawn(|_| ()).unwrap().stats().name == "rich");
+    let report = bus.shutdown();
+    assert!(report.complete);
+    assert_eq!(report.bus.watchers.len(), 2, "{report}");
+    assert_balanced(&report.bus);
+}

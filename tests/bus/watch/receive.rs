@@ -1,0 +1,206 @@
+//! The forms of receiving, prefixes, and the number of events that can be received.
+
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use eventcast::Delivery::{Event, Lagged};
+use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Wait};
+use eventcast::error::{RecvTimeoutError, TryRecvError};
+use eventcast::testing::FakeClock;
+use eventcast::{BusOptions, Delivery};
+
+use crate::support::{LONG, bus, bus_with, drain, events, on_both, timed, turnstile, watched};
+
+#[test]
+fn every_form_of_receiving_sees_the_same() {
+    on_both(|options| {
+        let bus = bus_with(options);
+        let mut watchers: Vec<_> = (0..5).map(|_| bus.watch().unwrap()).collect();
+        bus.publisher().publish_batch(0..10_u64).unwrap();
+        bus.shutdown();
+        let wanted: Vec<u64> = (0..10).collect();
+        let [by_recv, by_ref, by_batch, by_timeout, by_events] = &mut watchers[..] else { unreachable!() };
+        assert_eq!(std::iter::from_fn(|| by_recv.recv().ok()?.event()).collect::<Vec<_>>(), wanted);
+        let mut seen = Vec::new();
+        while let Ok(Delivery::Event(event)) = by_ref.recv_ref() {
+            seen.push(*event);
+        }
+        assert_eq!(seen, wanted);
+        let mut seen: Vec<u64> = Vec::new();
+        while let Ok(batch) = by_batch.try_recv_batch() {
+            seen.extend(batch);
+        }
+        assert_eq!(seen, wanted);
+        assert_eq!(
+            std::iter::from_fn(|| by_timeout.recv_timeout(LONG).ok()?.event()).collect::<Vec<_>>(),
+            wanted
+        );
+        assert_eq!(by_events.events().collect::<Vec<_>>(), wanted);
+        for watcher in &watchers {
+            assert_eq!(watcher.stats().delivered, 10);
+        }
+    });
+}
+
+/// A prefix is received first, takes no capacity and is not counted.
+#[test]
+fn a_prefix_is_first_and_takes_no_capacity() {
+    on_both(|options| {
+        let bus = bus_with(options.queue_len(1));
+        let mut watcher = bus.watch_builder().prefix(0..100).watch().unwrap();
+        bus.publisher().publish(100).unwrap();
+        bus.shutdown();
+        assert_eq!(events(&drain(&mut watcher)), (0..=100).collect::<Vec<u64>>());
+        let stats = watcher.stats();
+        assert_eq!((stats.offered, stats.delivered, stats.dropped.total(), stats.queued), (1, 1, 0, 0));
+    });
+}
+
+/// An event of a prefix that the reader has not received when it ends is not a lost event.
+#[test]
+fn an_unread_prefix_is_not_lost() {
+    on_both(|options| {
+        for reads in [0, 1, 3] {
+            let bus = bus_with(options.clone());
+            let mut watcher = bus.watch_builder().prefix(0..3).watch().unwrap();
+            bus.publisher().publish_batch([3, 4]).unwrap();
+            bus.flush(LONG).unwrap();
+            for event in 0..reads {
+                assert_eq!(watcher.recv(), Ok(Delivery::Event(event)));
+            }
+            drop(watcher);
+            let report = bus.shutdown();
+            let departed = &report.bus.departed;
+            assert_eq!((departed.offered, departed.delivered, departed.dropped.stopped), (2, 0, 2));
+        }
+    });
+}
+
+#[test]
+fn len_is_what_can_be_received_now() {
+    on_both(|options| {
+        for policy in [DropIncoming, DropOldest, Wait] {
+            let bus = bus_with::<u64>(options.clone());
+            let mut watcher = bus.watch_builder().overflow(policy).watch().unwrap();
+            assert!(watcher.is_empty());
+            bus.publisher().publish_batch(1..=5).unwrap();
+            bus.flush(LONG).unwrap();
+            for left in (0..5).rev() {
+                assert_eq!((watcher.len(), watcher.is_empty()), (left + 1, false), "{policy}");
+                assert_eq!(watcher.stats().queued, left as u64 + 1, "{policy}");
+                watcher.recv().unwrap();
+            }
+            assert_eq!((watcher.len(), watcher.is_empty()), (0, true), "{policy}");
+            assert_eq!(watcher.try_recv(), Err(TryRecvError::Empty), "{policy}");
+        }
+    });
+}
+
+/// The events that the reader holds count, although the dispatcher has not counted them yet: it is
+/// still in a hook, with an event that did not fit.
+#[test]
+fn len_counts_what_the_reader_holds() {
+    let bus = bus::<u64>(100, 3);
+    let (hook, mut hooked) = turnstile();
+    let mut watcher = bus.watch_builder().on_drop(move |_, _| hooked(())).watch().unwrap();
+    bus.publisher().publish_batch([1, 2, 3, 4]).unwrap();
+    hook.wait_for(());
+    for left in [2, 1, 0] {
+        assert!(watcher.recv_timeout(LONG).is_ok());
+        assert_eq!((watcher.len(), watcher.is_empty()), (left, left == 0));
+    }
+    drop(hook);
+    assert!(bus.shutdown().complete);
+}
+
+/// A loop that reads while the watcher is not empty must not wait for an event that it has already
+/// received.
+#[test]
+fn a_borrowed_event_is_no_longer_in_len() {
+    on_both(|options| {
+        let bus = bus_with::<u64>(options);
+        let mut watcher = bus.watch_builder().prefix([10, 11]).watch().unwrap();
+        assert_eq!(watcher.len(), 2, "a prefix can be received");
+        bus.publisher().publish_batch([1, 2, 3]).unwrap();
+        bus.flush(LONG).unwrap();
+        assert_eq!(watcher.len(), 5);
+        assert_eq!(watcher.recv_ref(), Ok(Event(&10)));
+        assert_eq!(watcher.len(), 4);
+        assert_eq!(&*watcher.recv_batch().unwrap(), [11]);
+        assert_eq!((watcher.len(), watcher.stats().queued), (3, 3));
+        assert_eq!(watcher.recv_ref(), Ok(Event(&1)));
+        assert_eq!((watcher.len(), watcher.stats().queued), (2, 3), "borrowed");
+        assert_eq!(&*watcher.recv_batch().unwrap(), [2, 3]);
+        assert_eq!((watcher.len(), watcher.is_empty()), (0, true));
+        assert_eq!(watcher.try_recv(), Err(TryRecvError::Empty));
+    });
+}
+
+#[test]
+fn an_empty_watcher_may_have_a_gap_or_the_end() {
+    on_both(|options| {
+        let bus = bus_with(options.queue_len(2));
+        let mut watcher = bus.watch().unwrap();
+        bus.publisher().publish_batch(1..=5).unwrap();
+        bus.flush(LONG).unwrap();
+        assert_eq!(watcher.len(), 2);
+        assert_eq!((watcher.recv(), watcher.recv()), (Ok(Event(1)), Ok(Event(2))));
+        assert!(watcher.is_empty());
+        assert_eq!(watcher.try_recv(), Ok(Lagged(3)));
+        assert!(watcher.is_empty());
+        assert_eq!(watcher.try_recv(), Err(TryRecvError::Empty));
+        bus.shutdown();
+        assert!(watcher.is_empty());
+        assert_eq!(watcher.try_recv(), Err(TryRecvError::Ended));
+        assert_eq!(watcher.len(), 0);
+    });
+}
+
+/// Receiving by a deadline runs on the bus's clock.
+#[test]
+fn recv_timeout_runs_on_the_clock() {
+    on_both(|options| {
+        let (clock, bus) = timed::<u64>(options);
+        let mut watcher = bus.watch().unwrap();
+        thread::scope(|scope| {
+            let reader = scope.spawn(|| watcher.recv_timeout(Duration::from_secs(3600)));
+            clock.wait_for_waiters(1);
+            clock.advance(Duration::from_secs(3600));
+            assert_eq!(reader.join().unwrap(), Err(RecvTimeoutError::Timeout));
+        });
+        assert!(watcher.recv_batch_timeout(Duration::ZERO).is_err());
+    });
+}
+
+/// Tests that step a clock in a loop rely on this: a thread that the clock has woken does not count
+/// as one that waits again.
+#[test]
+fn a_thread_that_the_clock_has_woken_does_not_count_as_waiting() {
+    watched(|| {
+        for _ in 0..100 {
+            let (clock, bus) = timed::<u8>(BusOptions::default());
+            let mut watcher = bus.watch().unwrap();
+            let reader = thread::spawn(move || {
+                for _ in 0..2 {
+                    watcher.recv_timeout(Duration::from_secs(1)).unwrap_err();
+                }
+            });
+            clock.wait_for_waiters(1);
+            clock.advance(Duration::from_millis(999));
+            assert_eq!(clock.waiters(), 1);
+            clock.advance(Duration::from_millis(1));
+            // The second wait counts anew, so this step is after its begin.
+            clock.wait_for_waiters(1);
+            clock.advance(Duration::from_secs(1));
+            assert_eq!(clock.waiters(), 0);
+            reader.join().unwrap();
+        }
+    });
+}
+
+#[test]
+fn a_fake_clock_stops_at_the_end_of_time() {
+    let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+    clock.advance(Duration::MAX);
+    clock.advance(Duration::MAX);
+}

@@ -1,0 +1,102 @@
+//! Runners: handlers that the program runs on a thread or as a task of its own.
+
+use std::sync::mpsc;
+use std::thread;
+
+use eventcast::Delivery;
+use eventcast::Delivery::{Event, Lagged};
+use futures::executor::block_on;
+use futures::future::join;
+
+use crate::support::{LONG, bus_with, copied, on_both, waits};
+
+/// A runner on a thread that the program has started itself handles everything there.
+#[test]
+fn a_runner_handles_everything_on_its_own_thread() {
+    on_both(|options| {
+        let bus = bus_with(options);
+        let (handled_tx, handled) = mpsc::channel();
+        let handler = move |delivery: Delivery<&u64>| {
+            handled_tx.send((*delivery.event().unwrap(), thread::current().id())).unwrap();
+        };
+        let runner = bus.watch_builder().runner(handler).unwrap();
+        let thread = thread::spawn(|| {
+            runner.run();
+            thread::current().id()
+        });
+        (1..=10).for_each(|event| bus.publisher().publish(event).unwrap());
+        assert_eq!(bus.flush(LONG), Ok(()));
+        assert_eq!(handled.try_iter().map(|(event, _)| event).sum::<u64>(), 55);
+        bus.publisher().publish(11).unwrap();
+        assert!(bus.shutdown().complete);
+        let id = thread.join().unwrap();
+        assert_eq!(handled.into_iter().collect::<Vec<_>>(), [(11, id)]);
+    });
+}
+
+/// A runner that is awaited on the thread that publishes: the two take turns, also with a queue of
+/// one event.
+#[test]
+fn a_runner_is_awaited_beside_its_publisher() {
+    on_both(|options| {
+        let bus = bus_with(options);
+        let (handled_tx, handled) = mpsc::channel();
+        let handler = move |delivery: Delivery<&u64>| handled_tx.send(*delivery.event().unwrap()).unwrap();
+        let runner = waits(&bus, 1).runner(handler).unwrap();
+        let publishing = async {
+            for event in 0..500 {
+                bus.publisher().publish_async(event).await.unwrap();
+            }
+            bus.shutdown_async(LONG).await
+        };
+        let (report, ()) = block_on(join(publishing, runner));
+        assert!(report.complete, "{report}");
+        assert!(handled.into_iter().eq(0..500));
+    });
+}
+
+/// A runner that is run after the close handles what is queued, and learns of a loss as an item.
+#[test]
+fn a_runner_can_be_run_after_the_close() {
+    on_both(|options| {
+        let bus = bus_with(options.queue_len(2));
+        let (tx, rx) = mpsc::channel();
+        let runner = bus.watch_builder().runner(move |delivery| tx.send(copied(delivery)).unwrap()).unwrap();
+        bus.publisher().publish_batch([1, 2, 3]).unwrap();
+        bus.close();
+        runner.run();
+        assert_eq!(rx.into_iter().collect::<Vec<_>>(), [Event(1), Event(2), Lagged(1)]);
+        assert!(bus.shutdown().complete);
+    });
+}
+
+#[test]
+fn watchers_count_until_they_are_dropped_or_their_handlers_end() {
+    on_both(|options| {
+        let bus = bus_with::<u64>(options);
+        assert_eq!(bus.watcher_count(), 0);
+        let (watcher, stopped) = (bus.watch().unwrap(), bus.watch().unwrap());
+        let handler = bus.watch_builder().spawn(|_| ()).unwrap();
+        let runner = bus.watch_builder().runner(|_| ()).unwrap();
+        drop(bus.watch_builder().name("kept").spawn(|_| ()).unwrap());
+        assert_eq!(bus.watcher_count(), 5);
+        stopped.stop();
+        assert_eq!(bus.watcher_count(), 5, "its events can still be read");
+        drop(stopped);
+        assert_eq!(bus.watcher_count(), 4);
+        handler.stop();
+        assert!(handler.join(LONG));
+        assert_eq!(bus.watcher_count(), 3);
+        drop(runner);
+        assert_eq!(bus.watcher_count(), 2);
+        // The statistics keep a handler that has ended with the bus.
+        let report = bus.shutdown();
+        assert!(report.bus.watchers.iter().any(|watcher| watcher.name == "kept"), "{report}");
+        assert_eq!(bus.watcher_count(), 1, "what is queued can still be read");
+        drop(watcher);
+        assert_eq!(bus.watcher_count(), 0);
+        // A registration that was too late does not count.
+        assert!(bus.watch().is_err());
+        assert_eq!(bus.watcher_count(), 0);
+    });
+}
