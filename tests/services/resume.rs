@@ -4,16 +4,14 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use eventcast::bus::Start;
 use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy};
+use test_support::{LONG, Rng};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-/// A time longer than anything here takes. A test that waits this long has failed.
-const PATIENCE: Duration = Duration::from_secs(180);
 /// The number of events that the bus keeps.
 const HISTORY: u64 = 64;
 const EVENTS: u64 = 30_000;
@@ -74,7 +72,7 @@ impl Account {
         while left > 0 && self.seen < EVENTS {
             let mut buffer = [0; 97];
             let part = buffer.len().min(left);
-            match timeout(PATIENCE, stream.read(&mut buffer[..part])).await.expect("a line or the end") {
+            match timeout(LONG, stream.read(&mut buffer[..part])).await.expect("a line or the end") {
                 Ok(0) | Err(_) => return,
                 Ok(read) => {
                     bytes.extend_from_slice(&buffer[..read]);
@@ -109,10 +107,9 @@ async fn a_client_that_is_cut_off_at_random_comes_back_exactly() {
         }
     });
     let client = async |seed: u64| {
-        let (mut account, mut dice) = (Account::default(), seed);
+        let (mut account, mut rng) = (Account::default(), Rng(seed));
         while account.seen < EVENTS {
-            dice = dice.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            account.visit(address, &bus, (dice >> 33) as usize % 2_000).await;
+            account.visit(address, &bus, rng.below(2_000) as usize).await;
         }
         (account.came + account.missing, account.came)
     };
@@ -123,5 +120,5 @@ async fn a_client_that_is_cut_off_at_random_comes_back_exactly() {
         assert!(came >= HISTORY, "{came} came");
     }
     serving.abort();
-    assert!(bus.shutdown_async(PATIENCE).await.complete);
+    assert!(bus.shutdown_async(LONG).await.complete);
 }

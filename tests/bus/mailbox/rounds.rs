@@ -11,31 +11,19 @@ use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Wait, WaitFor};
 use eventcast::stats::{DropCounts, WatcherStats};
 use eventcast::testing::FakeClock;
 use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Watcher};
+use test_support::Rng;
 
 use crate::support::{LONG, events, lagged, watched};
 
 const MS: Duration = Duration::from_millis(1);
 
-/// A splitmix64 generator, so that a seed means the same everywhere.
-struct Rng(u64);
-
-impl Rng {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (z ^ (z >> 31)) % limit
-    }
-
-    /// Usually takes no time at all, and now and then long enough for a queue to fill up. On a busy
-    /// machine each yield may take milliseconds, so yields are few.
-    fn dawdle(&mut self) {
-        match self.below(64) {
-            0 => (0..self.below(4)).for_each(|_| thread::yield_now()),
-            1..16 => (0..self.below(2000)).for_each(|_| std::hint::spin_loop()),
-            _ => {}
-        }
+/// Usually takes no time at all, and now and then long enough for a queue to fill up. On a busy
+/// machine each yield may take milliseconds, so yields are few.
+fn dawdle(rng: &mut Rng) {
+    match rng.below(64) {
+        0 => (0..rng.below(4)).for_each(|_| thread::yield_now()),
+        1..16 => (0..rng.below(2000)).for_each(|_| std::hint::spin_loop()),
+        _ => {}
     }
 }
 
@@ -50,13 +38,13 @@ struct Read {
 fn read(mut watcher: Watcher<u64>, mut rng: Rng) -> (Vec<Delivery<u64>>, WatcherStats) {
     let mut seen = Vec::new();
     loop {
-        rng.dawdle();
+        dawdle(&mut rng);
         let goes_on = match rng.below(3) {
             0 => watcher.recv().map(|delivery| seen.push(delivery)).is_ok(),
             1 => match watcher.recv_ref() {
                 Ok(Event(event)) => {
                     let event = *event;
-                    rng.dawdle();
+                    dawdle(&mut rng);
                     seen.push(Event(event));
                     true
                 }
@@ -144,14 +132,14 @@ fn run_round(seed: u64) -> Met {
         .map(|policy| {
             let queue_len = [1, 2, 5, 16][rng.below(4) as usize];
             let watcher = bus.watch_builder().overflow(policy).queue_len(queue_len).watch().unwrap();
-            let rng = Rng(rng.below(u64::MAX));
+            let rng = rng.fork();
             (policy, queue_len as u64, thread::spawn(move || read(watcher, rng)))
         })
         .into();
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         // Time passes while a thread waits for it.
-        let mut ticks = Rng(rng.below(u64::MAX));
+        let mut ticks = rng.fork();
         let (clock, over) = (&clock, &done);
         scope.spawn(move || {
             while !over.load(Ordering::SeqCst) {
@@ -162,11 +150,11 @@ fn run_round(seed: u64) -> Met {
             }
         });
         let publishers = [0, 1].map(|id| {
-            let (publisher, mut rng) = (bus.publisher(), Rng(rng.below(u64::MAX)));
+            let (publisher, mut rng) = (bus.publisher(), rng.fork());
             scope.spawn(move || {
                 let mut next = id * EVENTS..(id + 1) * EVENTS;
                 while !next.is_empty() {
-                    rng.dawdle();
+                    dawdle(&mut rng);
                     let count = 1 + rng.below(9) as usize;
                     publisher.publish_batch(next.by_ref().take(count)).unwrap();
                 }

@@ -5,11 +5,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use eventcast::{Broadcaster, ShutdownReport};
+use test_support::Rng;
 
 use super::event::Payload;
 use super::met::{self, Met};
 use super::publish::Round;
-use super::rng::Rng;
 use super::tasks;
 
 /// Waits until enough publishes have returned, or for a limited time, because a stuck round makes

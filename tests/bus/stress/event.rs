@@ -4,8 +4,7 @@ use std::panic::panic_any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread;
-
-use super::rng::Rng;
+use test_support::Rng;
 
 /// The identity of an event. Every panic of this test carries one, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

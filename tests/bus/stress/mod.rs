@@ -22,7 +22,6 @@ mod plan;
 mod publish;
 mod pulling;
 mod read;
-mod rng;
 mod round;
 mod running;
 mod small;

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use eventcast::{Broadcaster, OverflowPolicy, WatchBuilder, WatchHandle, Watcher};
+use test_support::Rng;
 
 use super::FOREVER;
 use super::event::{Ident, Item, Payload};
-use super::rng::Rng;
 use super::running::Running;
 
 /// The events that a watcher is offered, by their numbers: all, or all except each n-th.

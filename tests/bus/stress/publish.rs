@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use eventcast::error::{FlushError, PublishError, WatchError};
 use eventcast::{Broadcaster, Publisher, Watcher};
+use test_support::Rng;
 
 use super::event::{Ident, Origin, Payload};
 use super::plan::{Made, Published, random_watcher};
 use super::read::spawn_reader;
-use super::rng::Rng;
 use super::{FOREVER, HAMMER_EVENTS};
 
 pub(crate) struct Round {

@@ -8,8 +8,8 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Publisher, Watcher};
+use test_support::Rng;
 
-use super::rng::Rng;
 use super::{FOREVER, from_environment, watched};
 
 /// The name of the reader's thread.

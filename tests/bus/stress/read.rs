@@ -7,12 +7,12 @@ use std::thread;
 use std::time::Duration;
 
 use eventcast::{Broadcaster, Delivery, Watcher};
+use test_support::Rng;
 
 use super::event::{Ident, Item, Payload};
 #[cfg(feature = "select")]
 use super::met::{self, Met};
 use super::plan::{Handled, Made, Read, random_watcher};
-use super::rng::Rng;
 use super::running::Running;
 use super::tasks;
 

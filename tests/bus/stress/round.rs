@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use eventcast::{Broadcaster, BusOptions, Delivery};
+use test_support::Rng;
 
 use super::check::Checked;
 use super::end::{end, wait_for_progress};
@@ -13,7 +14,6 @@ use super::event::{Ident, Origin};
 use super::plan::{Published, Read, random_watcher};
 use super::publish::{Round, hammer, publisher};
 use super::read::{receive, spawn_handler, spawn_reader};
-use super::rng::Rng;
 use super::running::Running;
 use super::tasks;
 use super::{FOREVER, MAX_PUBLISHERS};

@@ -16,7 +16,7 @@ impl<T: Send + 'static> Running<T> {
         Self(rx)
     }
 
-    pub(crate) fn task(rng: &mut super::rng::Rng, run: impl Future<Output = T> + Send + 'static) -> Self {
+    pub(crate) fn task(rng: &mut test_support::Rng, run: impl Future<Output = T> + Send + 'static) -> Self {
         let (tx, rx) = mpsc::channel();
         super::tasks::spawn(rng, async move {
             let _ = tx.send(run.await);

@@ -5,11 +5,11 @@ use std::sync::atomic::Ordering;
 use std::thread;
 
 use eventcast::{Broadcaster, BusOptions, OverflowPolicy};
+use test_support::Rng;
 
 use super::event::{Ident, Origin};
 use super::plan::Published;
 use super::publish::note_one;
-use super::rng::Rng;
 use super::run_rounds;
 
 /// Runs three things at about the same moment on a bus that is nearly idle: a publish or two, the

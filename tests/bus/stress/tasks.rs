@@ -10,6 +10,7 @@ use std::task::Poll;
 use eventcast::error::TryRecvError;
 use eventcast::{Delivery, Publisher, Watcher};
 use futures::{FutureExt, StreamExt};
+use test_support::Rng;
 use tokio::runtime::{Builder, Runtime};
 
 use super::event::{Item, Payload};
@@ -17,7 +18,6 @@ use super::met::{self, Met};
 use super::plan::{Made, Published, Read};
 use super::publish::{Round, flush_timeout, note_batch, note_flush, note_one, watch_in_between};
 use super::read::{item, leave, patience, received};
-use super::rng::Rng;
 
 fn tokio() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 use eventcast::correlator::{Aggregation, Correlation, SpamFilter};
 use eventcast::stats::CorrelatorStats;
 use eventcast::{CorrelatorOptions, Event};
+use test_support::Rng;
 
 use super::{PREFIX, Rig, Seen, budget, decision, event, folding, start};
 
@@ -88,11 +89,9 @@ fn the_least_recently_used_is_forgotten() {
         let rig = Rig::new(CorrelatorOptions::off().lru_cache_size(capacity));
         let mut model: VecDeque<(u64, i32)> = VecDeque::new();
         let mut evicted = 0;
-        let mut random = 0x9E37_79B9_7F4A_7C15_u64;
+        let mut rng = Rng(1);
         for _ in 0..20_000 {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
+            let random = rng.next();
             // More keys than fit, and some of them are frequent.
             let number = (random % 101).min(random % 13 * 7);
             let found = model.iter().position(|(n, _)| *n == number).and_then(|at| model.remove(at));

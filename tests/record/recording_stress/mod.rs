@@ -22,6 +22,7 @@ use eventcast::error::FlushError;
 use eventcast::record::{LossReason, RecordingHandle};
 use eventcast::sink::{SinkBatch, SinkErrorKind, SinkMode, Stored};
 use eventcast::{Event, EventBroadcaster, EventSink, ObjectReference, Recorder, SinkError};
+use test_support::Rng;
 
 /// The time limit of a round, which takes some milliseconds unless it hangs.
 const HANGS: Duration = Duration::from_secs(180);
@@ -29,37 +30,6 @@ const OBJECTS: u64 = 6;
 
 /// The payload of the panics that the test causes on purpose.
 struct Thrown;
-
-/// A small random generator (splitmix64). The test has its own, so that a seed means the same
-/// everywhere.
-#[derive(Clone)]
-struct Rng(u64);
-
-impl Rng {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
-
-    fn once_in(&mut self, times: u64) -> bool {
-        self.below(times) == 0
-    }
-
-    fn pick<T: Copy>(&mut self, from: &[T]) -> T {
-        from[self.below(from.len() as u64) as usize]
-    }
-
-    fn fork(&mut self) -> Self {
-        Self(self.next())
-    }
-}
 
 /// A random generator for code that several threads call.
 struct Dice(Mutex<Rng>);

@@ -11,8 +11,9 @@ use eventcast::correlator::SpamFilter;
 use eventcast::record::{Jitter, LossReason, RecordingHandle};
 use eventcast::stats::{DropReason, RecordingStats};
 use eventcast::{BusOptions, CorrelatorOptions, EventBroadcaster, OverflowPolicy, RetryPolicy};
+use test_support::Rng;
 
-use super::{Dice, HANGS, Hangs, Hostile, Known, OBJECTS, Rng, Seen, Thrown, key_of};
+use super::{Dice, HANGS, Hangs, Hostile, Known, OBJECTS, Seen, Thrown, key_of};
 
 fn policy(rng: &mut Rng) -> RetryPolicy {
     RetryPolicy::default()

@@ -7,23 +7,14 @@ use eventcast::EventType::Normal;
 use eventcast::record::{SeriesOptions, SeriesUpdate};
 use eventcast::sink::{MemorySinkOptions, SinkErrorKind, SinkOp};
 use eventcast::{Event, EventBroadcaster, EventSink, EventSource, MemorySink, SinkError};
+use test_support::Rng;
 
 use crate::support::{LONG, assert_balanced, at_once, clock, pod};
 
 /// A store that fails at random, before or after it has done what it was asked for.
 struct Flaky {
     store: MemorySink,
-    dice: Mutex<Dice>,
-}
-
-/// Numbers that look random and are the same in each run.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % sides
-    }
+    dice: Mutex<Rng>,
 }
 
 impl Flaky {
@@ -57,7 +48,7 @@ impl EventSink for Flaky {
 /// Runs a random program: events of a few series, time that passes, flushes, and a store that
 /// fails. In the end the counts in the store are those of all events.
 fn run(seed: u64) {
-    let mut dice = Dice(seed);
+    let mut dice = Rng(seed);
     let clock = clock();
     let builder = EventBroadcaster::builder().clock(clock.clock()).event_time(true);
     let events = builder.retry(at_once().attempts(u32::MAX)).build().unwrap();
@@ -76,7 +67,7 @@ fn run(seed: u64) {
         .cache_size(1 + dice.below(4) as usize)
         .finish_after(Duration::from_secs(1 + dice.below(1000)))
         .refresh_every(Duration::from_secs(1 + dice.below(1000)));
-    let sink = Flaky { store: store.clone(), dice: Mutex::new(Dice(!seed)) };
+    let sink = Flaky { store: store.clone(), dice: Mutex::new(Rng(!seed)) };
     let workers = 1 + dice.below(2) as usize;
     let recording = events.recording().series(options).workers(workers).start(sink).unwrap();
     let recorder = events.recorder(EventSource::from("web").on_host("web-7"));

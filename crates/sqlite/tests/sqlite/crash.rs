@@ -12,7 +12,7 @@ use eventcast::sink::{SinkBatch, SinkOp};
 use eventcast_sqlite::{SqliteSink, SqliteSinkOptions};
 use rusqlite::Connection;
 use tempfile::tempdir;
-use test_support::{child, test_name};
+use test_support::{Rng, child, test_name};
 
 use crate::support::contents;
 
@@ -22,19 +22,6 @@ const KILLS: u64 = 10;
 
 fn number(name: &str, default: u64) -> u64 {
     env::var(name).map_or(default, |text| text.parse().expect("a number"))
-}
-
-/// A random generator (`SplitMix64`).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut x = self.0;
-        x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        (x ^ x >> 31) % end
-    }
 }
 
 fn open(path: &Path) -> SqliteSink {
@@ -53,7 +40,7 @@ fn event(name: &str, count: i32) -> Event {
 /// Writes batches without end, as the child, and names each batch when it is acknowledged. Now and
 /// then the child closes the file, which writes the log back, and opens it again.
 fn write(path: &Path, life: &str, seed: u64) {
-    let mut random = Random(seed);
+    let mut random = Rng(seed);
     let mut counts: Vec<(String, i32)> = Vec::new();
     for session in 0.. {
         let sink = open(path);
@@ -122,7 +109,7 @@ fn killed_at_any_moment_it_keeps_what_was_acknowledged() {
     }
     let seed = number("EVENTCAST_SEED", 1);
     println!("EVENTCAST_SEED={seed}");
-    let mut random = Random(seed);
+    let mut random = Rng(seed);
     let (mut acknowledged, mut unfinished) = (0, 0);
     for _ in 0..FILES * number("EVENTCAST_CASES", 1) {
         let folder = tempdir().unwrap();

@@ -1,0 +1,39 @@
+//! Random choices with a seed.
+
+/// A small random number generator (`SplitMix64`). It is written here, so that a seed means the
+/// same on each machine and after each update.
+#[derive(Clone, Debug)]
+pub struct Rng(pub u64);
+
+impl Rng {
+    /// Returns any number.
+    #[allow(clippy::should_implement_trait, reason = "the numbers have no end")]
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// Returns a number below a limit, which must not be zero.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    /// Returns `true` once in `times` calls on average.
+    pub fn once_in(&mut self, times: u64) -> bool {
+        self.below(times) == 0
+    }
+
+    /// Returns one of these values, of which there must be one.
+    pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len() as u64) as usize]
+    }
+
+    /// Returns another generator, for another thread.
+    #[must_use]
+    pub fn fork(&mut self) -> Self {
+        Self(self.next())
+    }
+}
