@@ -4,7 +4,9 @@
 //! Without a counterpart: `set_capacity` and `set_overflow` of a channel in use (`channel_shrink`),
 //! because a watcher keeps the queue and the policy of its registration, and `deactivate` with
 //! `set_await_active` (`open_channel`, `inactive_drop`), because a bus is open and accepts events
-//! without watchers. The tests below assert what a bus does in these cases.
+//! without watchers. The tests assert what a bus does in these cases. Those of `overflow` and
+//! `inactive_drop` are `lag::only_a_receiver_beyond_the_capacity_lags` and
+//! `crossbeam::ends::a_send_without_a_receiver_is_accepted_and_its_value_dropped`.
 
 use std::pin::pin;
 use std::sync::mpsc;
@@ -32,56 +34,26 @@ fn broadcast<T: Clone + Send + Sync + 'static>(
     (bus.clone(), bus.publisher(), watcher)
 }
 
-/// `basic_sync`.
+/// `basic_sync`, `basic_blocking`, `basic_async`.
 #[test]
-fn each_receiver_gets_what_does_not_wait() {
-    on_both_kinds(|kind| {
-        let (bus, publisher, mut first) = broadcast(kind, 10);
-        let mut second = bus.watch().unwrap().into_events();
-        bus.flush(LONG).unwrap();
-        publisher.try_publish(7).unwrap();
-        bus.flush(LONG).unwrap();
-        assert_eq!([first.try_recv(), second.try_recv()], [Ok(7), Ok(7)]);
-        // Difference: a receiver is not cloned. A new one begins with the next event.
-        let mut third = bus.watch().unwrap().into_events();
-        bus.flush(LONG).unwrap();
-        publisher.try_publish(8).unwrap();
-        bus.flush(LONG).unwrap();
-        for watcher in [&mut first, &mut second, &mut third] {
-            assert_eq!([watcher.try_recv(), watcher.try_recv()], [Ok(8), Err(TryRecvError::Empty)]);
-        }
-    });
-}
-
-/// `basic_async`.
-#[test]
-fn each_receiver_gets_what_a_task_sends_as_a_future_and_as_a_stream() {
+fn each_receiver_gets_what_threads_and_tasks_send() {
     on_both_kinds(|kind| {
         block_on(async {
-            let (bus, publisher, mut first) = broadcast(kind, 10);
+            let (bus, publisher, mut first) = broadcast(kind, 1);
             let mut second = bus.watch().unwrap().into_events();
-            publisher.publish_async(7).await.unwrap();
+            publisher.try_publish(6).unwrap();
+            bus.flush(LONG).unwrap();
+            assert_eq!([first.try_recv(), second.try_recv()], [Ok(6), Ok(6)]);
+            publisher.publish(7).unwrap();
             assert_eq!([first.recv_async().await, second.recv_async().await], [Ok(7), Ok(7)]);
+            // Difference: a receiver is not cloned. A new one begins with the next event.
             let mut third = bus.watch().unwrap().into_events();
             publisher.publish_async(8).await.unwrap();
-            assert_eq!([first.next().await, second.next().await, third.next().await], [Some(8); 3]);
+            assert_eq!([first.recv(), second.recv(), third.recv()], [Ok(8); 3]);
+            publisher.publish_async(9).await.unwrap();
+            assert_eq!([first.next().await, second.next().await, third.next().await], [Some(9); 3]);
+            assert_eq!(first.try_recv(), Err(TryRecvError::Empty));
         });
-    });
-}
-
-/// `basic_blocking`.
-#[test]
-fn threads_and_tasks_share_a_bus() {
-    on_both_kinds(|kind| {
-        let (bus, publisher, mut watcher) = broadcast(kind, 1);
-        publisher.publish(7).unwrap();
-        bus.flush(LONG).unwrap();
-        assert_eq!(watcher.try_recv(), Ok(7));
-        publisher.publish(8).unwrap();
-        assert_eq!(block_on(watcher.recv_async()), Ok(8));
-        block_on(publisher.publish_async(9)).unwrap();
-        assert_eq!(watcher.recv(), Ok(9));
-        assert_eq!(watcher.try_recv(), Err(TryRecvError::Empty));
     });
 }
 
@@ -167,26 +139,6 @@ fn each_receiver_has_the_capacity_of_its_registration() {
     });
 }
 
-/// `overflow`.
-#[test]
-fn only_the_receiver_that_lags_loses_the_oldest_event() {
-    on_both_kinds(|kind| {
-        let options = kind.options().queue_len(2).overflow(OverflowPolicy::DropOldest);
-        let bus = Broadcaster::with_options(options).unwrap();
-        let mut slow = bus.watch().unwrap();
-        let mut quick = [bus.watch().unwrap(), bus.watch().unwrap()];
-        for events in [vec![7, 8], vec![9]] {
-            bus.publisher().publish_batch(events.clone()).unwrap();
-            bus.flush(LONG).unwrap();
-            for watcher in &mut quick {
-                assert!(watcher.try_iter().eq(events.iter().copied().map(Delivery::Event)));
-            }
-        }
-        // Difference: the loss is an item and not an error, so a loop over the items continues.
-        assert!(slow.try_iter().eq([Delivery::Lagged(1), Delivery::Event(8), Delivery::Event(9)]));
-    });
-}
-
 /// `open_channel`.
 #[test]
 fn a_send_without_receivers_does_not_wait_and_a_history_keeps_the_event() {
@@ -203,20 +155,6 @@ fn a_send_without_receivers_does_not_wait_and_a_history_keeps_the_event() {
             bus.flush(LONG).unwrap();
             assert!(late.try_iter().eq(events));
         }
-    });
-}
-
-/// `inactive_drop`.
-#[test]
-fn the_drop_of_the_last_receiver_leaves_the_bus_open() {
-    on_both_kinds(|kind| {
-        let (bus, publisher, first) = broadcast(kind, 1);
-        let second = bus.watch().unwrap();
-        drop(first);
-        drop(second);
-        // Difference: the drop of the last receiver, active or not, closes their channel.
-        assert!(!bus.is_closed());
-        assert_eq!(publisher.publish(()), Ok(()));
     });
 }
 

@@ -74,27 +74,29 @@ fn record(events: &EventBroadcaster, clock: &FakeClock, row: &Row) {
     assert!(recorder.event(&row.object, EventType::Normal, row.reason, message).is_accepted());
 }
 
-/// `TestEventf`.
+/// `TestEventf`, `TestMultiSinkCache`.
 #[test]
-fn repeats_patch_the_stored_event_and_each_event_is_logged() {
+fn repeats_patch_the_stored_event_and_a_second_recording_counts_from_one_again() {
     let clock = clock();
     let events = recorded(&clock);
-    let (sink, ops) = TestSink::obliging();
-    let recording = events.record_to(sink).unwrap();
-    for row in rows() {
-        let (line, lines) = mpsc::channel();
-        let print = move |text: &str| line.send(text.to_owned()).unwrap();
-        let log = events.log_to(print).unwrap();
-        record(&events, &clock, &row);
-        let line = lines.recv_timeout(LONG).unwrap();
-        let (_, end) = line.split_once("Z  ").unwrap();
-        assert_eq!(end, format!("Normal   {}  pod/foo  {}", row.reason, row.message));
-        assert_is(&ops.recv_timeout(LONG).unwrap(), &row, "baz");
-        log.stop();
+    for _ in 0..2 {
+        let (sink, ops) = TestSink::obliging();
+        let recording = events.record_to(sink).unwrap();
+        for row in rows() {
+            let (line, lines) = mpsc::channel();
+            let print = move |text: &str| line.send(text.to_owned()).unwrap();
+            let log = events.log_to(print).unwrap();
+            record(&events, &clock, &row);
+            let line = lines.recv_timeout(LONG).unwrap();
+            let (_, end) = line.split_once("Z  ").unwrap();
+            assert_eq!(end, format!("Normal   {}  pod/foo  {}", row.reason, row.message));
+            assert_is(&ops.recv_timeout(LONG).unwrap(), &row, "baz");
+            log.stop();
+        }
+        recording.stop();
+        assert!(recording.join(LONG));
+        assert_eq!(ops.try_iter().count(), 0);
     }
-    recording.stop();
-    assert!(recording.join(LONG));
-    assert_eq!(ops.try_iter().count(), 0);
 }
 
 /// `TestEventfNoNamespace`.
@@ -108,23 +110,6 @@ fn an_object_without_a_namespace_has_its_events_in_the_default_one() {
     let row = Row { object, reason: "Started", message: VERBOSE, count: 1 };
     record(&events, &clock, &row);
     assert_is(&ops.recv_timeout(LONG).unwrap(), &row, "default");
-}
-
-/// `TestMultiSinkCache`.
-#[test]
-fn a_second_recording_counts_from_one_again() {
-    let clock = clock();
-    let events = recorded(&clock);
-    for _ in 0..2 {
-        let (sink, ops) = TestSink::obliging();
-        let recording = events.record_to(sink).unwrap();
-        for row in rows() {
-            record(&events, &clock, &row);
-            assert_is(&ops.recv_timeout(LONG).unwrap(), &row, "baz");
-        }
-        recording.stop();
-        assert!(recording.join(LONG));
-    }
 }
 
 /// `TestGenerateEventName`.

@@ -1,6 +1,6 @@
 //! The cases of the peers' own tests, in this project's words: apimachinery's `watch`, client-go's
-//! `tools/record` and `tools/events`, the conformance tests of Kubernetes, tokio's broadcast
-//! channel, crossbeam's bounded channel and async-broadcast.
+//! `tools/record` and `tools/events`, tokio's broadcast channel, crossbeam's bounded channel and
+//! async-broadcast. `crates/kube` has the conformance tests of Kubernetes.
 //!
 //! Each test names its source. A test of the bus itself runs on both kinds of bus. Where this
 //! library differs on purpose, the test asserts what it does instead, and a comment that begins
@@ -9,7 +9,6 @@
 mod async_broadcast;
 mod broadcast;
 mod cache;
-mod conformance;
 mod crossbeam;
 mod event;
 mod events;

@@ -44,16 +44,6 @@ fn two_watchers_receive_all_events_in_order() {
     });
 }
 
-/// The queue length of most of Go's tests.
-#[test]
-fn a_queue_of_zero_events_is_refused() {
-    on_both_kinds(|kind| {
-        // Difference: a dispatcher that hands each event over is as slow as the slowest watcher.
-        let error = Broadcaster::<u8>::with_options(kind.options().queue_len(0)).unwrap_err();
-        assert_eq!(error.option(), "queue_len");
-    });
-}
-
 /// `TestBroadcasterWatcherClose`.
 #[test]
 fn a_stop_and_a_shutdown_end_a_watcher_and_may_be_repeated() {

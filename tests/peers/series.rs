@@ -80,6 +80,17 @@ fn begin(rig: &mut Rig, ops: &Receiver<Op>) {
     }
 }
 
+/// Begins a series, and continues it until it has been refreshed twice.
+fn begin_and_go_on(rig: &mut Rig, ops: &Receiver<Op>) {
+    begin(rig, ops);
+    for _ in 0..2 {
+        for _ in 0..35 {
+            rig.record(MINUTE, "started");
+        }
+        assert!(matches!(next(ops), Op::Patch(_)));
+    }
+}
+
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -132,13 +143,7 @@ fn a_series_that_continues_is_refreshed_each_half_hour() {
     watched(|| {
         let (sink, ops) = TestSink::obliging();
         let mut rig = Rig::new(sink, as_client_go());
-        begin(&mut rig, &ops);
-        for _ in 0..2 {
-            for _ in 0..35 {
-                rig.record(MINUTE, "started");
-            }
-            assert!(matches!(next(&ops), Op::Patch(_)));
-        }
+        begin_and_go_on(&mut rig, &ops);
         // Difference: Go loses the count at the end.
         rig.events.shutdown();
         assert_eq!(ops.try_iter().map(|op| call(&op)).collect::<Vec<_>>(), ["patch 72"]);
@@ -157,13 +162,7 @@ fn a_series_whose_refresh_is_refused_is_remembered() {
             },
         );
         let mut rig = Rig::new(sink, as_client_go());
-        begin(&mut rig, &ops);
-        for _ in 0..2 {
-            for _ in 0..35 {
-                rig.record(MINUTE, "started");
-            }
-            assert!(matches!(next(&ops), Op::Patch(_)));
-        }
+        begin_and_go_on(&mut rig, &ops);
         rig.events.shutdown();
         assert!(ops.try_iter().all(|op| matches!(op, Op::Patch(_))));
     });

@@ -121,38 +121,25 @@ fn filled(kind: Kind, values: usize) -> (Broadcaster<()>, EventWatcher<()>) {
     (bus, receiver)
 }
 
-/// `duplicate_operations`, `fairness_duplicates` of `array.rs`.
+/// `duplicate_operations`, and `fairness1` and `fairness2`, of their receivers. `array.rs`:
+/// `fairness`, `fairness_duplicates`.
 #[test]
-fn each_place_of_one_receiver_has_its_turn() {
-    on_both_kinds(|kind| {
-        const PLACES: usize = 5;
-        let (_bus, mut rx) = filled(kind, 1_000);
-        let mut turns = [0; PLACES];
-        for _ in 0..1_000 {
-            turns[ready(&[&rx; PLACES], LONG).unwrap()] += 1;
-            rx.try_recv().unwrap();
-        }
-        // Each has half of its fair share at least.
-        assert!(turns.iter().all(|turns| *turns >= 1_000 / PLACES / 2), "{turns:?}");
-    });
-}
-
-/// `fairness1` and `fairness2`, of their receivers, and `fairness` of `array.rs`.
-#[test]
-fn each_of_two_receivers_has_its_turn() {
+fn each_of_two_receivers_and_each_place_of_one_has_its_turn() {
     on_both_kinds(|kind| {
         let mut channels = [0; 2].map(|_| filled(kind, 1_000));
-        let mut turns = [0; 2];
+        let mut turns = [0; 4];
         for _ in 0..1_000 {
-            let place = ready(&channels.each_ref().map(|(_, rx)| rx), LONG).unwrap();
-            channels[place].1.try_recv().unwrap();
+            let [(_, first), (_, second)] = &channels;
+            let place = ready(&[first, second, first, second], LONG).unwrap();
+            channels[place % 2].1.try_recv().unwrap();
             turns[place] += 1;
         }
-        assert!(turns.iter().all(|turns| *turns >= 250), "{turns:?}");
+        // Each has half of its fair share at least.
+        assert!(turns.iter().all(|turns| *turns >= 125), "{turns:?}");
     });
 }
 
-/// `both_ready`, `stress_recv`, `stress_mixed`.
+/// `both_ready`, `nesting`, `stress_recv`, `stress_mixed`.
 #[test]
 fn values_of_two_channels_arrive_by_turns() {
     on_both_kinds(|kind| {
@@ -183,19 +170,6 @@ fn values_of_two_channels_arrive_by_turns() {
             }
         }
         sender.join().unwrap();
-    });
-}
-
-/// `nesting`.
-#[test]
-fn a_wait_may_follow_from_another() {
-    on_both_kinds(|kind| {
-        let (tx, mut rx) = bounded(kind, 1);
-        for value in 0..4 {
-            tx.send(value).unwrap();
-            assert_eq!(ready(&[&rx], LONG), Some(0));
-            assert_eq!(rx.recv(), Ok(value));
-        }
     });
 }
 

@@ -17,32 +17,24 @@ const SHORT: Duration = Duration::from_millis(1);
 
 const THREADS: usize = 4;
 
-/// `spsc`. `mpsc.rs`: `stress`. `golang.rs`: `test_chan`, the order of many values.
+/// `spsc`, and `len` with two threads. `mpsc.rs`: `stress`, `recv_a_lot`, `chan_gone_concurrent`,
+/// `send_from_outside_runtime`, `recv_from_outside_runtime`. `golang.rs`: `asynch_fifo`, and
+/// `test_chan`, the order of many values.
 #[test]
 fn one_thread_receives_what_another_sends_in_order() {
     on_both_kinds(|kind| {
-        for capacity in [1, 3, 100] {
+        for capacity in [1, 3, 200] {
             let (tx, mut rx) = bounded(kind, capacity);
             let sender = thread::spawn(move || (0..200).for_each(|value| tx.send(value).unwrap()));
-            assert!((&mut rx).into_iter().eq(0..200));
-            assert_eq!(rx.recv(), Err(RecvError));
-            sender.join().unwrap();
+            let receiver = thread::spawn(move || {
+                for value in 0..200 {
+                    assert_eq!(rx.recv(), Ok(value));
+                    assert!(rx.watcher().len() <= capacity);
+                }
+                assert_eq!((rx.recv(), rx.watcher().len()), (Err(RecvError), 0));
+            });
+            join([sender, receiver]);
         }
-    });
-}
-
-/// `len`, with two threads.
-#[test]
-fn a_length_never_exceeds_the_capacity() {
-    on_both_kinds(|kind| {
-        let (tx, mut rx) = bounded(kind, 7);
-        let sender = thread::spawn(move || (0..200).for_each(|value| tx.send(value).unwrap()));
-        for value in 0..200 {
-            assert_eq!(rx.recv(), Ok(value));
-            assert!(rx.watcher().len() <= 7);
-        }
-        sender.join().unwrap();
-        assert_eq!((rx.recv(), rx.watcher().len()), (Err(RecvError), 0));
     });
 }
 
@@ -98,20 +90,6 @@ fn the_values_of_many_senders_all_arrive() {
     });
 }
 
-/// `stress_oneshot`. `mpsc.rs`: `oneshot_multi_thread_send_recv_stress`.
-#[test]
-fn a_channel_may_carry_one_value() {
-    on_both_kinds(|kind| {
-        for round in 0..20 {
-            let (tx, mut rx) = bounded(kind, 1);
-            thread::scope(|scope| {
-                scope.spawn(|| assert_eq!(rx.recv(), Ok(round)));
-                scope.spawn(|| tx.send(round).unwrap());
-            });
-        }
-    });
-}
-
 /// `stress_timeout_two_threads`. `mpsc.rs`: the case of this name with `recv` in it, and
 /// `stress_recv_timeout_shared`.
 #[test]
@@ -150,7 +128,8 @@ fn sends_and_receives_that_time_out_lose_and_repeat_nothing() {
     });
 }
 
-/// `mpsc.rs`: `stream_send_recv_stress`.
+/// `stress_oneshot`. `mpsc.rs`: `stream_send_recv_stress`,
+/// `oneshot_multi_thread_send_recv_stress`.
 #[test]
 fn a_sender_and_a_receiver_may_move_from_thread_to_thread() {
     on_both_kinds(|kind| {
@@ -166,23 +145,6 @@ fn a_sender_and_a_receiver_may_move_from_thread_to_thread() {
             });
             (tx, rx) = (sending.join().unwrap(), receiving.join().unwrap());
         }
-    });
-}
-
-/// `mpsc.rs`: `send_from_outside_runtime`, `recv_from_outside_runtime`.
-#[test]
-fn a_thread_that_is_not_the_first_may_send_and_receive() {
-    on_both_kinds(|kind| {
-        let (ready, mut is_ready) = bounded(kind, 1);
-        let (tx, mut rx) = bounded(kind, 1);
-        let receiver = thread::spawn(move || {
-            ready.send(()).unwrap();
-            (0..40).for_each(|value| assert_eq!(rx.recv(), Ok(value)));
-        });
-        is_ready.recv().unwrap();
-        let sender = thread::spawn(move || (0..40).for_each(|value| tx.send(value).unwrap()));
-        receiver.join().unwrap();
-        sender.join().unwrap();
     });
 }
 

@@ -10,35 +10,41 @@ use eventcast::error::{PublishError, RecvError, RecvTimeoutError, TryRecvError};
 
 use super::bounded;
 use crate::kinds::on_both_kinds;
-use crate::support::{LONG, join};
+use crate::support::{LONG, join, until};
 
 /// A timeout that a test waits for.
 const SHORT: Duration = Duration::from_millis(1);
 
-/// `recv`.
+/// `recv`, `disconnect_wakes_receiver`. `mpsc.rs`: `oneshot_multi_task_recv_then_send` and
+/// `_recv_then_close`, `smoke_threads`, `send1`. `golang.rs`: `test_chan`, the receive from an
+/// empty channel, and the close that ends a receive.
 #[test]
 fn a_receive_waits_for_a_later_send_and_for_the_end() {
     on_both_kinds(|kind| {
-        let (tx, mut rx) = bounded(kind, 100);
-        let (begin, begun) = mpsc::channel();
-        let sender = thread::spawn(move || {
-            begun.recv().unwrap();
-            for value in 7..10 {
-                tx.send(value).unwrap();
+        for count in 0..3 {
+            let (tx, mut rx) = bounded(kind, 1);
+            let (waits, waiting) = mpsc::channel();
+            let receiver = thread::spawn(move || {
+                assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
+                waits.send(()).unwrap();
+                for value in 0..count {
+                    assert_eq!(rx.recv(), Ok(Box::new(value)));
+                }
+                assert_eq!(rx.recv(), Err(RecvError));
+            });
+            waiting.recv().unwrap();
+            for value in 0..count {
+                tx.send(Box::new(value)).unwrap();
             }
-        });
-        begin.send(()).unwrap();
-        for value in 7..10 {
-            assert_eq!(rx.recv(), Ok(value));
+            drop(tx);
+            receiver.join().unwrap();
         }
-        assert_eq!(rx.recv(), Err(RecvError));
-        sender.join().unwrap();
     });
 }
 
-/// `try_recv`. `mpsc.rs`: `try_recv_states`.
+/// `try_recv`, `recv_timeout`. `mpsc.rs`: `try_recv_states`.
 #[test]
-fn a_receive_that_does_not_wait_sees_nothing_then_the_value_then_the_end() {
+fn a_receive_that_does_not_wait_long_sees_nothing_then_the_value_then_the_end() {
     on_both_kinds(|kind| {
         let (tx, mut rx) = bounded(kind, 100);
         let (step, steps) = mpsc::channel();
@@ -48,38 +54,23 @@ fn a_receive_that_does_not_wait_sees_nothing_then_the_value_then_the_end() {
             tx.put(7);
             done.send(()).unwrap();
             steps.recv().unwrap();
+            tx.send(8).unwrap();
+            steps.recv().unwrap();
             tx.disconnect();
             done.send(()).unwrap();
         });
-        let next = || {
-            step.send(()).unwrap();
-            dones.recv().unwrap();
-        };
+        let next = || step.send(()).unwrap();
         assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
         next();
+        dones.recv().unwrap();
         assert_eq!([rx.try_recv(), rx.try_recv()], [Ok(7), Err(TryRecvError::Empty)]);
-        next();
-        assert_eq!(rx.try_recv(), Err(TryRecvError::Ended));
-        sender.join().unwrap();
-    });
-}
-
-/// `recv_timeout`.
-#[test]
-fn a_receive_with_a_timeout_ends_by_time_then_by_a_value_then_by_the_end() {
-    on_both_kinds(|kind| {
-        let (tx, mut rx) = bounded(kind, 100);
-        let (step, steps) = mpsc::channel();
-        let sender = thread::spawn(move || {
-            steps.recv().unwrap();
-            tx.send(7).unwrap();
-            steps.recv().unwrap();
-        });
         assert_eq!(rx.recv_timeout(SHORT), Err(RecvTimeoutError::Timeout));
-        step.send(()).unwrap();
-        assert_eq!(rx.recv_timeout(LONG), Ok(7));
-        step.send(()).unwrap();
+        next();
+        assert_eq!(rx.recv_timeout(LONG), Ok(8));
+        next();
         assert_eq!(rx.recv_timeout(LONG), Err(RecvTimeoutError::Ended));
+        dones.recv().unwrap();
+        assert_eq!(rx.try_recv(), Err(TryRecvError::Ended));
         sender.join().unwrap();
     });
 }
@@ -112,56 +103,29 @@ fn a_send_waits_until_the_receiver_has_made_capacity() {
     });
 }
 
-/// `send_timeout`.
+/// `disconnect_wakes_sender`, `send_timeout`. `mpsc.rs`: `send3`, and `send4` with a queue that is
+/// full.
 #[test]
-fn a_send_with_a_timeout_succeeds_once_another_thread_has_received() {
+fn a_receive_and_the_drop_of_a_full_receiver_wake_the_senders() {
     on_both_kinds(|kind| {
-        let (tx, mut rx) = bounded(kind, 2);
-        let (step, steps) = mpsc::channel();
-        let accepted = tx.fill(2);
-        assert_eq!(tx.send_timeout(99, SHORT), Err(PublishError::Full(99)));
-        let receiver = thread::spawn(move || {
-            steps.recv().unwrap();
-            assert_eq!(rx.recv(), Ok(0));
-            rx
-        });
-        step.send(()).unwrap();
-        assert_eq!(tx.send_timeout(accepted, LONG), Ok(()));
-        // Difference: without a receiver, a send is still accepted.
-        drop(receiver.join().unwrap());
-        assert_eq!(tx.send(accepted + 1), Ok(()));
-    });
-}
-
-/// `disconnect_wakes_sender`. `mpsc.rs`: `send3`.
-#[test]
-fn the_drop_of_a_full_receiver_wakes_the_sender() {
-    on_both_kinds(|kind| {
-        let (tx, rx) = bounded(kind, 1);
+        let (tx, mut rx) = bounded(kind, 1);
         let accepted = tx.fill(1);
-        let sender = thread::spawn(move || {
-            // Difference: this send is accepted, because the bus continues without the receiver.
-            assert_eq!(tx.send(accepted), Ok(()));
-            tx.settle();
-            assert_eq!(tx.bus.stats().accepted, accepted as u64 + 1);
-        });
-        drop(rx);
-        sender.join().unwrap();
-    });
-}
-
-/// `mpsc.rs`: `send4`, with a queue that is full.
-#[test]
-fn the_drop_of_a_full_receiver_wakes_all_senders() {
-    on_both_kinds(|kind| {
-        let (tx, rx) = bounded(kind, 1);
-        tx.fill(1);
-        let senders = [1, 2].map(|value| {
+        // Difference: these sends are accepted, because the bus continues without the receiver.
+        let first = thread::spawn({
             let tx = tx.clone();
-            thread::spawn(move || tx.send(value).unwrap())
+            move || tx.send_timeout(accepted, LONG).unwrap()
         });
+        let second = thread::spawn({
+            let tx = tx.clone();
+            move || tx.send(accepted).unwrap()
+        });
+        assert_eq!(rx.recv(), Ok(0));
+        // One of them goes on, and the other one does after the drop.
+        until(|| first.is_finished() || second.is_finished());
         drop(rx);
-        join(senders);
+        join([first, second]);
+        tx.settle();
+        assert_eq!(tx.bus.stats().accepted, accepted as u64 + 2);
     });
 }
 
@@ -179,36 +143,6 @@ fn the_close_of_the_bus_wakes_a_sender_with_its_value() {
         assert_eq!(sender.join().unwrap(), Err(PublishError::Closed(99)));
         // The values that were accepted before are received.
         assert!((&mut rx).into_iter().eq(0..accepted));
-    });
-}
-
-/// `disconnect_wakes_receiver`. `mpsc.rs`: `oneshot_multi_task_recv_then_close`. `golang.rs`:
-/// `test_chan`, the close that ends a receive.
-#[test]
-fn the_drop_of_the_last_sender_wakes_the_receiver() {
-    on_both_kinds(|kind| {
-        let (tx, mut rx) = bounded::<()>(kind, 1);
-        let receiver = thread::spawn(move || rx.recv());
-        drop(tx);
-        assert_eq!(receiver.join().unwrap(), Err(RecvError));
-    });
-}
-
-/// `mpsc.rs`: `oneshot_multi_task_recv_then_send`, `smoke_threads`, `send1`. `golang.rs`:
-/// `test_chan`, the receive from an empty channel.
-#[test]
-fn a_thread_that_waits_receives_the_value() {
-    on_both_kinds(|kind| {
-        let (tx, mut rx) = bounded(kind, 1);
-        let (waits, waiting) = mpsc::channel();
-        let receiver = thread::spawn(move || {
-            assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
-            waits.send(()).unwrap();
-            rx.recv()
-        });
-        waiting.recv().unwrap();
-        tx.send(Box::new(10)).unwrap();
-        assert_eq!(receiver.join().unwrap(), Ok(Box::new(10)));
     });
 }
 

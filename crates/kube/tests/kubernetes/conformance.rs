@@ -1,6 +1,5 @@
 //! Kubernetes: the four conformance cases for events in `test/e2e/instrumentation`
-//! (`core_events.go` and `events.go`, releases 1.19 to 1.25). `tests/peers` has them on a
-//! `MemorySink`.
+//! (`core_events.go` and `events.go`, releases 1.19 to 1.25).
 //!
 //! The sink creates, patches and updates. It reads and deletes nothing, so the administrator does.
 
