@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
 use eventcast::correlator::{Aggregation, Correlation, CorrelationKey, EventCorrelator, SpamFilter};
+use eventcast::stats::CorrelatorStats;
 use eventcast::testing::FakeClock;
 use eventcast::{CorrelatorOptions, Event, ObjectReference};
 use proptest::prelude::*;
@@ -132,6 +133,27 @@ fn subject(event: &Event, is_group: bool) -> String {
     event.to_json()
 }
 
+/// Returns the event as a store with another writer has it.
+fn stored(mut event: Event, version: u8, count: i32) -> Event {
+    event.metadata.set_resource_version(version.to_string());
+    event.metadata.name = format!("stored-{version}").into();
+    event.count = count.min(event.count);
+    event
+}
+
+fn assert_grown(before: &CorrelatorStats, stats: &CorrelatorStats) -> Result<(), TestCaseError> {
+    for (was, is) in [
+        (before.created, stats.created),
+        (before.updated, stats.updated),
+        (before.filtered, stats.filtered),
+        (before.aggregated, stats.aggregated),
+        (before.evicted, stats.evicted),
+    ] {
+        prop_assert!(was <= is, "{:?} after {:?}", stats, before);
+    }
+    Ok(())
+}
+
 fn run(options: Options, steps: Vec<Step>) -> Result<(), TestCaseError> {
     let clock = FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000));
     let Ok(correlator) = EventCorrelator::new(options.build(&clock)) else {
@@ -154,11 +176,8 @@ fn run(options: Options, steps: Vec<Step>) -> Result<(), TestCaseError> {
             }
             Step::Confirm(of, version, count) => {
                 if !open.is_empty() {
-                    let (key, mut stored) = open.swap_remove(of.index(open.len()));
-                    stored.metadata.set_resource_version(version.to_string());
-                    stored.metadata.name = format!("stored-{version}").into();
-                    stored.count = count.min(stored.count);
-                    correlator.confirm(key, &stored);
+                    let (key, event) = open.swap_remove(of.index(open.len()));
+                    correlator.confirm(key, stored(event, version, count));
                 }
                 continue;
             }
@@ -167,15 +186,7 @@ fn run(options: Options, steps: Vec<Step>) -> Result<(), TestCaseError> {
         let correlation = correlator.correlate(&event);
         let stats = correlator.stats();
         prop_assert_eq!(stats.created + stats.updated + stats.filtered, calls);
-        for (was, is) in [
-            (before.created, stats.created),
-            (before.updated, stats.updated),
-            (before.filtered, stats.filtered),
-            (before.aggregated, stats.aggregated),
-            (before.evicted, stats.evicted),
-        ] {
-            prop_assert!(was <= is, "{:?} after {:?}", stats, before);
-        }
+        assert_grown(&before, &stats)?;
         if stats.evicted > before.evicted {
             // An evicted event is counted from the beginning.
             counts.clear();
@@ -186,11 +197,8 @@ fn run(options: Options, steps: Vec<Step>) -> Result<(), TestCaseError> {
             Correlation::Create { event, key } => (event, key, false),
             Correlation::Update { event, key } => {
                 let patch = event.to_patch_json();
-                prop_assert!(
-                    serde_json::from_str::<serde_json::Value>(patch.as_str()).is_ok(),
-                    "{}",
-                    patch.as_str()
-                );
+                let is_json = serde_json::from_str::<serde_json::Value>(patch.as_str()).is_ok();
+                prop_assert!(is_json, "{}", patch.as_str());
                 (event, key, true)
             }
             _ => continue,

@@ -288,19 +288,17 @@ fn options() -> impl Strategy<Value = Options> {
         prop::sample::select(vec![1, 1000, 10_000]).prop_map(Duration::from_millis),
         prop::sample::select(vec![Jitter::Never, Jitter::First, Jitter::All]),
     );
-    let correlator = (
+    let sizes = (
         prop::option::weighted(0.2, 1..5_usize),
         prop::option::weighted(0.4, 1..4_usize),
         prop::option::weighted(0.4, 2..7_u32),
-        any::<bool>(),
-        any::<bool>(),
-        any::<bool>(),
     );
+    let correlator = (sizes, any::<[bool; 3]>());
     (bus, retry, correlator, contract()).prop_map(|(bus, retry, correlator, contract)| {
         let (mode, groups, namespaces, group_queue_len, answers_elsewhere) = contract;
         let ((order, workers), mut queue_len, policy, mut incoming_len, max_batch) = bus;
         let (attempts, delay, jitter) = retry;
-        let (cache, fold, burst, exempt_warnings, is_timed, says_which) = correlator;
+        let ((cache, fold, burst), [exempt_warnings, is_timed, says_which]) = correlator;
         if is_timed {
             (queue_len, incoming_len) = (10_000, 10_000);
         }

@@ -1,44 +1,10 @@
-//! The interface that the twin and the real bus have in common, as small as it can be.
-
-use std::time::Duration;
+//! What the models and the real bus have in common, as little as it can be.
 
 use eventcast::OverflowPolicy;
 use eventcast::stats::DropReason;
 
 /// An event, which is a number that occurs once in a program.
 pub type Event = u64;
-
-/// A broadcaster, as a program sees it.
-pub trait Bus {
-    type Reader: Reader;
-
-    /// Publishes one event, or several as a batch.
-    fn publish(&self, events: Vec<Event>, how: How) -> Result<(), Refused>;
-    /// Registers a watcher. Returns `None` if the bus is closed.
-    fn watch(&self, spec: &Spec) -> Option<Self::Reader>;
-    /// Lets time pass.
-    fn advance(&self, by: Duration);
-    /// Flushes the bus. Returns `false` if something was abandoned.
-    fn flush(&self) -> bool;
-    fn close(&self);
-    /// Closes the bus, and waits for the end, or abandons the rest at once if `give_up` is set.
-    /// Returns whether everything was offered.
-    fn shutdown(&self, give_up: bool) -> bool;
-    fn totals(&self) -> Totals;
-}
-
-/// A watcher, as its reader sees it. When it is dropped, the reader is gone.
-pub trait Reader {
-    fn receive(&mut self) -> Received;
-    /// Receives as `receive` does, but the reader borrows the event until its next call.
-    fn receive_ref(&mut self) -> Received;
-    /// Returns the number of events that were lost before these, and the events, at most `most`.
-    fn receive_batch(&mut self, most: usize) -> Result<(u64, Vec<Event>), Nothing>;
-    fn stop(&self);
-    fn figures(&self) -> Figures;
-    /// Returns the events that the watcher's hook was called for, each with the reason of its loss.
-    fn told(&self) -> Vec<(DropReason, Event)>;
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
@@ -50,6 +16,17 @@ pub enum How {
     TryBatch,
     /// Polled once. A publish that would wait is dropped then.
     Async,
+}
+
+impl How {
+    /// Returns the form that does not wait, in place of one that would wait forever.
+    pub fn without_waiting(self) -> Self {
+        match self {
+            Self::Wait => Self::Try,
+            Self::Batch => Self::TryBatch,
+            how => how,
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,6 +57,64 @@ pub struct Spec {
     pub policy: OverflowPolicy,
     pub prefix: Vec<Event>,
     pub filter: Filter,
+    pub speaker: Option<Speaker>,
+}
+
+impl Spec {
+    /// Returns whether the watcher is built with a filter.
+    pub fn has_filter(&self) -> bool {
+        let speaks = self.speaker.is_some_and(|speaker| speaker.place == Place::Filter);
+        speaks || !matches!(self.filter, Filter::None)
+    }
+
+    /// Returns what the watcher does when its filter or hook is called with this event.
+    pub fn says(&self, place: Place, event: Event) -> Option<Says> {
+        let speaker = self.speaker.filter(|speaker| speaker.place == place)?;
+        (event % speaker.every == 0).then_some(speaker.says)
+    }
+}
+
+/// The part of a watcher that publishes on its own bus.
+#[derive(Clone, Copy, Debug)]
+pub struct Speaker {
+    pub place: Place,
+    /// It speaks at the events that this number divides.
+    pub every: Event,
+    pub says: Says,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    Filter,
+    Hook,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Says {
+    Publish(How, usize),
+    Gap(u64),
+    /// Publishes an event, closes the bus, and publishes another one.
+    Close,
+}
+
+/// The numbers of the events that a speaker publishes.
+#[derive(Clone, Copy, Debug)]
+pub struct Numbers(Event);
+
+impl Numbers {
+    /// The distance between the first events of two speakers. No program publishes as many.
+    const EACH: Event = 1_000_000;
+
+    /// Creates the numbers of the speaker that was registered as this one.
+    pub fn new(watcher: usize) -> Self {
+        Self((watcher as Event + 1) * Self::EACH)
+    }
+
+    pub fn take(&mut self, count: usize) -> Vec<Event> {
+        let first = self.0;
+        self.0 += count as Event;
+        (first..self.0).collect()
+    }
 }
 
 /// A filter by an event's number.
@@ -121,7 +156,13 @@ pub struct Figures {
 }
 
 impl Figures {
-    pub fn add(&mut self, other: &Self) {
+    pub fn sum(all: impl Iterator<Item = Self>) -> Self {
+        let mut sum = Self { queued: Some(0), ..Self::default() };
+        all.for_each(|figures| sum.add(&figures));
+        sum
+    }
+
+    fn add(&mut self, other: &Self) {
         self.offered += other.offered;
         self.delivered += other.delivered;
         for (sum, count) in self.dropped.iter_mut().zip(other.dropped) {

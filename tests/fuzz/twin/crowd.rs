@@ -12,7 +12,7 @@ use eventcast::OverflowPolicy;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
-use super::api::{Bus, Event, Filter, How, Item, Reader, Refused, Spec};
+use super::api::{Event, Filter, How, Item, Refused, Spec};
 use super::mailbox::Mailbox;
 use super::real::{Real, RealReader, figures};
 
@@ -89,7 +89,7 @@ struct Seen {
 }
 
 pub fn run(crowd: &Crowd) -> Result<(), TestCaseError> {
-    let bus = Arc::new(Real::new(crowd.incoming_len, crowd.max_batch));
+    let bus = Arc::new(Real::new(crowd.incoming_len, crowd.max_batch, false));
     let witness = Script {
         queue_len: 3,
         policy: OverflowPolicy::Wait,
@@ -140,8 +140,9 @@ fn register(bus: &Real, script: &Script) -> (RealReader, Spec) {
         policy: script.policy,
         prefix: (0..script.prefix as u64).map(|n| Event::MAX - n).collect(),
         filter: script.filter,
+        speaker: None,
     };
-    (bus.watch(&spec).expect("nobody has closed it"), spec)
+    (bus.watch(&spec, 0).expect("nobody has closed it"), spec)
 }
 
 /// Publishes as the program says, and returns the accepted events in their order.

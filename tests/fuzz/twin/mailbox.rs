@@ -36,6 +36,8 @@ pub struct Mailbox {
     pub is_gone: bool,
     figures: Figures,
     pub told: Vec<(DropReason, Event)>,
+    /// What the reader has received last: a gap, or an event.
+    pub last: Option<Item>,
 }
 
 impl Mailbox {
@@ -52,6 +54,7 @@ impl Mailbox {
             is_gone: false,
             figures: Figures::default(),
             told: Vec::new(),
+            last: None,
         }
     }
 
@@ -282,10 +285,10 @@ impl Mailbox {
 
     pub fn receive_ref(&mut self) -> Received {
         self.take_back();
-        if let Some(count) = self.take_gap() {
-            return Ok(Item::Lagged(count));
-        }
-        self.take_event().map(Item::Event).ok_or(self.nothing())
+        let gap = self.take_gap().map(Item::Lagged);
+        let received = gap.or_else(|| self.take_event().map(Item::Event));
+        self.last = received.or(self.last);
+        received.ok_or(self.nothing())
     }
 
     pub fn receive(&mut self) -> Received {
@@ -312,6 +315,7 @@ impl Mailbox {
         let may_be_late = matches!(self.spec.policy, OverflowPolicy::Wait | OverflowPolicy::WaitFor(_));
         let is_gap_alone = gap.is_some() && (first.is_none() || may_be_late);
         assert!(!events.is_empty() || is_gap_alone, "a batch of nothing where there is something: {self:?}");
+        self.last = events.last().copied().map(Item::Event).or(gap.map(Item::Lagged));
         Ok((gap.unwrap_or(0), events))
     }
 

@@ -13,16 +13,18 @@ mod plain;
 mod program;
 mod real;
 
+use self::inline::Inline;
+use self::plain::Twin;
 use crate::cases;
 
 #[test]
 fn random_programs_do_the_same_on_both() {
-    cases::check(400, program::program, |program| program::run(&program));
+    cases::check(400, program::program::<Twin>, |program| program::run::<Twin>(&program));
 }
 
 #[test]
 fn random_programs_do_the_same_on_an_inline_bus_and_its_model() {
-    cases::check(2000, inline::program, |program| inline::run(&program));
+    cases::check(2000, program::program::<Inline>, |program| program::run::<Inline>(&program));
 }
 
 #[test]

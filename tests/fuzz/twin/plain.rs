@@ -1,22 +1,18 @@
-//! The twin: a broadcaster that is one state under one lock. It does at once, on the caller's
-//! thread, everything that a dispatcher would do, so nothing in it could race.
+//! The twin: a broadcaster without a lock and a thread. It does at once, when it is called,
+//! everything that a dispatcher would do, so nothing in it could race.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use eventcast::stats::DropReason;
+use proptest::test_runner::TestCaseError;
 
-use super::api::{Bus, Event, Figures, How, Nothing, Reader, Received, Refused, Spec, Totals};
+use super::api::{Event, Figures, How, Refused, Spec, Totals};
 use super::mailbox::Mailbox;
+use super::program::{Model, Publish};
+use super::real::RealReader;
 
-#[derive(Clone)]
+#[derive(Default)]
 pub struct Twin {
-    state: Arc<Mutex<State>>,
-}
-
-#[derive(Debug, Default)]
-struct State {
     incoming_len: usize,
     max_batch: usize,
     now: Duration,
@@ -44,42 +40,9 @@ enum Entry {
 }
 
 impl Twin {
-    pub fn new(incoming_len: usize, max_batch: usize) -> Self {
-        let state = State { incoming_len, max_batch, ..State::default() };
-        Self { state: Arc::new(Mutex::new(state)) }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap()
-    }
-
-    /// Returns whether the dispatcher waits for a watcher to make room.
-    pub fn is_blocked(&self) -> bool {
-        self.lock().is_blocked()
-    }
-
-    /// Returns the number of entries for which there is room.
-    pub fn free(&self) -> usize {
-        self.lock().free()
-    }
-
-    pub fn is_closed(&self) -> bool {
-        self.lock().is_closed
-    }
-
-    pub fn max_batch(&self) -> usize {
-        self.lock().max_batch
-    }
-}
-
-impl State {
     fn free(&self) -> usize {
         let events = self.incoming.iter().filter(|entry| matches!(entry, Entry::Events(_))).count();
         self.incoming_len - (events - self.carried)
-    }
-
-    fn is_blocked(&self) -> bool {
-        self.mailboxes.iter().any(Mailbox::is_pending)
     }
 
     /// Works until there is nothing to do, or until the dispatcher must wait for a watcher.
@@ -135,141 +98,122 @@ impl State {
     }
 }
 
-impl Bus for Twin {
-    type Reader = TwinReader;
-
-    /// Publishes without waiting: the program uses [`How::Wait`] and [`How::Batch`] only where
-    /// there is room.
-    fn publish(&self, events: Vec<Event>, _how: How) -> Result<(), Refused> {
-        let mut state = self.lock();
-        let mut rest = events;
+impl Twin {
+    /// Accepts the events for which there is room.
+    fn accept(&mut self, mut rest: Vec<Event>) -> Result<(), Refused> {
         while !rest.is_empty() {
-            if state.is_closed {
-                state.rejected_closed += rest.len() as u64;
+            if self.is_closed {
+                self.rejected_closed += rest.len() as u64;
                 return Err(Refused::Stopped(rest));
             }
             let mut piece = rest;
-            rest = piece.split_off(piece.len().min(state.max_batch));
-            if let Err(Entry::Events(mut back)) = state.push(Entry::Events(piece)) {
+            rest = piece.split_off(piece.len().min(self.max_batch));
+            if let Err(Entry::Events(mut back)) = self.push(Entry::Events(piece)) {
                 back.append(&mut rest);
-                state.rejected_full += back.len() as u64;
+                self.rejected_full += back.len() as u64;
                 return Err(Refused::Full(back));
             }
         }
         Ok(())
     }
+}
 
-    fn watch(&self, spec: &Spec) -> Option<TwinReader> {
-        let mut state = self.lock();
-        if state.is_closed {
+impl Model for Twin {
+    const IS_INLINE: bool = false;
+
+    fn new(incoming_len: usize, max_batch: usize) -> Self {
+        Self { incoming_len, max_batch, ..Self::default() }
+    }
+
+    fn publish(&mut self, mut events: Vec<Event>, mut how: How) -> Option<Publish> {
+        let free = self.free();
+        if !self.is_closed && events.len().div_ceil(self.max_batch) > free {
+            if self.is_blocked() {
+                // A wait for room would never end.
+                how = how.without_waiting();
+            } else {
+                // The dispatcher takes entries out while this thread puts them in, so more might
+                // fit or not.
+                events.truncate(free * self.max_batch);
+            }
+        }
+        let answer = self.accept(events.clone());
+        Some(Publish { events, how, answer })
+    }
+
+    fn publish_gap(&mut self, _events: u64) -> Result<(), Refused> {
+        unreachable!("only programs for an inline bus publish gaps")
+    }
+
+    fn watch(&mut self, spec: &Spec) -> Option<usize> {
+        if self.is_closed {
             return None;
         }
-        let number = state.mailboxes.len();
-        state.mailboxes.push(Mailbox::new(spec.clone()));
-        assert!(state.push(Entry::Register(number)).is_ok(), "a registration takes no place");
-        Some(TwinReader { twin: self.clone(), number })
+        let number = self.mailboxes.len();
+        self.mailboxes.push(Mailbox::new(spec.clone()));
+        assert!(self.push(Entry::Register(number)).is_ok(), "a registration takes no place");
+        Some(number)
     }
 
-    fn advance(&self, by: Duration) {
-        let mut state = self.lock();
-        state.now += by;
-        state.run();
+    fn mailbox(&self, number: usize) -> &Mailbox {
+        &self.mailboxes[number]
     }
 
-    fn flush(&self) -> bool {
-        !self.lock().is_abandoned
+    fn with<R>(&mut self, number: usize, act: impl FnOnce(&mut Mailbox) -> R) -> R {
+        let result = act(&mut self.mailboxes[number]);
+        // The registration of a watcher that is gone no longer separates the events.
+        if self.mailboxes[number].is_gone {
+            self.incoming
+                .retain(|entry| !matches!(entry, Entry::Register(registered) if *registered == number));
+        }
+        self.run();
+        result
     }
 
-    fn close(&self) {
-        let mut state = self.lock();
-        state.is_closed = true;
-        state.run();
+    fn advance(&mut self, by: Duration) {
+        self.now += by;
+        self.run();
     }
 
-    fn shutdown(&self, give_up: bool) -> bool {
+    fn is_blocked(&self) -> bool {
+        self.mailboxes.iter().any(Mailbox::is_pending)
+    }
+
+    fn is_abandoned(&self) -> bool {
+        self.is_abandoned
+    }
+
+    fn close(&mut self) {
+        self.is_closed = true;
+        self.run();
+    }
+
+    fn shutdown(&mut self, give_up: bool) -> bool {
         self.close();
-        let mut state = self.lock();
-        if let Some(complete) = state.report {
+        if let Some(complete) = self.report {
             return complete;
         }
-        let complete = state.has_ended;
+        let complete = self.has_ended;
         assert!(complete || give_up, "the program waits for the end where it comes");
         if !complete {
-            state.is_abandoned = true;
-            state.run();
+            self.is_abandoned = true;
+            self.run();
         }
-        state.report = Some(complete);
+        self.report = Some(complete);
         complete
     }
 
     fn totals(&self) -> Totals {
-        let state = self.lock();
-        let mut watchers = Figures { queued: Some(0), ..Figures::default() };
-        state.mailboxes.iter().for_each(|mailbox| watchers.add(&mailbox.figures()));
         Totals {
-            accepted: state.accepted,
-            rejected_full: state.rejected_full,
-            rejected_closed: state.rejected_closed,
-            watchers,
-            listed: Some(state.mailboxes.iter().filter(|mailbox| !mailbox.is_gone).count()),
+            accepted: self.accepted,
+            rejected_full: self.rejected_full,
+            rejected_closed: self.rejected_closed,
+            watchers: Figures::sum(self.mailboxes.iter().map(Mailbox::figures)),
+            listed: Some(self.mailboxes.iter().filter(|mailbox| !mailbox.is_gone).count()),
         }
     }
-}
 
-pub struct TwinReader {
-    twin: Twin,
-    number: usize,
-}
-
-impl TwinReader {
-    fn with<R>(&self, act: impl FnOnce(&mut Mailbox) -> R) -> R {
-        let mut state = self.twin.lock();
-        let result = act(&mut state.mailboxes[self.number]);
-        state.run();
-        result
-    }
-
-    pub fn peek<R>(&self, look: impl FnOnce(&Mailbox) -> R) -> R {
-        look(&self.twin.lock().mailboxes[self.number])
-    }
-}
-
-impl Reader for TwinReader {
-    fn receive(&mut self) -> Received {
-        self.with(Mailbox::take_back);
-        self.with(Mailbox::receive)
-    }
-
-    fn receive_ref(&mut self) -> Received {
-        self.with(Mailbox::take_back);
-        self.with(Mailbox::receive_ref)
-    }
-
-    fn receive_batch(&mut self, most: usize) -> Result<(u64, Vec<Event>), Nothing> {
-        self.with(Mailbox::take_back);
-        self.with(|mailbox| mailbox.receive_batch(most))
-    }
-
-    fn stop(&self) {
-        self.with(|mailbox| mailbox.is_stopped = true);
-    }
-
-    fn figures(&self) -> Figures {
-        self.peek(Mailbox::figures)
-    }
-
-    fn told(&self) -> Vec<(DropReason, Event)> {
-        self.peek(|mailbox| mailbox.told.clone())
-    }
-}
-
-impl Drop for TwinReader {
-    fn drop(&mut self) {
-        // A test that fails may have poisoned the lock.
-        if let Ok(mut state) = self.twin.state.lock() {
-            let abandoned = state.is_abandoned;
-            state.mailboxes[self.number].leave(abandoned);
-            state.run();
-        }
+    fn check(&self, _number: usize, _real: &RealReader) -> Result<(), TestCaseError> {
+        Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! The library's bus behind the twin's trait.
+//! The library's bus, and watchers whose filters and hooks may publish on it.
 
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex};
@@ -10,7 +10,7 @@ use eventcast::testing::FakeClock;
 use eventcast::{Broadcaster, BusOptions, Delivery, Publisher, Watcher};
 use futures::FutureExt;
 
-use super::api::{Bus, Event, Figures, How, Item, Nothing, Reader, Received, Refused, Spec, Totals};
+use super::api::{Event, Figures, How, Item, Nothing, Numbers, Place, Received, Refused, Says, Spec, Totals};
 
 pub struct Real {
     pub bus: Broadcaster<Event>,
@@ -18,49 +18,133 @@ pub struct Real {
 }
 
 impl Real {
-    pub fn new(incoming_len: usize, max_batch: usize) -> Self {
+    pub fn new(incoming_len: usize, max_batch: usize, is_inline: bool) -> Self {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH).drive_the_end();
         let options = BusOptions::default().incoming_len(incoming_len).max_batch(max_batch);
-        Self { bus: Broadcaster::with_clock(options, clock.clock()).unwrap(), clock }
+        let bus = Broadcaster::with_clock(options.inline(is_inline), clock.clock()).unwrap();
+        Self { bus, clock }
     }
 
-    /// Builds a bus without a thread.
-    pub fn inline(incoming_len: usize, max_batch: usize) -> Self {
-        let clock = FakeClock::new(SystemTime::UNIX_EPOCH).drive_the_end();
-        let options = BusOptions::default().incoming_len(incoming_len).max_batch(max_batch).inline(true);
-        Self { bus: Broadcaster::with_clock(options, clock.clock()).unwrap(), clock }
+    pub fn publish(&self, events: Vec<Event>, how: How) -> Result<(), Refused> {
+        publish(&self.bus.publisher(), events, how)
+    }
+
+    pub fn publish_gap(&self, events: u64) -> Result<(), Refused> {
+        publish_gap(&self.bus.publisher(), events)
+    }
+
+    /// Registers a watcher, which is the one of this number. Returns `None` if the bus is closed.
+    pub fn watch(&self, spec: &Spec, number: usize) -> Option<RealReader> {
+        let closes = spec.speaker.is_some_and(|speaker| matches!(speaker.says, Says::Close));
+        let notes = Arc::new(Mutex::new(Notes {
+            spec: spec.clone(),
+            publisher: self.bus.publisher(),
+            bus: closes.then(|| self.bus.clone()),
+            numbers: Numbers::new(number),
+            told: Vec::new(),
+            asked: Vec::new(),
+            heard: Vec::new(),
+        }));
+        let noted = notes.clone();
+        let builder = self
+            .bus
+            .watch_builder()
+            .queue_len(spec.queue_len)
+            .overflow(spec.policy)
+            .prefix(spec.prefix.clone())
+            .on_drop(move |reason, events| {
+                let mut notes = noted.lock().unwrap();
+                notes.told.extend(events.iter().map(|event| (reason, *event)));
+                for event in events {
+                    notes.speak(Place::Hook, *event);
+                }
+            });
+        // Without a filter the bus takes another path than with a filter that keeps all events.
+        let builder = if spec.has_filter() {
+            let (noted, filter) = (notes.clone(), spec.filter);
+            builder.filter(move |event| {
+                let mut notes = noted.lock().unwrap();
+                notes.asked.push(*event);
+                notes.speak(Place::Filter, *event);
+                drop(notes);
+                // A panic without a message, so that nothing is written for it.
+                filter.keeps(*event).unwrap_or_else(|| resume_unwind(Box::new(())))
+            })
+        } else {
+            builder
+        };
+        match builder.watch() {
+            Ok(watcher) => Some(RealReader { watcher, notes }),
+            Err(WatchError::Closed) => None,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    pub fn advance(&self, by: Duration) {
+        self.clock.advance(by);
+    }
+
+    /// Flushes the bus. Returns `false` if something was abandoned.
+    pub fn flush(&self) -> bool {
+        match self.bus.flush(Duration::MAX) {
+            Ok(()) => true,
+            Err(FlushError::Abandoned) => false,
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    /// Closes the bus, and waits for the end, or abandons the rest at once if `give_up` is set.
+    /// Returns whether everything was offered.
+    pub fn shutdown(&self, give_up: bool) -> bool {
+        if give_up {
+            self.bus.shutdown_timeout(Duration::ZERO).complete
+        } else {
+            self.bus.shutdown().complete
+        }
+    }
+
+    pub fn totals(&self) -> Totals {
+        let stats = self.bus.stats();
+        Totals {
+            accepted: stats.accepted,
+            rejected_full: stats.rejected_full,
+            rejected_closed: stats.rejected_closed,
+            watchers: Figures::sum(stats.watchers.iter().chain([&stats.departed]).map(figures)),
+            listed: Some(stats.watchers.len()),
+        }
     }
 }
 
 /// Publishes in the given way.
-pub fn publish(publisher: &Publisher<Event>, events: Vec<Event>, how: How) -> Result<(), Refused> {
-    match how {
-        How::Try => publisher.try_publish(events[0]).map_err(refused_one),
-        How::Wait => publisher.publish(events[0]).map_err(refused_one),
-        How::Timeout => publisher.publish_timeout(events[0], Duration::ZERO).map_err(refused_one),
-        How::Batch => publisher.publish_batch(events).map_err(refused),
-        How::TryBatch => publisher.try_publish_batch(events).map_err(refused),
+fn publish(publisher: &Publisher<Event>, events: Vec<Event>, how: How) -> Result<(), Refused> {
+    let result = match how {
+        How::Try => publisher.try_publish(events[0]),
+        How::Wait => publisher.publish(events[0]),
+        How::Timeout => publisher.publish_timeout(events[0], Duration::ZERO),
         How::Async => match publisher.publish_async(events[0]).now_or_never() {
-            Some(result) => result.map_err(refused_one),
-            None => Err(Refused::Waiting),
+            Some(result) => result,
+            None => return Err(Refused::Waiting),
         },
+        How::Batch | How::TryBatch => {
+            let wait = how == How::Batch;
+            let result =
+                if wait { publisher.publish_batch(events) } else { publisher.try_publish_batch(events) };
+            return result.map_err(|error| refused(error, |events| events));
+        }
+    };
+    result.map_err(|error| refused(error, |event| vec![event]))
+}
+
+fn refused<E>(error: PublishError<E>, events: impl Fn(E) -> Vec<Event>) -> Refused {
+    match error {
+        PublishError::Full(refused) => Refused::Full(events(refused)),
+        PublishError::Closed(refused) => Refused::Stopped(events(refused)),
+        _ => unreachable!("the models know all refusals"),
     }
 }
 
-fn refused(error: PublishError<Vec<Event>>) -> Refused {
-    match error {
-        PublishError::Full(events) => Refused::Full(events),
-        PublishError::Closed(events) => Refused::Stopped(events),
-        _ => unreachable!("the twin knows all refusals"),
-    }
-}
-
-fn refused_one(error: PublishError<Event>) -> Refused {
-    match error {
-        PublishError::Full(event) => Refused::Full(vec![event]),
-        PublishError::Closed(event) => Refused::Stopped(vec![event]),
-        _ => unreachable!("the twin knows all refusals"),
-    }
+fn publish_gap(publisher: &Publisher<Event>, events: u64) -> Result<(), Refused> {
+    publisher.publish_gap(events).map_err(|error| refused(error, |()| Vec::new()))
 }
 
 pub fn figures(stats: &WatcherStats) -> Figures {
@@ -78,80 +162,38 @@ pub fn figures(stats: &WatcherStats) -> Figures {
     }
 }
 
-impl Bus for Real {
-    type Reader = RealReader;
-
-    fn publish(&self, events: Vec<Event>, how: How) -> Result<(), Refused> {
-        publish(&self.bus.publisher(), events, how)
-    }
-
-    fn watch(&self, spec: &Spec) -> Option<RealReader> {
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let (hook, filter) = (told.clone(), spec.filter);
-        let builder = self
-            .bus
-            .watch_builder()
-            .queue_len(spec.queue_len)
-            .overflow(spec.policy)
-            .prefix(spec.prefix.clone())
-            .on_drop(move |reason, events| {
-                hook.lock().unwrap().extend(events.iter().map(|event| (reason, *event)));
-            });
-        // Without a filter the bus takes another path than with a filter that keeps all events.
-        let builder = match filter {
-            super::api::Filter::None => builder,
-            // A panic without a message, so that nothing is written for it.
-            _ => builder
-                .filter(move |event| filter.keeps(*event).unwrap_or_else(|| resume_unwind(Box::new(())))),
-        };
-        match builder.watch() {
-            Ok(watcher) => Some(RealReader { watcher, told }),
-            Err(WatchError::Closed) => None,
-            Err(error) => panic!("{error}"),
-        }
-    }
-
-    fn advance(&self, by: Duration) {
-        self.clock.advance(by);
-    }
-
-    fn flush(&self) -> bool {
-        match self.bus.flush(Duration::MAX) {
-            Ok(()) => true,
-            Err(FlushError::Abandoned) => false,
-            Err(error) => panic!("{error}"),
-        }
-    }
-
-    fn close(&self) {
-        self.bus.close();
-    }
-
-    fn shutdown(&self, give_up: bool) -> bool {
-        if give_up {
-            self.bus.shutdown_timeout(Duration::ZERO).complete
-        } else {
-            self.bus.shutdown().complete
-        }
-    }
-
-    fn totals(&self) -> Totals {
-        let stats = self.bus.stats();
-        let mut watchers = Figures { queued: Some(0), ..Figures::default() };
-        stats.watchers.iter().chain([&stats.departed]).for_each(|stats| watchers.add(&figures(stats)));
-        Totals {
-            accepted: stats.accepted,
-            rejected_full: stats.rejected_full,
-            rejected_closed: stats.rejected_closed,
-            watchers,
-            listed: Some(stats.watchers.len()),
-        }
-    }
-}
-
+/// A watcher. Its reader is gone when it is dropped.
 pub struct RealReader {
     pub watcher: Watcher<Event>,
-    pub told: Arc<Mutex<Vec<(DropReason, Event)>>>,
+    notes: Arc<Mutex<Notes>>,
+}
+
+/// What a watcher's filter and hook were called with, and what they publish.
+struct Notes {
+    spec: Spec,
+    publisher: Publisher<Event>,
+    /// A watcher that closes the bus has it.
+    bus: Option<Broadcaster<Event>>,
+    numbers: Numbers,
+    told: Vec<(DropReason, Event)>,
+    asked: Vec<Event>,
+    heard: Vec<Result<(), Refused>>,
+}
+
+impl Notes {
+    fn speak(&mut self, place: Place, event: Event) {
+        let Some(says) = self.spec.says(place, event) else { return };
+        let heard = match says {
+            Says::Publish(how, count) => publish(&self.publisher, self.numbers.take(count), how),
+            Says::Gap(events) => publish_gap(&self.publisher, events),
+            Says::Close => {
+                self.heard.push(publish(&self.publisher, self.numbers.take(1), How::Try));
+                self.bus.as_ref().unwrap().close();
+                publish(&self.publisher, self.numbers.take(1), How::Wait)
+            }
+        };
+        self.heard.push(heard);
+    }
 }
 
 impl From<TryRecvError> for Nothing {
@@ -178,31 +220,40 @@ impl From<Delivery<&Event>> for Item {
     }
 }
 
-impl Reader for RealReader {
-    fn receive(&mut self) -> Received {
+impl RealReader {
+    pub fn receive(&mut self) -> Received {
         Ok(self.watcher.try_recv()?.into())
     }
 
-    /// Waits for an event. The program calls it only where there is one.
-    fn receive_ref(&mut self) -> Received {
+    /// Receives as `receive` does, but the reader borrows the event until its next call. Waits for
+    /// an event, so the program calls it only where there is one.
+    pub fn receive_ref(&mut self) -> Received {
         self.watcher.recv_ref().map(Item::from).map_err(|_| Nothing::Ever)
     }
 
-    /// Receives everything that there is, whatever `most` says.
-    fn receive_batch(&mut self, _most: usize) -> Result<(u64, Vec<Event>), Nothing> {
+    /// Receives everything that there is: the number of events that were lost before these, and the
+    /// events.
+    pub fn receive_batch(&mut self) -> Result<(u64, Vec<Event>), Nothing> {
         let batch = self.watcher.try_recv_batch()?;
         Ok((batch.lagged, batch.to_vec()))
     }
 
-    fn stop(&self) {
-        self.watcher.stop();
-    }
-
-    fn figures(&self) -> Figures {
+    pub fn figures(&self) -> Figures {
         figures(&self.watcher.stats())
     }
 
-    fn told(&self) -> Vec<(DropReason, Event)> {
-        self.told.lock().unwrap().clone()
+    /// Returns the events that the watcher's hook was called for, each with the reason of its loss.
+    pub fn told(&self) -> Vec<(DropReason, Event)> {
+        self.notes.lock().unwrap().told.clone()
+    }
+
+    /// Returns the events that the watcher's filter was called for.
+    pub fn asked(&self) -> Vec<Event> {
+        self.notes.lock().unwrap().asked.clone()
+    }
+
+    /// Returns the answers to what the watcher's filter and hook have published.
+    pub fn heard(&self) -> Vec<Result<(), Refused>> {
+        self.notes.lock().unwrap().heard.clone()
     }
 }

@@ -2,10 +2,9 @@
 
 use std::collections::VecDeque;
 
-use crate::twin::api::{Event, How, Refused};
+use crate::twin::api::{Event, How, Place, Refused, Says};
 
-use super::model::{Asked, Model};
-use super::speech::{Place, Says};
+use super::model::{Asked, Inline};
 
 /// One outermost call.
 #[derive(Clone, Debug, Default)]
@@ -33,9 +32,9 @@ enum Why {
     Stopped,
 }
 
-impl Model {
-    /// Publishes without waiting: the program uses a form that waits only where there is space.
-    pub fn publish(&mut self, mut events: Vec<Event>, how: How) -> Result<(), Refused> {
+impl Inline {
+    /// Publishes without waiting.
+    pub(super) fn accept(&mut self, mut events: Vec<Event>, how: How) -> Result<(), Refused> {
         while !events.is_empty() {
             let rest = events.split_off(events.len().min(self.max_batch));
             if let Err((mut back, why)) = self.publish_piece(events) {
@@ -100,18 +99,18 @@ impl Model {
     fn is_wanted_by_none(&mut self, full: &[usize], event: Event) -> bool {
         self.call.speaker = None;
         let wants = |number: &usize| {
-            let watching = &self.watchers[*number].watching;
-            !watching.has_filter() || watching.spec.filter.keeps(event) == Some(true)
+            let spec = &self.watchers[*number].mailbox.spec;
+            !spec.has_filter() || spec.filter.keeps(event) == Some(true)
         };
         let is_refused = full.iter().any(wants);
         for number in full {
-            let watching = &self.watchers[*number].watching;
-            let panics = watching.spec.filter.keeps(event).is_none();
-            if !watching.has_filter() {
+            let spec = &self.watchers[*number].mailbox.spec;
+            let panics = spec.filter.keeps(event).is_none();
+            if !spec.has_filter() {
                 continue;
             }
             if is_refused && full.len() > 1 {
-                self.is_undetermined |= panics || watching.says(Place::Filter, event).is_some();
+                self.is_undetermined |= panics || spec.says(Place::Filter, event).is_some();
                 self.watchers[*number].asked.push(Asked::Perhaps(event));
                 continue;
             }
@@ -130,17 +129,17 @@ impl Model {
     /// Calls the filter of a watcher, if it has one.
     pub(super) fn ask(&mut self, number: usize, event: Event) {
         let watched = &mut self.watchers[number];
-        if watched.watching.has_filter() {
+        if watched.mailbox.spec.has_filter() {
             watched.asked.push(Asked::Surely(event));
         }
-        if let Some(says) = watched.watching.says(Place::Filter, event) {
+        if let Some(says) = watched.mailbox.spec.says(Place::Filter, event) {
             self.speak(number, says);
         }
     }
 
     /// Calls the hook of a watcher.
     pub(super) fn report(&mut self, number: usize, event: Event) {
-        if let Some(says) = self.watchers[number].watching.says(Place::Hook, event) {
+        if let Some(says) = self.watchers[number].mailbox.spec.says(Place::Hook, event) {
             self.speak(number, says);
         }
     }

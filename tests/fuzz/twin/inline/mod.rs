@@ -7,8 +7,5 @@
 
 mod calls;
 mod model;
-mod program;
-mod real;
-mod speech;
 
-pub use self::program::{program, run};
+pub use self::model::Inline;

@@ -4,16 +4,18 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use eventcast::OverflowPolicy;
-use eventcast::stats::DropReason;
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
 
-use crate::twin::api::{Event, Figures, How, Item, Nothing, Received, Refused, Totals};
+use crate::twin::api::{Event, Figures, How, Item, Numbers, Refused, Spec, Totals};
 use crate::twin::mailbox::Mailbox;
+use crate::twin::program::{Model, Publish};
+use crate::twin::real::RealReader;
 
 use super::calls::Call;
-use super::speech::{Numbers, Watching};
 
 #[derive(Clone, Debug)]
-pub struct Model {
+pub struct Inline {
     pub(super) incoming_len: usize,
     pub(super) max_batch: usize,
     pub(super) now: Duration,
@@ -21,7 +23,7 @@ pub struct Model {
     pub(super) call: Call,
     pub(super) is_closed: bool,
     /// Whether the documentation leaves open what this bus does now.
-    pub is_undetermined: bool,
+    pub(super) is_undetermined: bool,
     /// The position of the newest event or gap.
     position: u64,
     positions: HashMap<Event, u64>,
@@ -32,7 +34,7 @@ pub struct Model {
 
 /// A call of a watcher's filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub(super) enum Asked {
     Surely(Event),
     /// Another full watcher refuses the event, too, and it is open which one is asked first.
     Perhaps(Event),
@@ -40,7 +42,6 @@ pub enum Asked {
 
 #[derive(Clone, Debug)]
 pub(super) struct Watched {
-    pub(super) watching: Watching,
     pub(super) mailbox: Mailbox,
     pub(super) numbers: Numbers,
     pub(super) asked: Vec<Asked>,
@@ -52,9 +53,9 @@ pub(super) struct Watched {
 
 /// The position of a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Position {
-    pub least: u64,
-    pub most: u64,
+struct Position {
+    least: u64,
+    most: u64,
 }
 
 impl Position {
@@ -90,26 +91,7 @@ pub(super) struct Space {
     pub(super) full: Vec<usize>,
 }
 
-impl Model {
-    pub fn new(incoming_len: usize, max_batch: usize) -> Self {
-        Self {
-            incoming_len,
-            max_batch,
-            now: Duration::ZERO,
-            watchers: Vec::new(),
-            call: Call::default(),
-            is_closed: false,
-            is_undetermined: false,
-            position: 0,
-            positions: HashMap::new(),
-            accepted: 0,
-            rejected_full: 0,
-            rejected_closed: 0,
-        }
-    }
-
-    // ── the way in ──
-
+impl Inline {
     /// Looks for space, as each publish does. The time of the watchers that are full begins.
     pub(super) fn space(&mut self) -> Space {
         let (mut space, now) = (Space { free: u64::MAX, full: Vec::new() }, self.now);
@@ -140,7 +122,7 @@ impl Model {
     }
 
     fn offer_to(&mut self, number: usize, events: &[Event], is_asked: bool) {
-        let filter = self.watchers[number].watching.spec.filter;
+        let filter = self.watchers[number].mailbox.spec.filter;
         for (n, event) in events.iter().enumerate() {
             if n > 0 || !is_asked {
                 self.ask(number, *event);
@@ -167,14 +149,90 @@ impl Model {
         self.watchers.iter_mut().for_each(|watched| watched.mailbox.miss(events));
     }
 
-    pub fn watch(&mut self, watching: &Watching) -> Option<usize> {
+    /// Ends the bus if it is closed, because nothing is on its way between two calls.
+    pub(super) fn end_if_closed(&mut self) {
+        if self.is_closed {
+            self.watchers.iter_mut().for_each(|watched| watched.mailbox.is_closed = true);
+        }
+    }
+
+    /// Notes what a change of the mailbox means for the watcher.
+    fn note(&mut self, number: usize) {
+        let Self { watchers, positions, position, .. } = self;
+        let watched = &mut watchers[number];
+        if watched.mailbox.free() > 0 {
+            watched.full_since = None;
+        }
+        let has_filter = watched.mailbox.spec.has_filter();
+        match watched.mailbox.last.take() {
+            Some(Item::Event(event)) => {
+                // An event of the prefix has none.
+                if let Some(position) = positions.get(&event) {
+                    watched.position = Position::exactly(*position);
+                }
+            }
+            Some(Item::Lagged(lost)) => {
+                let next = watched.mailbox.next().map(|next| positions[&next] - 1);
+                let least = watched.position.least + lost;
+                let most = next.unwrap_or(if has_filter { *position } else { least });
+                // The lost events, and those that the filter refused, may count or not.
+                let least = if has_filter { watched.position.least } else { most };
+                watched.position = Position { least, most };
+            }
+            None => {}
+        }
+    }
+}
+
+impl Model for Inline {
+    const IS_INLINE: bool = true;
+
+    fn new(incoming_len: usize, max_batch: usize) -> Self {
+        Self {
+            incoming_len,
+            max_batch,
+            now: Duration::ZERO,
+            watchers: Vec::new(),
+            call: Call::default(),
+            is_closed: false,
+            is_undetermined: false,
+            position: 0,
+            positions: HashMap::new(),
+            accepted: 0,
+            rejected_full: 0,
+            rejected_closed: 0,
+        }
+    }
+
+    /// The bus itself uses a form that waits only where there is space.
+    fn publish(&mut self, events: Vec<Event>, how: How) -> Option<Publish> {
+        let mut after = self.clone();
+        let answer = after.accept(events.clone(), how);
+        if after.is_undetermined {
+            return None;
+        }
+        *self = after;
+        let how = if matches!(answer, Err(Refused::Full(_))) { how.without_waiting() } else { how };
+        Some(Publish { events, how, answer })
+    }
+
+    fn publish_gap(&mut self, events: u64) -> Result<(), Refused> {
+        if events > 0 && self.is_closed {
+            return Err(Refused::Stopped(Vec::new()));
+        }
+        if events > 0 {
+            self.show_gap(events);
+        }
+        Ok(())
+    }
+
+    fn watch(&mut self, spec: &Spec) -> Option<usize> {
         if self.is_closed {
             return None;
         }
         let number = self.watchers.len();
         self.watchers.push(Watched {
-            watching: watching.clone(),
-            mailbox: Mailbox::new(watching.spec.clone()),
+            mailbox: Mailbox::new(spec.clone()),
             numbers: Numbers::new(number),
             asked: Vec::new(),
             heard: Vec::new(),
@@ -184,130 +242,71 @@ impl Model {
         Some(number)
     }
 
-    pub fn publish_gap(&mut self, events: u64) -> Result<(), Refused> {
-        if self.is_closed {
-            return Err(Refused::Stopped(Vec::new()));
-        }
-        self.show_gap(events);
-        Ok(())
+    fn mailbox(&self, number: usize) -> &Mailbox {
+        &self.watchers[number].mailbox
     }
 
-    pub fn advance(&mut self, by: Duration) {
+    fn with<R>(&mut self, number: usize, act: impl FnOnce(&mut Mailbox) -> R) -> R {
+        let result = act(&mut self.watchers[number].mailbox);
+        self.note(number);
+        result
+    }
+
+    fn advance(&mut self, by: Duration) {
         self.now += by;
     }
 
-    pub fn close(&mut self) {
+    fn is_blocked(&self) -> bool {
+        false
+    }
+
+    fn is_abandoned(&self) -> bool {
+        false
+    }
+
+    fn close(&mut self) {
         self.is_closed = true;
         self.end_if_closed();
     }
 
-    /// Ends the bus if it is closed, because nothing is on its way between two calls.
-    pub(super) fn end_if_closed(&mut self) {
-        if self.is_closed {
-            self.watchers.iter_mut().for_each(|watched| watched.mailbox.is_closed = true);
-        }
+    fn shutdown(&mut self, _give_up: bool) -> bool {
+        self.close();
+        true
     }
 
-    // ── the watchers ──
-
-    pub fn receive(&mut self, number: usize) -> Received {
-        let received = self.watchers[number].mailbox.receive();
-        self.note_received(number, received)
-    }
-
-    pub fn receive_ref(&mut self, number: usize) -> Received {
-        let received = self.watchers[number].mailbox.receive_ref();
-        self.note_received(number, received)
-    }
-
-    pub fn receive_batch(&mut self, number: usize, most: usize) -> Result<(u64, Vec<Event>), Nothing> {
-        let received = self.watchers[number].mailbox.receive_batch(most);
-        let last = received.as_ref().ok().map(|(lost, events)| match events.last() {
-            Some(event) => Item::Event(*event),
-            None => Item::Lagged(*lost),
-        });
-        let _ = self.note_received(number, last.ok_or(Nothing::Yet));
-        received
-    }
-
-    fn note_received(&mut self, number: usize, received: Received) -> Received {
-        let Self { watchers, positions, position, .. } = self;
-        let watched = &mut watchers[number];
-        if watched.mailbox.free() > 0 {
-            watched.full_since = None;
-        }
-        match received {
-            Ok(Item::Event(event)) => {
-                // An event of the prefix has none.
-                if let Some(position) = positions.get(&event) {
-                    watched.position = Position::exactly(*position);
-                }
-            }
-            Ok(Item::Lagged(lost)) => {
-                let next = watched.mailbox.next().map(|next| positions[&next] - 1);
-                let least = watched.position.least + lost;
-                let most = next.unwrap_or(if watched.watching.has_filter() { *position } else { least });
-                // The lost events, and those that the filter refused, may count or not.
-                let least = if watched.watching.has_filter() { watched.position.least } else { most };
-                watched.position = Position { least, most };
-            }
-            Err(_) => {}
-        }
-        received
-    }
-
-    pub fn position(&self, number: usize) -> Position {
-        self.watchers[number].position
-    }
-
-    pub fn peek<R>(&self, number: usize, look: impl FnOnce(&Mailbox) -> R) -> R {
-        look(&self.watchers[number].mailbox)
-    }
-
-    pub fn stop(&mut self, number: usize) {
-        self.watchers[number].mailbox.is_stopped = true;
-    }
-
-    pub fn leave(&mut self, number: usize) {
-        self.watchers[number].mailbox.leave(false);
-    }
-
-    // ── what can be seen ──
-
-    pub fn figures(&self, number: usize) -> Figures {
-        self.peek(number, Mailbox::figures)
-    }
-
-    pub fn told(&self, number: usize) -> &[(DropReason, Event)] {
-        &self.watchers[number].mailbox.told
-    }
-
-    pub fn asked(&self, number: usize) -> &[Asked] {
-        &self.watchers[number].asked
-    }
-
-    pub fn heard(&self, number: usize) -> &[Result<(), Refused>] {
-        &self.watchers[number].heard
-    }
-
-    pub fn totals(&self) -> Totals {
-        let mut watchers = Figures { queued: Some(0), ..Figures::default() };
-        self.watchers.iter().for_each(|watched| watchers.add(&watched.mailbox.figures()));
+    fn totals(&self) -> Totals {
         Totals {
             accepted: self.accepted,
             rejected_full: self.rejected_full,
             rejected_closed: self.rejected_closed,
-            watchers,
+            watchers: Figures::sum(self.watchers.iter().map(|watched| watched.mailbox.figures())),
             listed: Some(self.watchers.iter().filter(|watched| !watched.mailbox.is_gone).count()),
         }
     }
 
-    /// Returns the publish that does not wait, in place of one that would wait forever.
-    pub fn without_waiting(how: How) -> How {
-        match how {
-            How::Wait => How::Try,
-            How::Batch => How::TryBatch,
-            how => how,
+    fn check(&self, number: usize, real: &RealReader) -> Result<(), TestCaseError> {
+        let Watched { asked, heard, position, .. } = &self.watchers[number];
+        prop_assert_eq!(&real.heard(), heard);
+        prop_assert!(is_allowed(&real.asked(), asked), "asked about {:?}, not {:?}", real.asked(), asked);
+        let at = real.watcher.position();
+        let is_right = at.is_some_and(|at| (position.least..=position.most).contains(&at));
+        prop_assert!(is_right, "the position is {:?}, not {:?}", at, position);
+        Ok(())
+    }
+}
+
+/// Returns whether the filter was asked about these events. No event is asked about twice in one
+/// publish.
+fn is_allowed(asked: &[Event], allowed: &[Asked]) -> bool {
+    let mut asked = asked.iter().peekable();
+    for allowed in allowed {
+        match allowed {
+            Asked::Surely(event) if asked.next() == Some(event) => {}
+            Asked::Surely(_) => return false,
+            Asked::Perhaps(event) => {
+                asked.next_if_eq(&event);
+            }
         }
     }
+    asked.next().is_none()
 }
