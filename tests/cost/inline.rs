@@ -6,15 +6,7 @@ use eventcast::{Broadcaster, BusOptions, OverflowPolicy, Watcher};
 use test_support::in_own_process;
 
 use crate::counting::{allocations_here, live};
-use crate::many_watchers::OF_THE_HARNESS;
-
-const POLICIES: [OverflowPolicy; 5] = [
-    OverflowPolicy::DropIncoming,
-    OverflowPolicy::DropOldest,
-    OverflowPolicy::Evict,
-    OverflowPolicy::Wait,
-    OverflowPolicy::WaitFor(std::time::Duration::from_secs(1)),
-];
+use crate::many_watchers::{OF_THE_HARNESS, POLICIES};
 
 /// The queue length of the watchers.
 const QUEUE: usize = 16;

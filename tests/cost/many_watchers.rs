@@ -11,7 +11,7 @@ use test_support::{LONG, in_own_process, until};
 
 use crate::counting::live;
 
-const POLICIES: [OverflowPolicy; 5] = [
+pub(crate) const POLICIES: [OverflowPolicy; 5] = [
     OverflowPolicy::DropIncoming,
     OverflowPolicy::DropOldest,
     OverflowPolicy::Evict,

@@ -6,7 +6,7 @@
 use std::fs;
 
 use crate::imports::{Crate, code};
-use crate::sources::{in_repository, rust_files};
+use crate::sources::{in_repository, rust_files, sources};
 
 /// The levels of the modules, from the lowest to the highest. A module has the level of the longest
 /// name here with which its path begins. The names of one level do not import each other.
@@ -120,11 +120,6 @@ fn files_stay_readable() {
         let lines = text.lines().count();
         assert!(lines <= 500, "{path} has {lines} lines: a file has one idea, and at most 500 lines");
     }
-}
-
-/// Returns all source files, each with its path in `src` and its text.
-fn sources() -> Vec<(String, String)> {
-    rust_files("src", 80)
 }
 
 /// Returns the names of the modules that a file is inside of, and of its own module.

@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
-use crate::sources::{in_repository, rust_files};
+use crate::sources::{in_repository, is_comment, rust_files};
 
 /// The parts of a type's name that make it a lock, with which a thread may wait for another one.
 const KINDS: [&str; 5] = ["Mutex<", "RwLock<", "DashMap<", "ReentrantLock<", "Condvar"];
@@ -29,10 +29,6 @@ struct Row {
 fn sources() -> Vec<(String, String)> {
     let files = rust_files("src", 80).into_iter();
     files.filter(|(file, _)| !file.starts_with("sync") && !file.starts_with("testing")).collect()
-}
-
-fn is_comment(line: &str) -> bool {
-    line.trim_start().starts_with("//")
 }
 
 /// Returns the locks that a text names, each as a type and a field.

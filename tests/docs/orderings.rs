@@ -6,20 +6,12 @@
 
 use std::fs;
 
-use crate::sources::{in_repository, rust_files};
+use crate::sources::{in_repository, is_comment, sources};
 
 /// The largest distance of an explanation above its use, in lines.
 const NEAR: usize = 10;
 
 /// Returns the library's files, each with its path in `src`.
-fn sources() -> Vec<(String, String)> {
-    rust_files("src", 80)
-}
-
-fn is_comment(line: &str) -> bool {
-    line.trim_start().starts_with("//")
-}
-
 /// Returns what the explanation of an ordering lacks. Returns `None` if it lacks nothing.
 fn missing(ordering: &str, comments: &str) -> Option<String> {
     // A comment begins with the ordering's name: "Relaxed: ...", "Acquire, both: ...".

@@ -30,3 +30,12 @@ pub(crate) fn rust_files(folder: &str, at_least: usize) -> Vec<(String, String)>
     assert!(found.len() >= at_least, "only {} files found in {folder}", found.len());
     found
 }
+
+/// Returns all source files of the library, each with its path in `src` and its text.
+pub(crate) fn sources() -> Vec<(String, String)> {
+    rust_files("src", 80)
+}
+
+pub(crate) fn is_comment(line: &str) -> bool {
+    line.trim_start().starts_with("//")
+}

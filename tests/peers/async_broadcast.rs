@@ -4,8 +4,8 @@
 //! Without a counterpart: `set_capacity` and `set_overflow` of a channel in use (`channel_shrink`),
 //! because a watcher keeps the queue and the policy of its registration, and `deactivate` with
 //! `set_await_active` (`open_channel`, `inactive_drop`), because a bus is open and accepts events
-//! without watchers. The tests assert what a bus does in these cases. Those of `overflow` and
-//! `inactive_drop` are `lag::only_a_receiver_beyond_the_capacity_lags` and
+//! without watchers. The tests assert what a bus does in these cases. Two are elsewhere: `overflow`
+//! and `inactive_drop` are `lag::only_a_receiver_beyond_the_capacity_lags` and
 //! `crossbeam::ends::a_send_without_a_receiver_is_accepted_and_its_value_dropped`.
 
 use std::pin::pin;

@@ -12,7 +12,7 @@ use test_support::watched;
 use crate::support::{LONG, Op, TestSink, at_once, clock};
 
 /// Records one event to a store that answers its attempts like this. Returns the number of
-/// attempts, and how many events the recording gave up.
+/// attempts, and how many events were lost after the last one.
 fn attempts(answer: impl Fn(usize) -> Result<(), SinkError> + Send + Sync + 'static) -> (usize, u64) {
     let events = EventBroadcaster::builder().clock(clock().clock()).retry(at_once()).build().unwrap();
     let calls = Arc::new(AtomicUsize::new(0));

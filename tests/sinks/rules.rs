@@ -197,41 +197,6 @@ fn a_store_of_the_rules_answers_like_the_one_in_memory() {
     assert_eq!(kinds, ["AlreadyExists", "NotFound", "Rejected", "stored"].map(str::to_owned).into());
 }
 
-/// The table of the module's documentation, with the values written out.
-#[test]
-fn each_operation_changes_what_it_may() {
-    let shelf = Shelf::default();
-    let web = changed(&named("web-0.1"), |event| {
-        event.metadata.set_uid("mine");
-        event.metadata.set_resource_version("77");
-        event.last_timestamp = Some(at("2024-01-02T03:04:05.9Z"));
-    });
-    let created = shelf.create(&web).unwrap();
-    assert_eq!(created.metadata.uid(), "00000000-0000-4000-8001-000000000001");
-    assert_eq!(created.metadata.resource_version(), "1");
-    assert_eq!(created.last_timestamp, Some(at("2024-01-02T03:04:05Z")));
-
-    let again = changed(&web, |event| {
-        (event.count, event.message, event.reason) = (2, "again".into(), "NotPatched".into());
-        event.first_timestamp = Some(at("2024-01-02T03:04:05Z"));
-        event.last_timestamp = Some(at("2024-01-02T03:04:07.9Z"));
-    });
-    let mut expected = created;
-    (expected.count, expected.message) = (2, "again".into());
-    expected.last_timestamp = Some(at("2024-01-02T03:04:07Z"));
-    expected.metadata.set_resource_version("2");
-    assert_eq!(shelf.patch(&again).unwrap(), expected);
-    assert_eq!(shelf.patch(&again).unwrap(), expected, "the second patch changes nothing");
-
-    let other = changed(&web, |event| event.metadata.set_resource_version("2"));
-    let updated = shelf.update(&other).unwrap();
-    assert_eq!((updated.count, &*updated.message), (1, "started"));
-    assert_eq!(updated.metadata.uid(), expected.metadata.uid());
-    assert_eq!(updated.metadata.resource_version(), "3");
-    let error = shelf.update(&other).unwrap_err();
-    assert!(error.to_string().ends_with("has been changed since version 2"), "{error}");
-}
-
 #[test]
 fn a_refused_patch_leaves_the_stored_event_as_it_was() {
     let mut stored = timed("probe.1");

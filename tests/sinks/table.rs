@@ -126,3 +126,28 @@ Events:
   Normal   Started  3s (x1 over 5m3s)   kubelet  \n";
     assert_eq!(EventTable::new(later(303)).describe(&[counted, once, series, unknown]), section);
 }
+
+#[test]
+fn a_table_in_parts_keeps_the_widths_of_its_first_part() {
+    let now = Timestamp::UNIX_EPOCH;
+    let (mut wide, narrow) = (event("a", "Pod", "web-0"), event("b", "Pod", "w"));
+    wide.reason = "FailedScheduling".into();
+    let mut table = EventTable::new(now);
+    let parts = table.rows(&[narrow.clone(), wide.clone()])
+        + &table.rows(&[])
+        + &table.rows(std::slice::from_ref(&narrow));
+    let whole = EventTable::new(now).rows(&[narrow.clone(), wide.clone(), narrow.clone()]);
+    assert_eq!(parts, whole);
+    // A wider cell widens its column from there on.
+    let mut table = EventTable::new(now);
+    let parts = [table.rows(std::slice::from_ref(&narrow)), table.rows(&[wide]), table.rows(&[narrow])];
+    assert_eq!(
+        parts.concat(),
+        "\
+LAST SEEN   TYPE     REASON    OBJECT   MESSAGE
+<unknown>   Normal   Started   pod/w    \n\
+<unknown>   Normal   FailedScheduling   pod/web-0   \n\
+<unknown>   Normal   Started            pod/w       \n"
+    );
+    assert_eq!(EventTable::new(now).rows(&[]), "LAST SEEN   TYPE   REASON   OBJECT   MESSAGE\n");
+}

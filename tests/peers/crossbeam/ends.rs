@@ -28,7 +28,8 @@ fn a_send_without_a_receiver_is_accepted_and_its_value_dropped() {
             let clone = tx.clone();
             drop(tx);
             // Difference: a channel returns the value. A publisher does not depend on watchers.
-            let sends = [Sender::send, Sender::try_send, |tx: &Sender<_>, value| tx.send_timeout(value, LONG)];
+            let sends =
+                [Sender::send, Sender::try_send, |tx: &Sender<_>, value| tx.send_timeout(value, LONG)];
             for send in sends {
                 assert!(send(&clone, value.clone()).is_ok());
                 clone.settle();

@@ -3,6 +3,7 @@
 
 pub(crate) mod rows;
 
+use eventcast::event::EventSeries;
 use eventcast::sink::SinkErrorKind;
 use eventcast::{Event, EventSink, MemorySink, SinkError, Timestamp};
 
@@ -102,6 +103,23 @@ fn an_update_changes_series_labels_and_annotations_only() {
         });
         let found = store.update(&new).unwrap();
         assert_eq!((found.metadata.labels().len(), found.series().unwrap().count), (1, 3));
+    });
+}
+
+/// An event with an event time and without a count gets its series, and keeps the rest.
+#[test]
+fn a_patch_changes_the_series_alone() {
+    for_each_strict_store(|store| {
+        let mut expected = store.create(&good()).unwrap();
+        let series = |time: &str| Some(EventSeries::new(2, time.parse().unwrap()));
+        let mut again = changed(&good(), |event| event.message = "is not patched".into());
+        again.set_series(series("2024-01-02T03:04:06.7891239Z"));
+        expected.set_series(series("2024-01-02T03:04:06.789123Z"));
+        expected.metadata.set_resource_version("2");
+        // The same patch again is not a write.
+        for _ in 0..2 {
+            assert_eq!(store.patch(&again).unwrap(), expected);
+        }
     });
 }
 

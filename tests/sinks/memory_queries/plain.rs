@@ -57,6 +57,37 @@ impl Plain {
         self.events.push((name.to_owned(), count, self.version, now));
     }
 
+    /// Returns a step as an operation, and the kind of the error that it must have.
+    fn apply(&mut self, step: Step, now: u64) -> (SinkOp, Option<SinkErrorKind>) {
+        let (Step::Create(number) | Step::Update(number) | Step::Patch(number, _)) = step else {
+            unreachable!("time is no operation")
+        };
+        let name = format!("e-{number}");
+        let mut event = event(&name, "Pod", "web-0");
+        let old = self.events.iter().find(|event| event.0 == name).map(|event| event.1);
+        match step {
+            Step::Update(_) => {
+                if old != Some(1) {
+                    self.put(&name, 1, now);
+                }
+                (SinkOp::Update(event), None)
+            }
+            Step::Patch(_, count) => {
+                if old.is_some_and(|old| count != 0 && count != old) {
+                    self.put(&name, count, now);
+                }
+                event.count = count;
+                (SinkOp::Patch(event), old.is_none().then_some(SinkErrorKind::NotFound))
+            }
+            _ => {
+                if old.is_none() {
+                    self.put(&name, 1, now);
+                }
+                (SinkOp::Create(event), old.map(|_| SinkErrorKind::AlreadyExists))
+            }
+        }
+    }
+
     fn expire(&mut self, now: u64) {
         let before = self.events.len();
         self.events.retain(|event| event.3 + TTL > now);
@@ -76,40 +107,14 @@ proptest! {
         for steps in steps.chunks(batch) {
             let (mut ops, mut expected) = (Vec::new(), Vec::new());
             for &step in steps {
-                let (op, answer) = match step {
-                    Step::Pass(seconds) => {
-                        // The list's time passes only after the batch, because a batch happens at
-                        // one moment.
-                        now += u64::from(seconds);
-                        continue;
-                    }
-                    Step::Create(name) => {
-                        let event = event(&format!("e-{name}"), "Pod", "web-0");
-                        let exists = plain.events.iter().any(|e| *e.0 == *event.metadata.name);
-                        if !exists {
-                            plain.put(&event.metadata.name, 1, clock_seconds(&clock));
-                        }
-                        (SinkOp::Create(event), exists.then_some(SinkErrorKind::AlreadyExists))
-                    }
-                    Step::Update(name) => {
-                        let event = event(&format!("e-{name}"), "Pod", "web-0");
-                        if !plain.events.iter().any(|e| *e.0 == *event.metadata.name && e.1 == 1) {
-                            plain.put(&event.metadata.name, 1, clock_seconds(&clock));
-                        }
-                        (SinkOp::Update(event), None)
-                    }
-                    Step::Patch(name, count) => {
-                        let mut event = event(&format!("e-{name}"), "Pod", "web-0");
-                        event.count = count;
-                        let old = plain.events.iter().find(|e| *e.0 == *event.metadata.name).map(|e| e.1);
-                        if old.is_some_and(|old| count != 0 && count != old) {
-                            plain.put(&event.metadata.name, count, clock_seconds(&clock));
-                        }
-                        (SinkOp::Patch(event), old.is_none().then_some(SinkErrorKind::NotFound))
-                    }
-                };
-                ops.push(op);
-                expected.push(answer);
+                // The list's time passes only after the batch, because time does not pass in one.
+                if let Step::Pass(seconds) = step {
+                    now += u64::from(seconds);
+                } else {
+                    let (op, answer) = plain.apply(step, clock_seconds(&clock));
+                    ops.push(op);
+                    expected.push(answer);
+                }
             }
             let answers = SinkBatch::perform(ops, &store);
             let kinds: Vec<_> = answers.iter().map(|answer| answer.as_ref().err().map(|failed| failed.error().kind())).collect();

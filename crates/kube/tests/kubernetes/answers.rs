@@ -2,25 +2,12 @@
 //! that a sink can meet.
 
 use eventcast::event::EventSeries;
-use eventcast::sink::SinkErrorKind;
 use eventcast::sink::SinkErrorKind::{AlreadyExists, Forbidden, NotFound, Rejected};
-use eventcast::{Event, EventSink, ObjectReference, SinkError};
+use eventcast::{Event, EventSink, ObjectReference};
 use http::Method;
 use serde_json::Value;
 
-use super::cluster::{Cluster, Role};
-
-/// Checks that a call was refused with this kind of error, and that the error's text has these
-/// words.
-#[track_caller]
-fn refused(answer: Result<Event, SinkError>, kind: SinkErrorKind, words: &[&str]) -> SinkError {
-    let error = answer.unwrap_err();
-    assert_eq!(error.kind(), kind, "{error}");
-    for word in words {
-        assert!(error.to_string().contains(word), "{word:?} is not in {error}");
-    }
-    error
-}
+use super::cluster::{Cluster, Role, refused};
 
 #[test]
 fn a_new_event_is_stored_with_all_that_it_has() {
@@ -85,14 +72,6 @@ fn a_patch_changes_count_last_time_and_message() {
 }
 
 #[test]
-fn a_patch_of_an_event_that_is_not_there_finds_nothing() {
-    let cluster = Cluster::new();
-    let event = cluster.repeat_of("web-0.1");
-    let words = ["not found: 404 NotFound: events \"web-0.1\" not found"];
-    refused(cluster.sink().patch(&event), NotFound, &words);
-}
-
-#[test]
 fn an_expired_event_is_not_found_and_its_name_is_free_again() {
     let cluster = Cluster::new();
     let sink = cluster.sink();
@@ -100,7 +79,7 @@ fn an_expired_event_is_not_found_and_its_name_is_free_again() {
     let path = format!("/api/v1/namespaces/{}/events/web-0.1", cluster.namespace);
     assert_eq!(cluster.ask(Method::DELETE, &path, &Value::Null).0, 200);
     let event = cluster.repeat_of("web-0.1");
-    refused(sink.patch(&event), NotFound, &[]);
+    refused(sink.patch(&event), NotFound, &["not found: 404 NotFound: events \"web-0.1\" not found"]);
     assert_eq!(sink.create(&event).unwrap().count, 2);
 }
 
@@ -227,20 +206,6 @@ fn what_is_invalid_is_rejected_with_the_reason() {
     refused(sink.create(&changed(&cluster, long)), Rejected, &["422 Invalid", "1024"]);
     let other_kind = |event: &mut Event| event.set_kind("Pod");
     refused(sink.create(&changed(&cluster, other_kind)), Rejected, &["400 BadRequest"]);
-}
-
-/// A 500 about the event itself is final, because the server would answer the same again.
-#[test]
-fn a_failure_that_is_about_the_event_is_a_refusal() {
-    let cluster = Cluster::new();
-    let sink = cluster.sink();
-    // The server reads the event, but cannot pass it on to etcd.
-    let large = |event: &mut Event| event.message = "x".repeat(2_900_000).into();
-    refused(sink.create(&changed(&cluster, large)), Rejected, &["500", "message larger than max"]);
-    let versioned = |event: &mut Event| event.metadata.set_resource_version("7");
-    let words = ["500", "resourceVersion should not be set on objects to be created"];
-    refused(sink.create(&changed(&cluster, versioned)), Rejected, &words);
-    assert_eq!(cluster.stored("web-0.1"), None);
 }
 
 /// Returns an event with an event time, as a server accepts it.
@@ -396,26 +361,30 @@ fn without_an_event_time_nearly_everything_is_taken() {
     }
 }
 
+/// A 500 about the event itself is final, because the server would answer the same again.
 #[test]
-fn times_are_kept_as_kubernetes_keeps_them() {
-    let cluster = Cluster::new();
-    let mut event = cluster.event("web-0.1");
-    event.first_timestamp = Some("2026-11-21T12:00:00.987654321Z".parse().unwrap());
-    let stored = cluster.sink().create(&event).unwrap();
-    assert_eq!(stored.first_timestamp, Some("2026-11-21T12:00:00Z".parse().unwrap()));
-}
-
-#[test]
-fn what_is_too_large_is_rejected_not_tried_for_ever() {
+fn a_failure_that_is_about_the_event_is_a_refusal() {
     let cluster = Cluster::new();
     let sink = cluster.sink();
     let mut event = cluster.event("web-0.1");
-    event.message = "x".repeat(1_600_000).into();
-    refused(sink.create(&event), Rejected, &["500", "etcdserver: request is too large"]);
-    event.message = "x".repeat(3 << 20).into();
-    refused(sink.create(&event), Rejected, &["413 RequestEntityTooLarge"]);
-    // The sink still works afterwards.
-    sink.create(&cluster.event("web-0.2")).unwrap();
+    for (len, words) in [
+        (1_600_000, &["500", "etcdserver: request is too large"][..]),
+        // The server reads the event, but cannot pass it on to etcd.
+        (2_900_000, &["500", "message larger than max"]),
+        (3 << 20, &["413 RequestEntityTooLarge"]),
+    ] {
+        event.message = "x".repeat(len).into();
+        refused(sink.create(&event), Rejected, words);
+    }
+    let versioned = |event: &mut Event| event.metadata.set_resource_version("7");
+    let words = ["500", "resourceVersion should not be set on objects to be created"];
+    refused(sink.create(&changed(&cluster, versioned)), Rejected, &words);
+    assert_eq!(cluster.stored("web-0.1"), None);
+    // The sink still works afterwards. Times are kept in whole seconds, as Kubernetes keeps them.
+    let fraction =
+        |event: &mut Event| event.first_timestamp = Some("2026-11-21T12:00:00.98Z".parse().unwrap());
+    let stored = sink.create(&changed(&cluster, fraction)).unwrap();
+    assert_eq!(stored.first_timestamp, Some("2026-11-21T12:00:00Z".parse().unwrap()));
 }
 
 /// Returns the names of the writers of an event, as the server has noted them.

@@ -10,20 +10,19 @@ use std::env;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use eventcast::{Event, EventSink, ObjectReference, Text};
+use eventcast::sink::SinkErrorKind;
+use eventcast::{Event, EventSink, ObjectReference, SinkError, Text};
 use eventcast_kube::KubernetesSink;
 use http::{Method, Request};
 use kube::config::{AuthInfo, KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::{Value, json};
+use test_support::until;
 use tokio::runtime::Runtime;
 
 use super::api_server::{ADMIN, ApiServer};
-
-/// A timeout so long that only a hang reaches it.
-const LONG: Duration = Duration::from_secs(180);
 
 /// The group and the beginning of the path of roles and bindings.
 const RBAC: &str = "rbac.authorization.k8s.io";
@@ -281,10 +280,7 @@ impl Cluster {
             },
         });
         let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
-        let start = std::time::Instant::now();
-        while self.must(Method::POST, path, &review)["status"]["allowed"] != true {
-            assert!(start.elapsed() < LONG, "the role does not come");
-        }
+        until(|| self.must(Method::POST, path, &review)["status"]["allowed"] == true);
     }
 
     /// Returns the event as another writer repeats it: with count 2 and another message.
@@ -321,6 +317,18 @@ impl Drop for Cluster {
             }
         }
     }
+}
+
+/// Checks that a call was refused with this kind of error, and that the error's text has these
+/// words.
+#[track_caller]
+pub(crate) fn refused(answer: Result<Event, SinkError>, kind: SinkErrorKind, words: &[&str]) -> SinkError {
+    let error = answer.unwrap_err();
+    assert_eq!(error.kind(), kind, "{error}");
+    for word in words {
+        assert!(error.to_string().contains(word), "{word:?} is not in {error}");
+    }
+    error
 }
 
 fn token(token: &str) -> AuthInfo {

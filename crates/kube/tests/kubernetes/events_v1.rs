@@ -1,22 +1,19 @@
 //! Events with an event time, through core/v1 and through events.k8s.io/v1.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use eventcast::EventType::Warning;
 use eventcast::event::EventSeries;
 use eventcast::sink::{SinkBatch, SinkErrorKind, SinkOp};
-use eventcast::{
-    Event, EventBroadcaster, EventSink, EventSource, ObjectReference, RetryPolicy, SinkError, Timestamp,
-};
+use eventcast::{Event, EventBroadcaster, EventSink, EventSource, ObjectReference, RetryPolicy, Timestamp};
 use eventcast_kube::EventsApi;
 use http::Method;
 use serde_json::{Value, json};
+use test_support::{LONG, until};
 
 use super::api_server::{Fault, Seen};
-use super::cluster::{Cluster, Role};
-
-const LONG: Duration = Duration::from_secs(180);
+use super::cluster::{Cluster, Role, refused};
 
 /// The path that says whether a server has the API.
 const DISCOVERY: &str = "/apis/events.k8s.io/v1";
@@ -41,15 +38,6 @@ fn requests(cluster: &Cluster) -> Vec<String> {
     let namespace = format!("/namespaces/{}/events", cluster.namespace);
     let show = |seen: &Seen| format!("{} {}", seen.method, seen.path.replacen(&namespace, "", 1));
     cluster.server().take_seen().iter().map(show).collect()
-}
-
-#[track_caller]
-fn refused(answer: Result<Event, SinkError>, kind: SinkErrorKind, words: &[&str]) {
-    let error = answer.unwrap_err();
-    assert_eq!(error.kind(), kind, "{error}");
-    for word in words {
-        assert!(error.to_string().contains(word), "{word:?} is not in {error}");
-    }
 }
 
 /// Returns the events that a cluster has in the namespace of the test.
@@ -155,19 +143,12 @@ fn the_newer_api_checks_more() {
     let cluster = Cluster::new();
     let mut event = timed(&cluster, "web-0.1");
     event.type_ = "Odd".into();
-    refused(
-        cluster.sink().api(EventsApi::EventsV1).create(&event),
-        SinkErrorKind::Rejected,
-        &["422", "type"],
-    );
+    let newer = cluster.sink().api(EventsApi::EventsV1);
+    refused(newer.create(&event), SinkErrorKind::Rejected, &["422", "type"]);
     cluster.sink().create(&event).unwrap();
     let mut event = timed(&cluster, "web-0.2");
     event.set_series(EventSeries::new(1, Timestamp::UNIX_EPOCH));
-    refused(
-        cluster.sink().api(EventsApi::EventsV1).create(&event),
-        SinkErrorKind::Rejected,
-        &["422", "series"],
-    );
+    refused(newer.create(&event), SinkErrorKind::Rejected, &["422", "series"]);
 }
 
 /// The newer API would refuse an event without an event time, so it goes the old way.
@@ -234,11 +215,7 @@ fn a_question_without_an_answer_holds_up_one_operation() {
     cluster.server().fail([Fault::Silence]);
     thread::scope(|scope| {
         let waiting = scope.spawn(|| sink.create(&timed(&cluster, "web-0.1")));
-        let start = Instant::now();
-        while cluster.server().seen_count() == 0 {
-            assert!(start.elapsed() < LONG, "it does not come");
-            thread::yield_now();
-        }
+        until(|| cluster.server().seen_count() > 0);
         sink.create(&cluster.event("web-0.2")).unwrap();
         sink.create(&timed(&cluster, "web-0.3")).unwrap();
         assert!(!waiting.is_finished());

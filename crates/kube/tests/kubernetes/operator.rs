@@ -8,16 +8,15 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use serde_json::{Value, json};
 use tempfile::NamedTempFile;
+use test_support::LONG;
 
 use super::api_server::ApiServer;
 
-const LONG: Duration = Duration::from_secs(180);
 const COLLECTION: &str = "/apis/eventcast.example.com/v1/reminders";
-
 /// Returns the program of the example, which `cargo test` builds. (`cargo test --test kubernetes`
 /// alone does not.) Panics if the program is missing or older than its sources.
 fn program() -> PathBuf {

@@ -2,26 +2,17 @@
 
 use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use eventcast::EventType::{Normal, Warning};
 use eventcast::record::{LossReason, RecordingHandle};
 use eventcast::testing::FakeClock;
 use eventcast::{CorrelatorOptions, Event, EventBroadcaster, ObjectReference, Recorder, RetryPolicy};
 use serde_json::{Value, json};
+use test_support::{LONG, until};
 
 use super::api_server::{Fault, Seen};
 use super::cluster::{Cluster, Role};
-
-const LONG: Duration = Duration::from_secs(180);
-
-fn until(mut done: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !done() {
-        assert!(start.elapsed() < LONG, "it does not come");
-        thread::yield_now();
-    }
-}
 
 fn at_once() -> RetryPolicy {
     RetryPolicy::default().delay(Duration::ZERO)

@@ -9,9 +9,8 @@ use std::time::{Duration, Instant};
 use eventcast::EventType::Normal;
 use eventcast::sink::SinkErrorKind;
 use eventcast::{EventBroadcaster, EventSink, ObjectReference, RetryPolicy};
-use test_support::{LONG, until};
+use test_support::LONG;
 
-use super::api_server::Webhook;
 use super::cluster::Cluster;
 
 #[test]
@@ -38,19 +37,6 @@ fn a_server_that_starts_refuses_the_users_that_it_allows_later() {
     server.start_again(Duration::ZERO);
     create("web-0.2").unwrap();
     assert_eq!(server.events().len(), 2);
-}
-
-#[test]
-fn a_killed_server_cuts_the_requests_under_way() {
-    let cluster = Cluster::fake();
-    let server = cluster.server();
-    server.set_webhook(&cluster.namespace, Some(Webhook::Hang(LONG)));
-    let (sink, event) = (cluster.sink(), cluster.event("web-0.1"));
-    let request = thread::spawn(move || sink.create(&event).unwrap_err().kind());
-    until(|| server.waiting_for_webhook(&cluster.namespace) == 1);
-    server.kill();
-    assert_eq!(request.join().unwrap(), SinkErrorKind::Unavailable);
-    until(|| server.waiting_for_webhook(&cluster.namespace) == 0);
 }
 
 /// The number of recordings, and of the events of each.

@@ -102,6 +102,27 @@ fn assert_consistent(path: &Path) {
     assert_eq!(behind, 0);
 }
 
+/// Opens the file, and asserts that it holds what was acknowledged. Returns what it holds.
+fn assert_kept(path: &Path, known: &BTreeMap<String, i32>, tried: &[(String, i32)]) -> BTreeMap<String, i32> {
+    let stored = open(path).events().unwrap();
+    let counts: BTreeMap<String, i32> =
+        stored.iter().map(|event| (event.metadata.name.to_string(), event.count)).collect();
+    for (name, count) in known {
+        let found = counts.get(name);
+        assert!(found >= Some(count), "{name} was acknowledged as {count}, is {found:?}");
+    }
+    for stored in &stored {
+        let written = event(&stored.metadata.name, stored.count);
+        assert_eq!(stored.message, written.message);
+    }
+    // The last batch may have been committed without an acknowledgement, or not at all. The file
+    // holds either the whole batch or nothing of it.
+    let is_stored = |(name, count): &&(String, i32)| counts.get(name) >= Some(count);
+    let of_last = tried.iter().filter(is_stored).count();
+    assert!([0, tried.len()].contains(&of_last), "{of_last} of a batch of {}", tried.len());
+    counts
+}
+
 #[test]
 fn killed_at_any_moment_it_keeps_what_was_acknowledged() {
     if let Some(orders) = child::orders() {
@@ -140,27 +161,10 @@ fn killed_at_any_moment_it_keeps_what_was_acknowledged() {
             if !known.is_empty() && random.below(2) == 0 {
                 assert_consistent(&path);
             }
-            let sink = open(&path);
-            let stored = sink.events().unwrap();
-            let counts: BTreeMap<&str, i32> =
-                stored.iter().map(|event| (event.metadata.name.as_str(), event.count)).collect();
-            for (name, count) in &known {
-                let found = counts.get(name.as_str());
-                assert!(found >= Some(count), "{name} was acknowledged as {count}, is {found:?}");
-            }
-            for stored in &stored {
-                let written = event(&stored.metadata.name, stored.count);
-                assert_eq!(stored.message, written.message);
-            }
-            // The last batch may have been committed without an acknowledgement, or not at all. The
-            // file holds either the whole batch or nothing of it.
-            let is_stored = |(name, count): &(String, i32)| counts.get(name.as_str()) >= Some(count);
-            let of_last = tried.iter().filter(|told| is_stored(told)).count();
-            assert!([0, tried.len()].contains(&of_last), "{of_last} of a batch of {}", tried.len());
+            let counts = assert_kept(&path, &known, &tried);
             unfinished += counts.len() - known.len();
             acknowledged = acknowledged.max(known.len());
-            known.extend(counts.iter().map(|(name, count)| ((*name).to_owned(), *count)));
-            drop(sink);
+            known.extend(counts);
             assert_consistent(&path);
         }
     }

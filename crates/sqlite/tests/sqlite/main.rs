@@ -8,7 +8,6 @@ mod processes;
 mod series_crash;
 mod store;
 mod stores;
-mod support;
 mod terminal;
 mod twin;
 
@@ -24,6 +23,9 @@ mod hostile;
 #[path = "../../../../tests/sinks/memory_queries/readings.rs"]
 #[allow(clippy::manual_is_multiple_of, reason = "the library is also for an older Rust")]
 mod readings;
+#[path = "../../../../tests/sinks/support.rs"]
+#[allow(dead_code, reason = "other tests use more of it")]
+mod support;
 #[path = "../../../../tests/fuzz/wild.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
 mod wild;

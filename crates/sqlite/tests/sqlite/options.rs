@@ -28,6 +28,9 @@ fn a_store_is_configured_by_a_file() {
 fn a_key_that_is_left_out_has_its_default() {
     let read: SqliteSinkOptions = toml::from_str("").unwrap();
     assert_eq!(read, SqliteSinkOptions::default());
+    let default =
+        r#"{"ttl":"1h","synchronous":"full","busy_timeout":"5s","full_check":false,"events_v1_rules":false}"#;
+    assert_eq!(serde_json::to_string(&read).unwrap(), default);
     let read: SqliteSinkOptions = serde_json::from_str(r#"{"synchronous":"normal"}"#).unwrap();
     assert_eq!(read, SqliteSinkOptions::default().synchronous(SqliteSynchronous::Normal));
 }
@@ -38,6 +41,7 @@ fn wrong_keys_values_and_lists_are_errors() {
     let wrong = error(r#"{"max": 1}"#);
     let keys = "`max_events`, `ttl`, `synchronous`, `busy_timeout`, `full_check`, `events_v1_rules`";
     assert!(wrong.starts_with(&format!("unknown field `max`, expected one of {keys}")), "{wrong}");
+    assert!(error(r#"{"synchronous": "off"}"#).starts_with("unknown variant `off`"));
     let wrong = error(r#"{"ttl": "1d"}"#);
     assert!(wrong.starts_with("invalid duration `1d`: expected numbers with the units h, m, s,"), "{wrong}");
     for list in ["[]", r#"[3, "1m", "full", "5s", false, false]"#] {

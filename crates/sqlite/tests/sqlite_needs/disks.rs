@@ -38,37 +38,37 @@ pub(crate) fn a_full_disk_is_told_and_survived() {
     assert_eq!(child.end().last().map(String::as_str), Some("done"));
 }
 
+/// Writes files until the disk has no room.
+fn fill(folder: &Path) {
+    let mut size = 2 << 20;
+    while size > 0 {
+        let filler = folder.join(format!("filler-{size}"));
+        if fs::write(&filler, vec![1; size]).is_ok() && fs::metadata(&filler).unwrap().len() == 0 {
+            break;
+        }
+        size /= 2;
+    }
+}
+
+fn empty(folder: &Path) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_name().to_str().unwrap().starts_with("filler") {
+            fs::remove_file(entry.path()).unwrap();
+        }
+    }
+}
+
 fn on_a_small_disk(folder: &Path) {
     child::say("begun");
-    let fill = || {
-        let mut size = 2 << 20;
-        while size > 0 {
-            let filler = folder.join(format!("filler-{size}"));
-            if fs::write(&filler, vec![1; size]).is_err() {
-                size /= 2;
-            } else if fs::metadata(&filler).unwrap().len() == 0 {
-                break;
-            } else {
-                size /= 2;
-            }
-        }
-    };
-    let empty = || {
-        for entry in fs::read_dir(folder).unwrap() {
-            let entry = entry.unwrap();
-            if entry.file_name().to_str().unwrap().starts_with("filler") {
-                fs::remove_file(entry.path()).unwrap();
-            }
-        }
-    };
     let path = folder.join("events.db");
 
     // The disk has no room for a new store.
-    fill();
+    fill(folder);
     let error = SqliteSink::open(&path).unwrap_err();
     assert_eq!(error.kind(), SqliteErrorKind::Full, "{error}");
     assert!(error.to_string().ends_with("; make room"), "{error}");
-    empty();
+    empty(folder);
 
     // The disk fills up while the store is written.
     let sink = SqliteSink::open(&path).unwrap();
@@ -93,13 +93,13 @@ fn on_a_small_disk(folder: &Path) {
     assert!(stored.len() > 50, "{}", stored.len());
     let events = sink.events().unwrap();
     assert_eq!(events.iter().map(Stored::from).collect::<Vec<_>>(), stored);
-    fill();
+    fill(folder);
     drop(sink);
 
     // The store may be impossible to open for writing too, but no acknowledged event is lost.
     let _ =
         SqliteSink::open(&path).map_err(|error| assert_eq!(error.kind(), SqliteErrorKind::Full, "{error}"));
-    empty();
+    empty(folder);
     let sink = SqliteSink::open(&path).unwrap();
     assert_eq!(sink.events().unwrap(), events);
     child::say("done");

@@ -6,7 +6,7 @@ mod disks;
 #[path = "../sqlite/files/stores.rs"]
 mod stores;
 #[cfg(target_os = "linux")]
-#[path = "../sqlite/support.rs"]
+#[path = "../../../../tests/sinks/support.rs"]
 #[allow(dead_code, reason = "the other tests use more of it")]
 mod support;
 

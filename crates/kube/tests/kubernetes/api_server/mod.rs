@@ -218,11 +218,6 @@ impl ApiServer {
         self.shared.webhooks.set(namespace, webhook);
     }
 
-    /// Returns the number of requests that wait for the webhook of this namespace.
-    pub(crate) fn waiting_for_webhook(&self, namespace: &str) -> usize {
-        self.shared.webhooks.waiting(namespace)
-    }
-
     /// Returns the new events that were stored so far, in the order in which they were stored.
     pub(crate) fn stored(&self) -> Vec<StoredEvent> {
         lock(&self.shared.stored).clone()

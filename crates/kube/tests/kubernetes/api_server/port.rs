@@ -3,16 +3,13 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Mutex;
-use std::time::Duration;
 
 use axum::Router;
+use test_support::LONG;
 use tokio::net::TcpSocket;
 use tokio::runtime::{Builder, Runtime};
 
 use super::lock;
-
-/// A time that only a hang reaches.
-const LONG: Duration = Duration::from_secs(180);
 
 pub(super) struct Port {
     address: SocketAddr,

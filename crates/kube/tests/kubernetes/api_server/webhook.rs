@@ -60,8 +60,6 @@ impl Webhook {
 #[derive(Default)]
 pub(super) struct Webhooks {
     of: Mutex<BTreeMap<String, Webhook>>,
-    /// The number of requests in each namespace that wait for its webhook.
-    waiting: Mutex<BTreeMap<String, usize>>,
 }
 
 impl Webhooks {
@@ -73,32 +71,9 @@ impl Webhooks {
         };
     }
 
-    pub(super) fn waiting(&self, namespace: &str) -> usize {
-        lock(&self.waiting).get(namespace).copied().unwrap_or_default()
-    }
-
     /// Asks the webhook of a namespace, if it has one.
     pub(super) async fn ask(&self, namespace: &str) -> Option<Answer> {
         let webhook = lock(&self.of).get(namespace).copied()?;
-        let _waiting = Waiting::new(self, namespace);
         webhook.ask().await
-    }
-}
-
-/// A guard that counts a request for as long as it waits for a webhook.
-struct Waiting<'w>(&'w Webhooks, String);
-
-impl<'w> Waiting<'w> {
-    fn new(webhooks: &'w Webhooks, namespace: &str) -> Self {
-        *lock(&webhooks.waiting).entry(namespace.to_owned()).or_default() += 1;
-        Self(webhooks, namespace.to_owned())
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        if let Some(waiting) = lock(&self.0.waiting).get_mut(&self.1) {
-            *waiting -= 1;
-        }
     }
 }

@@ -31,6 +31,9 @@ fn check(load: Load) {
         assert!(outcome.healthy_lost().is_empty(), "{:?}", outcome.healthy_lost());
     }
     assert_eq!(without.stats.lost(), 0, "{}", without.stats);
+    // The webhook was asked: only a slow one lets events pass.
+    let is_slow = matches!(webhook, Some(Webhook::Slow(_)));
+    assert_eq!(with.sick_stored > 0, is_slow, "{with}");
     let limit = without.max() + TOLERANCE + with.delay;
     assert!(with.max() <= limit, "the longest latency is over {limit:.1?}: {with}");
 }

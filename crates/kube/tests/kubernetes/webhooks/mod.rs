@@ -2,10 +2,8 @@
 //!
 //! `load.rs` records events in many namespaces at a steady rate, and the server notes when it
 //! stores each one. `healthy.rs` requires that the events of healthy namespaces are stored as fast
-//! as without a sick one, `sick.rs` that a sick namespace loses only its own events, and
-//! `answers.rs` checks the webhooks of the server themselves.
+//! as without a sick one, and `sick.rs` that a sick namespace loses only its own events.
 
-mod answers;
 mod healthy;
 mod load;
 mod sick;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use eventcast::event::EventSeries;
-use eventcast::sink::{EventQuery, SinkBatch, SinkErrorKind, SinkOp, Stored};
-use eventcast::{Event, EventSink, MemorySink, ObjectReference, Text, Timestamp};
+use eventcast::sink::{EventQuery, SinkBatch, SinkErrorKind, SinkOp};
+use eventcast::{Event, EventSink, ObjectReference, Text, Timestamp};
 use eventcast_sqlite::SqliteSinkOptions;
 use tempfile::tempdir;
 
@@ -85,29 +85,6 @@ fn what_is_stored_is_there_after_the_next_start() {
     assert_eq!(sink.stats().unwrap().to_string().split_at(25).0, "stored 3, created 3, upda");
     assert_eq!(sink.get("default", "c").unwrap(), Some(c));
     assert_eq!(sink.get("elsewhere", "c").unwrap(), None);
-}
-
-/// A patch does to an event in the file what it does to one in memory.
-#[test]
-fn a_patch_changes_the_series_alone() {
-    let folder = tempdir().unwrap();
-    let (sink, memory) = (store(&folder), MemorySink::new());
-    let mut event = event("a");
-    (event.count, event.reporting_controller, event.reporting_instance) = (0, "web".into(), "web-7".into());
-    event.set_action("Start");
-    event.set_event_time("2024-01-02T03:04:05Z".parse::<Timestamp>().unwrap());
-    sink.create(&event).unwrap();
-    memory.create(&event).unwrap();
-    event.message = "is not patched".into();
-    event.set_series(EventSeries::new(2, "2024-01-02T03:04:06.7891239Z".parse().unwrap()));
-    for _ in 0..2 {
-        let (stored, mut expected) = (sink.patch(&event).unwrap(), memory.patch(&event).unwrap());
-        assert_eq!(stored.metadata.resource_version(), "2");
-        expected.metadata.set_uid(stored.metadata.uid().clone());
-        expected.metadata.set_creation_timestamp(stored.metadata.creation_timestamp());
-        assert_eq!(stored, expected);
-    }
-    assert_eq!(sink.events().unwrap()[0].series().unwrap().count, 2);
 }
 
 #[test]
@@ -215,41 +192,6 @@ fn what_expired_while_nobody_looked_holds_nobody_up() {
     let rows = "SELECT count(*) FROM events";
     let rows: i64 = rusqlite::Connection::open(path).unwrap().query_row(rows, [], |row| row.get(0)).unwrap();
     assert_eq!(rows, 4);
-}
-
-#[test]
-fn operations_in_a_batch_have_an_answer_each() {
-    let folder = tempdir().unwrap();
-    let sink = store(&folder);
-    let batch = vec![
-        SinkOp::Patch(event("a")),
-        SinkOp::Create(event("a")),
-        SinkOp::Create(event("")),
-        SinkOp::Create(event("a")),
-        SinkOp::Update(event("b")),
-    ];
-    let answers = SinkBatch::perform(batch.clone(), &sink);
-    let kinds: Vec<_> =
-        answers.iter().map(|answer| answer.as_ref().err().map(|failed| failed.error().kind())).collect();
-    assert_eq!(
-        kinds,
-        [
-            Some(SinkErrorKind::NotFound),
-            None,
-            Some(SinkErrorKind::Rejected),
-            Some(SinkErrorKind::AlreadyExists),
-            None
-        ]
-    );
-    for (op, answer) in batch.iter().zip(&answers) {
-        assert!(answer.as_ref().err().is_none_or(|failed| failed.op() == op), "the operation comes back");
-    }
-    let taken = answers[3].as_ref().unwrap_err().error();
-    assert_eq!(taken.stored(), sink.get("default", "a").unwrap().as_ref());
-    assert_eq!(taken.stored().map(Stored::from).as_ref(), answers[1].as_ref().ok());
-    assert_eq!(taken.to_string(), "already exists: events \"a\" in namespace default");
-    assert_eq!(names(&sink.events().unwrap()), ["a", "b"]);
-    assert!(SinkBatch::perform(Vec::new(), &sink).is_empty());
 }
 
 /// The columns and their form are API for users who read the file by hand.

@@ -33,6 +33,29 @@ impl Pair {
         self.clock.advance(Duration::from_millis(1));
     }
 
+    fn queries(&self) -> Vec<EventQuery> {
+        let pod = |name: &str| EventQuery::default().object(ObjectReference::new("pod", name));
+        let mut queries = vec![
+            pod("rare"),
+            pod("even").namespace("five"),
+            pod("").namespace("five"),
+            EventQuery::default().object(ObjectReference::new("", "odd")),
+            pod("none"),
+            EventQuery::default().namespace("none"),
+        ];
+        let until = self.memory.version();
+        let of_end = [until.saturating_sub(3), until.saturating_sub(1), until, u64::MAX];
+        for after in [1, PART - 1, PART, PART + 1, 2 * PART - 1].into_iter().chain(of_end) {
+            queries.push(pod("rare").after(after));
+            queries.push(pod("even").namespace("five").after(after).first(7));
+            queries.push(pod("even").after(after).last(300));
+        }
+        for events in [0, 1, 40, 90, 300, 100_000] {
+            queries.extend([pod("rare").last(events), pod("rare").first(events)]);
+        }
+        queries
+    }
+
     #[track_caller]
     fn assert_same(&self, query: &EventQuery) -> usize {
         let found = self.memory.find(query);
@@ -63,45 +86,14 @@ fn a_search_finds_the_same_whatever_part_it_is_in() {
     let memory = MemorySinkOptions::default().max_events(ROOM);
     let memory = MemorySink::with_clock(memory, clock.clock()).unwrap();
     let pair = Pair { file: open(&folder, &clock, options), memory, clock };
-    let queries = || {
-        let pod = |name: &str| EventQuery::default().object(ObjectReference::new("pod", name));
-        let mut queries = vec![
-            pod("rare"),
-            pod("even").namespace("five"),
-            pod("").namespace("five"),
-            EventQuery::default().object(ObjectReference::new("", "odd")),
-            pod("none"),
-            EventQuery::default().namespace("none"),
-        ];
-        let until = pair.memory.version();
-        for after in [
-            1,
-            PART - 1,
-            PART,
-            PART + 1,
-            2 * PART - 1,
-            until.saturating_sub(3),
-            until.saturating_sub(1),
-            until,
-            u64::MAX,
-        ] {
-            queries.push(pod("rare").after(after));
-            queries.push(pod("even").namespace("five").after(after).first(7));
-            queries.push(pod("even").after(after).last(300));
-        }
-        for events in [0, 1, 40, 90, 300, 100_000] {
-            queries.extend([pod("rare").last(events), pod("rare").first(events)]);
-        }
-        queries
-    };
     let assert_same = || {
-        for query in queries() {
+        for query in pair.queries() {
             pair.assert_same(&query);
         }
     };
     assert_same();
     pair.apply((0..7_000).map(|number| SinkOp::Create(nth(number))));
-    assert_eq!(pair.assert_same(&queries()[0]), 70);
+    assert_eq!(pair.assert_same(&pair.queries()[0]), 70);
     assert_same();
     // Some events from each part move to the newest part.
     for count in 2..=40 {
