@@ -8,10 +8,10 @@ use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use rustix::process::{Pid, Signal, getpgid, kill_process, test_kill_process};
+use rustix::process::{Pid, Signal, getpgid, kill_process};
 
 use crate::support::output::PROGRAM;
-use crate::support::running::{PATIENCE, Running};
+use crate::support::running::{PATIENCE, Running, is_gone};
 
 /// A command that TERM cannot end, with one more in its group, one in a session of its own, and one
 /// that has forked twice and belongs to nobody.
@@ -28,10 +28,6 @@ const FAMILY: &str = r#"
 fn number(program: &mut Running, word: &str) -> Pid {
     let line = program.wait_for(|line| line.starts_with(word));
     Pid::from_raw(line[word.len()..].trim().parse().expect("a number")).expect("a process")
-}
-
-fn is_gone(pid: Pid) -> bool {
-    test_kill_process(pid) == Err(rustix::io::Errno::SRCH)
 }
 
 /// Returns the session of a process as the kernel prints it. The kernel prints 0 if a process
@@ -127,8 +123,7 @@ fn groups_and_sessions_are_as_without_a_guard() {
 fn a_command_reads_nothing_from_the_guard() {
     let mut program = Running::start(&["supervise", "--shell", "cat; echo ready $$; exec sleep 1000"]);
     number(&mut program, "ready ");
-    program.signal(Signal::TERM);
-    assert_eq!(program.end().code, Some(0));
+    program.stop();
 }
 
 /// A command that tells the number of its supervisor.
@@ -168,8 +163,7 @@ fn it_ends_even_if_the_signal_for_that_is_blocked() {
     ]);
     let mut program = Running::spawn(command);
     number(&mut program, "supervisor ");
-    program.signal(Signal::TERM);
-    assert_eq!(program.end().code, Some(0));
+    program.stop();
 }
 
 #[test]
@@ -205,8 +199,7 @@ fn a_signal_that_is_ignored_at_the_start_stays_ignored() {
         assert!(has(pid, "SigIgn:", Signal::HUP) && !has(pid, "SigCgt:", Signal::HUP));
         assert!(!has(pid, "SigIgn:", Signal::TERM) && has(pid, "SigCgt:", Signal::TERM));
     }
-    program.signal(Signal::TERM);
-    assert_eq!(program.end().code, Some(0));
+    program.stop();
 }
 
 #[test]

@@ -183,27 +183,34 @@ fn the_exit_status_says_whether_events_are_missing() {
 #[test]
 fn each_reason_is_told_in_one_line() {
     let mut input = "{nonsense \u{1b}[31m}\n".repeat(300);
-    input += &"{\"kind\":\"Event\",\"count\":\"many\"}\n".repeat(200);
+    input += "{\"kind\":\"Event\",\"apiVersion\":\"events.k8s.io/v2\",\"note\":\"n\"}\n";
+    input += &"{\"kind\":\"Event\",\"count\":\"many\"}\n".repeat(199);
     input += &"{\"kind\":\"Pod\u{202e}\"}\n".repeat(100);
     input += &"hello \u{1b}[2J\n".repeat(50);
-    input += &event("a", 1);
+    input += &event("a", 1).replace("lastTimestamp", "other");
+    input += "\n{}\n[]\n";
+    input += &event("b", 1);
     input.push('\n');
     let ended = replay(&[], &input);
     assert_eq!(ended.code, Some(1));
     let lines: Vec<&str> = ended.stderr.lines().collect();
     let expected = [
         r"eventcast: skipped 50 lines, the first in line 601: 'hello \u{1b}[2J' is not JSON",
-        r"eventcast: skipped 100 documents, the first in line 501: a Pod\u{202e}, not an Event",
+        r"eventcast: skipped 101 documents, the first in line 501: a Pod\u{202e}, not an Event",
         "eventcast: cannot read 300 broken documents, the first in line 1: ",
-        "eventcast: cannot read 200 events, the first in line 301: not an event: invalid type: string \"many\"",
+        "eventcast: cannot read 200 events, the first in line 301: not an event: found `Event` of \
+         `events.k8s.io/v2`: get the same event as `v1`",
+        "eventcast: cannot use 1 event, in line 651: an event without a time: add a 'lastTimestamp'",
     ];
     assert_eq!(lines.len(), expected.len(), "{lines:#?}");
     for (line, expected) in lines.iter().zip(expected) {
         assert!(line.starts_with(expected), "{line}");
     }
     assert_harmless(&ended.stderr.replace('\n', ""));
-    assert!(ended.stdout.contains("\n500 could not be read\n"), "{}", ended.stdout);
-    assert_eq!(replay(&["--strict"], &input).code, Some(2));
+    assert!(ended.stdout.contains("\n501 could not be read\n"), "{}", ended.stdout);
+    let strict = replay(&["--strict"], &input);
+    assert_eq!((strict.code, &*strict.stdout), (Some(2), ""));
+    assert!(strict.stderr.contains("501 parts could not be read: leave --strict out"), "{}", strict.stderr);
 }
 
 #[test]

@@ -358,126 +358,70 @@ fn at_a_signal_it_reports_what_it_has() {
     assert_eq!((number(&sweep["bus"]["queue"]), &sweep["bus"]["enough"]), (1000, &Value::Null), "{sweep}");
 }
 
+/// Arguments that are refused, and a part of the answer.
+const WRONG: [(&[&str], &str); 37] = [
+    (&["--nonsense"], "unexpected argument '--nonsense' found"),
+    (&["more"], "unexpected argument 'more' found"),
+    (&["--rate", "0"], "--rate must be a number from 1 to 10000000, got '0'"),
+    (&["--rate=99999999999999999999"], "--rate must be a number from 1 to 10000000, got '9999"),
+    (&["--burst=0"], "--burst must be a number from 1 to 1000000, got '0'"),
+    (&["--burst=1", "--every=0s"], "--every must be more than 0s, got '0s'"),
+    (&["--every=1s"], "--every needs bursts: set their length, as in --burst 300"),
+    (&["--for", "0ms"], "--for must be more than 0s, got '0ms'"),
+    (&["--for=2h"], "--for must be at most 1h, got 2h"),
+    (&["--for", "1h", "--rate=10000000"], "a run must be at most 20,000,000 events, got 36000000000 of "),
+    (&["--burst=1000000", "--every=1us"], "a run must be at most 20,000,000 events, got "),
+    (&["--incoming=0"], "--incoming must be a number from 1 to 16777216, got '0'"),
+    (&["--queue=0"], "--queue must be a number from 1 to 16777216, got '0'"),
+    (
+        &["--policy", "drop"],
+        "--policy must be drop_incoming, drop_oldest, wait or wait_for:DURATION, got 'drop'",
+    ),
+    (
+        &["--policy=wait_for:5"],
+        "the time of --policy wait_for must be a duration such as 250ms or 1m30s, got '5'",
+    ),
+    (&["--policy"], "a value is required for '--policy <POLICY>'"),
+    (
+        &["--handler=fast"],
+        "--handler: the time must be a duration such as 250ms or 1m30s, got 'fast' in 'fast': write a time up to 60s",
+    ),
+    (
+        &["--handler=gauss:1us"],
+        "uniform, exp or pareto, got 'gauss' in 'gauss:1us': write a time up to 60s, as in 20us",
+    ),
+    (&["--handler=uniform:2us..1us"], "the range must go up"),
+    (&["--watchers=0"], "the count must be a number from 1 to 256, got '0'"),
+    (&["--watchers=3:queue"], "there is no '=' in 'queue' in '3:queue': write a count"),
+    (&["--watchers=3:lenght=4"], "the setting must be name, queue, policy or handler, got 'lenght'"),
+    (&["--watchers=1:queue=16777217"], "queue must be a number from 1 to 16777216, got '16777217'"),
+    (
+        &["--watchers=1:policy=block"],
+        "policy must be drop_incoming, drop_oldest, wait or wait_for:DURATION, got 'block'",
+    ),
+    (
+        &["--watchers=1:handler=1"],
+        "--watchers: the time must be a duration such as 250ms or 1m30s, got '1' in '1'",
+    ),
+    (&["--watchers=1:name="], "name must be one character or more, without NUL"),
+    (&["--watchers=1:name=a", "--watchers=1:name=a"], "--watchers must have different names, got 'a' twice"),
+    (&["--watchers=200", "--watchers=100"], "--watchers must be at most 256 in all, got 300"),
+    (&["--sweep=queue=9..1"], "the range must go up in 'queue=9..1': write queue=10..10000"),
+    (&["--sweep=rate=1..9"], "the setting must be queue or handler, got 'rate'"),
+    (&["--sweep=queue=1..9", "--points=1"], "--points must be a number from 2 to 64, got '1'"),
+    (&["--points=3"], "--points needs a sweep: add one, as in --sweep queue=10..10000"),
+    (&["-o", "x.svg"], "--output needs a sweep"),
+    (&["--sweep=queue=1..9", "--output=-"], "--output must be a file, got '-': the table goes to stdout"),
+    (&["--grace=soon"], "--grace must be a duration such as 250ms or 1m30s, got 'soon'"),
+    (&["--seed=-1"], "--seed must be a number from 0 to"),
+    (&["--seeds=0"], "--seeds must be a number from 1 to 1000, got '0'"),
+];
+
 #[test]
 fn says_what_is_wrong_and_what_is_allowed() {
-    for (args, expected) in [
-        (&["--nonsense"][..], "unexpected argument '--nonsense' found"),
-        (&["more"], "unexpected argument 'more' found"),
-        (&["--rate", "0"], "--rate must be a number from 1 to 10000000, got '0'"),
-        (&["--rate=99999999999999999999"], "--rate must be a number from 1 to 10000000, got '9999"),
-        (&["--burst=0"], "--burst must be a number from 1 to 1000000, got '0'"),
-        (&["--burst=1", "--every=0s"], "--every must be more than 0s, got '0s'"),
-        (&["--every=1s"], "--every needs bursts: set their length, as in --burst 300"),
-        (&["--for", "0ms"], "--for must be more than 0s, got '0ms'"),
-        (&["--for=2h"], "--for must be at most 1h, got 2h"),
-        (&["--for", "1h", "--rate=10000000"], "a run must be at most 20,000,000 events, got 36000000000 of "),
-        (&["--burst=1000000", "--every=1us"], "a run must be at most 20,000,000 events, got "),
-        (&["--incoming=0"], "--incoming must be a number from 1 to 16777216, got '0'"),
-        (&["--queue=0"], "--queue must be a number from 1 to 16777216, got '0'"),
-        (
-            &["--policy", "drop"],
-            "--policy must be drop_incoming, drop_oldest, wait or wait_for:DURATION, got \
-                                 'drop'",
-        ),
-        (
-            &["--policy=wait_for:5"],
-            "the time of --policy wait_for must be a duration such as 250ms or 1m30s, got '5'",
-        ),
-        (&["--policy"], "a value is required for '--policy <POLICY>'"),
-        (
-            &["--handler=fast"],
-            "--handler: the time must be a duration such as 250ms or 1m30s, got 'fast' \
-                               in 'fast': write a time up to 60s",
-        ),
-        (
-            &["--handler=gauss:1us"],
-            "uniform, exp or pareto, got 'gauss' in 'gauss:1us': write a time up to \
-                                    60s, as in 20us",
-        ),
-        (&["--handler=uniform:2us..1us"], "the range must go up"),
-        (&["--watchers=0"], "the count must be a number from 1 to 256, got '0'"),
-        (&["--watchers=3:queue"], "there is no '=' in 'queue' in '3:queue': write a count"),
-        (&["--watchers=3:lenght=4"], "the setting must be name, queue, policy or handler, got 'lenght'"),
-        (&["--watchers=1:queue=16777217"], "queue must be a number from 1 to 16777216, got '16777217'"),
-        (
-            &["--watchers=1:policy=block"],
-            "policy must be drop_incoming, drop_oldest, wait or \
-                                          wait_for:DURATION, got 'block'",
-        ),
-        (
-            &["--watchers=1:handler=1"],
-            "--watchers: the time must be a duration such as 250ms or 1m30s, got \
-                                       '1' in '1'",
-        ),
-        (&["--watchers=1:name="], "name must be one character or more, without NUL"),
-        (
-            &["--watchers=1:name=a", "--watchers=1:name=a"],
-            "--watchers must have different names, got 'a' \
-                                                           twice",
-        ),
-        (&["--watchers=200", "--watchers=100"], "--watchers must be at most 256 in all, got 300"),
-        (&["--sweep=queue=9..1"], "the range must go up in 'queue=9..1': write queue=10..10000"),
-        (&["--sweep=rate=1..9"], "the setting must be queue or handler, got 'rate'"),
-        (&["--sweep=queue=1..9", "--points=1"], "--points must be a number from 2 to 64, got '1'"),
-        (&["--points=3"], "--points needs a sweep: add one, as in --sweep queue=10..10000"),
-        (&["-o", "x.svg"], "--output needs a sweep"),
-        (&["--sweep=queue=1..9", "--output=-"], "--output must be a file, got '-': the table goes to stdout"),
-        (&["--grace=soon"], "--grace must be a duration such as 250ms or 1m30s, got 'soon'"),
-        (&["--seed=-1"], "--seed must be a number from 0 to"),
-        (&["--seeds=0"], "--seeds must be a number from 1 to 1000, got '0'"),
-    ] {
+    for (args, expected) in WRONG {
         let ended = output::run(&[&["size"], args].concat());
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{args:?}: {}", ended.stderr);
         assert!(ended.stderr.contains(expected), "{args:?}: {}", ended.stderr);
-    }
-}
-
-#[test]
-fn a_file_that_cannot_be_written_is_named_before_the_first_run() {
-    let args = ["--sweep=queue=1..2", "-o", "/no/such/\u{1b}folder/x.svg"];
-    let ended = start(&args).end();
-    assert_eq!((ended.code, ended.stdout.as_str()), (Some(1), ""));
-    let expected = r"eventcast: cannot write '/no/such/\u{1b}folder/x.svg': ";
-    assert!(ended.stderr[0].starts_with(expected), "{:?}", ended.stderr);
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn a_full_disk_is_an_error_and_a_reader_that_goes_away_is_not() {
-    let args = ["size", "--queue=10", "--burst=10", "--for=1ms", "--handler=1us"];
-    let mut full = output::eventcast(&args);
-    full.stdout(std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap());
-    let full = full.output().unwrap();
-    assert_eq!(full.status.code(), Some(1));
-    let stderr = String::from_utf8(full.stderr).unwrap();
-    assert!(stderr.contains("eventcast: cannot write to stdout: "), "{stderr}");
-
-    let (reader, writer) = std::io::pipe().unwrap();
-    drop(reader);
-    let mut gone = output::eventcast(&args);
-    let gone = gone.stdout(writer).output().unwrap();
-    assert_eq!(
-        (gone.status.code(), gone.stderr.as_slice()),
-        (Some(0), b"publishing; Ctrl-C ends it early\n".as_slice())
-    );
-}
-
-#[test]
-fn the_help_fits_and_ends_with_examples() {
-    for option in ["-h", "--help"] {
-        let help = output::run(&["size", option]);
-        assert_eq!((help.code, help.stderr.as_str()), (Some(0), ""));
-        for line in help.stdout.lines() {
-            assert!(line.chars().count() <= 100, "{line}");
-        }
-        // The text after the options is wrapped here, and not by the parser.
-        let after = help.stdout.split_once("\nA SPEC is").expect("the text after the options").1;
-        assert!(after.lines().all(|line| line.len() <= 80), "{after}");
-        let examples = help.stdout.split_once("\nExamples:\n").expect("examples").1;
-        assert!(examples.lines().count() >= 3, "{examples}");
-        assert!(examples.lines().all(|line| line.starts_with("  eventcast size")), "{examples}");
-        for text in ["--watchers <SPEC>", "3:queue=64,policy=drop_incoming,handler=exp:50us,name=slow"] {
-            assert!(help.stdout.contains(text), "{text}: {}", help.stdout);
-        }
     }
 }

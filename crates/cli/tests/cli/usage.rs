@@ -1,8 +1,9 @@
 //! Bad usage and output that nobody reads, of the program as a whole.
 
+use std::fs::File;
 use std::process::Stdio;
 
-use crate::support::output::{assert_harmless, ended, eventcast, is_built, run};
+use crate::support::output::{assert_harmless, ended, eventcast, is_built, run, run_with};
 
 /// A text that a terminal would obey, and that forges a line.
 const PAYLOAD: &str = "x\u{1b}[2J\u{9b}31m\r\u{202e}\u{200b}\nerror: forged";
@@ -125,40 +126,83 @@ fn an_argument_that_is_not_utf8_is_refused() {
     }
 }
 
+/// Commands that end by themselves, and the input that they need.
+fn writers() -> impl Iterator<Item = (&'static [&'static str], &'static str)> {
+    let vector = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors/repeat.jsonl");
+    let events = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cases/01_states_of_one_event.jsonl");
+    [
+        (&["--help"][..], "/dev/null"),
+        (&["man"], "/dev/null"),
+        (&["completions", "bash"], "/dev/null"),
+        (&["supervise", "--for", "1ms", "true"], "/dev/null"),
+        (&["correlate"], vector),
+        (&["replay"], events),
+        (&["replay", "--json"], events),
+        (&["replay", "--sweep=burst=1..2"], events),
+        (&["replay", "--sweep=burst=1..2", "--json"], events),
+        (&["size", "--queue=10", "--burst=10", "--for=1ms", "--handler=1us"], "/dev/null"),
+    ]
+    .into_iter()
+    .filter(|(args, _)| is_built(args))
+}
+
+/// Runs a command to its end, with this as its stdout. Returns its exit code and its stderr.
+#[cfg(unix)]
+fn written_to(stdout: impl Into<Stdio>, args: &[&str], input: &str) -> (Option<i32>, String) {
+    let input = File::open(input).unwrap();
+    let output = eventcast(args).stdin(input).stdout(stdout).output().unwrap();
+    (output.status.code(), String::from_utf8(output.stderr).unwrap())
+}
+
+#[cfg(unix)]
 #[test]
 fn an_output_that_nobody_reads_is_not_a_failure() {
-    for args in [&["--help"][..], &["man"], &["completions", "bash"], &["supervise", "--for", "1ms", "true"]]
-        .into_iter()
-        .filter(|args| is_built(args))
-    {
-        let mut child = eventcast(args)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        drop(child.stdout.take());
-        let output = child.wait_with_output().unwrap();
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(0), "{args:?}: {stderr}");
-        // The log of `supervise` goes to stderr.
-        assert!(args[0] == "supervise" || stderr.is_empty(), "{args:?}: {stderr}");
-        assert!(!stderr.contains("panicked") && !stderr.contains("Broken pipe"), "{stderr}");
+    for (args, input) in writers() {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let (code, stderr) = written_to(writer, args, input);
+        assert_eq!(code, Some(0), "{args:?}: {stderr}");
+        match args[0] {
+            // The log of `supervise` goes to stderr.
+            "supervise" => {
+                assert!(!stderr.contains("panicked") && !stderr.contains("Broken pipe"), "{stderr}");
+            }
+            "size" => assert_eq!(stderr, "publishing; Ctrl-C ends it early\n"),
+            _ => assert_eq!(stderr, "", "{args:?}"),
+        }
     }
 }
 
 #[cfg(target_os = "linux")]
 #[test]
 fn a_full_disk_is_told_with_status_1() {
-    for args in [&["--help"][..], &["man"], &["completions", "bash"], &["supervise", "--for", "1ms", "true"]]
-        .into_iter()
-        .filter(|args| is_built(args))
-    {
-        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
-        let output = eventcast(args).stdin(Stdio::null()).stdout(full).output().unwrap();
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(1), "{args:?}: {stderr}");
-        assert!(stderr.contains("eventcast: cannot write to stdout: No space left"), "{stderr}");
+    for (args, input) in writers() {
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let (code, stderr) = written_to(full, args, input);
+        assert_eq!(code, Some(1), "{args:?}: {stderr}");
+        assert!(stderr.contains("eventcast: cannot write to stdout: No space left"), "{args:?}: {stderr}");
+    }
+}
+
+#[test]
+fn a_drawing_that_cannot_be_written_is_named() {
+    for args in [&["replay", "--sweep=burst=1..2"][..], &["size", "--sweep=queue=1..2"]] {
+        for (file, shown) in [
+            ("/no/such/\u{1b}/x.svg", r"/no/such/\u{1b}/x.svg"),
+            #[cfg(target_os = "linux")]
+            ("/dev/full", "/dev/full"),
+        ] {
+            let args = [args, &["-o", file]].concat();
+            // A drawing of `size` is opened before its first run, which takes long.
+            if !is_built(&args) || (args[0], file) == ("size", "/dev/full") {
+                continue;
+            }
+            let events = include_bytes!("../cases/01_states_of_one_event.jsonl");
+            let ended = run_with(&args, events);
+            assert_eq!((ended.code, &*ended.stdout), (Some(1), ""), "{args:?}");
+            let expected = format!("eventcast: cannot write '{shown}': ");
+            assert!(ended.stderr.starts_with(&expected), "{args:?}: {}", ended.stderr);
+        }
     }
 }
 

@@ -4,8 +4,6 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use rustix::process::Signal;
-
 use super::start;
 use crate::support::output::eventcast;
 use crate::support::running::{Ended, Running};
@@ -72,6 +70,5 @@ fn a_folder_that_is_gone_is_named_as_the_cause() {
     drop(folder);
     let shown = format!("  cannot be started: cannot enter {dir}: No such file or directory");
     program.wait_for(|line| line.contains(&shown));
-    program.signal(Signal::TERM);
-    assert_eq!(program.end().code, Some(0));
+    program.stop();
 }

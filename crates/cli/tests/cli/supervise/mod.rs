@@ -7,9 +7,9 @@ mod restarts;
 #[cfg(feature = "sqlite-system")]
 mod store;
 
-use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use rustix::process::{Pid, Signal, kill_process};
 
-use crate::support::running::{Ended, Running};
+use crate::support::running::{Ended, Running, is_gone};
 
 fn start(args: &[&str]) -> Running {
     Running::start(&[&["supervise"], args].concat())
@@ -20,10 +20,6 @@ fn start(args: &[&str]) -> Running {
 fn ready(program: &mut Running) -> Pid {
     let line = program.wait_for(|line| line.starts_with("ready "));
     Pid::from_raw(line["ready ".len()..].parse().expect("a number")).expect("a process")
-}
-
-fn is_gone(pid: Pid) -> bool {
-    test_kill_process(pid) == Err(rustix::io::Errno::SRCH)
 }
 
 const READY: &str = "echo ready $$; exec sleep 1000";
@@ -46,9 +42,7 @@ fn each_signal_stops_it_in_order() {
 fn a_command_that_ignores_term_is_killed() {
     let mut program = start(&["--shell", "--grace", "10ms", STUBBORN]);
     let pid = ready(&mut program);
-    program.signal(Signal::TERM);
-    let ended = program.end();
-    assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);
+    program.stop();
     assert!(is_gone(pid));
 }
 
@@ -69,8 +63,7 @@ fn a_stopped_command_ends_too() {
     let mut program = start(&["--shell", "--grace", "1h", READY]);
     let pid = ready(&mut program);
     kill_process(pid, Signal::STOP).expect("it runs");
-    program.signal(Signal::TERM);
-    assert_eq!(program.end().code, Some(0));
+    program.stop();
 }
 
 #[test]
@@ -78,8 +71,7 @@ fn what_a_command_leaves_behind_ends_with_it() {
     let mut program = start(&["--shell", "--for", "1h", "sleep 1000 & echo ready $$"]);
     ready(&mut program);
     ready(&mut program);
-    program.signal(Signal::TERM);
-    assert_eq!(program.end().code, Some(0));
+    program.stop();
 }
 
 /// A command whose process has its own session and no parent, so no signal to a group finds it.
@@ -94,9 +86,7 @@ fn a_command_that_leaves_its_group_ends_too() {
     for escaping in [ESCAPING, "setsid sh -c 'echo ready $$; exec sleep 1000' & wait"] {
         let mut program = start(&["--shell", escaping]);
         let pid = ready(&mut program);
-        program.signal(Signal::TERM);
-        let ended = program.end();
-        assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);
+        program.stop();
         assert!(is_gone(pid));
     }
     let mut program = start(&["--shell", "--panic-after", "1s", ESCAPING]);
@@ -115,19 +105,7 @@ fn what_was_adopted_and_has_ended_is_removed() {
         assert!(start.elapsed().as_secs() < 60, "it is still a zombie");
         std::thread::yield_now();
     }
-    program.signal(Signal::TERM);
-    assert_eq!(program.end().code, Some(0));
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn its_commands_are_killed_with_it() {
-    let mut program = start(&["--shell", READY, "trap '' TERM; echo ready $$; exec sleep 1000"]);
-    ready(&mut program);
-    ready(&mut program);
-    program.signal(Signal::KILL);
-    // The program's stderr ends only when the commands, which hold the same pipe, have ended too.
-    assert_eq!(program.end().code, None);
+    program.stop();
 }
 
 #[test]
@@ -232,9 +210,7 @@ fn repeats_are_counted_and_the_books_balance() {
     for _ in 0..4 {
         program.wait_for(|line| line.contains("Z  Warning  BackOff  process/false  "));
     }
-    program.signal(Signal::TERM);
-    let ended = program.end();
-    assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);
+    let ended = program.stop();
 
     let head: Vec<&str> =
         ended.stdout.lines().next().unwrap().split("  ").filter(|c| !c.is_empty()).collect();
@@ -269,9 +245,7 @@ fn repeats_are_counted_and_the_books_balance() {
 fn json_is_a_list_of_events_and_nothing_else() {
     let mut program = start(&["--json", "--show-args", "echo hello world"]);
     program.wait_for(|line| line.contains("Z  Normal   BackOff  "));
-    program.signal(Signal::TERM);
-    let ended = program.end();
-    assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);
+    let ended = program.stop();
     let list: serde_json::Value = serde_json::from_str(&ended.stdout).expect("JSON");
     assert_eq!((&list["kind"], &list["apiVersion"]), (&"EventList".into(), &"v1".into()));
     let items = list["items"].as_array().expect("items");
@@ -294,9 +268,7 @@ fn json_is_a_list_of_events_and_nothing_else() {
 fn a_command_that_cannot_be_started_is_a_warning() {
     let mut program = start(&["/nowhere/to/be/found", "sleep 1000"]);
     program.wait_for(|line| line.contains("Z  Warning  BackOff  process/found  "));
-    program.signal(Signal::TERM);
-    let ended = program.end();
-    assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);
+    let ended = program.stop();
     assert!(ended.row("process/found", "cannot be started: No such file").contains("Warning"));
 }
 
@@ -304,8 +276,7 @@ fn a_command_that_cannot_be_started_is_a_warning() {
 fn arguments_stay_private() {
     let mut program = start(&["sh -c 'exit 3' hunter2"]);
     program.wait_for(|line| line.contains("Z  Warning  BackOff  "));
-    program.signal(Signal::TERM);
-    let ended = program.end();
+    let ended = program.stop();
     ended.row("process/sh", "ended with exit code 3");
     assert!(!ended.stdout.contains("hunter2") && ended.stderr.iter().all(|line| !line.contains("hunter2")));
 }
@@ -314,8 +285,7 @@ fn arguments_stay_private() {
 fn names_from_outside_do_no_harm_to_the_terminal() {
     let mut program = start(&["/no/\u{1b}[2Jev\u{202e}il", "/no/\u{8d77}\u{52d5}", "/no/plain"]);
     program.wait_for(|line| line.contains("Z  Warning  BackOff  process/plain  "));
-    program.signal(Signal::TERM);
-    let ended = program.end();
+    let ended = program.stop();
     let shown = ended.stdout.clone() + &ended.stderr.concat();
     assert!(!shown.contains(['\u{1b}', '\u{202e}']), "{shown:?}");
     ended.row("process/__2Jev_il", "supervising /no/");
@@ -337,9 +307,7 @@ fn a_hostile_command_does_no_harm_to_the_terminal() {
     for form in [&["--show-args"][..], &["--show-args", "--json"]] {
         let mut program = start(&[form, &[command.as_str()]].concat());
         program.wait_for(|line| line.contains("Z  Warning  BackOff  "));
-        program.signal(Signal::TERM);
-        let ended = program.end();
-        assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);
+        let ended = program.stop();
         let shown = ended.stdout.clone() + &ended.stderr.concat();
         let is_bad = |c: char| (c.is_control() && c != '\n') || ('\u{2028}'..='\u{202e}').contains(&c);
         assert!(!shown.contains(is_bad), "{shown:?}");

@@ -37,9 +37,7 @@ fn a_crash_loop_of_50_runs_shows_50() {
     let command = fails_50_times(folder.path().join("runs").to_str().expect("UTF-8"));
     let mut program = start(&["--shell", "--backoff-max", "1ms", &command]);
     program.wait_for(|line| line == "stays");
-    program.signal(Signal::TERM);
-    let ended = program.end();
-    assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);
+    let ended = program.stop();
     assert_50_failures(&ended);
 }
 
@@ -54,8 +52,7 @@ fn different_exit_codes_are_different_events() {
     );
     let mut program = start(&["--shell", "--backoff-max", "1ms", &command]);
     program.wait_for(|line| line == "stays");
-    program.signal(Signal::TERM);
-    let ended = program.end();
+    let ended = program.stop();
     for code in 1..=20 {
         let rows = ended.stdout.lines().filter(|row| row.ends_with(&format!(" ended with exit code {code}")));
         let rows: Vec<&str> = rows.collect();
@@ -69,9 +66,7 @@ fn a_wait_is_a_warning_only_after_a_failure() {
     let mut program = start(&["true", "false", "sleep 1000"]);
     program.wait_for(|line| line.contains("Z  Normal   BackOff  process/true  "));
     program.wait_for(|line| line.contains("Z  Warning  BackOff  process/false  "));
-    program.signal(Signal::TERM);
-    let ended = program.end();
-    assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);
+    let ended = program.stop();
     for (object, type_) in [("process/true", "Normal"), ("process/false", "Warning")] {
         let rows: Vec<&str> = ended.stdout.lines().filter(|row| row.contains(object)).collect();
         let rows: Vec<&&str> = rows.iter().filter(|row| row.contains(" BackOff ")).collect();

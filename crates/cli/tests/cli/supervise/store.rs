@@ -27,10 +27,7 @@ impl Folder {
 fn once(args: &[&str]) -> Ended {
     let mut program = start(args);
     program.wait_for(|line| line.contains("Z  Warning  BackOff  "));
-    program.signal(Signal::TERM);
-    let ended = program.end();
-    assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);
-    ended
+    program.stop()
 }
 
 #[test]
@@ -84,9 +81,7 @@ fn the_events_of_another_run_are_not_its_own() {
     (event.metadata.name, event.involved_object.name) = ("meanwhile.1".into(), "meanwhile".into());
     store.create(&event).expect("it is new");
     program.wait_for(|line| line.contains("Z  Warning  BackOff  "));
-    program.signal(Signal::TERM);
-    let ended = program.end();
-    assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);
+    let ended = program.stop();
     let (left, own) = ended.stdout.split_once("\n\n").expect("a blank line between");
     assert!(left.contains("process/earlier") && own.contains("process/false"), "{}", ended.stdout);
     assert!(!own.contains("from another run"), "{own}");
@@ -154,9 +149,7 @@ fn a_crash_loop_of_50_runs_shows_50_live_and_in_the_store() {
         }
         assert!(start.elapsed() < PATIENCE, "{shown}");
     }
-    program.signal(Signal::TERM);
-    let ended = program.end();
-    assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);
+    let ended = program.stop();
     assert_50_failures(&ended);
     assert!(run(&failed).stdout.contains(" (x50 over "));
 }

@@ -1,6 +1,5 @@
 //! The program, run to its end.
 
-use std::path::Path;
 use std::process::Command;
 
 /// The path of the program.
@@ -50,13 +49,6 @@ pub(crate) fn run(args: &[&str]) -> Ended {
 /// Runs the program to its end with an input, which the program does not have to read.
 pub(crate) fn run_with(args: &[&str], input: &[u8]) -> Ended {
     ended(eventcast(args), input)
-}
-
-/// Runs the program to its end in a folder.
-pub(crate) fn run_in(folder: &Path, args: &[&str]) -> Ended {
-    let mut command = eventcast(args);
-    command.current_dir(folder);
-    ended(command, b"")
 }
 
 /// Runs a command to its end.

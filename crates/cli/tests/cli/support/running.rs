@@ -11,12 +11,11 @@ use std::thread;
 use std::time::Duration;
 
 #[cfg(unix)]
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 
 use super::output::eventcast;
 
-/// A time longer than anything here takes. A test that waits this long has failed.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(180);
+pub(crate) use test_support::LONG as PATIENCE;
 
 /// A running program.
 pub(crate) struct Running {
@@ -80,6 +79,16 @@ impl Running {
         kill_process(Pid::from_child(&self.child), signal).expect("the program runs");
     }
 
+    /// Asks the program to stop, which must end well.
+    #[cfg(unix)]
+    #[track_caller]
+    pub(crate) fn stop(self) -> Ended {
+        self.signal(Signal::TERM);
+        let ended = self.end();
+        assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);
+        ended
+    }
+
     /// Waits until the program and all that it started have ended.
     pub(crate) fn end(mut self) -> Ended {
         while let Ok(line) = self.stderr.recv_timeout(PATIENCE) {
@@ -106,18 +115,13 @@ impl Drop for Running {
     }
 }
 
+#[cfg(unix)]
+pub(crate) fn is_gone(pid: Pid) -> bool {
+    test_kill_process(pid) == Err(rustix::io::Errno::SRCH)
+}
+
 /// Returns the lines of the program's stdout. Panics if the program has not ended well.
 pub(crate) fn lines(ended: &Ended) -> Vec<String> {
     assert_eq!(ended.code, Some(0), "{}\n{:#?}", ended.stdout, ended.stderr);
     ended.stdout.lines().map(str::to_owned).collect()
-}
-
-/// Returns the cells of the row that begins with `name`, from the second cell on.
-pub(crate) fn cells<'l>(lines: &'l [String], name: &str) -> Vec<&'l str> {
-    let row = lines.iter().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("{lines:#?}"));
-    row.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect()
-}
-
-pub(crate) fn figure(cell: &str) -> u64 {
-    cell.parse().unwrap_or_else(|_| panic!("{cell:?} is not a number"))
 }
