@@ -2,9 +2,9 @@
 //! missing, the tests are ignored.
 
 mod clusters;
-#[path = "../record/correlator_vectors.rs"]
+#[path = "../record/correlator/vectors.rs"]
 mod correlator_vectors;
-#[path = "../record/event_json.rs"]
+#[path = "../record/event/json.rs"]
 #[allow(dead_code, unused_imports, reason = "the tests of the JSON use more of it")]
 mod event_json;
 

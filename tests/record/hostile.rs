@@ -4,8 +4,8 @@ use eventcast::{Event, ObjectReference};
 
 /// A text that clears the screen, goes to its corner, changes colours with a sequence that is one
 /// byte shorter, rewrites the line, steps back, deletes, turns the reading direction round, and
-/// begins a new line. Then follow a title that could be answered to a shell, and characters that
-/// nobody sees: a zero-width space, a joiner that joins nothing, a selector without a symbol, a
+/// begins a new line. Then follow a title that could be answered to a shell, and invisible
+/// characters: a zero-width space, a joiner that joins nothing, a selector without a symbol, a
 /// Hangul filler, and a word in tag characters.
 pub(crate) const PAYLOAD: &str = "\u{1b}[2J\u{1b}[1;1H\u{9b}31mpwned\rNormal\u{8}\u{7f}\u{202e}txet\u{2066}\u{2028}next\n\
                        LAST SEEN\t\u{1b}]0;title\u{7}\u{0}\u{85}\u{200f}pod-\u{200b}\u{200d}0\u{fe0f}\u{3164}\u{e0072}\u{e006d}\u{e0100}";

@@ -1,18 +1,26 @@
 //! The code has the API that `docs/stability.md` lists: features, fields of statistics and keys of
-//! options. The document's table of metrics is compared in `tests/bus/metrics.rs`.
+//! options. Its types cross threads. The document's table of metrics is compared in
+//! `tests/bus/metrics.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::Empty;
 use std::path::Path;
 
-use eventcast::correlator::{Aggregation, SpamFilter};
-use eventcast::record::SeriesOptions;
+use eventcast::correlator::{Aggregation, Correlation, CorrelationKey, EventCorrelator, SpamFilter};
+use eventcast::error::PublishError;
+use eventcast::event::{EventReadError, EventReader, ReadEvent};
+use eventcast::record::{ObjectRecorder, RecordingHandle, SeriesOptions};
 use eventcast::sink::{JsonLinesOptions, MemorySinkOptions};
 use eventcast::stats::{
     BusStats, CorrelatorStats, DegradedGroup, DropCounts, EventBroadcasterReport, EventBroadcasterStats,
     JsonLinesStats, MemorySinkStats, RecorderStats, RecordingStats, SinkFailure, WatcherStats,
 };
-use eventcast::{BusOptions, CorrelatorOptions, OverflowPolicy, RetryPolicy, ShutdownReport, WatchOptions};
+use eventcast::testing::FakeRecorder;
+use eventcast::{
+    BusOptions, CorrelatorOptions, Event, EventBroadcaster, MemorySink, OverflowPolicy, Recorded, Recorder,
+    RetryPolicy, ShutdownReport, SinkError, Text, WatchOptions,
+};
 use serde::Serialize;
 
 fn read(path: &str) -> String {
@@ -55,7 +63,7 @@ macro_rules! keys_of {
 }
 
 #[test]
-fn features_are_those_of_the_document() {
+fn features_match_the_document() {
     let manifest: toml::Table = toml::from_str(&read("Cargo.toml")).unwrap();
     let features: BTreeSet<&str> =
         manifest["features"].as_table().unwrap().keys().map(String::as_str).collect();
@@ -69,7 +77,7 @@ fn features_are_those_of_the_document() {
 }
 
 #[test]
-fn fields_of_statistics_are_those_of_the_document() {
+fn fields_of_statistics_match_the_document() {
     let code = keys_of! {
         BusStats = BusStats::default(),
         WatcherStats = WatcherStats::default(),
@@ -89,7 +97,7 @@ fn fields_of_statistics_are_those_of_the_document() {
 }
 
 #[test]
-fn configuration_keys_are_those_of_the_document() {
+fn configuration_keys_match_the_document() {
     // An option that is not set is not written, so each is set here.
     let watch =
         WatchOptions::default().name("a").queue_len(1).overflow(OverflowPolicy::Wait).stop_on_panic(true);
@@ -117,4 +125,13 @@ fn configuration_keys_are_those_of_the_document() {
             error.split('`').skip(1).step_by(2).filter(|key| *key != "no_such_key").map(str::to_owned);
         assert_eq!(listed.collect::<BTreeSet<_>>(), code[options], "{error}");
     }
+}
+
+#[test]
+fn types_cross_threads() {
+    fn crosses<T: Send + Sync + Unpin + 'static>() {}
+    crosses::<(Event, Text, ReadEvent, EventReadError, EventReader<Empty>)>();
+    crosses::<(CorrelatorOptions, EventCorrelator, Correlation, CorrelationKey)>();
+    crosses::<(Recorder, ObjectRecorder, FakeRecorder, Recorded)>();
+    crosses::<(EventBroadcaster, RecordingHandle, MemorySink, SinkError, PublishError<Event>)>();
 }

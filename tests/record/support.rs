@@ -1,15 +1,20 @@
-//! Helpers that the tests of recordings share: a sink that does as a test says, and shorthands for
+//! Helpers that the tests of recordings share: sinks that follow a script, and shorthands for
 //! events.
 
+use std::ops::RangeBounds;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex};
+use std::thread;
 use std::time::{Duration, SystemTime};
 
-use eventcast::sink::{MemorySinkOptions, SinkOp};
-use eventcast::stats::RecordingStats;
+use eventcast::record::{EventBroadcasterBuilder, Jitter, Loss};
+use eventcast::sink::{MemorySinkOptions, SinkBatch, SinkErrorKind, SinkMode, SinkOp};
+use eventcast::stats::{EventBroadcasterReport, RecordingStats};
 use eventcast::testing::FakeClock;
 use eventcast::{
-    Event, EventBroadcaster, EventSink, EventType, MemorySink, ObjectReference, RetryPolicy, SinkError,
+    BusOptions, Event, EventBroadcaster, EventSink, EventType, MemorySink, ObjectReference, RetryPolicy,
+    SinkError,
 };
 
 pub(crate) use test_support::{LONG, until};
@@ -43,6 +48,65 @@ pub(crate) fn pod(name: &str) -> ObjectReference {
 /// Returns a retry policy without pauses.
 pub(crate) fn at_once() -> RetryPolicy {
     RetryPolicy::default().delay(Duration::ZERO)
+}
+
+/// Returns a retry policy with ten seconds between attempts, none of them shortened.
+pub(crate) fn every_ten_seconds() -> RetryPolicy {
+    RetryPolicy::default().jitter(Jitter::Never)
+}
+
+/// Returns the error of a store that is unavailable.
+pub(crate) fn away() -> SinkError {
+    SinkError::new(SinkErrorKind::Unavailable, "connection refused")
+}
+
+pub(crate) fn clocked(clock: &FakeClock) -> EventBroadcasterBuilder {
+    EventBroadcaster::builder().clock(clock.clock())
+}
+
+/// Returns the options of a bus with a dispatcher, and of an inline one.
+pub(crate) fn modes() -> [BusOptions; 2] {
+    [false, true].map(|is_inline| BusOptions::default().inline(is_inline))
+}
+
+pub(crate) fn memory(clock: &FakeClock) -> MemorySink {
+    MemorySink::with_clock(MemorySinkOptions::default(), clock.clock()).unwrap()
+}
+
+/// Builds a broadcaster, and returns it with what `note` makes of each loss that the hook reports.
+pub(crate) fn with_losses<T: Send + 'static>(
+    builder: EventBroadcasterBuilder,
+    note: impl Fn(&Loss<'_>) -> T + Send + Sync + 'static,
+) -> (EventBroadcaster, Receiver<T>) {
+    let (losses_tx, losses) = mpsc::channel();
+    let hook = move |loss: &Loss<'_>| drop(losses_tx.send(note(loss)));
+    (builder.on_loss(hook).build().unwrap(), losses)
+}
+
+/// Adds the lines of a log to a list, which it returns.
+pub(crate) fn logged(events: &EventBroadcaster) -> Arc<Mutex<Vec<String>>> {
+    let lines: Arc<Mutex<Vec<String>>> = Arc::default();
+    let into = lines.clone();
+    events.log_to(move |line| into.lock().unwrap().push(line.to_owned())).unwrap();
+    lines
+}
+
+/// Shuts down with a deadline of five seconds, which passes while the call waits.
+pub(crate) fn shutdown_late(events: &EventBroadcaster, clock: &FakeClock) -> EventBroadcasterReport {
+    let five = Duration::from_secs(5);
+    thread::scope(|scope| {
+        let ending = scope.spawn(|| events.shutdown_timeout(five));
+        clock.wait_for_waiters(1);
+        clock.advance(five);
+        ending.join().unwrap()
+    })
+}
+
+/// Waits until a call of the sink has failed, and the recording sleeps until its next attempt.
+#[track_caller]
+pub(crate) fn tried(calls: &Receiver<()>, clock: &FakeClock) {
+    calls.recv_timeout(LONG).unwrap();
+    clock.wait_for_waiters(1);
 }
 
 /// Records an event about a pod. The event must be accepted.
@@ -91,12 +155,8 @@ impl Scripted {
         answer: impl Fn(usize, &SinkOp) -> Result<(), SinkError> + Send + Sync + 'static,
     ) -> (Self, Receiver<()>) {
         let (called, calls_rx) = mpsc::channel();
-        let sink = Self {
-            store: MemorySink::with_clock(MemorySinkOptions::default(), clock.clock()).unwrap(),
-            calls: Arc::default(),
-            answer: Arc::new(Box::new(answer)),
-            called,
-        };
+        let sink =
+            Self { store: memory(clock), calls: Arc::default(), answer: Arc::new(Box::new(answer)), called };
         (sink, calls_rx)
     }
 
@@ -105,8 +165,63 @@ impl Scripted {
         Self::new(clock, |_, _| Ok(())).0
     }
 
+    /// Creates a sink that fails with this error until the test sets the flag.
+    pub(crate) fn failing(
+        clock: &FakeClock,
+        error: impl Fn() -> SinkError + Send + Sync + 'static,
+    ) -> (Self, Receiver<()>, Arc<AtomicBool>) {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let over = is_over.clone();
+        let answer =
+            move |_: usize, _: &SinkOp| if over.load(Ordering::SeqCst) { Ok(()) } else { Err(error()) };
+        let (sink, calls) = Self::new(clock, answer);
+        (sink, calls, is_over)
+    }
+
+    /// Creates a sink whose calls with these numbers wait at the gate. It allows everything.
+    pub(crate) fn gated(
+        clock: &FakeClock,
+        calls: impl RangeBounds<usize> + Send + Sync + 'static,
+    ) -> (Gate, Self) {
+        let (gate, pass) = gate();
+        let answer = move |number: usize, _: &SinkOp| {
+            if calls.contains(&number) {
+                pass();
+            }
+            Ok(())
+        };
+        (gate, Self::new(clock, answer).0)
+    }
+
+    /// Creates a sink that stores the events of the first `lost` creations, but whose answers to
+    /// them are lost. It then refuses creations, with the stored event if it `shows` that.
+    pub(crate) fn lossy(clock: &FakeClock, lost: usize, shows: bool) -> (Self, Receiver<()>) {
+        let store = memory(clock);
+        let stored = store.clone();
+        let answer = move |number: usize, op: &SinkOp| match op {
+            SinkOp::Create(event) if number < lost => {
+                let _ = stored.create(event);
+                Err(SinkError::retry("the connection was closed"))
+            }
+            SinkOp::Create(_) if !shows => Err(SinkError::new(SinkErrorKind::AlreadyExists, "taken")),
+            _ => Ok(()),
+        };
+        let (sink, calls) = Self::new(clock, answer);
+        (Self { store, ..sink }, calls)
+    }
+
     pub(crate) fn calls(&self) -> Vec<SinkOp> {
         self.calls.lock().unwrap().clone()
+    }
+
+    /// Returns the calls in short.
+    pub(crate) fn shorts(&self) -> Vec<String> {
+        self.calls().iter().map(short).collect()
+    }
+
+    /// Returns the names of the events of the calls.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.calls().iter().map(|op| op.event().metadata.name.to_string()).collect()
     }
 
     fn ask(&self, op: &SinkOp) -> Result<Event, SinkError> {
@@ -126,20 +241,8 @@ impl EventSink for Scripted {
         self.ask(&SinkOp::Create(event.clone()))
     }
 
-    fn update(&self, event: &Event) -> Result<Event, SinkError> {
-        self.ask(&SinkOp::Update(event.clone()))
-    }
-
     fn patch(&self, event: &Event) -> Result<Event, SinkError> {
         self.ask(&SinkOp::Patch(event.clone()))
-    }
-}
-
-/// Returns the event of an operation.
-pub(crate) fn event_of(op: &SinkOp) -> &Event {
-    match op {
-        SinkOp::Create(event) | SinkOp::Update(event) | SinkOp::Patch(event) => event,
-        _ => unreachable!("there is no other"),
     }
 }
 
@@ -151,14 +254,14 @@ pub(crate) fn short(op: &SinkOp) -> String {
         SinkOp::Patch(..) => "patch",
         _ => unreachable!("there is no other"),
     };
-    let event = event_of(op);
+    let event = op.event();
     format!("{verb} {} x{}", event.reason, event.count)
 }
 
-/// A place where a sink or handler waits until the test drops this.
+/// A place that lets one call after the other pass, or all of them after the drop.
 pub(crate) struct Gate {
-    pub(crate) entered: Receiver<()>,
-    _go: Sender<()>,
+    entered: Receiver<()>,
+    go: Sender<()>,
 }
 
 pub(crate) fn gate() -> (Gate, impl Fn() + Send + Sync) {
@@ -167,8 +270,45 @@ pub(crate) fn gate() -> (Gate, impl Fn() + Send + Sync) {
     let go_rx = Mutex::new(go_rx);
     let pass = move || {
         let _ = entered_tx.send(());
-        // An error means that the test has ended. Nobody is held any more then.
+        // An error means that the gate is gone. All calls pass then.
         let _ = go_rx.lock().unwrap().recv();
     };
-    (Gate { entered, _go: go }, pass)
+    (Gate { entered, go }, pass)
+}
+
+impl Gate {
+    /// Waits until a call is at the gate.
+    #[track_caller]
+    pub(crate) fn wait(&self) {
+        self.entered.recv_timeout(LONG).unwrap();
+    }
+
+    pub(crate) fn let_one_pass(&self) {
+        self.go.send(()).unwrap();
+    }
+}
+
+/// A sink that gives its operations to a function. The group of an event is its namespace.
+pub(crate) struct Submitting<F>(pub(crate) SinkMode, pub(crate) F);
+
+impl<F: Fn(SinkBatch) + Send + Sync + 'static> EventSink for Submitting<F> {
+    fn create(&self, _: &Event) -> Result<Event, SinkError> {
+        unreachable!("a recording calls `submit`")
+    }
+
+    fn patch(&self, event: &Event) -> Result<Event, SinkError> {
+        self.create(event)
+    }
+
+    fn mode(&self) -> SinkMode {
+        self.0
+    }
+
+    fn group<'e>(&self, event: &'e Event) -> &'e str {
+        &event.involved_object.namespace
+    }
+
+    fn submit(&self, batch: SinkBatch) {
+        (self.1)(batch);
+    }
 }

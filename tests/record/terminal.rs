@@ -1,14 +1,17 @@
-//! CVE-2021-25743: whatever failed writes events, and somebody's terminal shows them. The tests put
-//! one hostile event through every output that the library has for people. (The programs have their
-//! own tests, in `events.rs` and `supervise.rs`.)
+//! CVE-2021-25743: a failing program writes events, and another user's terminal shows them. The
+//! tests put one hostile event through every output that the library has for people. (The programs
+//! have their own tests, in `events.rs` and `supervise.rs`. `warnings.rs` tests the warnings.)
 
+use std::fmt;
 use std::sync::{Arc, Mutex};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
-use eventcast::sink::{EventQuery, EventTable, SinkOp};
+use eventcast::error::FlushError;
+use eventcast::sink::{EventQuery, EventTable, SinkErrorKind, SinkOp};
 use eventcast::{Event, EventBroadcaster, EventSink, EventType, MemorySink, ObjectReference, SinkError};
 
 use crate::hostile::{PAYLOAD, assert_harmless, assert_harmless_error, hostile, is_hidden};
+use crate::support::{LONG, Scripted, clock, gate, logged, pod, record, with_losses};
 
 /// Returns an event of which only the name of the object and the message matter.
 fn saying(name: String, message: String) -> Event {
@@ -67,8 +70,8 @@ fn what_scripts_and_emoji_need_stays_in_a_message() {
         assert!(line.ends_with(text), "{line:?}");
         assert_eq!(line.matches(is_hidden).count(), text.matches(is_hidden).count());
     }
-    // Nobody needs a joiner between ASCII letters, at an end or behind another joiner, or a
-    // selector behind anything else.
+    // No script needs a joiner between ASCII letters, at an end or after another joiner, or a
+    // selector after anything else.
     for text in [
         "a\u{200d}b",
         "\u{200d}ش",
@@ -114,45 +117,24 @@ fn tables_and_descriptions() {
     assert_eq!(store.events()[0].message, PAYLOAD);
 }
 
+/// The sink quotes the event in its refusal, as servers do.
 #[test]
-fn logs_and_what_is_told_of_losses() {
-    let [lines, losses] = std::array::from_fn(|_| Arc::new(Mutex::new(Vec::new())));
-    let (logged, told) = (lines.clone(), losses.clone());
-    let events = EventBroadcaster::builder()
-        .on_loss(move |loss| {
-            told.lock().unwrap().push(loss.to_string());
-            told.lock().unwrap().push(loss.cause.unwrap().to_string());
-        })
-        // A recorder knows only two types.
-        .scrub(|event| event.type_ = PAYLOAD.into())
-        .build()
-        .unwrap();
-    events.log_to(move |line| logged.lock().unwrap().push(line.to_owned())).unwrap();
-    events.record_to(Refuses).unwrap();
-    let recorder = events.recorder(PAYLOAD);
-    recorder.event(hostile().involved_object, EventType::Warning, PAYLOAD, PAYLOAD);
+fn logs_and_reports_of_losses() {
+    // A recorder knows only two types.
+    let builder = EventBroadcaster::builder().scrub(|event| event.type_ = PAYLOAD.into());
+    let (events, losses) = with_losses(builder, |loss| [loss.to_string(), loss.cause.unwrap().to_string()]);
+    let lines = logged(&events);
+    let (sink, _calls) =
+        Scripted::new(&clock(), |_, op| Err(SinkError::rejected(op.event().message.to_string())));
+    events.record_to(sink).unwrap();
+    events.recorder(PAYLOAD).event(hostile().involved_object, EventType::Warning, PAYLOAD, PAYLOAD);
     events.shutdown();
     let lines = lines.lock().unwrap();
     assert_eq!(lines.len(), 1);
     assert_harmless(&lines[0], 1, 5);
-    let losses = losses.lock().unwrap();
-    assert_eq!(losses.len(), 2);
-    for told in &*losses {
-        assert_harmless_error(told);
-    }
-}
-
-/// A sink that quotes the event in its refusal, as servers do.
-struct Refuses;
-
-impl EventSink for Refuses {
-    fn create(&self, event: &Event) -> Result<Event, SinkError> {
-        Err(SinkError::rejected(event.message.to_string()))
-    }
-
-    fn patch(&self, event: &Event) -> Result<Event, SinkError> {
-        self.create(event)
-    }
+    let losses: Vec<_> = losses.try_iter().collect();
+    assert_eq!(losses.len(), 1);
+    losses[0].iter().for_each(|shown| assert_harmless_error(shown));
 }
 
 #[test]
@@ -173,94 +155,72 @@ fn refusals() {
     }
 }
 
-/// A sink that quotes the event in its panic.
-struct Panics;
-
-impl EventSink for Panics {
-    fn create(&self, event: &Event) -> Result<Event, SinkError> {
-        panic!("{}", event.message)
-    }
-
-    fn patch(&self, event: &Event) -> Result<Event, SinkError> {
-        self.create(event)
-    }
-}
-
+/// The sink quotes the event in its panic.
 #[test]
 fn panics_of_a_sink() {
+    let (sink, _calls) = Scripted::new(&clock(), |_, op| panic!("{}", op.event().message));
     let events = EventBroadcaster::new().unwrap();
-    let recording = events.record_to(Panics).unwrap();
-    events.recorder("tester").event(
-        ObjectReference::new("Pod", "web-0"),
-        EventType::Normal,
-        "Started",
-        PAYLOAD,
-    );
+    let recording = events.record_to(sink).unwrap();
+    events.recorder("tester").normal(pod("web-0"), "Started", PAYLOAD);
     events.shutdown();
     assert_eq!(recording.stats().panics, 1);
     assert_harmless_error(&recording.stats().last_refusal.unwrap());
 }
 
-#[cfg(feature = "tracing")]
-mod warnings {
-    use std::fmt::{self, Write as _};
-    use std::sync::Mutex;
+/// An error that shows its text unescaped, as the errors of some crates do.
+struct Raw(String);
 
-    use tracing::field::{Field, Visit};
-    use tracing::span::{Attributes, Id, Record};
-    use tracing::{Metadata, Subscriber};
+impl fmt::Display for Raw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
-    /// The lines that a subscriber that escapes nothing itself would print.
-    static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+impl fmt::Debug for Raw {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
 
-    struct Printer;
+impl std::error::Error for Raw {}
 
-    struct Fields<'a>(&'a mut String);
-
-    impl Visit for Fields<'_> {
-        fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-            write!(self.0, " {field}={value:?}").unwrap();
+#[test]
+fn errors_in_every_form() {
+    let hostile: String = ('\u{1}'..'\u{e0000}').filter(|c| c.is_control() || is_hidden(*c)).collect();
+    for error in [
+        SinkError::retry(Raw(hostile.clone())),
+        SinkError::retry(hostile.clone()).with_retry_after(LONG),
+        SinkError::rejected(Raw(hostile.clone())),
+        SinkError::new(SinkErrorKind::NotFound, Raw(hostile.clone())),
+        SinkError::new(SinkErrorKind::AlreadyExists, Raw(hostile)),
+    ] {
+        for shown in [error.to_string(), format!("{error:?}"), format!("{error:#?}").replace('\n', "")] {
+            assert_harmless(&shown, 1, 0);
         }
     }
+}
 
-    impl Subscriber for Printer {
-        fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-            metadata.target().starts_with("eventcast")
-        }
-
-        fn new_span(&self, _: &Attributes<'_>) -> Id {
-            Id::from_u64(1)
-        }
-
-        fn record(&self, _: &Id, _: &Record<'_>) {}
-
-        fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-        fn event(&self, event: &tracing::Event<'_>) {
-            let mut line = event.metadata().name().to_owned();
-            event.record(&mut Fields(&mut line));
-            LINES.lock().unwrap().push(line);
-        }
-
-        fn enter(&self, _: &Id) {}
-
-        fn exit(&self, _: &Id) {}
-    }
-
-    #[test]
-    fn warnings_of_losses() {
-        use super::*;
-        test_support::in_own_process!();
-        tracing::subscriber::set_global_default(Printer).unwrap();
-        let events = EventBroadcaster::builder().scrub(|event| event.type_ = PAYLOAD.into()).build().unwrap();
-        events.record_to(Refuses).unwrap();
-        let recorder = events.recorder(PAYLOAD);
-        recorder.event(hostile().involved_object, EventType::Warning, PAYLOAD, PAYLOAD);
-        events.shutdown();
-        let lines = LINES.lock().unwrap();
-        assert!(!lines.is_empty());
-        for line in &*lines {
-            assert_harmless_error(line);
-        }
+#[test]
+fn names_of_recordings_in_statistics_and_errors() {
+    let events = EventBroadcaster::new().unwrap();
+    // A name has no NUL, and `Debug` of a string escapes no filler.
+    let name = PAYLOAD.replace(['\0', '\u{3164}'], "");
+    let (gate, pass) = gate();
+    let recording = events.recording().name(&name).start(MemorySink::new()).unwrap();
+    events.watch_builder().name(&name).spawn(move |_| pass()).unwrap();
+    record(&events, "a", "Started");
+    gate.wait();
+    let error = events.flush(Duration::ZERO).unwrap_err();
+    assert!(matches!(error, FlushError::Timeout { .. }), "{error}");
+    let mut shown =
+        vec![error.to_string(), format!("{error:?}"), format!("{recording:?}"), format!("{events:?}")];
+    shown.push(format!("{:?}", events.recording().name(&name)));
+    shown.push(format!("{:?}", events.watch_builder().name(&name)));
+    drop(gate);
+    let report = events.shutdown();
+    shown.extend([report.to_string(), format!("{report:?}"), events.stats().to_string()]);
+    shown.push(report.recordings[0].to_string());
+    for shown in shown {
+        assert_harmless(&shown, 1, 0);
     }
 }

@@ -1,24 +1,25 @@
-//! Losses and failing stores as `tracing` sees them.
+//! Losses and failing stores in the form that `tracing` gets.
 
 use std::fmt::{self, Write as _};
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use eventcast::EventType::Normal;
 use eventcast::record::Jitter;
 use eventcast::sink::SinkErrorKind;
-use eventcast::{EventBroadcaster, Recorded, RetryPolicy, SinkError};
+use eventcast::{EventBroadcaster, Recorded, Recorder, RetryPolicy, SinkError};
 use test_support::in_own_process;
+
+use crate::support::{Scripted, clock, clocked, pod, record, tried, until};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Metadata, Subscriber};
 
-use crate::support::{LONG, Scripted, clock, pod, record, until};
+use crate::hostile::{PAYLOAD, assert_harmless_error, hostile};
 
-/// A subscriber that writes down every record of this library as `LEVEL name field=value ...`.
-struct Log;
-
-static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+/// A subscriber that gives every record of this library to a function.
+struct Subscribed<F>(F);
 
 struct Fields<'a>(&'a mut String);
 
@@ -28,7 +29,7 @@ impl Visit for Fields<'_> {
     }
 }
 
-impl Subscriber for Log {
+impl<F: Fn(&tracing::Event<'_>) + 'static> Subscriber for Subscribed<F> {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.target().starts_with("eventcast")
     }
@@ -42,9 +43,7 @@ impl Subscriber for Log {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, event: &tracing::Event<'_>) {
-        let mut line = format!("{} {}", event.metadata().level(), event.metadata().name());
-        event.record(&mut Fields(&mut line));
-        LINES.lock().unwrap().push(line);
+        (self.0)(event);
     }
 
     fn enter(&self, _: &Id) {}
@@ -52,9 +51,17 @@ impl Subscriber for Log {
     fn exit(&self, _: &Id) {}
 }
 
+/// The records as `LEVEL name field=value ...`.
+static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
+
 /// Installs the one subscriber that a process can have.
 fn log() {
-    tracing::subscriber::set_global_default(Log).unwrap();
+    let add = |event: &tracing::Event<'_>| {
+        let mut line = format!("{} {}", event.metadata().level(), event.metadata().name());
+        event.record(&mut Fields(&mut line));
+        LINES.lock().unwrap().push(line);
+    };
+    tracing::subscriber::set_global_default(Subscribed(add)).unwrap();
 }
 
 fn lines() -> Vec<String> {
@@ -66,7 +73,7 @@ fn without_a_hook_a_loss_is_a_warning_at_most_once_a_second() {
     in_own_process!();
     log();
     let clock = clock();
-    let events = EventBroadcaster::builder().clock(clock.clock()).build().unwrap();
+    let events = clocked(&clock).build().unwrap();
     let recorder = events.recorder("tester");
     let lose =
         || assert_eq!(recorder.event(pod("web-0"), Normal, "", "not for the log"), Recorded::EmptyReason);
@@ -90,16 +97,15 @@ fn without_a_hook_a_loss_is_a_warning_at_most_once_a_second() {
     );
 }
 
-/// An unavailable store gives a line at once, with or without a hook, then one in ten seconds, and
-/// one when it answers again.
+/// An unavailable store gives a line immediately, with or without a hook, then one in ten seconds,
+/// and one when it answers again.
 #[test]
-fn a_store_that_is_away_is_a_warning_at_once() {
+fn an_unavailable_store_is_a_warning_immediately() {
     in_own_process!();
     log();
     let clock = clock();
     let retry = RetryPolicy::default().delay(Duration::from_secs(1)).jitter(Jitter::Never);
-    let events =
-        EventBroadcaster::builder().clock(clock.clock()).retry(retry).on_loss(|_| ()).build().unwrap();
+    let events = clocked(&clock).retry(retry).on_loss(|_| ()).build().unwrap();
     let (sink, calls) = Scripted::new(&clock, |number, _| match number {
         0 => Err(SinkError::retry("401 Unauthorized\u{1b}[2J")),
         1..=12 => Err(SinkError::new(SinkErrorKind::Unavailable, "connection refused\n")),
@@ -118,8 +124,7 @@ fn a_store_that_is_away_is_a_warning_at_once() {
             .collect()
     };
     for attempt in 0..13 {
-        calls.recv_timeout(LONG).unwrap();
-        clock.wait_for_waiters(1);
+        tried(&calls, &clock);
         assert_eq!(messages().len(), [1, 2, 3][usize::from(attempt >= 1) + usize::from(attempt >= 11)]);
         clock.advance(Duration::from_secs(1));
     }
@@ -146,4 +151,41 @@ fn with_a_hook_nothing_is_logged() {
     events.recorder("tester").event(pod("web-0"), Normal, "", "");
     events.shutdown();
     assert!(lines().is_empty());
+}
+
+/// The subscriber escapes nothing itself.
+#[test]
+fn a_warning_shows_a_hostile_event_escaped() {
+    in_own_process!();
+    log();
+    let events = EventBroadcaster::builder().scrub(|event| event.type_ = PAYLOAD.into()).build().unwrap();
+    let (sink, _calls) =
+        Scripted::new(&clock(), |_, op| Err(SinkError::rejected(op.event().message.to_string())));
+    events.record_to(sink).unwrap();
+    events.recorder(PAYLOAD).warning(hostile().involved_object, PAYLOAD, PAYLOAD);
+    events.shutdown();
+    assert!(!lines().is_empty());
+    for line in lines() {
+        assert_harmless_error(&line);
+    }
+}
+
+/// A subscriber that turns warnings into events, which are lost too. The library does not report
+/// these losses to the subscriber again.
+#[test]
+fn a_subscriber_may_record_what_it_receives() {
+    let (slot, calls) = (Arc::new(OnceLock::<Recorder>::new()), Arc::new(AtomicU64::new(0)));
+    let (own, count) = (slot.clone(), calls.clone());
+    let subscriber = Subscribed(move |_: &tracing::Event<'_>| {
+        count.fetch_add(1, Ordering::Relaxed);
+        assert_eq!(own.get().unwrap().warning(pod("a"), "Reported", ""), Recorded::Closed);
+    });
+    tracing::subscriber::with_default(subscriber, || {
+        let events = EventBroadcaster::new().unwrap();
+        let recorder = slot.get_or_init(|| events.recorder("tester"));
+        events.close();
+        assert_eq!(recorder.normal(pod("a"), "R", ""), Recorded::Closed);
+        assert_eq!(calls.load(Ordering::Relaxed), 1);
+        assert_eq!((recorder.stats().closed, recorder.stats().hook_panics), (2, 0));
+    });
 }

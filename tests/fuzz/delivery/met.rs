@@ -10,7 +10,7 @@ use super::ops::Op;
 
 /// Everything that the programs of a run must meet at least once. An event whose new name is taken
 /// too is not among these: it takes two such answers in a row, which a run meets about twice, and
-/// the moment decides. `record::recording::attempts` has a test of it.
+/// the moment decides. `record::delivery::attempts` has a test of it.
 const ALL: [&str; 49] = [
     "Ok",
     "Lost",

@@ -1,9 +1,12 @@
 //! The correlator without a recording: the requirements of client-go's own tests, and more.
 
-mod decisions;
-mod limits;
+mod aggregator;
+mod cache;
+mod decision;
 mod options;
-mod shards;
+mod properties;
+mod spam_filter;
+mod vectors;
 
 use std::time::{Duration, SystemTime};
 
@@ -97,4 +100,26 @@ fn decision(correlation: Correlation) -> (Event, CorrelationKey) {
         Correlation::Create { event, key, .. } | Correlation::Update { event, key, .. } => (event, key),
         other => panic!("{other:?}"),
     }
+}
+
+fn created(correlation: Correlation) -> Event {
+    let Correlation::Create { event, .. } = correlation else { panic!("{correlation:?}") };
+    event
+}
+
+fn updated(correlation: Correlation) -> Event {
+    let Correlation::Update { event, .. } = correlation else { panic!("{correlation:?}") };
+    event
+}
+
+fn held(correlation: Correlation) -> Event {
+    let Correlation::Held { event, .. } = correlation else { panic!("{correlation:?}") };
+    event
+}
+
+/// An event about the object with this number.
+fn about(object: u64) -> Event {
+    let mut event = event("r", "m");
+    event.involved_object.name = format!("pod-{object}").into();
+    event
 }

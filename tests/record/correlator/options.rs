@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use eventcast::CorrelatorOptions;
-use eventcast::correlator::{Aggregation, Correlation, CorrelationKey, EventCorrelator, SpamFilter};
+use eventcast::correlator::{Aggregation, EventCorrelator, SpamFilter};
+use eventcast::sink::MemorySinkOptions;
+use eventcast::{CorrelatorOptions, RetryPolicy};
 
-use super::{Rig, budget, decision, event, folding};
+use super::{Rig, Seen, budget, decision, event, folding};
 
 #[test]
 fn zero_and_nonsense_are_errors_that_name_the_option() {
@@ -79,7 +80,49 @@ fn options_are_plain_data() {
 }
 
 #[test]
-fn keys_can_be_kept_compared_and_shown_without_their_texts() {
+fn options_are_read_from_objects_only() {
+    macro_rules! refuses {
+        ($($type:ty),*) => {$(
+            for text in ["[]", "[5]", "null", "5", r#""x""#] {
+                let error = serde_json::from_str::<$type>(text).unwrap_err().to_string();
+                assert!(error.contains("as an object"), "{text}: {error}");
+            }
+            assert!(serde_json::from_str::<$type>("{}").is_ok());
+        )*};
+    }
+    refuses!(RetryPolicy, CorrelatorOptions, Aggregation, SpamFilter, MemorySinkOptions);
+    let error = serde_json::from_str::<CorrelatorOptions>(r#"{"aggregation": []}"#).unwrap_err().to_string();
+    assert!(error.contains("as an object"), "{error}");
+}
+
+#[test]
+fn budgets_and_groups_can_have_other_keys() {
+    let options =
+        budget(1).spam_key(|event| format_args!("{}/{}", event.involved_object.name, event.reason).into());
+    let rig = Rig::new(options);
+    assert_eq!(rig.seen(&event("original", "m")), Seen::Create(1));
+    assert_eq!(rig.seen(&event("other", "m")), Seen::Create(1));
+    assert_eq!(rig.seen(&event("other", "another")), Seen::Skip);
+
+    let options = folding(3)
+        .aggregate_key(|event| (event.reason.clone(), event.involved_object.name.clone()))
+        .aggregate_message(|event| format_args!("many {}", event.reason).into());
+    let rig = Rig::new(options);
+    let on = |name: &str| {
+        let mut event = event("r", "m");
+        event.involved_object.name = name.to_owned().into();
+        event
+    };
+    assert_eq!(rig.seen(&on("a")), Seen::Create(1));
+    assert_eq!(rig.seen(&on("b")), Seen::Create(1));
+    let (seen, folded) = rig.run(&on("c"));
+    assert_eq!((seen, folded.unwrap().message), (Seen::Create(1), "many r".into()));
+    assert_eq!(rig.seen(&on("d")), Seen::Update(2));
+    assert_eq!(rig.seen(&on("a")), Seen::Update(2));
+}
+
+#[test]
+fn keys_can_be_kept_compared_and_shown_without_their_strings() {
     let rig = Rig::new(CorrelatorOptions::off());
     let (_, key) = decision(rig.correlator.correlate(&event("r", "secret")));
     let (_, same) = decision(rig.correlator.correlate(&event("r", "secret")));
@@ -100,13 +143,4 @@ fn keys_can_be_kept_compared_and_shown_without_their_texts() {
 
     let shown = format!("{key:?} {:?} {:?}", rig.correlator, CorrelatorOptions::default());
     assert!(!shown.contains("secret"), "{shown}");
-}
-
-#[test]
-fn a_correlator_is_shared_by_threads() {
-    fn assert<T: Send + Sync + 'static>() {}
-    assert::<EventCorrelator>();
-    assert::<CorrelatorOptions>();
-    assert::<CorrelationKey>();
-    assert::<Correlation>();
 }

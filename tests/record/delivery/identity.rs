@@ -1,22 +1,19 @@
-//! Which stored event a pending write is about: its name and version, while answers arrive, and
-//! while the correlator evicts what it knows.
+//! Which stored event a write is about: its name and version, and names that are taken.
 
-use std::sync::mpsc;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
+use eventcast::EventType::Normal;
 use eventcast::correlator::SpamFilter;
-use eventcast::sink::{MemorySinkOptions, SinkErrorKind, SinkOp, WriteOrder};
-use eventcast::{CorrelatorOptions, Event, EventSink, MemorySink, SinkError};
+use eventcast::sink::{SinkBatch, SinkErrorKind, SinkMode, SinkOp, Stored};
+use eventcast::{CorrelatorOptions, Event, SinkError};
 
-use crate::support::{LONG, Scripted, assert_balanced, clock, event_of, record, short, until};
+use crate::support::{
+    LONG, Scripted, Submitting, assert_balanced, at_once, clock, gate, memory, pod, record, short, tried,
+    until,
+};
 
-use super::{PAUSE, broadcaster, calls_of, turnstile, without_budget};
-
-/// Returns the names of the events of a sink's calls.
-fn names_of(sink: &Scripted) -> Vec<String> {
-    sink.calls().iter().map(|op| event_of(op).metadata.name.to_string()).collect()
-}
+use super::{PAUSE, broadcaster, counts, only, with_policy, without_budget};
 
 /// The correlator has evicted an event whose write waits, and has begun another one of the same
 /// key, which the spam filter skipped. A repeat of the other event does not change the write that
@@ -32,8 +29,7 @@ fn a_repeat_of_another_event_does_not_replace_a_write() {
     let options = CorrelatorOptions::default().aggregation(None).spam_filter(budget).lru_cache_size(1);
     let recording = events.recording().correlator(options).start(sink.clone()).unwrap();
     record(&events, "web-0", "A");
-    calls.recv_timeout(LONG).unwrap();
-    clock.wait_for_waiters(1);
+    tried(&calls, &clock);
     record(&events, "web-0", "B");
     calls.recv_timeout(LONG).unwrap();
     record(&events, "web-0", "A");
@@ -45,8 +41,8 @@ fn a_repeat_of_another_event_does_not_replace_a_write() {
     }
     clock.advance(PAUSE);
     events.flush(LONG).unwrap();
-    assert_eq!(calls_of(&sink), ["create A x1", "create B x1", "patch A x2", "create A x2", "create A x1"]);
-    let names = names_of(&sink);
+    assert_eq!(sink.shorts(), ["create A x1", "create B x1", "patch A x2", "create A x2", "create A x1"]);
+    let names = sink.names();
     assert!(names[0] == names[4] && names[2] == names[3] && names[0] != names[2], "{names:?}");
     let stored = sink.store.events();
     let count = |name: &String| stored.iter().find(|event| event.metadata.name == **name).unwrap().count;
@@ -56,104 +52,45 @@ fn a_repeat_of_another_event_does_not_replace_a_write() {
     assert_eq!((stats.skipped, stats.coalesced, stats.lost()), (1, 0, 0));
 }
 
-/// A store that gives each new event another name than it was sent with. It notes its operations.
-struct Renames {
-    store: MemorySink,
-    calls: Mutex<Vec<SinkOp>>,
-    created: Mutex<Vec<Event>>,
-    before: Box<dyn Fn() + Send + Sync>,
-}
-
-impl EventSink for Renames {
-    fn create(&self, event: &Event) -> Result<Event, SinkError> {
-        self.calls.lock().unwrap().push(SinkOp::Create(event.clone()));
-        (self.before)();
-        let mut event = event.clone();
-        event.metadata.name = format!("stored-{}", event.metadata.name).into();
-        let stored = self.store.create(&event)?;
-        self.created.lock().unwrap().push(stored.clone());
-        Ok(stored)
-    }
-
-    fn update(&self, event: &Event) -> Result<Event, SinkError> {
-        self.calls.lock().unwrap().push(SinkOp::Update(event.clone()));
-        self.store.update(event)
-    }
-
-    fn patch(&self, event: &Event) -> Result<Event, SinkError> {
-        self.calls.lock().unwrap().push(SinkOp::Patch(event.clone()));
-        self.store.patch(event)
-    }
-}
-
-/// A repeat that becomes pending while the store creates the event is written with the name and the
-/// version of the answer.
+/// The store gives each new event another name. A repeat that becomes pending while it creates the
+/// event is written with the name and the version of the answer.
 #[test]
 fn a_pending_write_has_the_name_and_version_of_the_stored_event() {
     let clock = clock();
     let events = broadcaster(&clock);
-    let (turnstile, pass) = turnstile();
-    let store = MemorySink::with_clock(MemorySinkOptions::default(), clock.clock()).unwrap();
-    let sink = Arc::new(Renames {
-        store: store.clone(),
-        calls: Mutex::default(),
-        created: Mutex::default(),
-        before: Box::new(pass),
+    let (gate, pass) = gate();
+    let store = memory(&clock);
+    let ops: Arc<Mutex<Vec<SinkOp>>> = Arc::default();
+    let (stored, seen) = (store.clone(), ops.clone());
+    let sink = Submitting(SinkMode::Batches, move |batch: SinkBatch| {
+        batch.answer_each(|mut op| {
+            seen.lock().unwrap().push(op.clone());
+            if let SinkOp::Create(event) = &mut op {
+                pass();
+                event.metadata.name = format!("stored-{}", event.metadata.name).into();
+            }
+            op.apply_to(&stored).map(Stored::from).map_err(|error| op.failed(error))
+        });
     });
-    let recording = events.recording().correlator(without_budget()).start(sink.clone()).unwrap();
+    let recording = events.recording().correlator(without_budget()).start(sink).unwrap();
     record(&events, "web-0", "Started");
-    turnstile.wait();
+    gate.wait();
     (0..2).for_each(|_| record(&events, "web-0", "Started"));
     // The event at the sink counts against the queue, and so does one event of the pending write.
     until(|| recording.stats().watcher.offered == 3 && recording.stats().watcher.lag == 2);
-    drop(turnstile);
+    drop(gate);
     events.flush(LONG).unwrap();
+    let version = only(&store).metadata.resource_version().to_string();
     record(&events, "web-0", "Started");
     events.flush(LONG).unwrap();
-    let calls = sink.calls.lock().unwrap();
-    assert_eq!(
-        calls.iter().map(short).collect::<Vec<_>>(),
-        ["create Started x1", "patch Started x3", "patch Started x4"]
-    );
-    let (created, pending) = (&sink.created.lock().unwrap()[0].metadata, &event_of(&calls[1]).metadata);
-    assert_eq!(pending.name, created.name);
-    assert_eq!(pending.resource_version(), created.resource_version());
-    assert_eq!(store.events().iter().map(|event| event.count).collect::<Vec<_>>(), [4]);
-    assert_balanced(&recording.stats());
-}
-
-/// In the order of the bus, the sink gets a creation and the change after it together. If the name
-/// of the creation is taken, the change goes to the new name too, and not to the event of another
-/// writer.
-#[test]
-fn a_change_that_the_sink_has_not_reached_gets_the_new_name() {
-    let clock = clock();
-    let events = broadcaster(&clock);
-    let (turnstile, pass) = turnstile();
-    let (sink, _calls) = Scripted::new(&clock, move |number, _| match number {
-        0 => {
-            pass();
-            Ok(())
-        }
-        1 => Err(SinkError::new(SinkErrorKind::AlreadyExists, "taken")),
-        _ => Ok(()),
-    });
-    let builder = events.recording().correlator(without_budget()).order(WriteOrder::Bus);
-    let recording = builder.start(sink.clone()).unwrap();
-    record(&events, "web-0", "First");
-    turnstile.wait();
-    for reason in ["A", "A", "B", "A"] {
-        record(&events, "web-0", reason);
-    }
-    until(|| recording.stats().watcher.offered == 5);
-    drop(turnstile);
-    events.flush(LONG).unwrap();
-    let expected =
-        ["create First x1", "create A x1", "create A x1", "patch A x2", "create B x1", "patch A x3"];
-    assert_eq!(calls_of(&sink), expected);
-    let names = names_of(&sink);
-    assert_ne!(names[1], names[2]);
-    assert_eq!((&names[3], &names[5]), (&names[2], &names[2]));
+    let ops = ops.lock().unwrap();
+    let expected = ["create Started x1", "patch Started x3", "patch Started x4"];
+    assert_eq!(ops.iter().map(short).collect::<Vec<_>>(), expected);
+    let name = format!("stored-{}", ops[0].event().metadata.name);
+    assert!(ops[1..].iter().all(|op| op.event().metadata.name == *name), "{ops:?}");
+    let versions: Vec<_> = ops.iter().map(|op| op.event().metadata.resource_version().as_str()).collect();
+    assert_eq!(versions, ["", "1", &*version]);
+    assert_eq!(only(&store).count, 4);
     assert_balanced(&recording.stats());
 }
 
@@ -163,7 +100,7 @@ fn a_change_that_the_sink_has_not_reached_gets_the_new_name() {
 fn an_answer_of_the_store_keeps_an_event_in_the_cache() {
     let clock = clock();
     let events = broadcaster(&clock);
-    let (turnstile, pass) = turnstile();
+    let (gate, pass) = gate();
     let (sink, _calls) = Scripted::new(&clock, move |number, _| {
         if number < 2 {
             pass();
@@ -182,16 +119,119 @@ fn an_answer_of_the_store_keeps_an_event_in_the_cache() {
         assert_eq!(decided.recv_timeout(LONG).as_deref(), Ok(reason));
     };
     decide("A");
-    turnstile.wait();
+    gate.wait();
     decide("B");
-    turnstile.let_one_pass();
+    gate.let_one_pass();
     // The sink gets B after the recording has taken in the answer about A.
-    turnstile.wait();
+    gate.wait();
     decide("C");
     decide("A");
-    drop(turnstile);
+    drop(gate);
     events.flush(LONG).unwrap();
-    assert_eq!(calls_of(&sink), ["create A x1", "create B x1", "create C x1", "patch A x2"]);
+    assert_eq!(sink.shorts(), ["create A x1", "create B x1", "create C x1", "patch A x2"]);
     assert_eq!(recording.stats().evicted, 1);
     assert_balanced(&recording.stats());
+}
+
+#[test]
+fn every_answer_counts_for_the_next_patch() {
+    let clock = clock();
+    let events = with_policy(&clock, at_once());
+    let (sink, _calls) = Scripted::new(&clock, |_, _| Ok(()));
+    events.record_to(sink.clone()).unwrap();
+    for _ in 0..4 {
+        clock.advance(Duration::from_secs(1));
+        record(&events, "a", "Started");
+        events.flush(LONG).unwrap();
+    }
+    let versions: Vec<_> =
+        sink.calls().iter().map(|op| op.event().metadata.resource_version().to_string()).collect();
+    assert_eq!(versions, ["", "1", "2", "3"]);
+}
+
+#[test]
+fn a_creation_whose_answer_was_lost_is_a_success() {
+    for shows in [true, false] {
+        let clock = clock();
+        let events = with_policy(&clock, at_once());
+        let (sink, _calls) = Scripted::lossy(&clock, 1, shows);
+        let recording = events.record_to(sink.clone()).unwrap();
+        for _ in 0..2 {
+            record(&events, "web-0", "Started");
+            events.flush(LONG).unwrap();
+        }
+        let stats = recording.stats();
+        assert_eq!((stats.created, stats.updated, stats.already_existed, stats.retried), (1, 1, 0, 1));
+        assert_eq!(counts(&sink.store), [2]);
+        assert_balanced(&stats);
+    }
+}
+
+/// Another writer was quicker with the very same name, and the store returns its event. It is the
+/// recording's own only if it agrees in each of these fields. Otherwise the new event gets another
+/// name, and keeps it.
+#[test]
+fn an_event_of_the_same_name_is_ours_only_if_everything_agrees() {
+    type Change = fn(&mut Event);
+    let changes: [(&str, Change); 11] = [
+        ("nothing", |_| ()),
+        ("kind", |event| event.involved_object.kind = "Node".into()),
+        ("namespace", |event| event.involved_object.namespace = "another".into()),
+        ("object", |event| event.involved_object.name = "web-1".into()),
+        ("uid", |event| event.involved_object.uid = "another".into()),
+        ("component", |event| event.source.component = "another".into()),
+        ("host", |event| event.source.host = "another".into()),
+        ("first time", |event| event.first_timestamp = None),
+        ("type", |event| event.type_ = "Warning".into()),
+        ("reason", |event| event.reason = "Another".into()),
+        ("message", |event| event.message = "another".into()),
+    ];
+    for (field, change) in changes {
+        let clock = clock();
+        let events = with_policy(&clock, at_once());
+        let (sink, _calls) = Scripted::new(&clock, move |number, op| {
+            if number > 0 {
+                return Ok(());
+            }
+            let mut other = op.event().clone();
+            change(&mut other);
+            Err(SinkError::new(SinkErrorKind::AlreadyExists, "taken").with_stored(other))
+        });
+        let recording = events.record_to(sink.clone()).unwrap();
+        for _ in 0..2 {
+            record(&events, "web-0", "Started");
+            events.flush(LONG).unwrap();
+        }
+        let names = sink.names();
+        assert_eq!(names[1] == names[0], field == "nothing", "{field}");
+        assert!(names[1..].iter().all(|name| *name == names[1] && name.starts_with("web-0.")), "{names:?}");
+        let stats = recording.stats();
+        assert_eq!((stats.created + stats.updated, stats.lost()), (2, 0), "{field}");
+    }
+}
+
+#[test]
+fn a_group_whose_name_is_taken_keeps_its_new_name() {
+    let clock = clock();
+    let events = with_policy(&clock, at_once());
+    let (sink, _calls) = Scripted::new(&clock, |number, op| match op {
+        SinkOp::Create(event) if event.message.starts_with("(combined") && number < 10 => {
+            Err(SinkError::new(SinkErrorKind::AlreadyExists, "taken"))
+        }
+        _ => Ok(()),
+    });
+    let recording = events.record_to(sink.clone()).unwrap();
+    let recorder = events.recorder("tester");
+    for i in 0..12 {
+        recorder.event(pod("web-0"), Normal, "Pulled", format_args!("image {i}"));
+        events.flush(LONG).unwrap();
+    }
+    let calls = sink.calls();
+    let names: Vec<_> = calls[9..].iter().map(|op| op.event().metadata.name.clone()).collect();
+    assert_eq!(
+        calls[9..].iter().map(short).collect::<Vec<_>>()[1..],
+        ["create Pulled x1", "patch Pulled x2", "patch Pulled x3"]
+    );
+    assert!(names[0] != names[1] && names[1] == names[2] && names[1] == names[3], "{names:?}");
+    assert_eq!((recording.stats().created, recording.stats().updated), (10, 2));
 }

@@ -1,32 +1,40 @@
-//! Delivery by state: the store gets the newest state of each event, with few writes, whatever the
-//! sink does meanwhile. `tests/fuzz/delivery` tries the same with random programs.
-#![allow(clippy::type_complexity, reason = "what a test notes, it notes in one place")]
+//! Recordings: what reaches the store, in which order, how often it is tried, and how a recording
+//! ends. `tests/fuzz/delivery` tries the same with random programs.
 
-mod absorbing;
-mod bus_order;
-mod full;
-mod hanging;
+mod attempts;
+mod batches;
+mod builder;
+mod capacity;
+mod destructors;
+mod end;
+mod failing;
+mod groups;
+mod hold;
 mod identity;
+mod order;
 mod outage;
+mod outcome;
+mod pending;
+mod refused;
+mod stress;
+mod writers;
 
-use std::sync::Mutex;
-use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::Duration;
 
-use eventcast::record::Jitter;
+use eventcast::sink::SinkOp;
 use eventcast::testing::FakeClock;
-use eventcast::{BusOptions, CorrelatorOptions, EventBroadcaster, RetryPolicy};
+use eventcast::{BusOptions, CorrelatorOptions, Event, EventBroadcaster, MemorySink, RetryPolicy, SinkError};
 
-use crate::support::{LONG, Scripted, short};
+use crate::support::{clocked, every_ten_seconds};
 
 /// Returns a broadcaster with ten seconds between attempts, none of them shortened.
 fn broadcaster(clock: &FakeClock) -> EventBroadcaster {
-    EventBroadcaster::builder()
-        .clock(clock.clock())
-        .bus(BusOptions::default().incoming_len(10_000))
-        .retry(RetryPolicy::default().jitter(Jitter::Never))
-        .build()
-        .unwrap()
+    let bus = BusOptions::default().incoming_len(10_000);
+    clocked(clock).bus(bus).retry(every_ten_seconds()).build().unwrap()
+}
+
+fn with_policy(clock: &FakeClock, policy: RetryPolicy) -> EventBroadcaster {
+    clocked(clock).retry(policy).build().unwrap()
 }
 
 fn without_budget() -> CorrelatorOptions {
@@ -35,36 +43,26 @@ fn without_budget() -> CorrelatorOptions {
 
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Returns the calls of a sink in short.
-fn calls_of(sink: &Scripted) -> Vec<String> {
-    sink.calls().iter().map(short).collect()
+fn retry() -> SinkError {
+    SinkError::retry("busy")
 }
 
-/// A place that lets one call after the other pass, or all of them after the drop.
-struct Turnstile {
-    entered: Receiver<()>,
-    go: Sender<()>,
+fn reason_of(op: &SinkOp) -> String {
+    op.event().reason.to_string()
 }
 
-fn turnstile() -> (Turnstile, impl Fn() + Send + Sync) {
-    let (entered_tx, entered) = mpsc::channel();
-    let (go, go_rx) = mpsc::channel::<()>();
-    let go_rx = Mutex::new(go_rx);
-    let pass = move || {
-        let _ = entered_tx.send(());
-        // An error means that the turnstile is gone. All calls pass then.
-        let _ = go_rx.lock().unwrap().recv();
-    };
-    (Turnstile { entered, go }, pass)
+fn with_correlator(options: CorrelatorOptions, clock: &FakeClock) -> EventBroadcaster {
+    clocked(clock).correlator(options).build().unwrap()
 }
 
-impl Turnstile {
-    /// Waits until a call stands before it.
-    fn wait(&self) {
-        self.entered.recv_timeout(LONG).unwrap();
-    }
+/// Returns the only stored event.
+fn only(store: &MemorySink) -> Event {
+    let mut stored = store.events();
+    assert_eq!(stored.len(), 1, "{stored:?}");
+    stored.remove(0)
+}
 
-    fn let_one_pass(&self) {
-        self.go.send(()).unwrap();
-    }
+/// Returns the counts of the stored events.
+fn counts(store: &MemorySink) -> Vec<i32> {
+    store.events().iter().map(|event| event.count).collect()
 }

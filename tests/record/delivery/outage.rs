@@ -1,41 +1,32 @@
-//! Stores that are away, or fail for some of their events, for minutes.
+//! Stores that are unavailable: probes, reports, and the end of an outage.
 
-use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use eventcast::EventType::Normal;
 use eventcast::record::Outage;
-use eventcast::sink::SinkErrorKind;
-use eventcast::{EventBroadcaster, RetryPolicy, SinkError, Timestamp};
+use eventcast::sink::{SinkBatch, SinkErrorKind, SinkMode, Stored};
+use eventcast::{Event, EventBroadcaster, SinkError, Timestamp};
 
-use crate::support::{LONG, Scripted, assert_balanced, clock, event_of, pod, record, until};
+use crate::support::{
+    LONG, Scripted, Submitting, assert_balanced, away, clock, clocked, every_ten_seconds, gate, modes, pod,
+    record, tried, until,
+};
 
-use super::{PAUSE, broadcaster, calls_of, turnstile, without_budget};
+use super::{PAUSE, broadcaster, counts, with_policy, without_budget};
 
-/// While the store is away, each probe is about another key, and has the newest state of it. A
-/// probe costs no attempt, and repeats take no room.
+/// While the store is unavailable, one event is tried after each pause, each time of another key,
+/// with the newest state of it. A probe costs no attempt, and repeats take no capacity.
 #[test]
 fn a_probe_has_the_newest_state_of_another_key_each_time() {
     const KEYS: [&str; 3] = ["A", "B", "C"];
     let clock = clock();
     let events = broadcaster(&clock);
-    let is_back = Arc::new(AtomicBool::new(false));
-    let back = is_back.clone();
-    let (sink, calls) = Scripted::new(&clock, move |_, _| {
-        if back.load(Ordering::SeqCst) {
-            Ok(())
-        } else {
-            Err(SinkError::new(SinkErrorKind::Unavailable, "no connection"))
-        }
-    });
-    let policy = RetryPolicy::default().jitter(eventcast::record::Jitter::Never).attempts(2);
-    let builder = events.recording().correlator(without_budget()).queue_len(4).retry(policy);
-    let recording = builder.start(sink.clone()).unwrap();
+    let (sink, calls, is_back) = Scripted::failing(&clock, away);
+    let builder = events.recording().correlator(without_budget()).queue_len(4);
+    let recording = builder.retry(every_ten_seconds().attempts(2)).start(sink.clone()).unwrap();
     record(&events, "web-0", "A");
-    calls.recv_timeout(LONG).unwrap();
-    clock.wait_for_waiters(1);
+    tried(&calls, &clock);
     let mut offered = 1;
     for round in 0..9 {
         for reason in KEYS {
@@ -46,12 +37,14 @@ fn a_probe_has_the_newest_state_of_another_key_each_time() {
                 watcher.offered == offered && watcher.lag <= KEYS.len() as u64
             });
         }
-        clock.advance(PAUSE);
-        calls.recv_timeout(LONG).unwrap();
         clock.wait_for_waiters(1);
-        // The first event of A had an attempt before the others came.
+        clock.advance(PAUSE.saturating_sub(Duration::from_millis(1)));
+        assert_eq!(sink.calls().len(), round + 1, "nothing else is tried");
+        clock.advance(Duration::from_millis(1));
+        tried(&calls, &clock);
+        // The first event of A had an attempt before the others were recorded.
         let (reason, count) = (KEYS[(round + 1) % 3], round + 1 + usize::from(round % 3 == 2));
-        assert_eq!(calls_of(&sink).last(), Some(&format!("create {reason} x{count}")), "{round}");
+        assert_eq!(sink.shorts().last(), Some(&format!("create {reason} x{count}")), "{round}");
     }
     assert_eq!(recording.stats().exhausted, 0);
     is_back.store(true, Ordering::SeqCst);
@@ -62,15 +55,41 @@ fn a_probe_has_the_newest_state_of_another_key_each_time() {
     let stats = recording.stats();
     assert_balanced(&stats);
     assert_eq!((stats.created, stats.updated, stats.written(), stats.lost()), (3, 25, 3, 0));
-    let mut counts: Vec<i32> = sink.store.events().iter().map(|event| event.count).collect();
+    let mut counts = counts(&sink.store);
     counts.sort_unstable();
     assert_eq!(counts, [9, 9, 10]);
 }
 
-/// The hook is called once when an outage begins, and once when it ends. A failure of one event is
-/// not an outage. The statistics say the same.
+/// Any answer to the probe shows that the store is there.
 #[test]
-fn the_hook_is_told_the_begin_and_the_end_of_each_outage() {
+fn any_answer_ends_an_outage() {
+    let answers: [fn() -> Result<(), SinkError>; 3] =
+        [|| Ok(()), || Err(SinkError::retry("500")), || Err(SinkError::rejected("422"))];
+    for answer in answers {
+        let clock = clock();
+        let events = with_policy(&clock, every_ten_seconds());
+        let (sink, calls) = Scripted::new(&clock, move |number, _| match number {
+            0 => Err(away()),
+            1 => answer(),
+            _ => Ok(()),
+        });
+        let recording = events.recording().correlator(without_budget()).start(sink).unwrap();
+        record(&events, "web-0", "First");
+        tried(&calls, &clock);
+        for i in 0..10 {
+            record(&events, "web-0", &format!("Later-{i}"));
+        }
+        until(|| recording.stats().watcher.queued == 11);
+        clock.advance(Duration::from_secs(10));
+        // The first event is due too, and one event may have been refused.
+        until(|| recording.stats().created >= 10);
+    }
+}
+
+/// The hook is called once when an outage begins, and once when it ends. A failure of one event is
+/// not an outage. The statistics show the same.
+#[test]
+fn the_hook_reports_the_begin_and_the_end_of_each_outage() {
     type Answer = fn() -> Result<(), SinkError>;
     let clock = clock();
     let events = broadcaster(&clock);
@@ -97,16 +116,12 @@ fn the_hook_is_told_the_begin_and_the_end_of_each_outage() {
     clock.wait_for_waiters(1);
     assert!(outages.try_recv().is_err(), "only one event has failed");
 
-    let two: [(&str, Answer); 2] = [
-        ("first", || Err(SinkError::new(SinkErrorKind::Unavailable, "first"))),
-        ("second", || Err(SinkError::new(SinkErrorKind::Unavailable, "second"))),
-    ];
-    for (cause, error) in two {
+    for reason in ["First", "Second"] {
         // The next event has another time.
         clock.advance(Duration::from_millis(1));
-        *answer.lock().unwrap() = error;
-        let since = try_one(cause);
-        let text = Some(format!("unavailable: {cause}"));
+        *answer.lock().unwrap() = || Err(away());
+        let since = try_one(reason);
+        let text = Some(away().to_string());
         assert_eq!(outages.recv_timeout(LONG).unwrap(), (false, since, text, "audit".to_owned()));
         for _ in 0..3 {
             clock.wait_for_waiters(1);
@@ -133,51 +148,6 @@ fn the_hook_is_told_the_begin_and_the_end_of_each_outage() {
     assert!(outages.try_recv().is_err());
 }
 
-/// Two bad and ten healthy events a second for four minutes, with the default policy. The healthy
-/// ones are stored in the second in which they come.
-#[test]
-fn events_that_fail_hold_up_no_healthy_ones_for_minutes() {
-    const SECONDS: u64 = 240;
-    const BAD: u64 = 2;
-    const HEALTHY: u64 = 10;
-    let clock = clock();
-    let events = EventBroadcaster::builder().clock(clock.clock()).build().unwrap();
-    let tried: Arc<Mutex<HashSet<String>>> = Arc::default();
-    let noting = tried.clone();
-    let (sink, _calls) = Scripted::new(&clock, move |_, op| {
-        let object = &event_of(op).involved_object;
-        if object.namespace != "bad" {
-            return Ok(());
-        }
-        noting.lock().unwrap().insert(object.name.to_string());
-        Err(SinkError::retry("500 InternalError: failed calling webhook"))
-    });
-    let recording =
-        events.recording().correlator(without_budget()).queue_len(10_000).start(sink.clone()).unwrap();
-    let recorder = events.recorder("tester");
-    let record = |namespace: &str, name: String| {
-        let object = pod(&name).in_namespace(namespace);
-        assert!(recorder.event(&object, Normal, "Started", "message").is_accepted());
-    };
-    for second in 1..=SECONDS {
-        for number in 0..BAD {
-            record("bad", format!("web-{second}-{number}"));
-        }
-        for number in 0..HEALTHY {
-            record("good", format!("web-{second}-{number}"));
-        }
-        until(|| recording.stats().created == HEALTHY * second);
-        until(|| tried.lock().unwrap().len() as u64 == BAD * second);
-        clock.advance(Duration::from_secs(1));
-    }
-    assert_eq!(recording.stats().unavailable_since, None);
-    events.shutdown();
-    let stats = recording.stats();
-    assert_balanced(&stats);
-    assert_eq!((stats.created, stats.exhausted + stats.abandoned), (HEALTHY * SECONDS, BAD * SECONDS));
-    assert!(stats.exhausted > 0, "{stats}");
-}
-
 /// An event that the store refuses shows that the store is available again, although nothing else
 /// is left to write. The pauses of the next outage begin with the shortest one.
 #[test]
@@ -185,11 +155,11 @@ fn a_refusal_ends_an_outage_and_its_growing_pauses() {
     let clock = clock();
     let events = broadcaster(&clock);
     let (sink, calls) = Scripted::new(&clock, |number, _| match number {
-        0 | 1 | 3 => Err(SinkError::new(SinkErrorKind::Unavailable, "no connection")),
+        0 | 1 | 3 => Err(away()),
         2 => Err(SinkError::rejected("no")),
         _ => Ok(()),
     });
-    let policy = RetryPolicy::default().jitter(eventcast::record::Jitter::Never).factor(2);
+    let policy = every_ten_seconds().factor(2);
     let builder = events.recording().correlator(without_budget()).retry(policy);
     let recording = builder.start(sink.clone()).unwrap();
     // Waits for a call that is due after this pause and not before.
@@ -221,56 +191,168 @@ fn the_longest_wait_of_a_batch_counts() {
     const LONGEST: Duration = Duration::from_secs(30);
     let clock = clock();
     let events = broadcaster(&clock);
-    let (turnstile, pass) = turnstile();
-    let (sink, calls) = Scripted::new(&clock, move |number, _| match number {
-        0 => {
-            pass();
-            Ok(())
+    let (gate, pass) = gate();
+    let (tx, sizes) = mpsc::channel();
+    let sink = Submitting(SinkMode::Batches, move |batch: SinkBatch| {
+        pass();
+        let busy = |wait| Err(away().with_retry_after(wait));
+        tx.send(batch.ops().len()).unwrap();
+        match batch.ops() {
+            [_, _] => batch.answer([busy(LONGEST), busy(PAUSE)]),
+            _ => batch.answer_each(|op| Ok(Stored::from(op.event()))),
         }
-        1 => Err(SinkError::new(SinkErrorKind::Unavailable, "busy").with_retry_after(LONGEST)),
-        2 => Err(SinkError::new(SinkErrorKind::Unavailable, "busy").with_retry_after(PAUSE)),
-        _ => Ok(()),
     });
     let recording = events.recording().correlator(without_budget()).start(sink).unwrap();
     record(&events, "web-0", "First");
-    turnstile.wait();
+    gate.wait();
     // The sink gets these two together.
     for reason in ["A", "B"] {
         record(&events, "web-0", reason);
     }
     until(|| recording.stats().watcher.queued == 3);
-    drop(turnstile);
-    for _ in 0..3 {
-        calls.recv_timeout(LONG).unwrap();
-    }
+    drop(gate);
+    assert_eq!([(); 2].map(|()| sizes.recv_timeout(LONG).unwrap()), [1, 2]);
     until(|| recording.stats().unavailable_since.is_some());
     clock.wait_for_waiters(1);
     clock.advance(LONGEST.saturating_sub(Duration::from_millis(1)));
     assert_eq!(clock.waiters(), 1, "the next attempt is due already");
     clock.advance(Duration::from_millis(1));
-    calls.recv_timeout(LONG).unwrap();
+    assert_eq!(sizes.recv_timeout(LONG), Ok(1));
     events.flush(LONG).unwrap();
     assert_eq!(recording.stats().created, 3);
     assert_balanced(&recording.stats());
 }
 
-/// A recording that ends while the store is unavailable does not report that it is available again.
+/// No event is lost yet, but the statistics already show why none is stored, since when, and how
+/// often the recording tried.
 #[test]
-fn the_end_of_a_recording_is_not_the_end_of_an_outage() {
+fn the_first_attempt_shows_why_nothing_is_stored() {
+    type Make = fn() -> SinkError;
+    let cases: [(Make, bool); 2] = [
+        (|| SinkError::retry("401 Unauthorized\u{1b}[2J"), false),
+        (|| SinkError::new(SinkErrorKind::Unavailable, "connection refused\u{1b}[2J"), true),
+    ];
+    for (error, is_away) in cases {
+        let clock = clock();
+        let policy = every_ten_seconds();
+        let events = clocked(&clock).retry(policy).build().unwrap();
+        let (sink, calls, is_back) = Scripted::failing(&clock, error);
+        let recording = events.record_to(sink).unwrap();
+        assert_eq!(recording.stats().last_failure, None);
+        let begin = Timestamp::from(clock.clock().now());
+        record(&events, "web-0", "Started");
+        for attempts in 1..4 {
+            tried(&calls, &clock);
+            let stats = recording.stats();
+            let failure = stats.last_failure.clone().unwrap();
+            assert_eq!((failure.text.as_str(), failure.since), (error().to_string().as_str(), begin));
+            assert_eq!((failure.attempts, stats.unavailable_since), (attempts, is_away.then_some(begin)));
+            let shown = stats.to_string();
+            assert!(shown.contains(&format!("since {begin:.0}: {}", error())), "{shown}");
+            assert_eq!(shown.contains("store unavailable"), is_away, "{shown}");
+            assert!(!shown.contains('\u{1b}'), "{shown}");
+            assert_eq!((stats.last_refusal.as_ref(), stats.handled()), (None, 0));
+            let text = serde_json::to_string(&stats).unwrap();
+            assert_eq!(serde_json::from_str::<eventcast::stats::RecordingStats>(&text).unwrap(), stats);
+            clock.advance(Duration::from_secs(10));
+        }
+        is_back.store(true, Ordering::SeqCst);
+        calls.recv_timeout(LONG).unwrap();
+        // The fourth attempt may have been made before the store was available.
+        until(|| {
+            if clock.waiters() > 0 {
+                clock.advance(Duration::from_secs(10));
+            }
+            recording.stats().created == 1
+        });
+        events.shutdown();
+        let stats = recording.stats();
+        assert_eq!(stats.unavailable_since, None);
+        assert_eq!(stats.last_failure.unwrap().since, begin, "it stays");
+    }
+}
+
+/// A sink that hangs reports nothing, so the recording does. The clock is the system's, because a
+/// call takes real time.
+#[test]
+fn a_sink_that_hangs_is_reported_and_its_answer_ends_that() {
+    let (tx, outages) = mpsc::channel();
+    let events = EventBroadcaster::new().unwrap();
+    let (gate, sink) = Scripted::gated(&clock(), 0..=0);
+    let hook = move |outage: &Outage<'_>| {
+        let cause = outage.cause.map(str::to_owned);
+        tx.send((outage.recording.to_owned(), cause, outage.since, outage.cause.is_none())).unwrap();
+        panic!("a hook that panics");
+    };
+    let recording = events.recording().on_outage(hook).start(sink).unwrap();
+    let before = Timestamp::from(std::time::SystemTime::now());
+    record(&events, "web-0", "Started");
+    gate.wait();
+    let (name, cause, since, is_over) = outages.recv_timeout(LONG).unwrap();
+    assert_eq!((name.as_str(), is_over), ("recording", false));
+    assert_eq!(cause.as_deref(), Some("no answer from the sink for 1 s"));
+    assert!(since >= before);
+    until(|| recording.stats().unavailable_since == Some(since));
+    assert_eq!(recording.stats().last_failure.map(|failure| failure.text), cause);
+    drop(gate);
+    assert_eq!(outages.recv_timeout(LONG).unwrap(), (name, None, since, true));
+    events.flush(LONG).unwrap();
+    let stats = recording.stats();
+    assert_eq!((stats.created, stats.unavailable_since, stats.panics), (1, None, 2));
+    assert_balanced(&stats);
+}
+
+/// A recording that ends no longer waits for its store, and does not report that the store is
+/// available again.
+#[test]
+fn a_recording_that_ends_is_in_no_outage_and_reports_the_end_of_none() {
     let clock = clock();
     let events = broadcaster(&clock);
-    let (sink, calls) =
-        Scripted::new(&clock, |_, _| Err(SinkError::new(SinkErrorKind::Unavailable, "no connection")));
+    let (sink, calls) = Scripted::new(&clock, |_, _| Err(away()));
     let (tx, outages) = mpsc::channel();
     let hook = move |outage: &Outage<'_>| tx.send(outage.cause.is_none()).unwrap();
     let recording = events.recording().on_outage(hook).start(sink).unwrap();
     record(&events, "web-0", "Started");
     calls.recv_timeout(LONG).unwrap();
     assert_eq!(outages.recv_timeout(LONG), Ok(false));
-    events.shutdown();
+    until(|| recording.stats().unavailable_since.is_some());
+    let stats = events.shutdown().recordings.remove(0);
     assert!(recording.join(LONG));
     assert_eq!(outages.try_recv(), Err(mpsc::TryRecvError::Disconnected));
-    let stats = recording.stats();
-    assert_eq!((stats.created, stats.abandoned), (0, 1));
+    assert_eq!((stats.created, stats.abandoned, stats.unavailable_since), (0, 1, None));
+    assert_eq!(stats.last_failure.as_ref().unwrap().text, "unavailable: connection refused");
     assert_balanced(&stats);
+}
+
+#[test]
+fn an_unavailable_store_delays_only_its_own_recording() {
+    for bus in modes() {
+        let clock = clock();
+        let events = clocked(&clock).bus(bus).build().unwrap();
+        let (all, _calls, is_up) = Scripted::failing(&clock, away);
+        let warnings = Scripted::obedient(&clock);
+        let unfiltered = events.recording().start(all.clone()).unwrap();
+        let filter = |event: &Event| event.type_ == "Warning";
+        let filtered = events.recording().filter(filter).start(warnings.clone()).unwrap();
+        let recorder = events.recorder("tester");
+        assert!(recorder.normal(pod("web-0"), "Started", "message").is_accepted());
+        until(|| unfiltered.stats().unavailable_since.is_some());
+        for _ in 0..2 {
+            assert!(recorder.warning(pod("web-0"), "BackOff", "message").is_accepted());
+        }
+        until(|| filtered.stats().updated == 1);
+        assert_eq!(counts(&warnings.store), [2]);
+        assert_eq!(filtered.stats().unavailable_since, None);
+        assert_eq!((unfiltered.stats().created, all.store.len()), (0, 0));
+
+        is_up.store(true, Ordering::SeqCst);
+        clock.advance(PAUSE);
+        until(|| unfiltered.stats().handled() == 3);
+        let report = events.shutdown();
+        assert_eq!(counts(&all.store).iter().sum::<i32>(), 3);
+        for (stats, stopped) in report.recordings.iter().zip([0, 1]) {
+            assert_balanced(stats);
+            assert_eq!((stats.lost(), stats.watcher.filtered), (0, stopped));
+        }
+    }
 }

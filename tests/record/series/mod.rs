@@ -20,7 +20,7 @@ use eventcast::{
     Timestamp,
 };
 
-use crate::support::{assert_balanced, at_once, clock, event_of, pod, until};
+use crate::support::{assert_balanced, at_once, clock, clocked, pod, until};
 
 type Answer = dyn Fn(&Event) -> Result<(), SinkError> + Send + Sync;
 
@@ -37,7 +37,7 @@ struct Noting {
 
 impl Noting {
     fn note(&self, op: &SinkOp) -> Result<Event, SinkError> {
-        let event = event_of(op);
+        let event = op.event();
         let seconds = Timestamp::from(self.clock.clock().now()).as_secs() - self.began.as_secs();
         let (minute, second) = (seconds / 60, seconds % 60);
         let verb = if matches!(op, SinkOp::Create(_)) { "create" } else { "patch" };
@@ -57,10 +57,6 @@ impl Noting {
 impl EventSink for Noting {
     fn create(&self, event: &Event) -> Result<Event, SinkError> {
         self.note(&SinkOp::Create(event.clone()))
-    }
-
-    fn update(&self, event: &Event) -> Result<Event, SinkError> {
-        self.note(&SinkOp::Update(event.clone()))
     }
 
     fn patch(&self, event: &Event) -> Result<Event, SinkError> {
@@ -106,8 +102,7 @@ fn on(
         calls: Arc::default(),
         answer: Arc::new(answer),
     };
-    let events =
-        EventBroadcaster::builder().clock(clock.clock()).event_time(true).retry(at_once()).build().unwrap();
+    let events = clocked(&clock).event_time(true).retry(at_once()).build().unwrap();
     let recording = events.recording().series(options).start(sink.clone()).unwrap();
     let recorder = events.recorder(EventSource::from("web").on_host("web-7"));
     Line { clock, events, recording, recorder, sink, recorded: 0 }

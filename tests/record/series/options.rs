@@ -1,21 +1,9 @@
-//! The options of series, and the patch.
+//! The options of series.
 
 use std::time::Duration;
 
-use eventcast::event::EventSeries;
 use eventcast::record::{SeriesOptions, SeriesUpdate};
-use eventcast::{Event, EventBroadcaster, MemorySink, Timestamp};
-
-#[test]
-fn a_patch_has_the_series_alone() {
-    let at: Timestamp = "2024-01-02T03:04:05.678901Z".parse().unwrap();
-    let mut event = Event::default();
-    event.message = "message".into();
-    event.set_event_time(at);
-    event.set_series(EventSeries::new(17, at));
-    let expected = r#"{"series":{"count":17,"lastObservedTime":"2024-01-02T03:04:05.678901Z"}}"#;
-    assert_eq!(event.to_patch_json(), expected);
-}
+use eventcast::{EventBroadcaster, MemorySink};
 
 #[test]
 fn the_options_are_plain_data_and_checked() {

@@ -12,8 +12,8 @@ use crate::support::{LONG, assert_balanced, pod, until};
 
 use super::{answering, on};
 
-/// The event has made room for another one. It is created again, with its count, its name and the
-/// time of its first event.
+/// Another event has evicted the event. It is created again, with its count, its name and the time
+/// of its first event.
 #[test]
 fn an_event_that_is_gone_is_created_again() {
     let options = SeriesOptions::default().update(SeriesUpdate::Always);
@@ -31,10 +31,10 @@ fn an_event_that_is_gone_is_created_again() {
     assert_balanced(&line.events.shutdown().recordings[0]);
 }
 
-/// Somebody else has created the event between the patch that did not find it and the creation. The
-/// store may say which event has the name, or not.
+/// Another writer has created the event between the patch that did not find it and the creation.
+/// The store may return the event that has the name, or not.
 #[test]
-fn an_event_that_is_there_again_is_patched() {
+fn an_event_that_exists_again_is_patched() {
     for says_which in [true, false] {
         let mut answers =
             vec![Ok(()), Ok(()), Err(SinkError::new(SinkErrorKind::NotFound, "it is gone")), Ok(())];
@@ -51,7 +51,7 @@ fn an_event_that_is_there_again_is_patched() {
     }
 }
 
-/// The answer to the creation is lost, and a repeat comes before the next attempt.
+/// The answer to the creation is lost, and a repeat is recorded before the next attempt.
 #[test]
 fn a_creation_that_was_done_after_all_becomes_a_patch() {
     let failed = Mutex::new(false);

@@ -1,4 +1,4 @@
-//! Series as client-go does not have them: bounds, flushes, ends, and times of their own.
+//! Series beyond client-go's: bounds, flushes, ends, and separate times.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use eventcast::record::{SeriesOptions, SeriesUpdate};
 use eventcast::sink::{JsonLinesSink, MemorySinkOptions, SinkErrorKind};
 use eventcast::{Event, EventBroadcaster, EventSource, MemorySink, SinkError};
 
-use crate::support::{LONG, assert_balanced, clock, pod, until};
+use crate::support::{LONG, assert_balanced, clock, clocked, pod, until};
 
 use super::{answering, line};
 
@@ -35,7 +35,7 @@ fn a_series_ends_at_the_end_of_its_silence() {
 }
 
 #[test]
-fn an_event_that_is_recorded_once_is_forgotten_without_a_write() {
+fn an_event_that_is_recorded_once_is_evicted_without_a_write() {
     let mut line = line(SeriesOptions::default());
     line.record(0, 1, "a");
     line.record(6, 1, "a");
@@ -104,8 +104,8 @@ fn a_recording_that_stops_writes_what_is_held() {
     assert_balanced(&line.recording.stats());
 }
 
-/// A store that refuses costs the events that the write stood for, until the next write, which
-/// comes when it would have come anyway, carries their count.
+/// A refusal loses the events of the write, until the next write carries their count. The next
+/// write is no earlier than without the refusal.
 #[test]
 fn a_refused_write_is_counted_and_the_next_one_has_its_count() {
     let mut line = answering(SeriesOptions::default(), |event| match event.series() {
@@ -129,7 +129,7 @@ fn a_refused_write_is_counted_and_the_next_one_has_its_count() {
 }
 
 /// A store that does not let the program patch, or whose errors are not worth another attempt. The
-/// recording asks it as often as client-go does, and not once for each event.
+/// recording asks it as often as client-go would, and not once for each event.
 #[test]
 fn a_store_that_refuses_every_repeat_is_asked_once_for_each_tick() {
     let refusals: [fn() -> SinkError; 3] = [
@@ -205,16 +205,12 @@ fn an_event_that_was_refused_is_created_by_the_next_one() {
 
 /// Ten thousand series go through a memory for 4096. Every count reaches the store.
 #[test]
-fn a_series_that_makes_room_is_written() {
+fn an_evicted_series_is_written() {
     let clock = clock();
     let store =
         MemorySink::with_clock(MemorySinkOptions::default().max_events(100_000), clock.clock()).unwrap();
-    let events = EventBroadcaster::builder()
-        .clock(clock.clock())
-        .event_time(true)
-        .bus(eventcast::BusOptions::default().incoming_len(40_000))
-        .build()
-        .unwrap();
+    let builder = clocked(&clock).event_time(true);
+    let events = builder.bus(eventcast::BusOptions::default().incoming_len(40_000)).build().unwrap();
     let recording = events.recording().queue_len(40_000).start(store.clone()).unwrap();
     let recorder = events.recorder(EventSource::from("web").on_host("web-7"));
     for key in 0..10_000 {
@@ -266,7 +262,7 @@ fn the_last_time_of_a_series_does_not_go_back() {
 #[test]
 fn recordings_count_independently() {
     let clock = clock();
-    let events = EventBroadcaster::builder().clock(clock.clock()).event_time(true).build().unwrap();
+    let events = clocked(&clock).event_time(true).build().unwrap();
     let stores = [MemorySink::new(), MemorySink::new()];
     events.record_to(stores[0].clone()).unwrap();
     events.recording().filter(|event| event.message != "second").start(stores[1].clone()).unwrap();

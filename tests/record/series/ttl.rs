@@ -1,4 +1,4 @@
-//! Series that go on for longer than their store keeps an event.
+//! Series that last longer than their store keeps an event.
 
 use std::time::Duration;
 
@@ -17,12 +17,12 @@ fn line(ttl: Duration, options: SeriesOptions) -> Line {
     on(MemorySinkOptions::default().ttl(ttl), options, |_| Ok(()))
 }
 
-/// Records often enough that the series goes on, and expects a write each time that `every` is
+/// Records often enough that the series continues, and expects a write each time that `every` is
 /// over. The store never removes the event.
 #[track_caller]
 fn expect_writes(mut line: Line, every: Duration) {
     let at = |seconds: u64| (seconds / 60, seconds % 60);
-    // The second event is written at once.
+    // The second event is written immediately.
     line.record(0, 0, "a");
     line.record(0, 0, "a");
     let first = line.sink.store.events().remove(0);

@@ -1,0 +1,24 @@
+//! The event broadcaster: logs, watchers, hooks, the end, and the behaviour when user-supplied code
+//! calls back or panics.
+
+mod builder;
+mod end;
+mod inline;
+mod logging;
+mod losses;
+mod shutdown;
+mod user_code;
+mod watchers;
+
+use std::sync::{Arc, Mutex};
+
+use eventcast::Event;
+
+type Shared<T> = Arc<Mutex<Vec<T>>>;
+
+/// Returns a list, and a handler that adds the message of each event to it.
+fn collect() -> (Shared<String>, impl FnMut(&Event) + Send) {
+    let seen = Shared::default();
+    let into = seen.clone();
+    (seen, move |event: &Event| into.lock().unwrap().push(event.message.to_string()))
+}

@@ -1,0 +1,66 @@
+//! Watchers and handles.
+
+use eventcast::EventType::{Normal, Warning};
+use eventcast::bus::Start;
+use eventcast::{BusOptions, Delivery, EventBroadcaster, MemorySink, OverflowPolicy};
+
+use crate::support::{LONG, pod, record};
+
+use super::collect;
+
+#[test]
+fn watchers_get_events_before_they_are_correlated() {
+    let events = EventBroadcaster::new().unwrap();
+    let mut watcher = events.watch_builder().filter(|event| event.type_ == "Warning").watch().unwrap();
+    let recorder = events.recorder("tester");
+    recorder.event(pod("web-0"), Normal, "Started", "");
+    recorder.event(pod("web-0"), Warning, "BackOff", "");
+    recorder.event(pod("web-0"), Warning, "BackOff", "");
+    let counts: Vec<i32> = (0..2)
+        .map(|_| match watcher.recv().unwrap() {
+            Delivery::Event(event) => event.count,
+            Delivery::Lagged(count) => panic!("{count} lost"),
+        })
+        .collect();
+    assert_eq!(counts, [1, 1]);
+}
+
+/// The history has recorded events as watchers get them, with their names, and an evicted watcher
+/// returns to them. A recording cannot be evicted.
+#[test]
+fn a_watcher_starts_with_events_of_the_history() {
+    let options = BusOptions::default().history(2);
+    let events = EventBroadcaster::builder().bus(options.clone()).build().unwrap();
+    let sink = MemorySink::new();
+    let refused = "overflow must be a policy that does not end recordings, got evict";
+    let error = events.recording().overflow(OverflowPolicy::Evict).start(sink.clone()).unwrap_err();
+    assert_eq!(error.to_string(), refused);
+    let error = EventBroadcaster::builder().bus(options.overflow(OverflowPolicy::Evict)).build().unwrap_err();
+    assert_eq!(error.to_string(), refused);
+    events.record_to(sink.clone()).unwrap();
+    for name in ["a", "b", "c"] {
+        record(&events, name, "Started");
+    }
+    let builder = events.watch_builder().overflow(OverflowPolicy::Evict).start(Start::After(0));
+    let mut watcher = builder.watch().unwrap();
+    assert!(events.shutdown().complete);
+    assert_eq!(watcher.recv(), Ok(Delivery::Lagged(1)));
+    let names = watcher.events().map(|event| event.metadata.name.to_string()).collect::<Vec<_>>();
+    let stored: Vec<_> = sink.events().iter().map(|event| event.metadata.name.to_string()).collect();
+    assert_eq!(names, stored[1..]);
+    assert_eq!(watcher.position(), Some(3));
+}
+
+#[test]
+fn a_handle_stops_its_handler() {
+    let events = EventBroadcaster::new().unwrap();
+    let (seen, handler) = collect();
+    let handle = events.spawn(handler).unwrap();
+    record(&events, "a", "Started");
+    events.flush(LONG).unwrap();
+    handle.stop();
+    assert!(handle.join(LONG));
+    record(&events, "b", "Started");
+    assert!(events.shutdown().complete);
+    assert_eq!(seen.lock().unwrap().len(), 1);
+}

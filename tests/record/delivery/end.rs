@@ -1,0 +1,395 @@
+//! How a recording ends: immediately, whatever it waits for, and with every loss reported.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use eventcast::record::LossReason;
+use eventcast::stats::DropReason;
+use eventcast::{
+    CorrelatorOptions, Event, EventBroadcaster, EventType, MemorySink, OverflowPolicy, SinkError,
+};
+
+use crate::support::{
+    LONG, Scripted, assert_balanced, at_once, away, clock, clocked, every_ten_seconds, gate, pod, record,
+    shutdown_late, tried, until, with_losses,
+};
+
+use super::{broadcaster, reason_of, retry, with_policy, without_budget};
+
+/// client-go's `TestCancelEvent`: each event that is left when the end begins gets one more
+/// attempt, whether the store fails or is unavailable, and all pauses end immediately.
+#[test]
+fn after_the_end_has_begun_every_event_is_tried_once() {
+    let errors: [(fn() -> SinkError, usize); 2] = [(retry, 4), (away, 1)];
+    for (error, before) in errors {
+        let clock = clock();
+        let (events, losses) = with_losses(clocked(&clock), |loss| (loss.reason, loss.count));
+        let (sink, calls) = Scripted::new(&clock, move |_, _| Err(error()));
+        events.record_to(sink.clone()).unwrap();
+        for reason in ["A", "B", "C", "D"] {
+            record(&events, "web-0", reason);
+            if reason == "A" || before > 1 {
+                tried(&calls, &clock);
+            }
+        }
+        until(|| events.stats().recordings[0].watcher.queued == 4);
+        // The clock stands still, so the shutdown returns only if no thread waits for the clock.
+        let report = events.shutdown();
+        assert!(!report.complete);
+        let mut last: Vec<_> = sink.calls()[before..].iter().map(reason_of).collect();
+        last.sort();
+        assert_eq!(last, ["A", "B", "C", "D"], "each has had one more after {}", error());
+        assert_eq!(report.recordings[0].abandoned, 4);
+        assert_balanced(&report.recordings[0]);
+        assert_eq!(losses.try_iter().collect::<Vec<_>>(), [(LossReason::Abandoned, 1); 4]);
+        assert_eq!(clock.waiters(), 0);
+    }
+}
+
+#[test]
+fn a_store_that_is_found_unavailable_at_the_very_end_delays_nothing() {
+    let clock = clock();
+    let events = with_policy(&clock, every_ten_seconds());
+    let (gate, pass) = gate();
+    let (sink, _calls) = Scripted::new(&clock, move |number, _| match number {
+        0 => {
+            pass();
+            Ok(())
+        }
+        _ => Err(away()),
+    });
+    let recording = events.record_to(sink.clone()).unwrap();
+    // This watcher is ended after the recording, which was registered first.
+    let mut witness = events.watch_builder().watch().unwrap();
+    record(&events, "web-0", "First");
+    gate.wait();
+    for reason in ["A", "A", "B", "B", "C", "C", "D", "D"] {
+        record(&events, "web-0", reason);
+    }
+    // A repeat takes no capacity.
+    until(|| recording.stats().watcher.offered == 9 && recording.stats().watcher.lag == 5);
+    events.close();
+    assert_eq!(witness.events().count(), 9);
+    drop(gate);
+    // The clock stands still.
+    assert!(!events.shutdown().complete);
+    assert_eq!((recording.stats().created, recording.stats().abandoned), (1, 8));
+    assert_eq!(sink.calls().len(), 5, "each was tried once");
+    assert_balanced(&recording.stats());
+}
+
+#[test]
+fn an_end_that_begins_while_an_event_is_taken_in_is_not_slept_through() {
+    for stops in [false, true] {
+        let clock = clock();
+        let events = clocked(&clock).drop_timeout(Duration::ZERO).build().unwrap();
+        let (sink, calls) = Scripted::new(&clock, |_, _| Err(SinkError::retry("busy")));
+        // The recording is taking in the second event: it has checked whether the end has begun,
+        // and does not sleep yet.
+        let (gate, pass) = gate();
+        let seen = AtomicUsize::new(0);
+        let options = CorrelatorOptions::default().spam_key(move |_| {
+            if seen.fetch_add(1, Ordering::SeqCst) == 1 {
+                pass();
+            }
+            "all".into()
+        });
+        // With these two events the queue is full, so the recording takes no more. The dispatcher
+        // has the third event and waits for capacity.
+        let builder = events.recording().correlator(options).queue_len(2).overflow(OverflowPolicy::Wait);
+        let recording = builder.start(sink).unwrap();
+        record(&events, "web-0", "Started");
+        calls.recv_timeout(LONG).unwrap();
+        record(&events, "web-0", "Started");
+        gate.wait();
+        record(&events, "web-0", "Started");
+        until(|| recording.stats().watcher.offered == 3);
+        if stops {
+            recording.stop();
+        } else {
+            events.close();
+        }
+        drop(gate);
+        // The clock stands still, so nothing except the end can cut the pause short.
+        until(|| recording.join(Duration::ZERO));
+        assert!(!events.shutdown().complete);
+        let stats = recording.stats();
+        assert_balanced(&stats);
+        assert_eq!(stats.abandoned + stats.watcher.dropped.total(), 3, "{stats}");
+    }
+}
+
+#[test]
+fn events_after_a_write_that_hangs_are_abandoned_at_the_deadline() {
+    let clock = clock();
+    let builder = clocked(&clock).retry(at_once()).drop_timeout(Duration::ZERO);
+    let (events, losses) = with_losses(builder, |loss| (loss.reason, loss.count));
+    let (gate, pass) = gate();
+    let (sink, _calls) = Scripted::new(&clock, move |_, op| {
+        if op.event().reason == "Hang" {
+            pass();
+        }
+        Ok(())
+    });
+    let recording = events.recording().workers(2).start(sink).unwrap();
+    record(&events, "web-0", "Hang");
+    gate.wait();
+    // The other worker writes these events.
+    for i in 0..40 {
+        record(&events, &format!("web-{i}"), "Started");
+    }
+    // These events wait for the one that hangs.
+    for _ in 0..3 {
+        record(&events, "web-0", "Hang");
+    }
+    until(|| recording.stats().watcher.offered == 44 && recording.stats().created == 40);
+    thread::scope(|scope| {
+        let ending = scope.spawn(|| events.shutdown_timeout(Duration::from_secs(5)));
+        clock.wait_for_waiters(1);
+        // Gives the recording time to go to sleep again, because only a sleeping recording has to
+        // be woken.
+        (0..1000).for_each(|_| thread::yield_now());
+        clock.advance(Duration::from_secs(5));
+        assert!(!ending.join().unwrap().complete);
+    });
+    // The sink still hangs.
+    let mut lost = 0;
+    until(|| {
+        for (reason, count) in losses.try_iter() {
+            assert_eq!(reason, LossReason::Abandoned);
+            lost += count;
+        }
+        lost == 3
+    });
+    assert!(!recording.join(Duration::ZERO));
+    drop(gate);
+    assert!(recording.join(LONG));
+    let stats = recording.stats();
+    assert_balanced(&stats);
+    assert_eq!((stats.created, stats.abandoned), (41, lost));
+}
+
+#[test]
+fn stopping_one_recording_cuts_its_pause_short_and_leaves_the_other() {
+    let clock = clock();
+    let events = broadcaster(&clock);
+    let (failing, calls) = Scripted::new(&clock, |_, _| Err(retry()));
+    let stopped = events.recording().name("failing").start(failing.clone()).unwrap();
+    let healthy = Scripted::obedient(&clock);
+    let other = events.recording().name("healthy").start(healthy.clone()).unwrap();
+    record(&events, "a", "Started");
+    record(&events, "b", "Started");
+    tried(&calls, &clock);
+    // The stop must follow the offer of both events, or `b` would not be offered.
+    until(|| other.stats().handled() == 2);
+    stopped.stop();
+    assert!(stopped.join(LONG));
+    assert_eq!(stopped.stats().abandoned, 2);
+    // The event that was tried before is tried once more, the other event once or twice.
+    let calls = failing.calls().len();
+    assert!((3..=4).contains(&calls), "{calls}");
+    assert_balanced(&stopped.stats());
+
+    record(&events, "c", "Started");
+    events.flush(LONG).unwrap();
+    assert_eq!((healthy.store.len(), failing.calls().len()), (3, calls));
+    assert!(!other.join(Duration::ZERO));
+    assert_eq!(events.stats().recordings.len(), 2);
+}
+
+#[test]
+fn a_sink_that_hangs_delays_neither_others_nor_a_deadline() {
+    let clock = clock();
+    let events = broadcaster(&clock);
+    let (gate, hanging) = Scripted::gated(&clock, ..);
+    let hung = events.recording().name("hanging").start(hanging.clone()).unwrap();
+    let healthy = Scripted::obedient(&clock);
+    let other = events.recording().name("healthy").start(healthy.clone()).unwrap();
+    record(&events, "a", "Started");
+    gate.wait();
+    // These events are pending while the sink has the first one.
+    record(&events, "b", "Started");
+    record(&events, "c", "Started");
+    until(|| other.stats().watcher.delivered == 3);
+
+    let report = shutdown_late(&events, &clock);
+    assert!(!report.complete);
+    assert_eq!(healthy.store.len(), 3);
+    let stats = &report.recordings[0];
+    assert_eq!((stats.watcher.name.as_str(), stats.created, stats.watcher.offered), ("hanging", 0, 3));
+    assert_eq!(report.recordings[1].created, 3);
+    assert_balanced(&report.recordings[1]);
+    assert!(!events.shutdown_timeout(Duration::ZERO).complete, "the sink still hangs");
+
+    // The sink returns: its event is stored, and the others have been abandoned.
+    drop(gate);
+    let end = events.shutdown();
+    assert_eq!((end.complete, end.recordings[0].created, end.threads_ended), (false, 1, true));
+    assert_eq!(events.shutdown(), end, "every later call gets the same report");
+    assert!(hung.join(LONG));
+    let stats = hung.stats();
+    // Chance decides whether the recording or its queue has the two others at the deadline.
+    assert_eq!((stats.created, stats.abandoned + stats.watcher.dropped.abandoned), (1, 2));
+    assert_balanced(&stats);
+}
+
+#[test]
+fn an_event_in_an_abandoned_queue_is_reported_once() {
+    let clock = clock();
+    let (events, losses) =
+        with_losses(clocked(&clock), |loss| (loss.reason, loss.place.to_owned(), loss.count));
+    let (gate, sink) = Scripted::gated(&clock, ..);
+    // With this policy one event stays in the queue beside the one that the sink has.
+    let recording = events.recording().queue_len(1).overflow(OverflowPolicy::DropOldest).start(sink).unwrap();
+    record(&events, "a", "Started");
+    gate.wait();
+    record(&events, "b", "Started");
+    until(|| recording.stats().watcher.queued == 2);
+    assert!(!shutdown_late(&events, &clock).complete);
+    assert!(losses.try_recv().is_err(), "the sink has them still");
+
+    drop(gate);
+    assert!(recording.join(LONG));
+    // No caller asks for another report, so the recording reports the event when it discards it.
+    let abandoned = LossReason::Dropped(DropReason::Abandoned);
+    assert_eq!(losses.recv_timeout(LONG), Ok((abandoned, "recording".to_owned(), 1)));
+    until(|| recording.stats().watcher.lag == 0);
+    assert_eq!(recording.stats().watcher.dropped.abandoned, 1);
+    events.shutdown();
+    assert!(losses.try_recv().is_err(), "reported once");
+}
+
+/// The dispatcher is still in the filter of a recording that has ended at its deadline. The event
+/// that the filter accepts afterwards is reported as abandoned, once.
+#[test]
+fn an_event_that_is_accepted_after_the_end_is_reported_once() {
+    let (events, losses) =
+        with_losses(EventBroadcaster::builder(), |loss| (loss.reason, loss.place.to_owned(), loss.count));
+    let (gate, pass) = gate();
+    let filter = move |_: &Event| {
+        pass();
+        true
+    };
+    let recording = events.recording().filter(filter).start(MemorySink::new()).unwrap();
+    record(&events, "a", "Started");
+    gate.wait();
+    assert!(!events.shutdown_timeout(Duration::ZERO).complete);
+    assert!(recording.join(LONG));
+    assert!(losses.try_recv().is_err(), "the event is not lost yet");
+    drop(gate);
+    let abandoned = LossReason::Dropped(DropReason::Abandoned);
+    assert_eq!(losses.recv_timeout(LONG), Ok((abandoned, "recording".to_owned(), 1)));
+    events.shutdown();
+    assert_eq!(recording.stats().watcher.dropped.abandoned, 1);
+    assert!(losses.try_recv().is_err(), "reported once");
+}
+
+/// Events that are abandoned while they wait for their turn are reported in the order in which they
+/// were recorded.
+#[test]
+fn abandoned_events_are_reported_in_their_order() {
+    let clock = clock();
+    let (events, losses) =
+        with_losses(clocked(&clock), |loss| (loss.reason, loss.events[0].reason.to_string()));
+    // The sink stops at each new event whose reason begins with `Held`.
+    let (gate, pass) = gate();
+    let (sink, _calls) = Scripted::new(&clock, move |_, op| {
+        if op.event().reason.starts_with("Held") {
+            pass();
+        }
+        Ok(())
+    });
+    // The correlator calls the function at the end of each decision. The event is then pending.
+    let (decided_tx, decided) = mpsc::channel();
+    let options = CorrelatorOptions::default().spam_key(move |event| {
+        let _ = decided_tx.send(());
+        event.involved_object.name.clone()
+    });
+    let recording = events.recording().correlator(options).start(sink).unwrap();
+    let decide = |reason: &str| {
+        record(&events, "web-0", reason);
+        decided.recv_timeout(LONG).unwrap();
+    };
+    // Three events wait together, and are then stored. Later ones take their slots in another
+    // order.
+    ["Held-1", "A", "B", "C"].into_iter().for_each(decide);
+    gate.wait();
+    gate.let_one_pass();
+    events.flush(LONG).unwrap();
+    decide("Held-2");
+    gate.wait();
+    let reasons = ["D", "E", "F", "G", "H"];
+    reasons.into_iter().for_each(decide);
+    assert!(!events.shutdown_timeout(Duration::ZERO).complete);
+    let lost = reasons.map(|_| losses.recv_timeout(LONG).unwrap());
+    assert_eq!(lost, reasons.map(|reason| (LossReason::Abandoned, reason.to_owned())));
+    drop(gate);
+    assert!(recording.join(LONG));
+    assert_balanced(&recording.stats());
+}
+
+/// A deadline passes while the sink hangs. The loss of a write is the loss of all events that it
+/// carries, and the hook gets the newest of them.
+#[test]
+fn events_that_share_a_write_are_abandoned_together() {
+    let clock = clock();
+    let (events, losses) = with_losses(clocked(&clock), |loss| {
+        (loss.reason, loss.count, loss.events[0].reason.to_string(), loss.events[0].count)
+    });
+    let (gate, sink) = Scripted::gated(&clock, ..);
+    let recording = events.recording().correlator(without_budget()).start(sink.clone()).unwrap();
+    record(&events, "web-0", "A");
+    gate.wait();
+    for reason in ["A", "B", "B", "A", "B", "A"] {
+        record(&events, "web-0", reason);
+    }
+    until(|| recording.stats().watcher.offered == 7 && recording.stats().watcher.lag == 3);
+    assert!(!shutdown_late(&events, &clock).complete);
+    let lost: Vec<_> = (0..2).map(|_| losses.recv_timeout(LONG).unwrap()).collect();
+    let abandoned = |reason: &str, count, newest| (LossReason::Abandoned, count, reason.to_owned(), newest);
+    assert_eq!(lost, [abandoned("A", 3, 4), abandoned("B", 3, 3)]);
+    drop(gate);
+    assert!(recording.join(LONG));
+    let stats = recording.stats();
+    assert_balanced(&stats);
+    assert_eq!((stats.created, stats.abandoned, stats.coalesced), (1, 6, 0));
+    assert!(losses.try_recv().is_err());
+    assert_eq!(sink.shorts(), ["create A x1"]);
+}
+
+/// A sink hangs for good, on a recording that waits. Recorders continue, and refuse events when all
+/// queues are full. The report is made at the deadline and counts the abandoned events.
+#[test]
+fn a_sink_that_hangs_for_good_is_left_behind_at_the_deadline() {
+    let clock = clock();
+    let options = eventcast::BusOptions::default().incoming_len(2).queue_len(2);
+    let events = clocked(&clock).bus(options).build().unwrap();
+    let (gate, sink) = Scripted::gated(&clock, ..);
+    let recording = events.recording().queue_len(2).overflow(OverflowPolicy::Wait).start(sink).unwrap();
+    let recorder = events.recorder("tester");
+    // Record until one event is in the sink, the recording's queue is full, the dispatcher waits,
+    // and the incoming queue is full.
+    let mut accepted = 0;
+    while accepted < 5 || events.stats().bus.accepted + 2 != accepted {
+        let recorded = recorder.event(pod(&format!("pod-{accepted}")), EventType::Normal, "Started", "");
+        accepted += u64::from(recorded.is_accepted());
+    }
+    gate.wait();
+    let report = events.shutdown_timeout(Duration::ZERO);
+    assert!(!report.complete);
+    let stats = recording.stats();
+    assert!(stats.created == 0 && !recording.join(Duration::ZERO), "it is in the sink still");
+    // The recording abandons the rest as soon as the sink returns.
+    drop(gate);
+    assert!(recording.join(LONG));
+    // The dispatcher counts, on its own thread, the events that were still on their way to the
+    // recording.
+    until(|| recording.stats().watcher.lag == 0 && recording.stats().watcher.offered == accepted);
+    let stats = recording.stats();
+    assert_balanced(&stats);
+    assert!(stats.watcher.dropped.abandoned > 0, "{stats}");
+    // The sink still writes the one or two events that it had been given.
+    assert!((1..=2).contains(&stats.created), "{stats}");
+}
