@@ -1,12 +1,11 @@
-//! Handlers that stop at a panic, and handlers that get no thread.
+//! Handlers that stop at a panic.
 
 use eventcast::Delivery::Event;
 use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Wait};
-use eventcast::error::WatchError;
-use eventcast::{Broadcaster, BusOptions, Delivery, WatchOptions};
+use eventcast::{Delivery, WatchOptions};
 use futures::executor::block_on;
 
-use crate::support::{AtDrop, LONG, assert_balanced, bus, bus_with, on_both, turnstile, until};
+use crate::support::{LONG, assert_balanced, bus, bus_with, on_both, turnstile, until};
 
 /// The queued events are lost with the handler, the handler no longer delays the dispatcher, and no
 /// other watcher is affected.
@@ -101,68 +100,4 @@ fn a_runner_that_is_to_stop_returns() {
             assert_eq!((departed.delivered, departed.dropped.incoming, departed.panics), (1, 1, 1));
         }
     });
-}
-
-/// A child process sets the system's memory limit to just above what it uses, so that there is no
-/// memory for a thread's stack.
-#[cfg(target_os = "linux")]
-#[test]
-fn a_handler_without_a_thread_is_an_error_and_leaves_nothing() {
-    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
-    test_support::in_own_process!();
-    let [bus, other] = [(); 2].map(|()| bus::<u64>(100, 10));
-    let mut watcher = bus.watch().unwrap();
-    bus.publisher().publish(1).unwrap();
-    bus.flush(LONG).unwrap();
-    let own = other.clone();
-    // Calls back when it is dropped. It is on the thread that asked for the handler, and all calls
-    // that end the bus wait until it has been dropped.
-    let shuts_down = AtDrop(move || assert!(!own.is_closed() && !own.shutdown().complete));
-    // A thread that is just starting needs memory too, and the process aborts if the thread gets
-    // none.
-    other.flush(LONG).unwrap();
-
-    let before = getrlimit(Resource::As);
-    let pages: u64 = {
-        let sizes = std::fs::read_to_string("/proc/self/statm").unwrap();
-        sizes.split(' ').next().unwrap().parse().unwrap()
-    };
-    let used = pages * rustix::param::page_size() as u64;
-    setrlimit(Resource::As, Rlimit { current: Some(used + (1 << 20)), ..before }).unwrap();
-    let handler = bus.watch_builder().name("poor").spawn(|_| ());
-    let another = Broadcaster::<u64>::new();
-    let large = Broadcaster::<u64>::with_options(BusOptions::default().incoming_len(1 << 22));
-    // This call is the last one, because the end of its bus gives the memory of a thread back.
-    let calls_back = other.watch_builder().spawn(move |_| {
-        let _ = &shuts_down;
-    });
-    setrlimit(Resource::As, before).unwrap();
-
-    let error = handler.unwrap_err();
-    assert!(matches!(error, WatchError::Thread(_)), "{error:?}");
-    assert!(error.to_string().starts_with("cannot start a thread: "), "{error}");
-    assert!(std::error::Error::source(&error).is_some());
-    let error = another.unwrap_err();
-    assert_eq!(error.option(), "thread_name");
-    assert!(error.to_string().starts_with("cannot start the thread `eventcast`: "));
-    assert!(matches!(calls_back, Err(WatchError::Thread(_))), "{calls_back:?}");
-    assert!(other.shutdown().complete);
-    let error = large.unwrap_err().to_string();
-    assert!(
-        error.starts_with("incoming_len must be as many entries of ") && error.ends_with(", got 4194304"),
-        "{error}"
-    );
-
-    // The bus is as it was, and no call waits for the handler that never ran. The dispatcher
-    // removes the handler on its own.
-    until(|| bus.stats().watchers.len() == 1);
-    bus.publisher().publish(2).unwrap();
-    bus.flush(LONG).unwrap();
-    assert_eq!([watcher.recv().unwrap(), watcher.recv().unwrap()], [Event(1), Event(2)]);
-    assert!(bus.watch_builder().name("rich").spawn(|_| ()).unwrap().stats().name == "rich");
-    let report = bus.shutdown();
-    assert!(report.complete);
-    assert_eq!(report.bus.watchers.len(), 2, "{report}");
-    assert_balanced(&report.bus);
 }

@@ -6,3 +6,5 @@ mod receive;
 mod runners;
 #[cfg(feature = "select")]
 mod select;
+#[cfg(target_os = "linux")]
+mod threads;
