@@ -139,7 +139,7 @@ impl Loaded {
     }
 }
 
-/// Where a [`Bomb`] panics.
+/// The place at which a [`Bomb`] panics.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Panics {
     Never,

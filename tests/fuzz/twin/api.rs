@@ -1,4 +1,4 @@
-//! What the models and the real bus have in common, as little as it can be.
+//! The calls that the models and the real bus have in common, as few as possible.
 
 use eventcast::OverflowPolicy;
 use eventcast::stats::DropReason;

@@ -36,7 +36,7 @@ pub struct Mailbox {
     pub is_gone: bool,
     figures: Figures,
     pub told: Vec<(DropReason, Event)>,
-    /// What the reader has received last: a gap, or an event.
+    /// The gap or event that the reader has received last.
     pub last: Option<Item>,
 }
 

@@ -47,7 +47,7 @@ pub trait Model {
     fn check(&self, number: usize, real: &RealReader) -> Result<(), TestCaseError>;
 }
 
-/// What the program publishes on the real bus, and the answer of the model.
+/// The events that the program publishes on the real bus, and the answer of the model.
 pub struct Publish {
     pub events: Vec<Event>,
     pub how: How,

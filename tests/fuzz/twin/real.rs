@@ -168,7 +168,7 @@ pub struct RealReader {
     notes: Arc<Mutex<Notes>>,
 }
 
-/// What a watcher's filter and hook were called with, and what they publish.
+/// The arguments of a watcher's filter and hook, and the events that they publish.
 struct Notes {
     spec: Spec,
     publisher: Publisher<Event>,

@@ -52,7 +52,7 @@ struct Running {
     seen: Arc<Seen>,
 }
 
-/// What the threads of a round share.
+/// The state that the threads of a round share.
 struct Round {
     known: Arc<Known>,
     events: Arc<EventBroadcaster>,
