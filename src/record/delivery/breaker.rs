@@ -73,9 +73,14 @@ impl CircuitBreaker {
         Some((self.rounds, wait))
     }
 
-    /// Sets when the next probe is due.
+    /// Delays the next probe until this time, or longer if an earlier round asked for that.
     pub(super) fn wait(&mut self, until: Duration) {
-        self.until = until;
+        self.until = self.until.max(until);
+    }
+
+    /// Makes the next probe due.
+    pub(super) fn end_wait(&mut self) {
+        self.until = Duration::ZERO;
     }
 
     /// Returns the time of day when the breaker opened. Returns `None` while it is closed.

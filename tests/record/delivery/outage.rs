@@ -223,6 +223,39 @@ fn the_longest_wait_of_a_batch_counts() {
     assert_balanced(&recording.stats());
 }
 
+/// The answers come in different rounds, and the last one asks for less than the first.
+#[test]
+fn the_longest_wait_counts_when_answers_come_one_by_one() {
+    const LONGEST: Duration = Duration::from_secs(30);
+    let clock = clock();
+    let events = broadcaster(&clock);
+    let (tx, calls) = mpsc::channel();
+    let sink = Submitting(SinkMode::InFlight(2), move |batch: SinkBatch| {
+        batch.into_iter().for_each(|call| tx.send(call).unwrap());
+    });
+    let recording = events.recording().correlator(without_budget()).start(sink).unwrap();
+    for reason in ["A", "B"] {
+        record(&events, "web-0", reason);
+    }
+    let [first, second] = [(); 2].map(|()| calls.recv_timeout(LONG).unwrap());
+    for (call, wait, attempts) in [(first, LONGEST, 1), (second, PAUSE, 2)] {
+        call.answer(Err(away().with_retry_after(wait)));
+        until(|| recording.stats().last_failure.is_some_and(|failure| failure.attempts == attempts));
+    }
+    clock.wait_for_waiters(1);
+    clock.advance(LONGEST.saturating_sub(Duration::from_millis(1)));
+    assert_eq!(clock.waiters(), 1, "the next attempt is due already");
+    clock.advance(Duration::from_millis(1));
+    for _ in 0..2 {
+        let call = calls.recv_timeout(LONG).unwrap();
+        let stored = Stored::from(call.event());
+        call.answer(Ok(stored));
+    }
+    events.flush(LONG).unwrap();
+    assert_eq!(recording.stats().created, 2);
+    assert_balanced(&recording.stats());
+}
+
 /// No event is lost yet, but the statistics already show why none is stored, since when, and how
 /// often the recording tried.
 #[test]

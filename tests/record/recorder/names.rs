@@ -107,6 +107,16 @@ fn names_differ_also_where_the_clock_stands_still_or_goes_back() {
 }
 
 #[test]
+fn names_before_1970_count_from_zero() {
+    let (fake, clock) = fake();
+    clock.set(SystemTime::UNIX_EPOCH - Duration::from_secs(5));
+    for _ in 0..2 {
+        fake.recorder("tester").event(pod("foo"), Normal, "R", "");
+    }
+    assert_eq!(names(&fake), ["foo.0", "foo.1"]);
+}
+
+#[test]
 fn names_and_times_are_the_same_in_every_run() {
     let run = || {
         let (fake, clock) = fake();

@@ -389,7 +389,7 @@ impl Groups {
     pub(in super::super) fn probe_closed(&mut self) {
         for group in &self.sick {
             let entry = &mut self.list[*group as usize];
-            entry.breaker.wait(Duration::ZERO);
+            entry.breaker.end_wait();
             if let Some(trouble) = entry.trouble.as_mut().filter(|trouble| !trouble.is_told) {
                 trouble.was_store = true;
             }
