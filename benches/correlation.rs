@@ -116,7 +116,7 @@ pub fn half(stream: &Stream, thread: usize) -> Stream {
 /// is one.
 #[must_use]
 pub fn correlator(clock: Option<&FakeClock>) -> EventCorrelator {
-    let mut options = CorrelatorOptions::default().lru_cache_size(LRU_CACHE_SIZE);
+    let mut options = CorrelatorOptions::default().cache_size(LRU_CACHE_SIZE);
     if let Some(clock) = clock {
         options = options.clock(clock.clock());
     }

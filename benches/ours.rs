@@ -33,7 +33,7 @@ pub fn contenders() -> Vec<Contender<Flood>> {
 
 /// Returns options with queues of the common length, and without loss.
 pub fn options() -> BusOptions {
-    BusOptions::default().incoming_len(QUEUE).queue_len(QUEUE).overflow(OverflowPolicy::Wait)
+    BusOptions::default().incoming_capacity(QUEUE).queue_capacity(QUEUE).overflow(OverflowPolicy::Wait)
 }
 
 /// Makes a bus with [`options`].

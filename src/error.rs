@@ -222,8 +222,8 @@ impl From<RecvError> for RecvTimeoutError {
 /// use eventcast::error::WatchError;
 ///
 /// let bus = Broadcaster::<u8>::new()?;
-/// let invalid = bus.watch_builder().queue_len(0).watch();
-/// assert!(matches!(invalid, Err(WatchError::Invalid(error)) if error.option() == "queue_len"));
+/// let invalid = bus.watch_builder().queue_capacity(0).watch();
+/// assert!(matches!(invalid, Err(WatchError::Invalid(error)) if error.option() == "queue_capacity"));
 /// bus.close();
 /// assert!(matches!(bus.watch(), Err(WatchError::Closed)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -281,7 +281,7 @@ impl From<BuildError> for WatchError {
 /// use std::time::Duration;
 ///
 /// let bus = Broadcaster::new()?;
-/// let stuck = bus.watch_builder().name("stuck").queue_len(1).overflow(OverflowPolicy::Wait).watch()?;
+/// let stuck = bus.watch_builder().name("stuck").queue_capacity(1).overflow(OverflowPolicy::Wait).watch()?;
 /// bus.publisher().publish_batch([1, 2])?;
 /// assert!(matches!(bus.flush(Duration::ZERO), Err(FlushError::Timeout { .. })));
 /// drop(stuck);
@@ -379,9 +379,9 @@ impl Error for ParseError {}
 /// ```
 /// use eventcast::{Broadcaster, BusOptions};
 ///
-/// let error = Broadcaster::<u8>::with_options(BusOptions::default().queue_len(0)).unwrap_err();
-/// assert_eq!(error.option(), "queue_len");
-/// assert_eq!(error.to_string(), "queue_len must be 1 to 16777216 events, got 0");
+/// let error = Broadcaster::<u8>::with_options(BusOptions::default().queue_capacity(0)).unwrap_err();
+/// assert_eq!(error.option(), "queue_capacity");
+/// assert_eq!(error.to_string(), "queue_capacity must be 1 to 16777216 events, got 0");
 /// ```
 #[derive(Debug)]
 pub struct BuildError {

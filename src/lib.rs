@@ -30,7 +30,7 @@
 //!
 //! let bus = Broadcaster::new()?;
 //! let mut journal = bus.watch_builder().name("journal").overflow(OverflowPolicy::Wait).watch()?;
-//! bus.watch_builder().name("view").queue_len(16).spawn(|delivery| match delivery {
+//! bus.watch_builder().name("view").queue_capacity(16).spawn(|delivery| match delivery {
 //!     Delivery::Event(tick) => assert!(*tick < 3),
 //!     Delivery::Lagged(missed) => assert!(missed > 0),
 //! })?;

@@ -58,8 +58,8 @@ fn absorbed(keys: u64, events: u64) -> Absorbed {
     let pods = pods(keys);
     let ledger = Arc::new(Ledger::default());
     let broadcaster = EventBroadcaster::new().expect("the defaults are in range");
-    let options = CorrelatorOptions::default().spam_filter(None).lru_cache_size(ROOM);
-    let recording = broadcaster.recording().queue_len(ROOM).overflow(OverflowPolicy::Wait);
+    let options = CorrelatorOptions::default().spam_filter(None).cache_size(ROOM);
+    let recording = broadcaster.recording().queue_capacity(ROOM).overflow(OverflowPolicy::Wait);
     let recording = recording.correlator(options).start(ledger.clone()).expect("the system gives a thread");
     let recorder = broadcaster.recorder("kubelet");
     let record_round = || pods.iter().for_each(|pod| record_all(&recorder, pod));
@@ -103,7 +103,7 @@ fn absorbed(keys: u64, events: u64) -> Absorbed {
 /// the number of objects, because their entries do not stay in the processor's caches.
 fn correlated(keys: u64, events: u64) -> Duration {
     let about = events_about(&pods(keys));
-    let options = CorrelatorOptions::default().spam_filter(None).lru_cache_size(ROOM);
+    let options = CorrelatorOptions::default().spam_filter(None).cache_size(ROOM);
     let correlator = EventCorrelator::new(options).expect("the options are in range");
     for event in &about {
         correlator.correlate(event);

@@ -35,7 +35,7 @@ pub(crate) fn store(load: &Load) -> Vec<Figure> {
     let ledger = Arc::new(Ledger::with_pause(Duration::from_millis(5)));
     let broadcaster = EventBroadcaster::new().expect("the defaults are in range");
     let recording = broadcaster.recording().workers(8).overflow(OverflowPolicy::Wait);
-    let recording = recording.queue_len(events as usize);
+    let recording = recording.queue_capacity(events as usize);
     let recording = recording.correlator(CorrelatorOptions::default().spam_filter(None));
     let recording = recording.start(ledger.clone()).expect("the system gives threads");
     let recorder = broadcaster.recorder("kubelet");
@@ -108,7 +108,7 @@ fn rate(length: Duration, has_hot_key: bool) -> f64 {
     let (hot, others) = pods.split_last().expect("there is one more");
     let ledger = Arc::new(Ledger::default());
     let broadcaster = EventBroadcaster::new().expect("the defaults are in range");
-    let options = CorrelatorOptions::default().spam_filter(None).lru_cache_size(2 * pods.len());
+    let options = CorrelatorOptions::default().spam_filter(None).cache_size(2 * pods.len());
     let recording = broadcaster.recording().overflow(OverflowPolicy::Wait).correlator(options);
     let recording = recording.start(PerCall(ledger.clone())).expect("the system gives a thread");
     let recorder = broadcaster.recorder("kubelet");

@@ -32,7 +32,7 @@ const RUN: usize = 1000;
 /// handler has seen all events of the one before.
 pub(crate) fn caller(load: &Load) -> Vec<Figure> {
     let runs = load.events(500_000) as usize / RUN;
-    let options = BusOptions::default().incoming_len(2 * RUN).queue_len(2 * RUN);
+    let options = BusOptions::default().incoming_capacity(2 * RUN).queue_capacity(2 * RUN);
     let broadcaster = EventBroadcaster::builder().bus(options).build().expect("the options are in range");
     let handler = broadcaster.spawn(|event: &Event| _ = black_box(event.count));
     let handler = handler.expect("the system gives a thread");

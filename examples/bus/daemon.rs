@@ -40,10 +40,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let to = socket.local_addr()?;
     let meter = thread::spawn(move || send_ticks(to));
 
-    let bus = Broadcaster::<Tick>::with_options(BusOptions::default().incoming_len(4096).queue_len(1024))?;
+    let bus = Broadcaster::<Tick>::with_options(
+        BusOptions::default().incoming_capacity(4096).queue_capacity(1024),
+    )?;
     let mut journal = bus.watch_builder().name("journal").overflow(OverflowPolicy::Wait).watch()?;
     let mut view =
-        bus.watch_builder().name("view").queue_len(1).overflow(OverflowPolicy::DropOldest).watch()?;
+        bus.watch_builder().name("view").queue_capacity(1).overflow(OverflowPolicy::DropOldest).watch()?;
     let journal = thread::spawn(move || {
         let mut written = 0;
         // One wake-up takes everything that waits, as one write to a disk would.

@@ -81,7 +81,7 @@ mod models {
 
     /// An agent with queues of one place. One event fills them, so a model is short.
     fn small_agent() -> Agent {
-        Agent::start(BusOptions::default().incoming_len(1).queue_len(1)).expect("they are in range")
+        Agent::start(BusOptions::default().incoming_capacity(1).queue_capacity(1)).expect("they are in range")
     }
 
     /// Explores everything: the start, a job, and the stop.

@@ -51,8 +51,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn publish_to_an_absent_reader(policy: OverflowPolicy) -> Result<String, Box<dyn Error>> {
     // The incoming queue has two places, and the dispatcher takes one event at a time. A real bus
     // has long queues. Here they are short, so that they are soon full.
-    let bus = Broadcaster::with_options(BusOptions::default().incoming_len(2).max_batch(1))?;
-    let mut reader = bus.watch_builder().name("reader").queue_len(4).overflow(policy).watch()?;
+    let bus = Broadcaster::with_options(BusOptions::default().incoming_capacity(2).max_batch(1))?;
+    let mut reader = bus.watch_builder().name("reader").queue_capacity(4).overflow(policy).watch()?;
 
     // With `Wait` the dispatcher waits for the reader, and the publishers behind it. Seven events
     // find a place: four with the reader, one with the dispatcher, and two in the incoming queue.

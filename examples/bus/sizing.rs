@@ -39,12 +39,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut text = String::new();
     writeln!(text, "QUEUE  OFFERED  DELIVERED  DROPPED  HIGH WATER")?;
     let mut marks = Vec::new();
-    for queue_len in [100, 300, 600, 1000] {
-        let stats = play(queue_len)?;
+    for queue_capacity in [100, 300, 600, 1000] {
+        let stats = play(queue_capacity)?;
         let WatcherStats { offered, delivered, dropped, high_water, .. } = &stats;
         writeln!(
             text,
-            "{queue_len:<7}{offered:<9}{delivered:<11}{:<9}{high_water}",
+            "{queue_capacity:<7}{offered:<9}{delivered:<11}{:<9}{high_water}",
             // Of the reasons only this one is about the length. `stopped` and `abandoned` are about
             // the end of the watcher.
             dropped.incoming
@@ -68,9 +68,9 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Plays the load against a queue of this length.
-fn play(queue_len: usize) -> Result<WatcherStats, Box<dyn Error>> {
+fn play(queue_capacity: usize) -> Result<WatcherStats, Box<dyn Error>> {
     let bus = Broadcaster::new_inline();
-    let mut watcher = bus.watch_builder().name("handler").queue_len(queue_len).watch()?;
+    let mut watcher = bus.watch_builder().name("handler").queue_capacity(queue_capacity).watch()?;
     for burst in 1..=BURSTS {
         bus.publisher().publish_batch(vec![burst; BURST as usize])?;
         if burst == PAUSE {

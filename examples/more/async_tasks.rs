@@ -62,7 +62,7 @@ async fn publish_for_a_second() -> io::Result<()> {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let options = BusOptions::default().queue_len(256).overflow(OverflowPolicy::Wait);
+    let options = BusOptions::default().queue_capacity(256).overflow(OverflowPolicy::Wait);
     let bus = Broadcaster::<u64>::with_options(options)?;
 
     // A task that reads a stream.

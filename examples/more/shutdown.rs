@@ -66,7 +66,8 @@ fn in_order(out: &mut String) -> Result<(), Box<dyn Error>> {
 /// One reader never reads, and the bus must wait for it. Without a deadline the program would hang.
 fn by_deadline(out: &mut String) -> Result<(), Box<dyn Error>> {
     let bus = Broadcaster::new()?;
-    let mut stuck = bus.watch_builder().name("stuck").queue_len(2).overflow(OverflowPolicy::Wait).watch()?;
+    let mut stuck =
+        bus.watch_builder().name("stuck").queue_capacity(2).overflow(OverflowPolicy::Wait).watch()?;
     bus.publisher().publish_batch(1..=10)?;
     let report = bus.shutdown_timeout(SHORT);
     // The line of the watcher says who was stuck, and how much was given up for it.

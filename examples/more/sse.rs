@@ -38,7 +38,7 @@ struct Service {
 impl Service {
     /// Starts a bus that keeps three texts for clients that come back. A real service keeps more.
     fn new() -> Result<Self, Box<dyn Error>> {
-        let options = BusOptions::default().history(3).queue_len(100).overflow(OverflowPolicy::Evict);
+        let options = BusOptions::default().history(3).queue_capacity(100).overflow(OverflowPolicy::Evict);
         let run = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_nanos();
         Ok(Self { bus: Broadcaster::with_options(options)?, run })
     }

@@ -80,7 +80,7 @@ pub fn inline_bus(queue: usize, policy: OverflowPolicy) -> Broadcaster<Payload> 
 }
 
 fn options(incoming: usize, queue: usize, policy: OverflowPolicy) -> BusOptions {
-    BusOptions::default().incoming_len(incoming).queue_len(queue).overflow(policy)
+    BusOptions::default().incoming_capacity(incoming).queue_capacity(queue).overflow(policy)
 }
 
 /// Reads to the end. Returns the numbers of the events, and how many events were lost.

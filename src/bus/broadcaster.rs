@@ -151,9 +151,9 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// - **Let no filter wait for a thread that publishes.** That thread waits for the filter.
     ///
     /// A publish does not count the wait for the lock against its timeout. A filter or hook may
-    /// publish on its own bus: up to [`incoming_len`](BusOptions::incoming_len) entries in one
-    /// call, and as many events as every watcher with `Wait` has capacity for. Each piece of a
-    /// batch, of [`max_batch`](BusOptions::max_batch) events, is a call of its own. Beyond that, it
+    /// publish on its own bus: up to [`incoming_capacity`](BusOptions::incoming_capacity) entries
+    /// in one call, and as many events as every watcher with `Wait` has capacity for. Each piece of
+    /// a batch, of [`max_batch`](BusOptions::max_batch) events, counts as one call. Beyond that, it
     /// gets `Full`. From inside a call of one inline bus, a publish or registration on another one
     /// tries for 10 ms, once or twice, to get the lock, and then returns `Full` or `WouldDeadlock`.
     /// A publish there waits for no capacity, on any bus.
@@ -192,19 +192,19 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     ///
     /// - An option is out of range. The error names the option.
     /// - The system grants no thread.
-    /// - The system has no memory for [`incoming_len`](BusOptions::incoming_len).
+    /// - The system has no memory for [`incoming_capacity`](BusOptions::incoming_capacity).
     ///
     /// # Examples
     ///
     /// ```
     /// use eventcast::{Broadcaster, BusOptions};
     ///
-    /// let bus = Broadcaster::with_options(BusOptions::default().queue_len(1))?;
+    /// let bus = Broadcaster::with_options(BusOptions::default().queue_capacity(1))?;
     /// let watcher = bus.watch()?;
     /// bus.publisher().publish_batch([1, 2])?;
     /// bus.shutdown();
     /// assert_eq!((watcher.len(), watcher.stats().dropped.incoming), (1, 1));
-    /// assert!(Broadcaster::<u8>::with_options(BusOptions::default().queue_len(0)).is_err());
+    /// assert!(Broadcaster::<u8>::with_options(BusOptions::default().queue_capacity(0)).is_err());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn with_options(options: BusOptions) -> Result<Self, BuildError> {
@@ -252,12 +252,12 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         if options.inline {
             return Ok(Self::without_dispatcher(options, clock, completion));
         }
-        check_incoming::<Entry<T>>(options.incoming_len)?;
+        check_incoming::<Entry<T>>(options.incoming_capacity)?;
         let parker = Parker::new();
         let controls = Arc::new(Controls::new());
         let driver = Box::new(controls.clone());
         let bus = Arc::new(BusState::new(clock, &parker, driver));
-        let (tx, rx) = bounded::<Entry<T>>(options.incoming_len);
+        let (tx, rx) = bounded::<Entry<T>>(options.incoming_capacity);
         let shared = Arc::new(SharedIntake::new(bus.clone(), rx, controls, completion, &options));
         let dispatcher = Dispatcher::new(shared.clone(), parker);
         Threads::spawn(&bus.threads, options.thread_name.clone(), move || dispatcher.run())
@@ -269,7 +269,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// Builds an inline bus with options that have been checked.
     fn without_dispatcher(options: BusOptions, clock: Clock, completion: Option<Completion<T>>) -> Self {
         const { assert!(size_of::<T>() <= MAX_EVENT_SIZE, "events this large belong in a Box or an Arc") };
-        let front = Arc::new(InlineFront::new(options.incoming_len, completion, options.history));
+        let front = Arc::new(InlineFront::new(options.incoming_capacity, completion, options.history));
         let bus = Arc::new(BusState::inline(clock, Box::new(front.clone())));
         let incoming = Arc::new(IncomingQueue::inline(bus, front, options));
         Self { incoming }
@@ -360,7 +360,7 @@ impl<T> Broadcaster<T> {
     /// use eventcast::{Broadcaster, OverflowPolicy};
     ///
     /// let bus = Broadcaster::<u8>::new()?;
-    /// let gauge = bus.watch_builder().name("gauge").queue_len(1).overflow(OverflowPolicy::DropOldest);
+    /// let gauge = bus.watch_builder().name("gauge").queue_capacity(1).overflow(OverflowPolicy::DropOldest);
     /// assert_eq!(gauge.watch()?.stats().name, "gauge");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```

@@ -61,7 +61,7 @@ impl fmt::Display for DropReason {
 /// use eventcast::Broadcaster;
 ///
 /// let bus = Broadcaster::new()?;
-/// let watcher = bus.watch_builder().queue_len(1).watch()?;
+/// let watcher = bus.watch_builder().queue_capacity(1).watch()?;
 /// bus.publisher().publish_batch([1, 2, 3])?;
 /// bus.shutdown();
 /// let dropped = watcher.stats().dropped;
@@ -173,7 +173,7 @@ impl fmt::Display for DropCounts {
 /// use eventcast::Broadcaster;
 ///
 /// let bus = Broadcaster::new()?;
-/// let watcher = bus.watch_builder().queue_len(1).watch()?;
+/// let watcher = bus.watch_builder().queue_capacity(1).watch()?;
 /// bus.publisher().publish_batch([1, 2, 3])?;
 /// bus.shutdown();
 /// let stats = watcher.stats();

@@ -66,7 +66,7 @@ impl ShutdownReport {
     /// use eventcast::Broadcaster;
     ///
     /// let bus = Broadcaster::new()?;
-    /// let watcher = bus.watch_builder().queue_len(1).watch()?;
+    /// let watcher = bus.watch_builder().queue_capacity(1).watch()?;
     /// bus.publisher().publish(1)?;
     /// assert!(bus.flush(std::time::Duration::from_secs(10)).is_ok());
     /// bus.publisher().publish(2)?;

@@ -109,7 +109,7 @@ impl<T> Broadcaster<T> {
     /// use std::time::Duration;
     ///
     /// let bus = Broadcaster::new()?;
-    /// let mut late = bus.watch_builder().queue_len(1).overflow(OverflowPolicy::Wait).watch()?;
+    /// let mut late = bus.watch_builder().queue_capacity(1).overflow(OverflowPolicy::Wait).watch()?;
     /// bus.publisher().publish_batch([1, 2, 3])?;
     /// // The watcher does not read yet, so the dispatcher waits for room.
     /// assert!(!bus.drain(Duration::from_millis(10)).complete);
@@ -149,7 +149,7 @@ impl<T> Broadcaster<T> {
     /// use std::time::Duration;
     ///
     /// let bus = Broadcaster::new()?;
-    /// let stuck = bus.watch_builder().queue_len(1).overflow(OverflowPolicy::Wait).watch()?;
+    /// let stuck = bus.watch_builder().queue_capacity(1).overflow(OverflowPolicy::Wait).watch()?;
     /// bus.publisher().publish_batch([1, 2, 3])?;
     /// // Nobody reads the watcher, so the dispatcher waits for room until it gives up.
     /// assert!(!bus.shutdown_timeout(Duration::from_millis(10)).complete);

@@ -55,7 +55,7 @@ pub enum LossReason {
     /// another attempt.
     Exhausted,
     /// The event's [group](crate::EventSink::group) had its
-    /// [share](crate::record::RecordingBuilder::group_queue_len) of a recording's queue.
+    /// [share](crate::record::RecordingBuilder::group_queue_capacity) of a recording's queue.
     GroupFull,
     /// The sink failed and the end left no further attempt, or the deadline of a shutdown passed
     /// before the event was written.

@@ -71,7 +71,7 @@ pub struct RecordingStats {
     /// `retry_if` refused another attempt.
     pub exhausted: u64,
     /// Events given up because their [group](crate::EventSink::group) had its
-    /// [share](crate::record::RecordingBuilder::group_queue_len) of the queue.
+    /// [share](crate::record::RecordingBuilder::group_queue_capacity) of the queue.
     pub group_full: u64,
     /// Events given up because the sink failed and the recording or the bus was to end, or because
     /// the deadline of a shutdown passed before they were written.

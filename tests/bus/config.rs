@@ -35,19 +35,19 @@ fn assert_round_trip<O: Serialize + DeserializeOwned + PartialEq + Debug>(option
 fn a_bus_is_configured_by_a_file() {
     let options: BusOptions = read(
         r#"
-        incoming_len = 1
-        queue_len = 64
+        incoming_capacity = 1
+        queue_capacity = 64
         overflow = { wait_for = "50ms" }
         max_batch = 3
         direct_delivery = false
         history = 4
         thread_name = "bus"
         "#,
-        r#"{"incoming_len":1,"queue_len":64,"overflow":{"wait_for":"50ms"},"max_batch":3,"direct_delivery":false,"history":4,"thread_name":"bus"}"#,
+        r#"{"incoming_capacity":1,"queue_capacity":64,"overflow":{"wait_for":"50ms"},"max_batch":3,"direct_delivery":false,"history":4,"thread_name":"bus"}"#,
     );
     let set = BusOptions::default()
-        .incoming_len(1)
-        .queue_len(64)
+        .incoming_capacity(1)
+        .queue_capacity(64)
         .overflow(WaitFor(FIFTY_MS))
         .max_batch(3)
         .direct_delivery(false)
@@ -65,11 +65,14 @@ fn a_bus_is_configured_by_a_file() {
 #[test]
 fn a_watcher_is_configured_by_a_file() {
     let options: WatchOptions = read(
-        "name = \"view\"\nqueue_len = 2\nstop_on_panic = true\n[overflow]\nwait_for = \"50ms\"",
-        r#"{"name": "view", "queue_len": 2, "stop_on_panic": true, "overflow": {"wait_for": "50ms"}}"#,
+        "name = \"view\"\nqueue_capacity = 2\nstop_on_panic = true\n[overflow]\nwait_for = \"50ms\"",
+        r#"{"name": "view", "queue_capacity": 2, "stop_on_panic": true, "overflow": {"wait_for": "50ms"}}"#,
     );
-    let set =
-        WatchOptions::default().name("view").queue_len(2).overflow(WaitFor(FIFTY_MS)).stop_on_panic(true);
+    let set = WatchOptions::default()
+        .name("view")
+        .queue_capacity(2)
+        .overflow(WaitFor(FIFTY_MS))
+        .stop_on_panic(true);
     assert_eq!(options, set);
     let bus = Broadcaster::<u8>::new().unwrap();
     let stats = bus.watch_builder().options(options).watch().unwrap().stats();
@@ -82,15 +85,17 @@ fn a_watcher_is_configured_by_a_file() {
 fn what_is_left_out_stays_as_it_was() {
     assert_eq!(read::<BusOptions>("", "{}"), BusOptions::default());
     assert_eq!(read::<WatchOptions>("", "{}"), WatchOptions::default());
-    let bus = Broadcaster::with_options(BusOptions::default().queue_len(2).overflow(DropOldest)).unwrap();
+    let bus =
+        Broadcaster::with_options(BusOptions::default().queue_capacity(2).overflow(DropOldest)).unwrap();
     let nothing = bus.watch_builder().options(WatchOptions::default()).watch().unwrap();
     let before = bus
         .watch_builder()
         .name("before")
-        .queue_len(1)
+        .queue_capacity(1)
         .options(WatchOptions::default().overflow(DropIncoming));
     let mut before = before.watch().unwrap();
-    let after = bus.watch_builder().options(WatchOptions::default().name("x").overflow(Wait).queue_len(9));
+    let after =
+        bus.watch_builder().options(WatchOptions::default().name("x").overflow(Wait).queue_capacity(9));
     let after = after.name("after").overflow(DropIncoming).watch().unwrap();
     let shown = |watcher: &eventcast::Watcher<u64>| (watcher.stats().name, watcher.stats().policy.unwrap());
     assert_eq!(shown(&nothing), ("watcher-0".to_owned(), DropOldest));
@@ -105,7 +110,7 @@ fn what_is_left_out_stays_as_it_was() {
 #[test]
 fn the_defaults_of_a_bus_are_the_documented_ones() {
     let defaults = serde_json::json!({
-        "incoming_len": 1000, "queue_len": 1000, "overflow": "drop_incoming", "max_batch": 256,
+        "incoming_capacity": 1000, "queue_capacity": 1000, "overflow": "drop_incoming", "max_batch": 256,
         "direct_delivery": true, "history": 0, "inline": false, "thread_name": "eventcast",
     });
     assert_eq!(serde_json::to_value(BusOptions::default()).unwrap(), defaults);
@@ -118,9 +123,12 @@ fn options_are_written_as_they_are_read() {
         assert_round_trip(&BusOptions::default().overflow(policy).inline(true));
         assert_round_trip(&WatchOptions::default().overflow(policy).stop_on_panic(false));
     }
-    assert_round_trip(&WatchOptions::default().name("a \"b\" \u{1b}").queue_len(usize::MAX >> 1));
+    assert_round_trip(&WatchOptions::default().name("a \"b\" \u{1b}").queue_capacity(usize::MAX >> 1));
     // An unset option is not written, so that it stays the bus's.
-    assert_eq!(toml::to_string(&WatchOptions::default().queue_len(64)).unwrap(), "queue_len = 64\n");
+    assert_eq!(
+        toml::to_string(&WatchOptions::default().queue_capacity(64)).unwrap(),
+        "queue_capacity = 64\n"
+    );
     assert_eq!(serde_json::to_string(&WatchOptions::default()).unwrap(), "{}");
     for (name, policy) in [("drop_incoming", DropIncoming), ("drop_oldest", DropOldest), ("wait", Wait)] {
         let options =
@@ -132,10 +140,13 @@ fn options_are_written_as_they_are_read() {
 #[test]
 fn a_key_that_does_not_exist_is_named() {
     for error in errors::<BusOptions>("incomming_len = 5", r#"{"incomming_len": 5}"#) {
-        assert!(error.contains("unknown field `incomming_len`, expected one of `incoming_len`"), "{error}");
+        assert!(
+            error.contains("unknown field `incomming_len`, expected one of `incoming_capacity`"),
+            "{error}"
+        );
     }
     for error in errors::<WatchOptions>("queue = 5", r#"{"queue": 5}"#) {
-        assert!(error.contains("unknown field `queue`, expected one of `name`, `queue_len`"), "{error}");
+        assert!(error.contains("unknown field `queue`, expected one of `name`, `queue_capacity`"), "{error}");
     }
     for error in errors::<WatchOptions>("overflow = { wait = '5s' }", r#"{"overflow": {"waitfor": "5s"}}"#) {
         assert!(error.contains("wait"), "{error}");
@@ -152,7 +163,7 @@ fn a_value_of_the_wrong_kind_is_an_error() {
             "{error}"
         );
     }
-    for error in errors::<WatchOptions>("queue_len = -1", r#"{"queue_len": -1}"#) {
+    for error in errors::<WatchOptions>("queue_capacity = -1", r#"{"queue_capacity": -1}"#) {
         assert!(error.contains("-1"), "{error}");
     }
     for text in ["[]", "[5]", "null", "5", r#""x""#] {
@@ -163,8 +174,8 @@ fn a_value_of_the_wrong_kind_is_an_error() {
     }
 }
 
-/// `toml` offers a list even if an object is expected. `[64, 16]` must not become `incoming_len`
-/// and `queue_len`.
+/// `toml` offers a list even if an object is expected. `[64, 16]` must not become
+/// `incoming_capacity` and `queue_capacity`.
 #[test]
 fn a_list_in_a_file_is_no_object() {
     #[derive(Debug, serde::Deserialize)]
@@ -182,7 +193,7 @@ fn a_list_in_a_file_is_no_object() {
 /// A value out of range is refused by name where it is used, as if it had been set in code.
 #[test]
 fn a_zero_is_named_when_something_is_built_from_it() {
-    for key in ["incoming_len", "queue_len", "max_batch"] {
+    for key in ["incoming_capacity", "queue_capacity", "max_batch"] {
         let options: BusOptions = read(&format!("{key} = 0"), &format!(r#"{{"{key}": 0}}"#));
         let error = Broadcaster::<u8>::with_options(options).unwrap_err();
         assert_eq!(error.option(), key);
@@ -190,9 +201,9 @@ fn a_zero_is_named_when_something_is_built_from_it() {
         assert!(text.starts_with(&format!("{key} must be 1 to ")) && text.ends_with(", got 0"), "{error}");
     }
     let bus = Broadcaster::<u8>::new().unwrap();
-    let options: WatchOptions = read("queue_len = 0", r#"{"queue_len": 0}"#);
+    let options: WatchOptions = read("queue_capacity = 0", r#"{"queue_capacity": 0}"#);
     let error = bus.watch_builder().options(options).watch().unwrap_err().to_string();
-    assert_eq!(error, "queue_len must be 1 to 16777216 events, got 0");
+    assert_eq!(error, "queue_capacity must be 1 to 16777216 events, got 0");
     let nul: WatchOptions = serde_json::from_str(r#"{"name": "a\u0000"}"#).unwrap();
     let error = bus.watch_builder().options(nul).watch().unwrap_err().to_string();
     assert_eq!(error, r"name must be a name without NUL, got a\u{0}");
@@ -238,11 +249,11 @@ mod recorder {
         assert_round_trip(&filter);
 
         let options = toml::from_str::<CorrelatorOptions>(
-            "lru_cache_size = 7\n[aggregation]\nmax_events = 3\n[spam_filter]\nburst = 5",
+            "cache_size = 7\n[aggregation]\nmax_events = 3\n[spam_filter]\nburst = 5",
         );
         let options = options.unwrap();
         let set = CorrelatorOptions::default()
-            .lru_cache_size(7)
+            .cache_size(7)
             .aggregation(Aggregation::default().max_events(3))
             .spam_filter(SpamFilter::default().burst(5));
         assert_eq!(format!("{options:?}"), format!("{set:?}"));

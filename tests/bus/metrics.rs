@@ -138,11 +138,12 @@ fn wanted(name: &str, labels: &[(&str, &str)]) -> Series {
 #[test]
 fn a_bus_is_published_with_its_watchers() {
     let recorder = Strict::default();
-    let bus = Broadcaster::with_options(BusOptions::default().incoming_len(64).queue_len(3)).unwrap();
+    let bus =
+        Broadcaster::with_options(BusOptions::default().incoming_capacity(64).queue_capacity(3)).unwrap();
     let mut view = bus.watch_builder().name("view").overflow(OverflowPolicy::DropOldest).watch().unwrap();
     let _odd = bus.watch_builder().name("odd").filter(|n: &u64| n % 2 == 1).watch().unwrap();
     let _first = bus.watch().unwrap();
-    let _second = bus.watch_builder().queue_len(2).watch().unwrap();
+    let _second = bus.watch_builder().queue_capacity(2).watch().unwrap();
     bus.publisher().publish_batch(0..5_u64).unwrap();
     bus.flush(LONG).unwrap();
     view.recv().unwrap();
@@ -187,7 +188,7 @@ fn the_metrics_keep_the_counts_of_dropped_watchers() {
     let offered = |stats: &BusStats| {
         stats.watchers.iter().map(|watcher| watcher.offered).sum::<u64>() + stats.departed.offered
     };
-    let _stays = bus.watch_builder().name("stays").queue_len(1).watch().unwrap();
+    let _stays = bus.watch_builder().name("stays").queue_capacity(1).watch().unwrap();
     let mut series = 0;
     for round in 0..200_u64 {
         let mut named = bus.watch_builder().name("comes and goes").watch().unwrap();

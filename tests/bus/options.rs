@@ -16,8 +16,8 @@ fn refusal(options: BusOptions) -> (String, String) {
 fn options_out_of_range_are_refused_by_name() {
     on_both(|options| {
         for (refused, name, range) in [
-            (options.clone().incoming_len(0), "incoming_len", "1 to 16777216 entries, got 0"),
-            (options.clone().queue_len(0), "queue_len", "1 to 16777216 events, got 0"),
+            (options.clone().incoming_capacity(0), "incoming_capacity", "1 to 16777216 entries, got 0"),
+            (options.clone().queue_capacity(0), "queue_capacity", "1 to 16777216 events, got 0"),
             (options.clone().history(1 << 25), "history", "0 to 16777216 events, got 33554432"),
             (options.clone().max_batch(0), "max_batch", "1 to 65536 events, got 0"),
             (options.clone().max_batch(70_000), "max_batch", "1 to 65536 events, got 70000"),
@@ -25,8 +25,8 @@ fn options_out_of_range_are_refused_by_name() {
             assert_eq!(refusal(refused), (name.to_owned(), format!("{name} must be {range}")));
         }
         let bus = bus_with::<u8>(options);
-        let error = bus.watch_builder().queue_len(0).watch().unwrap_err().to_string();
-        assert_eq!(error, "queue_len must be 1 to 16777216 events, got 0");
+        let error = bus.watch_builder().queue_capacity(0).watch().unwrap_err().to_string();
+        assert_eq!(error, "queue_capacity must be 1 to 16777216 events, got 0");
         assert!(bus.watch_builder().name("a\0").watch().is_err());
     });
     let (_, text) = refusal(BusOptions::default().thread_name("a\0b"));
@@ -67,10 +67,10 @@ fn inline_has_the_default_options() {
 fn an_incoming_queue_of_more_bytes_than_are_allowed_is_refused() {
     type Largest = [u8; 16 * 1024];
     let error =
-        Broadcaster::<Largest>::with_options(BusOptions::default().incoming_len(1 << 24)).unwrap_err();
-    assert_eq!(error.option(), "incoming_len");
+        Broadcaster::<Largest>::with_options(BusOptions::default().incoming_capacity(1 << 24)).unwrap_err();
+    assert_eq!(error.option(), "incoming_capacity");
     let text = error.to_string();
-    assert!(text.starts_with("incoming_len must be up to 2618"), "{text}");
+    assert!(text.starts_with("incoming_capacity must be up to 2618"), "{text}");
     assert!(text.ends_with(" bytes, which the queue takes at once, got 16777216"), "{text}");
-    assert!(Broadcaster::<Largest>::with_options(BusOptions::default().incoming_len(1 << 4)).is_ok());
+    assert!(Broadcaster::<Largest>::with_options(BusOptions::default().incoming_capacity(1 << 4)).is_ok());
 }

@@ -31,7 +31,7 @@ fn lag_is_what_is_queued_and_what_waits_for_capacity() {
 fn on_a_quiet_bus_lag_is_what_is_queued() {
     let bus = bus(100, 5);
     let mut full = bus.watch().unwrap();
-    let mut odd = bus.watch_builder().queue_len(100).filter(|n: &u64| n % 2 == 1).watch().unwrap();
+    let mut odd = bus.watch_builder().queue_capacity(100).filter(|n: &u64| n % 2 == 1).watch().unwrap();
     bus.publisher().publish_batch(0..20_u64).unwrap();
     bus.flush(LONG).unwrap();
     assert_eq!((full.stats().queued, full.stats().lag), (5, 5));

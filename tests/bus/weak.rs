@@ -54,7 +54,7 @@ fn a_weak_handle_is_a_handle_of_the_same_bus() {
 #[test]
 fn a_watcher_of_a_weak_handle_has_the_defaults_of_the_bus() {
     on_both(|options| {
-        let bus = bus_with(options.queue_len(2));
+        let bus = bus_with(options.queue_capacity(2));
         let watcher = bus.downgrade().watch().unwrap();
         bus.publisher().publish_batch([1, 2, 3]).unwrap();
         bus.shutdown();

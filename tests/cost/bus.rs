@@ -43,7 +43,7 @@ fn follow_dispatcher<T: Clone + Send + Sync + 'static>(bus: &Broadcaster<T>, eve
 /// or wakes a sleeping dispatcher.
 #[test]
 fn try_publish_does_not_allocate() {
-    let options = BusOptions::default().incoming_len(64).queue_len(64).direct_delivery(false);
+    let options = BusOptions::default().incoming_capacity(64).queue_capacity(64).direct_delivery(false);
     let bus = Broadcaster::with_options(options).unwrap();
     let _watcher = bus.watch().unwrap();
     let publisher = bus.publisher();
@@ -56,7 +56,7 @@ fn try_publish_does_not_allocate() {
     let (seen_tx, seen) = mpsc::channel();
     let filter = move |_: &u64| seen_tx.send(()).is_ok();
     let held =
-        bus.watch_builder().queue_len(1).overflow(OverflowPolicy::Wait).filter(filter).watch().unwrap();
+        bus.watch_builder().queue_capacity(1).overflow(OverflowPolicy::Wait).filter(filter).watch().unwrap();
     for _ in 0..2 {
         publisher.publish(2).unwrap();
         seen.recv_timeout(LONG).unwrap();
@@ -104,7 +104,7 @@ pub(crate) const SLICES_AT_A_TIME: u64 = 31;
 #[test]
 fn distribution_allocates_by_the_batch() {
     const WATCHERS: u64 = 16;
-    let bus = Broadcaster::with_options(BusOptions::default().queue_len(1 << 20)).unwrap();
+    let bus = Broadcaster::with_options(BusOptions::default().queue_capacity(1 << 20)).unwrap();
     let dispatcher = follow_dispatcher(&bus, 0_u64);
     let mut watchers: Vec<_> = (0..WATCHERS).map(|_| bus.watch().unwrap()).collect();
     let publisher = bus.publisher();
@@ -289,7 +289,9 @@ impl<T> Drop for Owner<T> {
         let watchers = bus.watcher_count();
         weak.upgrade().expect("`bus` is left").close();
         assert!(publisher.is_closed() && weak.clone().publisher().is_closed() && bus.is_closed());
-        assert!(format!("{:?}", bus.downgrade().watch_builder().name("late").queue_len(1)).contains("late"));
+        assert!(
+            format!("{:?}", bus.downgrade().watch_builder().name("late").queue_capacity(1)).contains("late")
+        );
         assert!(bus.drain(LONG).complete && bus.shutdown_timeout(LONG).complete);
         let report = bus.shutdown();
         assert_eq!(bus.stats().accepted, report.bus.accepted);

@@ -104,7 +104,7 @@ fn what_is_folded_allocates_its_message_too() {
 
 #[test]
 fn what_is_new_allocates_its_keys() {
-    let correlator = correlator(CorrelatorOptions::default().aggregation(None).lru_cache_size(64));
+    let correlator = correlator(CorrelatorOptions::default().aggregation(None).cache_size(64));
     // Fill the caches until nothing grows any more.
     for i in 0..4096 {
         cost(&correlator, &event(i, LONG));
@@ -153,7 +153,7 @@ fn most_alive(correlator: &EventCorrelator) -> i64 {
 fn never_more_entries_than_the_size_and_the_number_of_threads() {
     in_own_process!();
     let before = alive();
-    let counting = correlator(CorrelatorOptions::off().lru_cache_size(SIZE as usize));
+    let counting = correlator(CorrelatorOptions::off().cache_size(SIZE as usize));
     let most = most_alive(&counting);
     // Each thread may have one entry more in the cache and hold one message itself. Another thread
     // may evict the entry that a thread has just inserted.
@@ -171,7 +171,7 @@ fn never_more_entries_than_the_size_and_the_number_of_threads() {
 fn an_object_whose_flood_is_over_keeps_little_memory() {
     in_own_process!();
     const OBJECTS: u32 = 50;
-    let options = CorrelatorOptions::off().lru_cache_size(2048);
+    let options = CorrelatorOptions::off().cache_size(2048);
     let correlator = EventCorrelator::new_exact(options).unwrap();
     let add = |object, message: u32| drop(correlator.correlate(&event(object, format!("{message}"))));
     let flood = |object| {
@@ -197,7 +197,7 @@ fn groups_forget_their_messages() {
     in_own_process!();
     let before = alive();
     let groups = Aggregation::default().max_events(3).max_interval(Duration::from_secs(1));
-    let folding = correlator(CorrelatorOptions::default().aggregation(groups).lru_cache_size(SIZE as usize));
+    let folding = correlator(CorrelatorOptions::default().aggregation(groups).cache_size(SIZE as usize));
     let most = most_alive(&folding);
     let bound = 3 * (i64::from(SIZE) + i64::from(THREADS));
     assert!((1..=bound).contains(&most), "{most} of {bound}");

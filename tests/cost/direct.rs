@@ -79,7 +79,7 @@ fn a_publisher_leaves_to_the_dispatcher_what_is_not_its_own() {
         }
     };
     let bus = Broadcaster::new().unwrap();
-    let others: Vec<_> = (0..4).map(|_| bus.watch_builder().queue_len(300).watch().unwrap()).collect();
+    let others: Vec<_> = (0..4).map(|_| bus.watch_builder().queue_capacity(300).watch().unwrap()).collect();
     publish_alone(&bus, bus.watch().unwrap());
     drop(others);
     let bus = Broadcaster::new().unwrap();
@@ -120,7 +120,7 @@ fn no_code_of_the_users_runs_on_a_publisher() {
     let (seen, lost) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
     let noted = lost.clone();
     let hook = move |_, _: &[Telltale]| noted.lock().unwrap().push(thread::current().id());
-    let mut quick = bus.watch_builder().queue_len(200).watch().unwrap();
+    let mut quick = bus.watch_builder().queue_capacity(200).watch().unwrap();
     let reading = thread::spawn(move || {
         let mut told = 0;
         while let Ok(batch) = quick.recv_batch() {
@@ -137,7 +137,7 @@ fn no_code_of_the_users_runs_on_a_publisher() {
     // The reader drops what was delivered to it.
     publish_alone(40);
     // Nobody reads this watcher. It keeps the first events, and the dispatcher loses the others.
-    let full = bus.watch_builder().queue_len(20).on_drop(hook).watch().unwrap();
+    let full = bus.watch_builder().queue_capacity(20).on_drop(hook).watch().unwrap();
     publish_alone(40);
     assert!(bus.shutdown().complete);
     assert_eq!(reading.join().unwrap(), 80);

@@ -12,7 +12,7 @@ use crate::many_watchers::{OF_THE_HARNESS, POLICIES};
 const QUEUE: usize = 16;
 
 fn inline() -> Broadcaster<u64> {
-    Broadcaster::with_options(BusOptions::default().inline(true).queue_len(QUEUE)).unwrap()
+    Broadcaster::with_options(BusOptions::default().inline(true).queue_capacity(QUEUE)).unwrap()
 }
 
 fn watch(bus: &Broadcaster<u64>, policy: OverflowPolicy) -> Watcher<u64> {
@@ -98,7 +98,7 @@ fn an_emptied_queue_keeps_little_memory() {
     const EVENTS: u64 = 250;
     const KEPT: i64 = 2 * 1024;
     in_own_process!();
-    let options = BusOptions::default().inline(true).queue_len(1000);
+    let options = BusOptions::default().inline(true).queue_capacity(1000);
     let bus = Broadcaster::<u64>::with_options(options).unwrap();
     let (mut watcher, publisher) = (watch(&bus, OverflowPolicy::DropIncoming), bus.publisher());
     let before = live();

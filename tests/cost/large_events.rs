@@ -70,7 +70,7 @@ const RECEIVING: [(&str, Call); 3] = [
 /// Makes a call on a thread whose stack can hold this many events. A call that needs more ends the
 /// process, and the message names the thread.
 fn call_on_stack_of(events: usize, (name, call): (&str, Call), options: BusOptions) {
-    let options = options.incoming_len(2).queue_len(4);
+    let options = options.incoming_capacity(2).queue_capacity(4);
     let (tx, parts) = mpsc::channel();
     let prepare = move || {
         let bus = Bus::with_options(options).unwrap();

@@ -54,7 +54,8 @@ fn end<T: Clone + Send + Sync + 'static>(bus: Broadcaster<T>, before: i64) {
 fn what_callers_gave_up_while_a_filter_holds_the_dispatcher_keeps_no_memory() {
     const GIVEN_UP: usize = 100_000;
     in_own_process!();
-    let bus = Broadcaster::with_options(BusOptions::default().incoming_len(1).queue_len(1)).unwrap();
+    let bus =
+        Broadcaster::with_options(BusOptions::default().incoming_capacity(1).queue_capacity(1)).unwrap();
     let (entered_tx, entered) = mpsc::channel();
     let (release, released) = mpsc::channel::<()>();
     let filter = move |_: &u64| entered_tx.send(()).is_ok() && released.recv().is_ok();
@@ -84,7 +85,7 @@ fn thousands_that_come_and_go_leave_nothing_behind() {
     in_own_process!();
     let held = Arc::new(());
     let at_start = live();
-    let bus = Broadcaster::with_options(BusOptions::default().queue_len(32)).unwrap();
+    let bus = Broadcaster::with_options(BusOptions::default().queue_capacity(32)).unwrap();
     let watch = |number: u64| {
         let (in_filter, in_hook) = (held.clone(), held.clone());
         let builder = bus.watch_builder().overflow(POLICIES[number as usize % POLICIES.len()]);
@@ -127,26 +128,26 @@ struct Measured {
     read: i64,
 }
 
-fn measure(policy: OverflowPolicy, queue_len: usize) -> Measured {
+fn measure(policy: OverflowPolicy, queue_capacity: usize) -> Measured {
     const WATCHERS: usize = 1000;
     let at_start = live();
     let bus = Broadcaster::with_options(BusOptions::default()).unwrap();
     bus.flush(LONG).unwrap();
     let before = live();
     let each = || (live() - before) / WATCHERS as i64;
-    let watch = || bus.watch_builder().overflow(policy).queue_len(queue_len).watch().unwrap();
+    let watch = || bus.watch_builder().overflow(policy).queue_capacity(queue_capacity).watch().unwrap();
     let mut watchers: Vec<Watcher<u64>> = (0..WATCHERS).map(|_| watch()).collect();
     bus.flush(LONG).unwrap();
     let idle = each();
     // The events are published one by one, so that each one is a slice. The watchers share the
     // events.
-    for event in 0..queue_len as u64 {
+    for event in 0..queue_capacity as u64 {
         bus.publisher().publish(event).unwrap();
         bus.flush(LONG).unwrap();
     }
-    assert!(watchers.iter().all(|watcher| watcher.stats().queued == queue_len as u64));
+    assert!(watchers.iter().all(|watcher| watcher.stats().queued == queue_capacity as u64));
     let full = each();
-    assert!(watchers.iter_mut().all(|watcher| available(watcher) == queue_len));
+    assert!(watchers.iter_mut().all(|watcher| available(watcher) == queue_capacity));
     // After the flush the dispatcher holds no batch any more.
     bus.flush(LONG).unwrap();
     let read = each();
@@ -163,20 +164,20 @@ fn an_idle_watcher_takes_what_the_documents_say() {
     const SHORT: i64 = 1920;
     in_own_process!();
     for policy in POLICIES {
-        for queue_len in [1, 32, 64, 65, 100] {
-            let Measured { idle, full, read } = measure(policy, queue_len);
-            println!("{policy}, queue_len {queue_len}: {idle} idle, {full} full, {read} read");
+        for queue_capacity in [1, 32, 64, 65, 100] {
+            let Measured { idle, full, read } = measure(policy, queue_capacity);
+            println!("{policy}, queue_capacity {queue_capacity}: {idle} idle, {full} full, {read} read");
             assert!(idle < 2048, "{policy}: {idle} bytes are 2 KiB or more");
             assert!(idle <= FIXED, "{policy}: {idle} bytes idle");
-            let events = queue_len as i64;
+            let events = queue_capacity as i64;
             let (most_full, most_read) = match policy {
                 OverflowPolicy::DropOldest => (FIXED + 24 * (events + 4), FIXED + 24 * (events + 4)),
-                _ if queue_len <= 64 => (SHORT + 32 * events, SHORT + 32 * events),
+                _ if queue_capacity <= 64 => (SHORT + 32 * events, SHORT + 32 * events),
                 _ => (FIXED + SEGMENT * (events / 31 + 2), FIXED + SEGMENT * 2),
             };
             // The watchers share the events themselves.
-            assert!(full <= most_full + 16, "{policy}: {full} bytes with {queue_len} queued");
-            assert!(read <= most_read + 16, "{policy}: {read} bytes after {queue_len} have been read");
+            assert!(full <= most_full + 16, "{policy}: {full} bytes with {queue_capacity} queued");
+            assert!(read <= most_read + 16, "{policy}: {read} bytes after {queue_capacity} have been read");
         }
     }
 }
@@ -191,7 +192,7 @@ fn a_queue_of_a_million_costs_an_idle_watcher_nothing() {
         let bus = Broadcaster::<u64>::with_options(BusOptions::default()).unwrap();
         bus.flush(LONG).unwrap();
         let before = live();
-        let watch = |_| bus.watch_builder().overflow(policy).queue_len(1_000_000).watch().unwrap();
+        let watch = |_| bus.watch_builder().overflow(policy).queue_capacity(1_000_000).watch().unwrap();
         let watchers: Vec<_> = (0..WATCHERS).map(watch).collect();
         bus.flush(LONG).unwrap();
         let idle = (live() - before) / WATCHERS;
@@ -219,7 +220,7 @@ fn registering_and_stopping_do_not_go_by_the_number_of_the_others() {
     in_own_process!();
     let shortest = |others: usize, enough: Duration| {
         let at_start = live();
-        let bus = Broadcaster::<u64>::with_options(BusOptions::default().queue_len(1)).unwrap();
+        let bus = Broadcaster::<u64>::with_options(BusOptions::default().queue_capacity(1)).unwrap();
         let others: Vec<_> = (0..others).map(|_| bus.watch().unwrap()).collect();
         bus.flush(LONG).unwrap();
         let round = || {
@@ -262,7 +263,7 @@ fn batches_that_registrations_cut_short_take_what_their_events_take() {
     const EVENTS: usize = 1000;
     const SIZE: usize = 64;
     in_own_process!();
-    let options = BusOptions::default().incoming_len(4 * EVENTS).queue_len(2 * EVENTS);
+    let options = BusOptions::default().incoming_capacity(4 * EVENTS).queue_capacity(2 * EVENTS);
     let at_start = live();
     let bus = Broadcaster::<[u8; SIZE]>::with_options(options).unwrap();
     // The dispatcher is in a filter until everything is in the incoming queue.

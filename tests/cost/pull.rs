@@ -79,7 +79,7 @@ fn events_do_not_wait_for_a_reader_that_stays_away() {
 #[test]
 fn a_reader_that_stays_away_slows_nobody() {
     const EVENTS: usize = 40_000;
-    let options = BusOptions::default().overflow(OverflowPolicy::Wait).queue_len(EVENTS).max_batch(1);
+    let options = BusOptions::default().overflow(OverflowPolicy::Wait).queue_capacity(EVENTS).max_batch(1);
     let bus = Broadcaster::with_options(options).unwrap();
     let (watcher, publisher) = (bus.watch().unwrap(), bus.publisher());
     let begin = Instant::now();

@@ -45,7 +45,7 @@ static ALLOCATOR: Counting = Counting;
 
 #[derive(Clone, Copy, Debug)]
 struct Options {
-    lru_cache_size: usize,
+    cache_size: usize,
     aggregation: Option<(usize, Duration)>,
     spam_filter: Option<(u32, f32)>,
 }
@@ -58,7 +58,7 @@ impl Options {
         let filter = self.spam_filter.map(|(burst, qps)| SpamFilter::default().burst(burst).qps(qps));
         CorrelatorOptions::default()
             .clock(clock.clock())
-            .lru_cache_size(self.lru_cache_size)
+            .cache_size(self.cache_size)
             .aggregation(aggregation)
             .spam_filter(filter)
     }
@@ -77,9 +77,8 @@ fn options() -> impl Strategy<Value = Options> {
         1 => any::<f32>(),
         1 => prop::sample::select(vec![0.0, -0.0, -1.0, f32::MIN_POSITIVE, 1e-45, f32::MAX, f32::INFINITY, f32::NAN]),
     ];
-    (size, prop::option::of((events, interval)), prop::option::of((burst, qps))).prop_map(
-        |(lru_cache_size, aggregation, spam_filter)| Options { lru_cache_size, aggregation, spam_filter },
-    )
+    (size, prop::option::of((events, interval)), prop::option::of((burst, qps)))
+        .prop_map(|(cache_size, aggregation, spam_filter)| Options { cache_size, aggregation, spam_filter })
 }
 
 #[derive(Clone, Debug)]
@@ -223,7 +222,7 @@ fn whatever_comes_is_counted_and_never_back() {
 #[test]
 fn what_is_remembered_is_bounded() {
     cases::check(6, options, |options| {
-        let options = Options { lru_cache_size: options.lru_cache_size.clamp(1, 64), ..options };
+        let options = Options { cache_size: options.cache_size.clamp(1, 64), ..options };
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000));
         let Ok(correlator) = EventCorrelator::new(options.build(&clock)) else {
             return Ok(());

@@ -27,7 +27,7 @@ fn broadcast<T: Clone + Send + Sync + 'static>(
     kind: Kind,
     capacity: usize,
 ) -> (Broadcaster<T>, Publisher<T>, EventWatcher<T>) {
-    let options = kind.options().incoming_len(1).max_batch(1).queue_len(capacity);
+    let options = kind.options().incoming_capacity(1).max_batch(1).queue_capacity(capacity);
     let bus = Broadcaster::with_options(options.overflow(OverflowPolicy::Wait)).unwrap();
     let watcher = bus.watch().unwrap().into_events();
     bus.flush(LONG).unwrap();
@@ -130,8 +130,8 @@ fn each_receiver_has_the_capacity_of_its_registration() {
         let bus = Broadcaster::with_options(kind.options().overflow(OverflowPolicy::DropOldest)).unwrap();
         // Difference: a queue does not change its length. A receiver may have a shorter one than
         // the others.
-        let mut long = bus.watch_builder().queue_len(4).watch().unwrap();
-        let mut short = bus.watch_builder().queue_len(2).watch().unwrap();
+        let mut long = bus.watch_builder().queue_capacity(4).watch().unwrap();
+        let mut short = bus.watch_builder().queue_capacity(2).watch().unwrap();
         bus.publisher().publish_batch([1, 2, 3, 4]).unwrap();
         bus.flush(LONG).unwrap();
         assert!(long.try_iter().eq([1, 2, 3, 4].map(Delivery::Event)));
@@ -162,7 +162,7 @@ fn a_send_without_receivers_does_not_wait_and_a_history_keeps_the_event() {
 #[test]
 fn a_stream_reports_the_gap_then_the_events_then_the_end() {
     on_both_kinds(|kind| {
-        let options = kind.options().queue_len(2).overflow(OverflowPolicy::DropOldest);
+        let options = kind.options().queue_capacity(2).overflow(OverflowPolicy::DropOldest);
         let bus = Broadcaster::with_options(options).unwrap();
         let mut watcher = bus.watch().unwrap();
         for event in 1..=4 {

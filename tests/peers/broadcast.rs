@@ -70,8 +70,8 @@ fn an_impossible_capacity_is_an_error() {
     on_both_kinds(|kind| {
         for capacity in [0, 1 + (usize::MAX >> 1)] {
             // Difference: tokio panics. A length here may be read from a file, so it is an error.
-            let error = Broadcaster::<()>::with_options(kind.options().queue_len(capacity)).unwrap_err();
-            assert_eq!(error.option(), "queue_len");
+            let error = Broadcaster::<()>::with_options(kind.options().queue_capacity(capacity)).unwrap_err();
+            assert_eq!(error.option(), "queue_capacity");
         }
     });
 }

@@ -15,10 +15,10 @@ use crate::support::LONG;
 /// one event takes its place. An inline bus has no incoming queue.
 fn bus<T: Clone + Send + Sync + 'static>(
     kind: Kind,
-    queue_len: usize,
+    queue_capacity: usize,
     overflow: OverflowPolicy,
 ) -> Broadcaster<T> {
-    let options = kind.options().incoming_len(25).queue_len(queue_len).overflow(overflow);
+    let options = kind.options().incoming_capacity(25).queue_capacity(queue_capacity).overflow(overflow);
     Broadcaster::with_options(options).unwrap()
 }
 

@@ -62,7 +62,7 @@ fn a_shutdown_handles_what_many_threads_have_recorded() {
 /// `maxQueuedEvents`, after `StartLogging` and `StartRecordingToSink`.
 #[test]
 fn registrations_that_wait_take_no_place_in_the_incoming_queue() {
-    let bus = Broadcaster::with_options(BusOptions::default().incoming_len(10)).unwrap();
+    let bus = Broadcaster::with_options(BusOptions::default().incoming_capacity(10)).unwrap();
     let (entered, inside) = mpsc::channel();
     let (leave, left) = mpsc::channel::<()>();
     let (entered, left) = (Mutex::new(entered), Mutex::new(left));

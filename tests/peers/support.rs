@@ -43,7 +43,7 @@ pub(crate) struct Channel<T: Clone + Send + Sync + 'static> {
 
 impl<T: Clone + Send + Sync + 'static> Channel<T> {
     pub(crate) fn new(kind: Kind, capacity: usize) -> Self {
-        let options = kind.options().queue_len(capacity).overflow(OverflowPolicy::DropOldest);
+        let options = kind.options().queue_capacity(capacity).overflow(OverflowPolicy::DropOldest);
         let bus = Broadcaster::with_options(options).unwrap();
         Self { publisher: bus.publisher(), bus }
     }

@@ -99,8 +99,11 @@ fn fields_of_statistics_match_the_document() {
 #[test]
 fn configuration_keys_match_the_document() {
     // An option that is not set is not written, so each is set here.
-    let watch =
-        WatchOptions::default().name("a").queue_len(1).overflow(OverflowPolicy::Wait).stop_on_panic(true);
+    let watch = WatchOptions::default()
+        .name("a")
+        .queue_capacity(1)
+        .overflow(OverflowPolicy::Wait)
+        .stop_on_panic(true);
     let code = keys_of! {
         BusOptions = BusOptions::default(),
         WatchOptions = watch,

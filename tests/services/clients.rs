@@ -35,10 +35,11 @@ struct Service {
 }
 
 impl Service {
-    async fn start(queue_len: usize) -> Arc<Self> {
+    async fn start(queue_capacity: usize) -> Arc<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let service = Arc::new(Self {
-            bus: Broadcaster::with_options(BusOptions::default().queue_len(queue_len)).expect("in range"),
+            bus: Broadcaster::with_options(BusOptions::default().queue_capacity(queue_capacity))
+                .expect("in range"),
             posts: Mutex::default(),
             clients: Mutex::default(),
             sent: AtomicU64::new(0),

@@ -91,7 +91,7 @@ impl Account {
 #[tokio::test]
 async fn a_client_that_is_cut_off_at_random_comes_back_exactly() {
     let options =
-        BusOptions::default().history(HISTORY as usize).queue_len(8).overflow(OverflowPolicy::Evict);
+        BusOptions::default().history(HISTORY as usize).queue_capacity(8).overflow(OverflowPolicy::Evict);
     let bus = Broadcaster::with_options(options).expect("in range");
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("bound");

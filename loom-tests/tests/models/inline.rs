@@ -295,7 +295,7 @@ fn a_filter_that_publishes() {
 /// sleep before the registration has been carried out. The watcher starts in the past.
 fn a_filter_that_registers_against_the_reader() {
     explore(Exploration::default().after_set_up(), || {
-        let options = BusOptions::default().queue_len(2).history(2).inline(true);
+        let options = BusOptions::default().queue_capacity(2).history(2).inline(true);
         let bus = Broadcaster::<Payload>::with_options(options).unwrap();
         let (give, given) = loom::sync::mpsc::channel();
         let inner = bus.clone();
@@ -338,7 +338,7 @@ fn a_registration_against_a_publisher() {
 /// the one from the history and the new one.
 fn a_replay_against_a_publisher() {
     explore(Exploration::default().after_set_up(), || {
-        let options = BusOptions::default().queue_len(2).history(2).inline(true);
+        let options = BusOptions::default().queue_capacity(2).history(2).inline(true);
         let bus = Broadcaster::<Payload>::with_options(options).unwrap();
         bus.publisher().try_publish(Payload::new(0)).unwrap();
         begin();

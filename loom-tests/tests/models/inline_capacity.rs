@@ -244,7 +244,7 @@ fn a_task_that_is_ready_before_a_publisher() {
 fn a_deadline_before_a_task_that_is_not_polled() {
     explore(Exploration::default().after_set_up(), || {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
-        let options = BusOptions::default().queue_len(1).overflow(OverflowPolicy::Wait).inline(true);
+        let options = BusOptions::default().queue_capacity(1).overflow(OverflowPolicy::Wait).inline(true);
         let bus = Broadcaster::with_clock(options, clock.clock()).unwrap();
         let mut watcher = bus.watch().unwrap();
         let publisher = bus.publisher();
@@ -385,7 +385,7 @@ fn a_publisher_against_a_limit() {
     explore(Exploration::default().after_set_up(), || {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
         let policy = OverflowPolicy::WaitFor(Duration::from_secs(1));
-        let options = BusOptions::default().queue_len(1).overflow(policy).inline(true);
+        let options = BusOptions::default().queue_capacity(1).overflow(policy).inline(true);
         let bus = Broadcaster::with_clock(options, clock.clock()).unwrap();
         let watcher = bus.watch().unwrap();
         bus.publisher().try_publish(Payload::new(0)).unwrap();

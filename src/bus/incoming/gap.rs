@@ -23,8 +23,9 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     ///
     /// - [`PublishError::Closed`] if the bus is closed.
     /// - [`PublishError::Full`] only from inside a call of an inline bus: of this one, if the call
-    ///   has taken as many entries as [`incoming_len`](crate::BusOptions::incoming_len), or of
-    ///   another one, if this bus's lock is not free within 10 ms. Add the number to the next gap.
+    ///   has taken as many entries as [`incoming_capacity`](crate::BusOptions::incoming_capacity),
+    ///   or of another one, if this bus's lock is not free within 10 ms. Add the number to the next
+    ///   gap.
     ///
     /// # Blocking
     ///

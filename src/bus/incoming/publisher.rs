@@ -155,7 +155,7 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     /// use eventcast::{Broadcaster, BusOptions, OverflowPolicy};
     ///
     /// // A queue of one event, so that the publisher waits for the handler.
-    /// let options = BusOptions::default().incoming_len(1).queue_len(1).overflow(OverflowPolicy::Wait);
+    /// let options = BusOptions::default().incoming_capacity(1).queue_capacity(1).overflow(OverflowPolicy::Wait);
     /// let bus = Broadcaster::with_options(options)?;
     /// let handle = bus.watch_builder().spawn(|_| ())?;
     /// for number in 0..100 {
@@ -189,7 +189,7 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     /// use eventcast::{Broadcaster, BusOptions, OverflowPolicy};
     /// use std::time::Duration;
     ///
-    /// let options = BusOptions::default().incoming_len(1).max_batch(1).queue_len(1);
+    /// let options = BusOptions::default().incoming_capacity(1).max_batch(1).queue_capacity(1);
     /// let bus = Broadcaster::with_options(options.overflow(OverflowPolicy::Wait))?;
     /// let unread = bus.watch()?;
     /// // Nobody reads, so the queues become full.
@@ -256,7 +256,7 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     /// ```
     /// use eventcast::{Broadcaster, BusOptions, OverflowPolicy};
     ///
-    /// let options = BusOptions::default().incoming_len(1).max_batch(2).queue_len(1);
+    /// let options = BusOptions::default().incoming_capacity(1).max_batch(2).queue_capacity(1);
     /// let bus = Broadcaster::with_options(options.overflow(OverflowPolicy::Wait))?;
     /// let unread = bus.watch()?;
     /// // Nobody reads, so there is room for a few pieces only.

@@ -6,7 +6,7 @@ use crate::escape::escape;
 #[cfg(feature = "serde")]
 use crate::serde_object::object_only;
 
-use super::check::{MAX_BATCH, MAX_QUEUE, check_history, check_len, check_name, check_queue_len};
+use super::check::{MAX_BATCH, MAX_QUEUE, check_history, check_limit, check_name, check_queue_capacity};
 
 /// The default name of the dispatcher's thread.
 const THREAD_NAME: &str = "eventcast";
@@ -15,7 +15,7 @@ const THREAD_NAME: &str = "eventcast";
 ///
 /// Memory is bounded by the sum of these numbers of events:
 ///
-/// - `incoming_len` × `max_batch` events in the incoming queue. An inline bus has none.
+/// - `incoming_capacity` × `max_batch` events in the incoming queue. An inline bus has none.
 /// - The events in the queues of the watchers.
 /// - Two batches of `max_batch` for the dispatcher and for each watcher: the current one, and the
 ///   one to which the oldest part of the queue belongs.
@@ -31,7 +31,7 @@ const THREAD_NAME: &str = "eventcast";
 /// ```
 /// use eventcast::{Broadcaster, BusOptions, OverflowPolicy};
 ///
-/// let options = BusOptions::default().incoming_len(64).queue_len(16).overflow(OverflowPolicy::Wait);
+/// let options = BusOptions::default().incoming_capacity(64).queue_capacity(16).overflow(OverflowPolicy::Wait);
 /// assert!(Broadcaster::<u8>::with_options(options).is_ok());
 /// ```
 ///
@@ -45,14 +45,14 @@ zero, is an error that names the option when the bus is built:
 use eventcast::{BusOptions, OverflowPolicy};
 use std::time::Duration;
 
-let options: BusOptions = serde_json::from_str(r#"{"queue_len": 64, "overflow": {"wait_for": "250ms"}}"#)?;
+let options: BusOptions = serde_json::from_str(r#"{"queue_capacity": 64, "overflow": {"wait_for": "250ms"}}"#)?;
 let limit = OverflowPolicy::WaitFor(Duration::from_millis(250));
-assert_eq!(options, BusOptions::default().queue_len(64).overflow(limit));
+assert_eq!(options, BusOptions::default().queue_capacity(64).overflow(limit));
 assert!(serde_json::from_str::<BusOptions>(r#"{"queue": 64}"#).is_err());
 
-let options = serde_json::from_str(r#"{"queue_len": 0}"#)?;
+let options = serde_json::from_str(r#"{"queue_capacity": 0}"#)?;
 let error = eventcast::Broadcaster::<u8>::with_options(options).unwrap_err();
-assert_eq!(error.to_string(), "queue_len must be 1 to 16777216 events, got 0");
+assert_eq!(error.to_string(), "queue_capacity must be 1 to 16777216 events, got 0");
 # Ok::<(), serde_json::Error>(())
 ```"##
 )]
@@ -64,8 +64,8 @@ assert_eq!(error.to_string(), "queue_len must be 1 to 16777216 events, got 0");
 )]
 #[must_use = "options do nothing until a bus is built with them"]
 pub struct BusOptions {
-    pub(crate) incoming_len: usize,
-    pub(crate) queue_len: usize,
+    pub(crate) incoming_capacity: usize,
+    pub(crate) queue_capacity: usize,
     pub(crate) overflow: OverflowPolicy,
     pub(crate) max_batch: usize,
     pub(crate) direct_delivery: bool,
@@ -82,8 +82,8 @@ impl Default for BusOptions {
         Self {
             // As in client-go's recorder: both lengths are 1000, and the incoming event is given
             // up.
-            incoming_len: 1000,
-            queue_len: 1000,
+            incoming_capacity: 1000,
+            queue_capacity: 1000,
             overflow: OverflowPolicy::DropIncoming,
             max_batch: 256,
             direct_delivery: true,
@@ -109,13 +109,13 @@ impl BusOptions {
     /// ```
     /// use eventcast::{Broadcaster, BusOptions};
     ///
-    /// assert!(Broadcaster::<u8>::with_options(BusOptions::default().incoming_len(64)).is_ok());
-    /// let error = Broadcaster::<u8>::with_options(BusOptions::default().incoming_len(0)).unwrap_err();
-    /// assert_eq!(error.option(), "incoming_len");
+    /// assert!(Broadcaster::<u8>::with_options(BusOptions::default().incoming_capacity(64)).is_ok());
+    /// let error = Broadcaster::<u8>::with_options(BusOptions::default().incoming_capacity(0)).unwrap_err();
+    /// assert_eq!(error.option(), "incoming_capacity");
     /// ```
-    #[doc(alias = "capacity")]
-    pub fn incoming_len(mut self, entries: usize) -> Self {
-        self.incoming_len = entries;
+    #[doc(alias = "incomingQueueLength")]
+    pub fn incoming_capacity(mut self, entries: usize) -> Self {
+        self.incoming_capacity = entries;
         self
     }
 
@@ -127,16 +127,16 @@ impl BusOptions {
     /// ```
     /// use eventcast::{Broadcaster, BusOptions};
     ///
-    /// let bus = Broadcaster::with_options(BusOptions::default().queue_len(2))?;
-    /// let (own, default) = (bus.watch_builder().queue_len(1).watch()?, bus.watch()?);
+    /// let bus = Broadcaster::with_options(BusOptions::default().queue_capacity(2))?;
+    /// let (own, default) = (bus.watch_builder().queue_capacity(1).watch()?, bus.watch()?);
     /// bus.publisher().publish_batch([1, 2, 3])?;
     /// bus.shutdown();
     /// assert_eq!((own.len(), default.len()), (1, 2));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[doc(alias = "capacity")]
-    pub fn queue_len(mut self, events: usize) -> Self {
-        self.queue_len = events;
+    #[doc(alias = "queueLength")]
+    pub fn queue_capacity(mut self, events: usize) -> Self {
+        self.queue_capacity = events;
         self
     }
 
@@ -249,15 +249,15 @@ impl BusOptions {
     /// An inline bus has no thread and no incoming queue. Each publish offers its events to the
     /// watchers itself, under a lock, so an event is in the queues when its publish returns. See
     /// [`Broadcaster::new_inline`](crate::Broadcaster::new_inline) for what this changes. With an
-    /// inline bus, [`incoming_len`](Self::incoming_len) is the number of entries that the code
-    /// inside one call may add.
+    /// inline bus, [`incoming_capacity`](Self::incoming_capacity) is the number of entries that the
+    /// code inside one call may add.
     ///
     /// # Examples
     ///
     /// ```
     /// use eventcast::{Broadcaster, BusOptions, Delivery};
     ///
-    /// let bus = Broadcaster::with_options(BusOptions::default().queue_len(16).inline(true))?;
+    /// let bus = Broadcaster::with_options(BusOptions::default().queue_capacity(16).inline(true))?;
     /// let mut watcher = bus.watch()?;
     /// bus.publisher().publish("hello")?;
     /// assert_eq!(watcher.try_recv()?, Delivery::Event("hello"));
@@ -295,9 +295,9 @@ impl BusOptions {
     }
 
     pub(crate) fn check(&self) -> Result<(), BuildError> {
-        check_len("incoming_len", self.incoming_len, MAX_QUEUE, "entries")?;
-        check_queue_len(self.queue_len)?;
-        check_len("max_batch", self.max_batch, MAX_BATCH, "events")?;
+        check_limit("incoming_capacity", self.incoming_capacity, MAX_QUEUE, "entries")?;
+        check_queue_capacity(self.queue_capacity)?;
+        check_limit("max_batch", self.max_batch, MAX_BATCH, "events")?;
         check_history(self.history)?;
         check_name("thread_name", &self.thread_name)?;
         if self.inline {

@@ -18,7 +18,7 @@ pub(crate) fn check_incoming<E>(entries: usize) -> Result<(), BuildError> {
     // The queue keeps a mark with each entry.
     let size = size_of::<(usize, E)>();
     let most = MAX_INCOMING / size as u64;
-    let refuse = |allowed: fmt::Arguments<'_>| Err(BuildError::new("incoming_len", entries, allowed));
+    let refuse = |allowed: fmt::Arguments<'_>| Err(BuildError::new("incoming_capacity", entries, allowed));
     if entries as u64 > most {
         return refuse(format_args!("up to {most} entries of {size} bytes, which the queue takes at once"));
     }
@@ -33,8 +33,8 @@ pub(crate) fn check_incoming<E>(entries: usize) -> Result<(), BuildError> {
     Ok(())
 }
 
-pub(crate) fn check_queue_len(events: usize) -> Result<(), BuildError> {
-    check_len("queue_len", events, MAX_QUEUE, "events")
+pub(crate) fn check_queue_capacity(events: usize) -> Result<(), BuildError> {
+    check_limit("queue_capacity", events, MAX_QUEUE, "events")
 }
 
 /// Checks a name, which must not contain NUL. Names become thread names, which the system ends at
@@ -46,7 +46,7 @@ pub(crate) fn check_name(option: &'static str, name: &str) -> Result<(), BuildEr
     Ok(())
 }
 
-pub(super) fn check_len(
+pub(super) fn check_limit(
     option: &'static str,
     value: usize,
     max: usize,

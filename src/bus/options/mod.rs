@@ -6,6 +6,6 @@ mod start;
 mod watch;
 
 pub use self::bus::BusOptions;
-pub(super) use self::check::{check_incoming, check_name, check_queue_len};
+pub(super) use self::check::{check_incoming, check_name, check_queue_capacity};
 pub use self::start::Start;
 pub use self::watch::WatchOptions;

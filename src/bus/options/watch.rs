@@ -14,7 +14,7 @@ use crate::serde_object::object_only;
 /// use eventcast::{Broadcaster, BusOptions, OverflowPolicy, WatchOptions};
 ///
 /// let bus = Broadcaster::<u8>::with_options(BusOptions::default().overflow(OverflowPolicy::Wait))?;
-/// let view = WatchOptions::default().name("view").queue_len(64);
+/// let view = WatchOptions::default().name("view").queue_capacity(64);
 /// let watcher = bus.watch_builder().options(view).watch()?;
 /// assert_eq!((watcher.stats().name.as_str(), watcher.stats().policy), ("view", Some(OverflowPolicy::Wait)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -31,12 +31,12 @@ use eventcast::{Broadcaster, WatchOptions};
 
 let bus = Broadcaster::<u8>::new()?;
 let read = |json: &str| serde_json::from_str::<WatchOptions>(json);
-let options = read(r#"{"queue_len": 64, "overflow": {"wait_for": "50ms"}}"#)?;
+let options = read(r#"{"queue_capacity": 64, "overflow": {"wait_for": "50ms"}}"#)?;
 assert!(bus.watch_builder().options(options).watch().is_ok());
 
 assert!(read(r#"{"queue": 64}"#).is_err());
-let error = bus.watch_builder().options(read(r#"{"queue_len": 0}"#)?).watch().unwrap_err();
-assert_eq!(error.to_string(), "queue_len must be 1 to 16777216 events, got 0");
+let error = bus.watch_builder().options(read(r#"{"queue_capacity": 0}"#)?).watch().unwrap_err();
+assert_eq!(error.to_string(), "queue_capacity must be 1 to 16777216 events, got 0");
 # Ok::<(), Box<dyn std::error::Error>>(())
 ```"##
 )]
@@ -51,7 +51,7 @@ pub struct WatchOptions {
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub(crate) name: Option<String>,
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
-    pub(crate) queue_len: Option<usize>,
+    pub(crate) queue_capacity: Option<usize>,
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
     pub(crate) overflow: Option<OverflowPolicy>,
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
@@ -79,7 +79,8 @@ impl WatchOptions {
         self
     }
 
-    /// Sets the queue length. See [`WatchBuilder::queue_len`](crate::WatchBuilder::queue_len).
+    /// Sets the queue length. See
+    /// [`WatchBuilder::queue_capacity`](crate::WatchBuilder::queue_capacity).
     ///
     /// # Examples
     ///
@@ -87,14 +88,14 @@ impl WatchOptions {
     /// use eventcast::{Broadcaster, WatchOptions};
     ///
     /// let bus = Broadcaster::new()?;
-    /// let watcher = bus.watch_builder().options(WatchOptions::default().queue_len(2)).watch()?;
+    /// let watcher = bus.watch_builder().options(WatchOptions::default().queue_capacity(2)).watch()?;
     /// bus.publisher().publish_batch([1, 2, 3])?;
     /// bus.shutdown();
     /// assert_eq!(watcher.len(), 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn queue_len(mut self, events: usize) -> Self {
-        self.queue_len = Some(events);
+    pub fn queue_capacity(mut self, events: usize) -> Self {
+        self.queue_capacity = Some(events);
         self
     }
 

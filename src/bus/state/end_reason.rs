@@ -10,7 +10,7 @@
 /// use eventcast::{Broadcaster, OverflowPolicy};
 ///
 /// let bus = Broadcaster::new()?;
-/// let mut client = bus.watch_builder().queue_len(2).overflow(OverflowPolicy::Evict).watch()?;
+/// let mut client = bus.watch_builder().queue_capacity(2).overflow(OverflowPolicy::Evict).watch()?;
 /// bus.publisher().publish_batch([1, 2, 3])?;
 /// assert_eq!(client.events().collect::<Vec<_>>(), [1, 2]);
 /// assert_eq!(client.end_reason(), Some(EndReason::Evicted));

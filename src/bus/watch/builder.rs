@@ -33,7 +33,7 @@ use super::watcher::Watcher;
 /// let mut even = bus
 ///     .watch_builder()
 ///     .name("even")
-///     .queue_len(8)
+///     .queue_capacity(8)
 ///     .overflow(OverflowPolicy::Wait)
 ///     .filter(|n: &u32| n % 2 == 0)
 ///     .prefix([0])
@@ -48,7 +48,7 @@ use super::watcher::Watcher;
 pub struct WatchBuilder<'b, T> {
     pub(super) incoming: &'b IncomingQueue<T>,
     pub(super) name: Option<String>,
-    pub(super) queue_len: usize,
+    pub(super) queue_capacity: usize,
     pub(super) overflow: OverflowPolicy,
     pub(super) prefix: Vec<T>,
     pub(super) filter: Option<FilterHook<T>>,
@@ -69,7 +69,7 @@ impl<'b, T> WatchBuilder<'b, T> {
         Self {
             incoming,
             name: None,
-            queue_len: options.queue_len,
+            queue_capacity: options.queue_capacity,
             overflow: options.overflow,
             prefix: Vec::new(),
             filter: None,
@@ -108,15 +108,15 @@ impl<'b, T> WatchBuilder<'b, T> {
     /// use eventcast::Broadcaster;
     ///
     /// let bus = Broadcaster::new()?;
-    /// let watcher = bus.watch_builder().queue_len(2).watch()?;
+    /// let watcher = bus.watch_builder().queue_capacity(2).watch()?;
     /// bus.publisher().publish_batch([1, 2, 3])?;
     /// bus.shutdown();
     /// assert_eq!(watcher.len(), 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[doc(alias = "capacity")]
-    pub fn queue_len(mut self, events: usize) -> Self {
-        self.queue_len = events;
+    #[doc(alias = "queueLength")]
+    pub fn queue_capacity(mut self, events: usize) -> Self {
+        self.queue_capacity = events;
         self
     }
 
@@ -128,7 +128,7 @@ impl<'b, T> WatchBuilder<'b, T> {
     /// use eventcast::{Broadcaster, Delivery, OverflowPolicy};
     ///
     /// let bus = Broadcaster::new()?;
-    /// let gauge = bus.watch_builder().queue_len(1).overflow(OverflowPolicy::DropOldest).watch()?;
+    /// let gauge = bus.watch_builder().queue_capacity(1).overflow(OverflowPolicy::DropOldest).watch()?;
     /// bus.publisher().publish_batch([1, 2, 3])?;
     /// bus.shutdown();
     /// assert_eq!(gauge.into_iter().collect::<Vec<_>>(), [Delivery::Lagged(2), Delivery::Event(3)]);
@@ -147,15 +147,15 @@ impl<'b, T> WatchBuilder<'b, T> {
     /// use eventcast::{Broadcaster, WatchOptions};
     ///
     /// let bus = Broadcaster::<u8>::new()?;
-    /// let options = WatchOptions::default().queue_len(64);
+    /// let options = WatchOptions::default().queue_capacity(64);
     /// let watcher = bus.watch_builder().name("view").options(options).watch()?;
     /// assert_eq!(watcher.stats().name, "view");
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn options(mut self, options: WatchOptions) -> Self {
-        let WatchOptions { name, queue_len, overflow, stop_on_panic } = options;
+        let WatchOptions { name, queue_capacity, overflow, stop_on_panic } = options;
         self.name = name.or(self.name);
-        self.queue_len = queue_len.unwrap_or(self.queue_len);
+        self.queue_capacity = queue_capacity.unwrap_or(self.queue_capacity);
         self.overflow = overflow.unwrap_or(self.overflow);
         self.stop_on_panic = stop_on_panic.unwrap_or(self.stop_on_panic);
         self
@@ -266,7 +266,7 @@ impl<'b, T> WatchBuilder<'b, T> {
     /// let bus = Broadcaster::new()?;
     /// let (tx, lost) = mpsc::channel();
     /// let hook = move |reason: DropReason, events: &[u32]| tx.send((reason, events.to_vec())).unwrap();
-    /// let watcher = bus.watch_builder().queue_len(1).on_drop(hook).watch()?;
+    /// let watcher = bus.watch_builder().queue_capacity(1).on_drop(hook).watch()?;
     /// bus.publisher().publish_batch([1, 2, 3])?;
     /// assert_eq!(lost.recv()?, (DropReason::Incoming, vec![2, 3]));
     /// drop(watcher);
@@ -319,8 +319,9 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
     /// - [`WatchError::Closed`] if the bus is closed.
     /// - [`WatchError::Invalid`] if an option is out of range.
     /// - [`WatchError::WouldDeadlock`] only from inside a call of an inline bus: of this one, if
-    ///   the call has taken as many entries as [`incoming_len`](crate::BusOptions::incoming_len)
-    ///   already, or of another one, if this bus's lock is not free within 10 ms.
+    ///   the call has taken as many entries as
+    ///   [`incoming_capacity`](crate::BusOptions::incoming_capacity) already, or of another one, if
+    ///   this bus's lock is not free within 10 ms.
     ///
     /// # Blocking
     ///
@@ -334,8 +335,8 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
     /// use eventcast::Broadcaster;
     ///
     /// let bus = Broadcaster::<u8>::new()?;
-    /// let error = bus.watch_builder().queue_len(0).watch().unwrap_err();
-    /// assert_eq!(error.to_string(), "queue_len must be 1 to 16777216 events, got 0");
+    /// let error = bus.watch_builder().queue_capacity(0).watch().unwrap_err();
+    /// assert_eq!(error.to_string(), "queue_capacity must be 1 to 16777216 events, got 0");
     /// bus.close();
     /// assert!(matches!(bus.watch_builder().watch(), Err(WatchError::Closed)));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -452,7 +453,7 @@ impl<T> fmt::Debug for WatchBuilder<'_, T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("WatchBuilder")
             .field("name", &self.name)
-            .field("queue_len", &self.queue_len)
+            .field("queue_capacity", &self.queue_capacity)
             .field("overflow", &self.overflow)
             .finish_non_exhaustive()
     }

@@ -18,7 +18,7 @@ use crate::bus::mailbox::BatchSlice;
 /// use eventcast::{Broadcaster, Delivery};
 ///
 /// let bus = Broadcaster::new()?;
-/// let watcher = bus.watch_builder().queue_len(2).watch()?;
+/// let watcher = bus.watch_builder().queue_capacity(2).watch()?;
 /// bus.publisher().publish_batch(["a", "b", "c"])?;
 /// bus.close();
 /// let shown = watcher.into_iter().map(|delivery| match delivery {
@@ -88,7 +88,7 @@ impl<T> Delivery<T> {
 /// use eventcast::Broadcaster;
 ///
 /// let bus = Broadcaster::new()?;
-/// let mut watcher = bus.watch_builder().queue_len(2).watch()?;
+/// let mut watcher = bus.watch_builder().queue_capacity(2).watch()?;
 /// bus.publisher().publish_batch([1, 2, 3])?;
 /// bus.shutdown();
 /// let batch = watcher.recv_batch()?;

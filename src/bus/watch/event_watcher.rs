@@ -55,7 +55,7 @@ impl<T> Watcher<T> {
 /// use eventcast::error::TryRecvError;
 ///
 /// let bus = Broadcaster::new_inline();
-/// let mut events = bus.watch_builder().queue_len(2).watch()?.into_events();
+/// let mut events = bus.watch_builder().queue_capacity(2).watch()?.into_events();
 /// bus.publisher().publish_batch([1, 2, 3])?;
 /// assert_eq!(events.try_iter().collect::<Vec<_>>(), [1, 2]);
 /// // The queue had no capacity for the third event.
@@ -256,7 +256,7 @@ impl<T> EventWatcher<T> {
     /// use eventcast::{Broadcaster, Delivery};
     ///
     /// let bus = Broadcaster::new_inline();
-    /// let mut events = bus.watch_builder().queue_len(1).watch()?.into_events();
+    /// let mut events = bus.watch_builder().queue_capacity(1).watch()?.into_events();
     /// bus.publisher().publish_batch([1, 2])?;
     /// assert_eq!(events.recv()?, 1);
     /// assert_eq!(events.into_watcher().recv()?, Delivery::Lagged(1));

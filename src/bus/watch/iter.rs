@@ -17,7 +17,7 @@ impl<T> Watcher<T> {
     /// use eventcast::Broadcaster;
     ///
     /// let bus = Broadcaster::new()?;
-    /// let mut watcher = bus.watch_builder().queue_len(2).watch()?;
+    /// let mut watcher = bus.watch_builder().queue_capacity(2).watch()?;
     /// bus.publisher().publish_batch([1, 2, 3])?;
     /// bus.close();
     /// assert_eq!(watcher.events().collect::<Vec<_>>(), [1, 2]);
@@ -41,7 +41,7 @@ impl<T> Watcher<T> {
     /// use eventcast::{Broadcaster, Delivery};
     ///
     /// let bus = Broadcaster::new_inline();
-    /// let mut watcher = bus.watch_builder().queue_len(2).watch()?;
+    /// let mut watcher = bus.watch_builder().queue_capacity(2).watch()?;
     /// bus.publisher().publish_batch([1, 2, 3])?;
     /// let queued: Vec<_> = watcher.try_iter().collect();
     /// assert_eq!(queued, [Delivery::Event(1), Delivery::Event(2), Delivery::Lagged(1)]);
@@ -136,7 +136,7 @@ impl<T> fmt::Debug for Events<'_, T> {
 /// use eventcast::{Broadcaster, Delivery};
 ///
 /// let bus = Broadcaster::new()?;
-/// let watcher = bus.watch_builder().queue_len(1).watch()?;
+/// let watcher = bus.watch_builder().queue_capacity(1).watch()?;
 /// bus.publisher().publish_batch([1, 2])?;
 /// bus.close();
 /// let deliveries: Vec<_> = watcher.into_iter().collect();

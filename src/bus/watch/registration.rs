@@ -2,7 +2,7 @@
 
 use crate::bus::dispatch::Control;
 use crate::bus::mailbox::{MailboxReceiver, MailboxSender, SliceQueue};
-use crate::bus::options::{check_name, check_queue_len};
+use crate::bus::options::{check_name, check_queue_capacity};
 use crate::bus::state::{Refusal, WatcherState};
 use crate::error::{BuildError, WatchError};
 use crate::sync::{Arc, Parker};
@@ -30,7 +30,7 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
     /// Checks the options, and creates both ends of the mailbox: the receiver for the caller, and
     /// the sender for the fan-out.
     fn prepare(self, is_handler: bool) -> Result<(MailboxReceiver<T>, Box<MailboxSender<T>>), WatchError> {
-        check_queue_len(self.queue_len)?;
+        check_queue_capacity(self.queue_capacity)?;
         if u32::try_from(self.prefix.len()).is_err() {
             return Err(BuildError::new("prefix", self.prefix.len(), "up to 4294967295 events").into());
         }
@@ -41,11 +41,11 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
         let parker = Parker::new();
         let state = bus.registry.add(|number| {
             let name = self.name.unwrap_or_else(|| format!("watcher-{number}"));
-            WatcherState::new(number, &name, self.queue_len, self.overflow, is_handler, &parker)
+            WatcherState::new(number, &name, self.queue_capacity, self.overflow, is_handler, &parker)
         });
         let state = state.ok_or(WatchError::Closed)?;
         let is_inline = bus.is_inline();
-        let queue = Arc::new(SliceQueue::new(self.queue_len, self.history, self.overflow, is_inline));
+        let queue = Arc::new(SliceQueue::new(self.queue_capacity, self.history, self.overflow, is_inline));
         let (reader_tells, dispatcher_tells) = self.on_abandon;
         let may_pull = self.overflow.waits() && self.filter.is_none();
         let upstream = if may_pull { self.incoming.way.upstream() } else { None };
@@ -60,7 +60,7 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
         );
         let (filter, on_drop) = (self.filter, self.on_drop);
         // A reader that is waited for takes few events at a time, to return capacity often.
-        let most = if self.overflow.waits() { (self.queue_len / 4).max(1) } else { usize::MAX };
+        let most = if self.overflow.waits() { (self.queue_capacity / 4).max(1) } else { usize::MAX };
         let grows_to = most.min(self.incoming.options.max_batch);
         let sender =
             MailboxSender::new(state, queue, filter, on_drop, dispatcher_tells, self.start, grows_to);

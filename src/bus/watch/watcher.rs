@@ -30,10 +30,10 @@ use super::handler::WatchHandle;
 ///
 /// # Overflow
 ///
-/// The queue holds at most `queue_len` events, and besides them what came from the history. If it
-/// is full, the watcher's [policy](crate::OverflowPolicy) gives up an event, ends the watcher, or
-/// makes the dispatcher wait. A dispatcher that waits delays all watchers. Events that the reader
-/// has taken out and still reads need room too, except with
+/// The queue holds at most `queue_capacity` events, not counting those from the history. If it is
+/// full, the watcher's [policy](crate::OverflowPolicy) drops an event, ends the watcher, or makes
+/// the dispatcher wait. A dispatcher that waits delays all watchers. Events that the reader has
+/// taken out and still reads count too, except with
 /// [`DropOldest`](crate::OverflowPolicy::DropOldest).
 ///
 /// # Gaps
@@ -78,7 +78,7 @@ use super::handler::WatchHandle;
 /// use eventcast::{Broadcaster, Delivery};
 ///
 /// let bus = Broadcaster::new()?;
-/// let mut watcher = bus.watch_builder().queue_len(2).watch()?;
+/// let mut watcher = bus.watch_builder().queue_capacity(2).watch()?;
 /// bus.publisher().publish_batch([1, 2, 3])?;
 /// bus.close();
 /// assert_eq!(watcher.recv()?, Delivery::Event(1));
@@ -372,7 +372,7 @@ impl<T> Watcher<T> {
     /// use eventcast::{Broadcaster, Delivery};
     ///
     /// let bus = Broadcaster::new()?;
-    /// let mut watcher = bus.watch_builder().queue_len(1).watch()?;
+    /// let mut watcher = bus.watch_builder().queue_capacity(1).watch()?;
     /// bus.publisher().publish_batch([1, 2])?;
     /// bus.shutdown();
     /// assert!(!watcher.is_empty());
@@ -394,7 +394,7 @@ impl<T> Watcher<T> {
     /// use std::time::Duration;
     ///
     /// let bus = Broadcaster::new()?;
-    /// let mut watcher = bus.watch_builder().queue_len(2).watch()?;
+    /// let mut watcher = bus.watch_builder().queue_capacity(2).watch()?;
     /// bus.publisher().publish_batch([1, 2, 3])?;
     /// bus.flush(Duration::from_secs(10))?;
     /// watcher.recv()?;

@@ -28,7 +28,7 @@ use super::{EventBroadcaster, Shared, both_queues};
 ///
 /// static LOST: AtomicU64 = AtomicU64::new(0);
 /// let events = EventBroadcaster::builder()
-///     .bus(BusOptions::default().queue_len(100))
+///     .bus(BusOptions::default().queue_capacity(100))
 ///     .max_message_len(1024)
 ///     .scrub(|event| {
 ///         if event.message.contains("password") {
@@ -82,7 +82,7 @@ impl EventBroadcaster {
     /// ```
     /// use eventcast::{BusOptions, EventBroadcaster};
     ///
-    /// let events = EventBroadcaster::builder().bus(BusOptions::default().queue_len(8)).build()?;
+    /// let events = EventBroadcaster::builder().bus(BusOptions::default().queue_capacity(8)).build()?;
     /// assert!(events.shutdown().complete);
     /// # Ok::<(), eventcast::error::BuildError>(())
     /// ```
@@ -430,7 +430,7 @@ impl EventBroadcasterBuilder {
         let recorder =
             RecorderContext::new(clock.clone(), max_message_len, scrub, event_time, is_inline, told);
         let shared = Shared {
-            recording_queue_len: is_inline.then(|| both_queues(&bus)),
+            recording_queue_capacity: is_inline.then(|| both_queues(&bus)),
             bus: start_bus(bus, clock.clone(), recorder.completion())?,
             recorder: Arc::new(recorder),
             recordings: Recordings::new(clock.clone(), losses.clone()),

@@ -100,19 +100,19 @@ struct Shared {
     correlator: CorrelatorOptions,
     retry: RetryPolicy,
     /// The default length of a recording's queue, if recordings have another one than watchers.
-    recording_queue_len: Option<usize>,
+    recording_queue_capacity: Option<usize>,
     drop_timeout: Duration,
     /// The handlers and logs that the broadcaster itself has started, for the drop.
     handlers: Mutex<Vec<WatchHandle>>,
 }
 
 /// The largest length of a watcher's queue, in events.
-const MAX_QUEUE_LEN: usize = 1 << 24;
+const MAX_QUEUE_CAPACITY: usize = 1 << 24;
 
 /// Returns the default length of a recording's queue on an inline bus. No incoming queue takes a
 /// burst there, so the recording's own queue has the capacity of both.
 fn both_queues(bus: &BusOptions) -> usize {
-    (bus.incoming_len + bus.queue_len).min(MAX_QUEUE_LEN)
+    (bus.incoming_capacity + bus.queue_capacity).min(MAX_QUEUE_CAPACITY)
 }
 
 impl EventBroadcaster {
@@ -351,8 +351,8 @@ impl EventBroadcaster {
     /// ```
     pub fn recording(&self) -> RecordingBuilder<'_> {
         let mut watch = self.watch_builder();
-        if let Some(events) = self.shared.recording_queue_len {
-            watch = watch.queue_len(events);
+        if let Some(events) = self.shared.recording_queue_capacity {
+            watch = watch.queue_capacity(events);
         }
         RecordingBuilder::new(
             watch,

@@ -11,7 +11,7 @@ use super::{CorrelatorOptions, EventCorrelator};
 impl EventCorrelator {
     /// Creates a correlator that has seen nothing yet, for any number of threads.
     ///
-    /// If [`lru_cache_size`](CorrelatorOptions::lru_cache_size) is 128 or more, several shards
+    /// If [`cache_size`](CorrelatorOptions::cache_size) is 128 or more, several shards
     /// share each cache. When a cache is full, a shard evicts its own least recently used entry,
     /// although an older one may be in another shard.
     ///
@@ -26,8 +26,8 @@ impl EventCorrelator {
     /// use eventcast::CorrelatorOptions;
     ///
     /// assert!(EventCorrelator::new(CorrelatorOptions::default()).is_ok());
-    /// let error = EventCorrelator::new(CorrelatorOptions::default().lru_cache_size(0)).unwrap_err();
-    /// assert_eq!(error.to_string(), "lru_cache_size must be 1 to 16777216 entries, got 0");
+    /// let error = EventCorrelator::new(CorrelatorOptions::default().cache_size(0)).unwrap_err();
+    /// assert_eq!(error.to_string(), "cache_size must be 1 to 16777216 entries, got 0");
     /// ```
     #[doc(alias = "NewEventCorrelator")]
     #[doc(alias = "NewEventCorrelatorWithOptions")]
@@ -53,7 +53,7 @@ impl EventCorrelator {
     ///     (event.message, event.count) = (number.to_string().into(), 1);
     ///     event
     /// };
-    /// let correlator = EventCorrelator::new_exact(CorrelatorOptions::off().lru_cache_size(200))?;
+    /// let correlator = EventCorrelator::new_exact(CorrelatorOptions::off().cache_size(200))?;
     /// for number in 0..=200 {
     ///     correlator.correlate(&event(number));
     /// }
@@ -69,7 +69,7 @@ impl EventCorrelator {
 
     fn build(options: CorrelatorOptions, is_shared: bool) -> Result<Self, BuildError> {
         options.check()?;
-        let CorrelatorOptions { lru_cache_size, aggregation, spam_filter, functions, clock } = options;
+        let CorrelatorOptions { cache_size, aggregation, spam_filter, functions, clock } = options;
         Ok(Self {
             clock,
             aggregator: aggregation.map(|aggregation| {
@@ -77,7 +77,7 @@ impl EventCorrelator {
             }),
             filter: spam_filter.map(|filter| BucketRules::new(filter, functions.spam_key)),
             on_skip: functions.on_skip,
-            caches: Caches::new(lru_cache_size, is_shared),
+            caches: Caches::new(cache_size, is_shared),
             counters: CorrelatorCounters::default(),
         })
     }

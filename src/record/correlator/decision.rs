@@ -100,7 +100,7 @@ pub struct CorrelatorStats {
     /// Events that the spam filter skipped or held back.
     pub filtered: u64,
     /// Entries that the full caches evicted. If this grows, counts start again
-    /// from one, budgets are full again, and `lru_cache_size` is too small.
+    /// from one, budgets are full again, and `cache_size` is too small.
     pub evicted: u64,
 }
 

@@ -72,7 +72,7 @@ pub use stage_options::{Aggregation, SpamFilter};
 /// the user's functions make the keys, each stage is atomic for its key instead. A count never
 /// decreases.
 ///
-/// Memory is bounded by three caches of `lru_cache_size` entries, plus the one or two entries that
+/// Memory is bounded by three caches of `cache_size` entries, plus the one or two entries that
 /// each thread is adding. A cache evicts nothing before it is full, and then its least recently
 /// used entry. In a recording, after [`new_exact`](Self::new_exact), and in a cache of fewer than
 /// 128 entries, this order is exact. A larger cache of [`new`](Self::new) is divided by source,

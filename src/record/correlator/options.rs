@@ -36,7 +36,7 @@ const MAX_ENTRIES: usize = 1 << 24;
 /// use std::time::Duration;
 ///
 /// let options = CorrelatorOptions::default()
-///     .lru_cache_size(10_000)
+///     .cache_size(10_000)
 ///     .aggregation(Aggregation::default().max_events(3).max_interval(Duration::from_secs(90)))
 ///     .spam_filter(SpamFilter::default().burst(50));
 /// assert!(EventCorrelator::new(options).is_ok());
@@ -47,8 +47,8 @@ const MAX_ENTRIES: usize = 1 << 24;
 /// assert_eq!(written["aggregation"]["max_interval"], "1m30s");
 /// assert!(written["spam_filter"].is_null());
 ///
-/// let error = EventCorrelator::new(CorrelatorOptions::default().lru_cache_size(0)).unwrap_err();
-/// assert_eq!(error.to_string(), "lru_cache_size must be 1 to 16777216 entries, got 0");
+/// let error = EventCorrelator::new(CorrelatorOptions::default().cache_size(0)).unwrap_err();
+/// assert_eq!(error.to_string(), "cache_size must be 1 to 16777216 entries, got 0");
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[must_use = "options do nothing until a correlator is built with them"]
@@ -56,7 +56,7 @@ const MAX_ENTRIES: usize = 1 << 24;
 #[serde(remote = "Self", default, deny_unknown_fields, expecting = "a correlator's options, as an object")]
 pub struct CorrelatorOptions {
     #[serde(alias = "LRUCacheSize", alias = "lruCacheSize")]
-    pub(crate) lru_cache_size: usize,
+    pub(crate) cache_size: usize,
     pub(super) aggregation: Option<Aggregation>,
     pub(super) spam_filter: Option<SpamFilter>,
     #[serde(skip)]
@@ -79,7 +79,7 @@ impl Default for CorrelatorOptions {
     fn default() -> Self {
         Self {
             // A constant of client-go's `tools/record/events_cache.go`.
-            lru_cache_size: 4096,
+            cache_size: 4096,
             aggregation: Some(Aggregation::default()),
             spam_filter: Some(SpamFilter::default()),
             functions: Functions::default(),
@@ -95,8 +95,8 @@ impl CorrelatorOptions {
     /// Counting remains. An event that is equal to an earlier one in source, object (without its
     /// resource version), type, reason and message is not stored again. It is an update of the
     /// stored event, which keeps its name and its first time, and has a count one higher. The
-    /// correlator remembers [`lru_cache_size`](Self::lru_cache_size) events for this. An event that
-    /// it has forgotten is stored as a new one, with its own name.
+    /// correlator keeps [`cache_size`](Self::cache_size) events for this. An event that it has
+    /// evicted is stored as a new one, with its own name.
     ///
     /// # Examples
     ///
@@ -130,7 +130,7 @@ impl CorrelatorOptions {
     /// use eventcast::correlator::{Correlation, EventCorrelator};
     /// use eventcast::{CorrelatorOptions, Event};
     ///
-    /// let correlator = EventCorrelator::new(CorrelatorOptions::off().lru_cache_size(2))?;
+    /// let correlator = EventCorrelator::new(CorrelatorOptions::off().cache_size(2))?;
     /// let mut event = Event::default();
     /// event.count = 1;
     /// for message in ["a", "b", "c", "a"] {
@@ -141,8 +141,8 @@ impl CorrelatorOptions {
     /// # Ok::<(), eventcast::error::BuildError>(())
     /// ```
     #[doc(alias = "LRUCacheSize")]
-    pub fn lru_cache_size(mut self, entries: usize) -> Self {
-        self.lru_cache_size = entries;
+    pub fn cache_size(mut self, entries: usize) -> Self {
+        self.cache_size = entries;
         self
     }
 
@@ -337,10 +337,10 @@ impl CorrelatorOptions {
     }
 
     pub(super) fn check(&self) -> Result<(), BuildError> {
-        if !(1..=MAX_ENTRIES).contains(&self.lru_cache_size) {
+        if !(1..=MAX_ENTRIES).contains(&self.cache_size) {
             return Err(BuildError::new(
-                "lru_cache_size",
-                self.lru_cache_size,
+                "cache_size",
+                self.cache_size,
                 format_args!("1 to {MAX_ENTRIES} entries"),
             ));
         }
@@ -352,7 +352,7 @@ impl CorrelatorOptions {
 impl fmt::Debug for CorrelatorOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CorrelatorOptions")
-            .field("lru_cache_size", &self.lru_cache_size)
+            .field("cache_size", &self.cache_size)
             .field("aggregation", &self.aggregation)
             .field("spam_filter", &self.spam_filter)
             .finish_non_exhaustive()

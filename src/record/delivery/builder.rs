@@ -27,7 +27,7 @@ use super::retry::{RetryIf, RetryPolicy};
 /// let recording = events
 ///     .recording()
 ///     .name("warnings")
-///     .queue_len(100)
+///     .queue_capacity(100)
 ///     .overflow(OverflowPolicy::DropOldest)
 ///     .filter(|event| event.type_ == "Warning")
 ///     .correlator(CorrelatorOptions::default().spam_filter(None))
@@ -47,7 +47,7 @@ pub struct RecordingBuilder<'b> {
     pub(super) retry_if: Option<RetryIf>,
     pub(super) on_outage: Option<OutageHook>,
     pub(super) workers: usize,
-    pub(super) group_queue_len: Option<usize>,
+    pub(super) group_queue_capacity: Option<usize>,
     pub(super) order: Option<WriteOrder>,
     pub(super) recordings: &'b Recordings,
 }
@@ -87,7 +87,7 @@ impl<'b> RecordingBuilder<'b> {
             retry_if: None,
             on_outage: None,
             workers: 1,
-            group_queue_len: None,
+            group_queue_capacity: None,
             order: None,
             recordings,
         }
@@ -116,9 +116,9 @@ impl<'b> RecordingBuilder<'b> {
 
     /// Sets how many events wait at most while the sink is slow or fails. 1 to 16,777,216, default
     /// as the broadcaster's. On an [inline](crate::EventBroadcaster::new_inline) broadcaster, the
-    /// default is `incoming_len` and `queue_len` together. A repeat of an event whose write is
-    /// pending takes no space, except with [`WriteOrder::Bus`]. Once as many events wait, further
-    /// ones are lost, repeats too.
+    /// default is `incoming_capacity` and `queue_capacity` together. A repeat of an event whose
+    /// write is pending takes no space, except with [`WriteOrder::Bus`]. Once as many events wait,
+    /// further ones are lost, repeats too.
     ///
     /// # Examples
     ///
@@ -126,27 +126,27 @@ impl<'b> RecordingBuilder<'b> {
     /// use eventcast::{EventBroadcaster, MemorySink};
     ///
     /// let events = EventBroadcaster::new()?;
-    /// assert!(events.recording().queue_len(64).start(MemorySink::new()).is_ok());
-    /// let error = events.recording().queue_len(0).start(MemorySink::new()).unwrap_err();
-    /// assert_eq!(error.to_string(), "queue_len must be 1 to 16777216 events, got 0");
+    /// assert!(events.recording().queue_capacity(64).start(MemorySink::new()).is_ok());
+    /// let error = events.recording().queue_capacity(0).start(MemorySink::new()).unwrap_err();
+    /// assert_eq!(error.to_string(), "queue_capacity must be 1 to 16777216 events, got 0");
     /// # Ok::<(), eventcast::error::BuildError>(())
     /// ```
-    pub fn queue_len(mut self, events: usize) -> Self {
-        self.watch = self.watch.queue_len(events);
+    pub fn queue_capacity(mut self, events: usize) -> Self {
+        self.watch = self.watch.queue_capacity(events);
         self
     }
 
     /// Sets how many events of one [group](crate::EventSink::group) wait or are under way at most,
     /// once other groups are known. Groups that are slow or not served have twice as many together.
     /// A further event of the group is lost, and counts as
-    /// [`group_full`](crate::stats::RecordingStats::group_full), so that it takes no room from
+    /// [`group_full`](crate::stats::RecordingStats::group_full), so that it takes no capacity from
     /// other groups. A repeat of an event that waits or is under way is not refused. 1 or more.
     /// While there is only one group, and with [`OverflowPolicy::Wait`], a group may have the whole
     /// queue.
     ///
-    /// Default: a quarter of [`queue_len`](Self::queue_len), and for a group that is well also what
-    /// is free of the first half of the queue, so that a burst of one group finds room that nobody
-    /// else needs.
+    /// Default: a quarter of [`queue_capacity`](Self::queue_capacity). A group that is neither slow
+    /// nor unserved may also use what is free of the first half of the queue, so that a burst of one
+    /// group uses capacity that no other group needs.
     ///
     /// # Examples
     ///
@@ -154,17 +154,17 @@ impl<'b> RecordingBuilder<'b> {
     /// use eventcast::{EventBroadcaster, MemorySink};
     ///
     /// let events = EventBroadcaster::new()?;
-    /// assert!(events.recording().group_queue_len(100).start(MemorySink::new()).is_ok());
-    /// let error = events.recording().group_queue_len(0).start(MemorySink::new()).unwrap_err();
-    /// assert_eq!(error.to_string(), "group_queue_len must be 1 event or more, got 0");
+    /// assert!(events.recording().group_queue_capacity(100).start(MemorySink::new()).is_ok());
+    /// let error = events.recording().group_queue_capacity(0).start(MemorySink::new()).unwrap_err();
+    /// assert_eq!(error.to_string(), "group_queue_capacity must be 1 event or more, got 0");
     /// # Ok::<(), eventcast::error::BuildError>(())
     /// ```
-    pub fn group_queue_len(mut self, events: usize) -> Self {
-        self.group_queue_len = Some(events);
+    pub fn group_queue_capacity(mut self, events: usize) -> Self {
+        self.group_queue_capacity = Some(events);
         self
     }
 
-    /// Sets what happens if an event comes while [`queue_len`](Self::queue_len) events wait.
+    /// Sets what happens to an event while [`queue_capacity`](Self::queue_capacity) events wait.
     /// Default as the broadcaster's.
     ///
     /// [`Wait`](OverflowPolicy::Wait) loses nothing. A sink that fails then holds up all watchers
@@ -278,7 +278,7 @@ impl<'b> RecordingBuilder<'b> {
     /// A repeat that follows too soon is counted and held. The last count is written when the time
     /// is over. It is written earlier at a flush and at the end, and for the key that has the least
     /// time left if the counts of more keys are held than
-    /// [`lru_cache_size`](CorrelatorOptions::lru_cache_size). An event that is held takes no space
+    /// [`cache_size`](CorrelatorOptions::cache_size). An event that is held takes no space
     /// in the queue. For events with an event time use
     /// [`SeriesUpdate::Every`](crate::record::SeriesUpdate::Every).
     ///
@@ -468,7 +468,7 @@ impl fmt::Debug for RecordingBuilder<'_> {
             .field("refresh_every", &self.refresh_every)
             .field("retry", &self.retry)
             .field("workers", &self.workers)
-            .field("group_queue_len", &self.group_queue_len)
+            .field("group_queue_capacity", &self.group_queue_capacity)
             .field("order", &self.order)
             .finish_non_exhaustive()
     }

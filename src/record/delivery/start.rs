@@ -60,8 +60,8 @@ impl RecordingBuilder<'_> {
         let series = series.map(|options| options.within(sink.ttl()));
         let needed = sink.needed_thread();
         check_workers(workers, order)?;
-        check_group_queue_len(self.group_queue_len)?;
-        let capacity = correlator.lru_cache_size;
+        check_group_queue_capacity(self.group_queue_capacity)?;
+        let capacity = correlator.cache_size;
         let refresh_every = self.refresh_every.unwrap_or_else(|| sink.refresh_every());
         let pace = Pace { update_every: self.update_every, refresh_every, capacity };
         pace.check()?;
@@ -74,7 +74,7 @@ impl RecordingBuilder<'_> {
             let watch = reader.handle();
             let name = watch.name().to_owned();
             let writers = Writers::new(&sink, workers, &name, order, &watch).map_err(WatchError::Thread)?;
-            let share = share(self.group_queue_len, reader.capacity(), watch.stats().policy);
+            let share = share(self.group_queue_capacity, reader.capacity(), watch.stats().policy);
             let grouping = (order == WriteOrder::PerKey).then_some(sink as Arc<dyn EventSink>);
             let (stats, losses) = (stats.clone(), recordings.losses.clone());
             // The recording is listed before it runs. A thread that sees what the recording does
@@ -125,9 +125,9 @@ fn share(chosen: Option<usize>, capacity: u64, policy: Option<OverflowPolicy>) -
     }
 }
 
-fn check_group_queue_len(len: Option<usize>) -> Result<(), BuildError> {
+fn check_group_queue_capacity(len: Option<usize>) -> Result<(), BuildError> {
     match len {
-        Some(0) => Err(BuildError::new("group_queue_len", 0, "1 event or more")),
+        Some(0) => Err(BuildError::new("group_queue_capacity", 0, "1 event or more")),
         _ => Ok(()),
     }
 }

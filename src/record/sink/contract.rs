@@ -238,8 +238,8 @@ pub trait EventSink: Send + Sync + 'static {
     ///
     /// A group that is slow or unavailable has a bounded share of the operations under way and of
     /// the queue, so events of other groups do not wait for it.
-    /// [`group_queue_len`](crate::record::RecordingBuilder::group_queue_len) sets the share of the
-    /// queue. `docs/book/stores.md` in the repository describes all shares. With
+    /// [`group_queue_capacity`](crate::record::RecordingBuilder::group_queue_capacity) sets the
+    /// share of the queue. `docs/book/stores.md` in the repository describes all shares. With
     /// [`WriteOrder::Bus`] there are no groups.
     ///
     /// The recording's own thread calls this method, once for each stored event that has something

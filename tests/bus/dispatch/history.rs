@@ -62,14 +62,16 @@ fn positions_and_gaps_agree_on_every_way_to_a_watcher() {
     on_both(|options| {
         let bus = bus_with(options.max_batch(8));
         let mut watchers = Vec::new();
-        for (policy, queue_lens) in [
+        for (policy, queue_capacities) in [
             (DropIncoming, &[1, 4, 1000][..]),
             (DropOldest, &[1, 4, 1000]),
             (Wait, &[1000]),
             (WaitFor(LONG), &[1000]),
         ] {
-            for queue_len in queue_lens {
-                watchers.push(bus.watch_builder().queue_len(*queue_len).overflow(policy).watch().unwrap());
+            for queue_capacity in queue_capacities {
+                watchers.push(
+                    bus.watch_builder().queue_capacity(*queue_capacity).overflow(policy).watch().unwrap(),
+                );
             }
         }
         for _ in 0..20 {
@@ -133,7 +135,7 @@ fn a_watcher_starts_in_the_past() {
 #[test]
 fn each_event_of_a_batch_has_its_position() {
     on_both(|options| {
-        let bus = bus_with(options.queue_len(7));
+        let bus = bus_with(options.queue_capacity(7));
         let passes = |n: &u64| n % 5 == 0 || n % 7 < 2;
         let mut watchers: Vec<_> = [DropIncoming, DropOldest, WaitFor(Duration::from_millis(1))]
             .iter()
@@ -186,7 +188,7 @@ fn a_prefix_has_no_position() {
 #[test]
 fn a_stream_has_the_position_of_each_delivery() {
     on_both(|options| {
-        let bus = bus_with(options.queue_len(2));
+        let bus = bus_with(options.queue_capacity(2));
         let mut watcher = bus.watch().unwrap();
         bus.publisher().publish_batch([1, 2, 3]).unwrap();
         bus.publisher().publish_gap(4).unwrap();
@@ -265,7 +267,7 @@ fn the_past_needs_no_capacity() {
     let mut watchers: Vec<_> = [Wait, DropIncoming, Evict]
         .iter()
         .map(|policy| {
-            bus.watch_builder().queue_len(2).overflow(*policy).start(Start::Oldest).watch().unwrap()
+            bus.watch_builder().queue_capacity(2).overflow(*policy).start(Start::Oldest).watch().unwrap()
         })
         .collect();
     publish(&bus, 101..=101);
@@ -293,7 +295,7 @@ fn reading_the_past_frees_no_capacity() {
     on_both(|options| {
         let bus = bus_with(options.history(10));
         publish(&bus, 1..=10);
-        let mut watcher = bus.watch_builder().queue_len(2).start(Start::Oldest).watch().unwrap();
+        let mut watcher = bus.watch_builder().queue_capacity(2).start(Start::Oldest).watch().unwrap();
         for expected in 1..=5 {
             assert_eq!(watcher.recv(), Ok(Event(expected)));
         }
@@ -314,7 +316,8 @@ fn reading_the_past_frees_no_capacity() {
 fn a_dispatcher_waits_for_a_reader_of_the_past() {
     let bus = with_history(10);
     publish(&bus, 1..=10);
-    let mut watcher = bus.watch_builder().queue_len(2).overflow(Wait).start(Start::Oldest).watch().unwrap();
+    let mut watcher =
+        bus.watch_builder().queue_capacity(2).overflow(Wait).start(Start::Oldest).watch().unwrap();
     let publisher = bus.publisher();
     let publishing = thread::spawn(move || (11..=40).for_each(|event| publisher.publish(event).unwrap()));
     for expected in 1..=40 {
@@ -330,8 +333,13 @@ fn a_ring_keeps_the_newest_of_the_past() {
     on_both(|options| {
         let bus = bus_with(options.history(10));
         publish(&bus, 1..=10);
-        let mut ring =
-            bus.watch_builder().queue_len(4).overflow(DropOldest).start(Start::After(0)).watch().unwrap();
+        let mut ring = bus
+            .watch_builder()
+            .queue_capacity(4)
+            .overflow(DropOldest)
+            .start(Start::After(0))
+            .watch()
+            .unwrap();
         bus.shutdown();
         assert_eq!(drain(&mut ring), [Lagged(6), Event(7), Event(8), Event(9), Event(10)]);
         assert_eq!((ring.stats().dropped.oldest, ring.position()), (6, Some(10)));
@@ -411,7 +419,7 @@ fn a_flush_waits_for_the_past() {
         let (tx, rx) = mpsc::channel();
         let handle = bus
             .watch_builder()
-            .queue_len(1)
+            .queue_capacity(1)
             .start(Start::Oldest)
             .spawn(move |delivery: Delivery<&u64>| tx.send(delivery.event().copied()).unwrap())
             .unwrap();
@@ -429,7 +437,7 @@ fn a_reader_that_reconnects_at_any_time_misses_nothing() {
         const EVENTS: u64 = if cfg!(miri) { 200 } else { 20_000 };
         let bus = bus_with(options.history(300).max_batch(16));
         // Its queue holds everything, so it knows the event of each position.
-        let all = bus.watch_builder().queue_len(EVENTS as usize).watch().unwrap();
+        let all = bus.watch_builder().queue_capacity(EVENTS as usize).watch().unwrap();
         let publishing: Vec<_> = (0..2)
             .map(|publisher| {
                 let own = publisher * EVENTS..publisher * EVENTS + EVENTS / 2;
@@ -440,7 +448,7 @@ fn a_reader_that_reconnects_at_any_time_misses_nothing() {
         let (mut position, mut received, mut lost, mut visits) = (0, Vec::new(), 0, 0);
         while position < EVENTS {
             let policy = [DropIncoming, DropOldest, Wait, Evict][visits % 4];
-            let builder = bus.watch_builder().queue_len(1 + visits % 50).overflow(policy);
+            let builder = bus.watch_builder().queue_capacity(1 + visits % 50).overflow(policy);
             let mut watcher = builder.start(Start::After(position)).watch().unwrap();
             for _ in 0..visits % 70 {
                 if position == EVENTS {

@@ -54,7 +54,7 @@ fn ten_million_events_arrive_complete_and_in_order_at_four_watchers() {
 fn all_watchers_see_one_order_of_several_publishers() {
     const EVENTS: u32 = if cfg!(miri) { 50 } else { 5_000 };
     on_both(|options| {
-        let bus = bus_with(options.overflow(Wait).queue_len(64));
+        let bus = bus_with(options.overflow(Wait).queue_capacity(64));
         let readers = [(); 3].map(|()| {
             let mut watcher = bus.watch().unwrap();
             thread::spawn(move || watcher.events().collect::<Vec<(u8, u32)>>())
@@ -86,8 +86,8 @@ fn all_watchers_see_one_order_of_several_publishers() {
 #[test]
 fn a_batch_that_follows_an_event_stays_within_the_limit() {
     const MOST: usize = 4;
-    let bus = bus_with(BusOptions::default().incoming_len(100).max_batch(MOST));
-    let mut watcher = bus.watch_builder().queue_len(100).watch().unwrap();
+    let bus = bus_with(BusOptions::default().incoming_capacity(100).max_batch(MOST));
+    let mut watcher = bus.watch_builder().queue_capacity(100).watch().unwrap();
     let held = hold(&bus);
     // Two events were published before the dispatcher was held.
     let mut expected = vec![u64::MAX - 1, u64::MAX];
@@ -112,7 +112,7 @@ fn a_batch_that_follows_an_event_stays_within_the_limit() {
 #[test]
 fn ten_thousand_watchers_each_get_their_own() {
     on_both(|options| {
-        let bus = bus_with::<u64>(options.incoming_len(7).queue_len(4));
+        let bus = bus_with::<u64>(options.incoming_capacity(7).queue_capacity(4));
         let policies = [DropIncoming, DropOldest, WaitFor(Duration::ZERO)];
         let mut watchers: Vec<_> = (0..10_000)
             .map(|n| bus.watch_builder().overflow(policies[n % policies.len()]).watch().unwrap())

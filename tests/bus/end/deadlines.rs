@@ -116,7 +116,7 @@ fn deadlines_of_the_end_pass_on_a_bus_with_a_fake_clock() {
 #[test]
 fn a_stuck_handler_is_abandoned_at_the_deadline() {
     on_both(|options| {
-        let (clock, bus) = timed(options.queue_len(3));
+        let (clock, bus) = timed(options.queue_capacity(3));
         let (turnstile, handle) = stopping_handler(bus.watch_builder());
         bus.publisher().publish_batch(1..=5).unwrap();
         turnstile.wait_for(Some(1));
@@ -152,7 +152,7 @@ fn events_that_wait_for_capacity_are_abandoned_with_their_handler() {
     let (turnstile, handler) = stopping_handler(waits(&bus, 1));
     // This filter holds the dispatcher after it has offered an event to the handler, and before it
     // waits for the handler.
-    let (held, other) = stopping_filter(bus.watch_builder().queue_len(10));
+    let (held, other) = stopping_filter(bus.watch_builder().queue_capacity(10));
     bus.publisher().publish(1).unwrap();
     held.wait_for(1);
     held.let_one_pass();
@@ -181,7 +181,7 @@ fn events_that_a_handler_abandoned_are_counted() {
         let (hook, mut hooked) = crate::support::turnstile();
         let stuck = bus
             .watch_builder()
-            .queue_len(1)
+            .queue_capacity(1)
             .overflow(WaitFor(Duration::from_secs(3600)))
             .on_drop(move |_, _| hooked(()))
             .watch()
@@ -223,7 +223,7 @@ fn a_drain_leaves_a_waiting_dispatcher_alone() {
 /// later, and the sum of all events stays.
 #[test]
 fn a_snapshot_has_the_events_that_are_still_in_the_incoming_queue() {
-    let bus = bus_with(BusOptions::default().max_batch(4).queue_len(1));
+    let bus = bus_with(BusOptions::default().max_batch(4).queue_capacity(1));
     let held = hold(&bus);
     let publisher = bus.publisher();
     publisher.publish(1).unwrap();
@@ -263,9 +263,9 @@ fn a_refused_entry_is_not_pending() {
 /// G8: a shutdown by deadline returns by the deadline and reports what it abandoned.
 #[test]
 fn a_shutdown_by_deadline_reports_what_it_abandoned() {
-    let (clock, bus) = timed(BusOptions::default().queue_len(1));
+    let (clock, bus) = timed(BusOptions::default().queue_capacity(1));
     let mut held = hold(&bus);
-    let mut other = bus.watch_builder().queue_len(100).watch().unwrap();
+    let mut other = bus.watch_builder().queue_capacity(100).watch().unwrap();
     bus.publisher().publish_batch(vec![1, 2, 3]).unwrap();
     let report = thread::scope(|scope| {
         let shutdown = scope.spawn(|| bus.shutdown_timeout(Duration::from_secs(1)));

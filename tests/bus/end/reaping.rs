@@ -242,7 +242,7 @@ fn a_watcher_that_is_dropped_while_the_dispatcher_waits_for_it_harms_nothing() {
         let mut timed = bus
             .watch_builder()
             .name("b")
-            .queue_len(1)
+            .queue_capacity(1)
             .overflow(WaitFor(Duration::from_secs(1)))
             .filter(|event: &Loaded| event.number >= 4)
             .on_drop(move |_, _| {

@@ -23,7 +23,7 @@ use crate::support::{
 fn nothing_accepted_is_lost_to_a_shutdown() {
     // Miri takes long for a round.
     for round in 0..if cfg!(miri) { 5 } else { 300 } {
-        let bus = bus_with(BusOptions::default().incoming_len(8).overflow(Wait));
+        let bus = bus_with(BusOptions::default().incoming_capacity(8).overflow(Wait));
         let mut watcher = bus.watch().unwrap();
         let reader = thread::spawn(move || watcher.events().collect::<Vec<u64>>());
         let accepted = thread::scope(|scope| {
@@ -146,7 +146,7 @@ fn the_end_is_there_when_close_returns() {
 #[test]
 fn each_watcher_knows_why_it_ended() {
     on_both(|options| {
-        let bus = bus_with(options.queue_len(1));
+        let bus = bus_with(options.queue_capacity(1));
         let mut closed = bus.watch().unwrap();
         let mut stopped = bus.watch().unwrap();
         let mut evicted = bus.watch_builder().overflow(Evict).watch().unwrap();
@@ -295,7 +295,7 @@ fn the_destructors_of_the_history_hold_no_lock() {
 fn dropping_the_bus_does_not_wait() {
     let bus = bus(100, 1);
     let mut held = hold(&bus);
-    let mut other = bus.watch_builder().queue_len(10).watch().unwrap();
+    let mut other = bus.watch_builder().queue_capacity(10).watch().unwrap();
     let publisher = bus.publisher();
     publisher.publish(1).unwrap();
     drop(bus);

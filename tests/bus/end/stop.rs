@@ -172,7 +172,7 @@ fn stop_and_drop_release_a_dispatcher_that_waits_for_them() {
     for drops in [false, true] {
         let bus = bus(100, 1);
         let held = hold(&bus);
-        let mut other = bus.watch_builder().queue_len(10).watch().unwrap();
+        let mut other = bus.watch_builder().queue_capacity(10).watch().unwrap();
         bus.publisher().publish(1).unwrap();
         if drops {
             drop(held);

@@ -14,7 +14,7 @@ use crate::support::{
 #[test]
 fn a_gap_has_its_place_for_every_watcher() {
     on_both(|options| {
-        let bus = bus_with(options.queue_len(8));
+        let bus = bus_with(options.queue_capacity(8));
         let policies = [DropIncoming, DropOldest, Wait];
         let mut watchers: Vec<_> =
             policies.iter().map(|policy| bus.watch_builder().overflow(*policy).watch().unwrap()).collect();
@@ -42,7 +42,7 @@ fn a_gap_has_its_place_for_every_watcher() {
 #[test]
 fn a_gap_adds_to_what_the_watcher_lost() {
     on_both(|options| {
-        let bus = bus_with(options.queue_len(2));
+        let bus = bus_with(options.queue_capacity(2));
         let mut watcher = bus.watch().unwrap();
         bus.publisher().publish_batch([1, 2, 3]).unwrap();
         bus.publisher().publish_gap(10).unwrap();
@@ -108,7 +108,7 @@ fn a_gap_is_not_for_later_watchers() {
 #[test]
 fn gaps_of_any_size_overflow_nothing() {
     on_both(|options| {
-        let bus = bus_with(options.queue_len(2));
+        let bus = bus_with(options.queue_capacity(2));
         let mut watchers: Vec<_> = (0..5).map(|_| bus.watch().unwrap()).collect();
         for _ in 0..5 {
             bus.publisher().publish_gap(u64::MAX).unwrap();

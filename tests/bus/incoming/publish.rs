@@ -34,7 +34,7 @@ fn publishing_reports_full_and_returns_the_event() {
 /// A batch of which only the beginning fits returns the rest.
 #[test]
 fn a_batch_that_does_not_fit_returns_the_rest() {
-    let bus = bus_with(BusOptions::default().incoming_len(2).queue_len(1).max_batch(2));
+    let bus = bus_with(BusOptions::default().incoming_capacity(2).queue_capacity(1).max_batch(2));
     let held = hold(&bus);
     let error = bus.publisher().try_publish_batch(0..7).unwrap_err();
     assert_eq!(error.into_inner(), [4, 5, 6]);

@@ -33,7 +33,7 @@ impl Full {
     /// bus the event 1 fills the queue of a watcher with `Wait`.
     fn new(options: BusOptions) -> Self {
         let is_inline = options == BusOptions::default().inline(true);
-        let (clock, bus) = timed(options.incoming_len(1).queue_len(8).max_batch(1));
+        let (clock, bus) = timed(options.incoming_capacity(1).queue_capacity(8).max_batch(1));
         if is_inline {
             let watcher = waits(&bus, 1).watch().unwrap();
             bus.publisher().publish(1).unwrap();
@@ -235,7 +235,7 @@ fn the_end_releases_publishers_that_wait() {
 /// the first task does not use it.
 #[test]
 fn a_turn_passes_on_while_the_dispatcher_waits_for_a_watcher() {
-    let bus = bus_with(BusOptions::default().incoming_len(2).queue_len(8).max_batch(1));
+    let bus = bus_with(BusOptions::default().incoming_capacity(2).queue_capacity(8).max_batch(1));
     let mut held = hold(&bus);
     let publisher = bus.publisher();
     publisher.publish(1).unwrap();

@@ -98,16 +98,16 @@ fn a_batch_has_no_more_events_than_the_options_allow() {
 /// G5: a batch that is partly read keeps no more events alive than `max_batch`.
 #[test]
 fn what_is_read_is_not_kept_alive() {
-    let (live, queue_len) = (Live::default(), 100);
-    let bus = Broadcaster::<Tracked>::with_options(inline_options(queue_len).max_batch(2)).unwrap();
+    let (live, queue_capacity) = (Live::default(), 100);
+    let bus = Broadcaster::<Tracked>::with_options(inline_options(queue_capacity).max_batch(2)).unwrap();
     let mut watcher = bus.watch().unwrap();
     let mut numbers = 0..;
     for _ in 0..3 {
-        let free = queue_len - watcher.len();
+        let free = queue_capacity - watcher.len();
         for number in numbers.by_ref().take(free) {
             bus.publisher().publish(live.event(number)).unwrap();
         }
-        for _ in 0..queue_len - 1 {
+        for _ in 0..queue_capacity - 1 {
             assert!(watcher.recv_ref().is_ok());
         }
         assert!(live.count() <= 4, "{} events are alive", live.count());

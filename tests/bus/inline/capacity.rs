@@ -49,7 +49,7 @@ fn an_event_that_does_not_fit_is_returned_and_offered_to_no_watcher() {
 #[test]
 fn all_watchers_that_lose_nothing_must_have_capacity() {
     let bus = inline(100);
-    let mut watchers = [3, 1, 2].map(|queue_len| waits(&bus, queue_len).watch().unwrap());
+    let mut watchers = [3, 1, 2].map(|queue_capacity| waits(&bus, queue_capacity).watch().unwrap());
     let publisher = bus.publisher();
     publisher.try_publish(1).unwrap();
     assert!(publisher.try_publish(2).unwrap_err().is_full());
@@ -67,7 +67,7 @@ fn all_watchers_that_lose_nothing_must_have_capacity() {
 #[test]
 fn other_policies_lose_only_what_was_accepted() {
     let bus = inline(100);
-    let mut loses = bus.watch_builder().queue_len(1).overflow(DropIncoming).watch().unwrap();
+    let mut loses = bus.watch_builder().queue_capacity(1).overflow(DropIncoming).watch().unwrap();
     let _full = waits(&bus, 3).watch().unwrap();
     let refused = (0..10).filter(|event| bus.publisher().try_publish(*event).is_err()).count();
     assert_eq!(refused, 7);
@@ -203,7 +203,7 @@ fn a_batch_that_is_accepted_event_by_event_stays_in_its_memory() {
         asked_tx.send(&raw const *event as usize).unwrap();
         event % 2 == 0
     };
-    let _full = bus.watch_builder().queue_len(1).overflow(Wait).filter(filter).watch().unwrap();
+    let _full = bus.watch_builder().queue_capacity(1).overflow(Wait).filter(filter).watch().unwrap();
     bus.publisher().publish(2).unwrap();
     assert_eq!(asked.try_iter().count(), 1);
     bus.publisher().try_publish_batch([1, 3, 5, 7, 9]).unwrap();

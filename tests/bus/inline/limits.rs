@@ -27,7 +27,7 @@ const BEFORE: Duration = Duration::from_secs(9);
 /// full, and another watcher.
 fn full() -> (FakeClock, Broadcaster<u64>, Watcher<u64>, Watcher<u64>) {
     let (clock, bus) = timed(inline_options(100));
-    let slow = bus.watch_builder().queue_len(1).overflow(WaitFor(LIMIT)).watch().unwrap();
+    let slow = bus.watch_builder().queue_capacity(1).overflow(WaitFor(LIMIT)).watch().unwrap();
     let other = bus.watch().unwrap();
     bus.publisher().publish(1).unwrap();
     (clock, bus, slow, other)
@@ -153,7 +153,7 @@ fn ready_is_ready_at_the_limit() {
 fn a_batch_waits_for_the_limit_once() {
     watched(|| {
         let (clock, bus) = timed(inline_options(100));
-        let mut slow = bus.watch_builder().queue_len(2).overflow(WaitFor(LIMIT)).watch().unwrap();
+        let mut slow = bus.watch_builder().queue_capacity(2).overflow(WaitFor(LIMIT)).watch().unwrap();
         let mut other = bus.watch().unwrap();
         let publisher = bus.publisher();
         let waiting = thread::spawn(move || publisher.publish_batch(1..=9));
@@ -237,7 +237,7 @@ fn a_task_waits_until_the_limit_too() {
             let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
             let clock = if drives_the_end { clock.drive_the_end() } else { clock };
             let bus = Broadcaster::with_clock(inline_options(100), clock.clock()).unwrap();
-            let mut slow = bus.watch_builder().queue_len(1).overflow(WaitFor(LIMIT)).watch().unwrap();
+            let mut slow = bus.watch_builder().queue_capacity(1).overflow(WaitFor(LIMIT)).watch().unwrap();
             let mut other = bus.watch().unwrap();
             let publisher = bus.publisher();
             publisher.publish(1).unwrap();

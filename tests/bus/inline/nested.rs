@@ -78,12 +78,13 @@ fn every_kind_of_publish_can_be_nested() {
     assert_settled(&bus.stats(), 10);
 }
 
-/// A filter that publishes for each event ends: one outermost call takes at most `incoming_len`
-/// nested entries, and refuses the next one. The next outermost call takes as many again.
+/// A filter that publishes for each event ends: one outermost call takes at most
+/// `incoming_capacity` nested entries, and refuses the next one. The next outermost call takes as
+/// many again.
 #[test]
 fn a_filter_that_publishes_for_each_event_ends() {
     watched(|| {
-        let bus = Broadcaster::with_options(inline_options(1000).incoming_len(8)).unwrap();
+        let bus = Broadcaster::with_options(inline_options(1000).incoming_capacity(8)).unwrap();
         let (publisher, (refused_tx, refused)) = (bus.publisher(), mpsc::channel());
         let mut watcher = calling(&bus, move |event| {
             if let Err(error) = publisher.publish(event + 1) {
@@ -106,7 +107,7 @@ fn a_filter_that_publishes_for_each_event_ends() {
 fn a_hook_that_publishes_for_each_loss_ends() {
     watched(|| {
         let bus =
-            Broadcaster::with_options(inline_options(1).incoming_len(8).overflow(DropIncoming)).unwrap();
+            Broadcaster::with_options(inline_options(1).incoming_capacity(8).overflow(DropIncoming)).unwrap();
         let publisher = bus.publisher();
         let (lost_tx, lost) = mpsc::channel();
         let hook = move |_, events: &[u64]| {
@@ -125,7 +126,7 @@ fn a_hook_that_publishes_for_each_loss_ends() {
 
 #[test]
 fn a_nested_batch_takes_an_entry_for_each_piece() {
-    let bus = Broadcaster::with_options(inline_options(100).incoming_len(3).max_batch(4)).unwrap();
+    let bus = Broadcaster::with_options(inline_options(100).incoming_capacity(3).max_batch(4)).unwrap();
     let mut watcher = bus.watch().unwrap();
     let publisher = bus.publisher();
     let results = inside(&bus, move || {

@@ -87,7 +87,7 @@ fn a_nested_watcher_that_loses_nothing_limits_what_follows() {
 #[test]
 fn a_nested_watcher_that_loses_nothing_limits_the_rest_of_a_batch() {
     let bus = inline(100);
-    let _divides = bus.watch_builder().queue_len(2).overflow(WaitFor(Duration::ZERO)).watch().unwrap();
+    let _divides = bus.watch_builder().queue_capacity(2).overflow(WaitFor(Duration::ZERO)).watch().unwrap();
     let (inner, publisher, (made_tx, made)) = (bus.downgrade(), bus.publisher(), mpsc::channel());
     let _calling = calling(&bus, move |event| match event {
         1 => {

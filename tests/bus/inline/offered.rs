@@ -210,7 +210,8 @@ fn a_filter_has_seen_the_past_when_watch_returns() {
 fn the_past_takes_no_capacity() {
     let bus = bus_with(inline_options(1000).history(10));
     bus.publisher().publish_batch(1..=10).unwrap();
-    let mut watcher = bus.watch_builder().queue_len(2).overflow(Wait).start(Start::Oldest).watch().unwrap();
+    let mut watcher =
+        bus.watch_builder().queue_capacity(2).overflow(Wait).start(Start::Oldest).watch().unwrap();
     let publisher = bus.publisher();
     publisher.try_publish(11).unwrap();
     publisher.try_publish(12).unwrap();
@@ -229,7 +230,7 @@ fn the_past_takes_no_capacity() {
 fn a_prefix_is_received_before_the_past() {
     let bus = bus_with(inline_options(1000).history(2));
     bus.publisher().publish_batch(1..=3).unwrap();
-    let builder = bus.watch_builder().queue_len(1).overflow(Wait);
+    let builder = bus.watch_builder().queue_capacity(1).overflow(Wait);
     let mut watcher = builder.prefix([100, 101]).start(Start::Oldest).watch().unwrap();
     bus.publisher().try_publish(4).unwrap();
     assert_eq!(available(&mut watcher), [100, 101, 2, 3, 4].map(Event));

@@ -24,7 +24,7 @@ fn a_watcher_that_ends_lets_waiting_publishers_continue() {
         watched(move || {
             let (clock, bus) = timed(inline_options(100));
             let (mut even, _) = even(&bus);
-            let full = bus.watch_builder().queue_len(1).overflow(policy).watch().unwrap();
+            let full = bus.watch_builder().queue_capacity(1).overflow(policy).watch().unwrap();
             let mut other = bus.watch().unwrap();
             let publisher = bus.publisher();
             publisher.publish(2).unwrap();

@@ -11,7 +11,7 @@ use eventcast::{Broadcaster, WatchBuilder};
 use crate::support::{LONG, assert_balanced, bus, bus_with, drain, hold, on_both, stopping_handler};
 
 fn evicting<T: Clone + Send + Sync + 'static>(bus: &Broadcaster<T>, queue: usize) -> WatchBuilder<'_, T> {
-    bus.watch_builder().queue_len(queue).overflow(Evict)
+    bus.watch_builder().queue_capacity(queue).overflow(Evict)
 }
 
 /// The first event that does not fit ends the watcher. Queued events come first, without a gap, and

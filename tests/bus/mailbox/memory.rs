@@ -21,7 +21,9 @@ fn what_lives_is_bounded_by_the_queues() {
         const WATCHERS: u64 = 6;
         let is_inline = options == BusOptions::default().inline(true);
         let live = Live::default();
-        let bus = bus_with(options.incoming_len(4).queue_len(QUEUE as usize).max_batch(MAX_BATCH as usize));
+        let bus = bus_with(
+            options.incoming_capacity(4).queue_capacity(QUEUE as usize).max_batch(MAX_BATCH as usize),
+        );
         let mut watchers: Vec<_> = [DropIncoming, DropOldest, WaitFor(Duration::ZERO), Evict]
             .map(|policy| bus.watch_builder().overflow(policy).watch().unwrap())
             .into();
@@ -29,7 +31,7 @@ fn what_lives_is_bounded_by_the_queues() {
         watchers.push(bus.watch_builder().filter(|event: &Tracked| event.number % 2 == 0).watch().unwrap());
         let mut wait = waits(&bus, QUEUE as usize).watch().unwrap();
         // Each queue, and two batches for each watcher. With a dispatcher, two batches for it, and
-        // incoming_len × max_batch.
+        // incoming_capacity × max_batch.
         let bound = (QUEUE + 2 * MAX_BATCH) * WATCHERS + if is_inline { 0 } else { (2 + 4) * MAX_BATCH };
         let (mut refusals, mut published) = (0, 0);
         while refusals < 50 {
@@ -57,15 +59,15 @@ fn a_queue_of_a_watcher_that_times_out_keeps_no_batches_alive() {
     on_both(|options| {
         const QUEUE: usize = 16;
         let live = Live::default();
-        let bus = bus_with(options.incoming_len(1).max_batch(BATCH as usize).queue_len(QUEUE));
+        let bus = bus_with(options.incoming_capacity(1).max_batch(BATCH as usize).queue_capacity(QUEUE));
         let mut watcher = bus.watch_builder().overflow(WaitFor(Duration::ZERO)).watch().unwrap();
         for _ in 0..=QUEUE {
             bus.publisher().publish_batch(live.batch(BATCH)).unwrap();
             bus.flush(LONG).unwrap();
             drop(watcher.recv().unwrap());
         }
-        // The bound: incoming_len x max_batch + queue_len + the watcher's current batch + the
-        // dispatcher's batch.
+        // The bound: incoming_capacity x max_batch + queue_capacity + the watcher's current batch +
+        // the dispatcher's batch.
         live.assert_at_most(BATCH + QUEUE as u64 + 2 * BATCH);
     });
 }
@@ -75,7 +77,7 @@ fn a_queue_of_a_watcher_that_times_out_keeps_no_batches_alive() {
 fn the_dispatcher_holds_two_batches_at_most() {
     watched(|| {
         let live = Live::default();
-        let bus = bus_with(BusOptions::default().incoming_len(2).max_batch(BATCH as usize));
+        let bus = bus_with(BusOptions::default().incoming_capacity(2).max_batch(BATCH as usize));
         let (offered_tx, offered_rx) = mpsc::channel();
         // Keeps every event, and reports when a batch is offered.
         let filter = move |event: &Tracked| event.number > 0 || offered_tx.send(()).is_ok();
@@ -105,7 +107,7 @@ fn filtered_watchers_hold_two_batches_each_at_most() {
     watched(|| {
         const WATCHERS: u64 = 8;
         let live = Live::default();
-        let bus = bus_with(BusOptions::default().incoming_len(1).max_batch(BATCH as usize));
+        let bus = bus_with(BusOptions::default().incoming_capacity(1).max_batch(BATCH as usize));
         let (offered_tx, offered_rx) = mpsc::channel();
         let mut watchers: Vec<_> = (0..WATCHERS)
             .map(|_| {

@@ -15,7 +15,7 @@ type Receive = fn(&mut Watcher<u64>) -> Delivery<u64>;
 #[test]
 fn drop_oldest_keeps_the_newest_with_the_gap_before_them() {
     on_both(|options| {
-        let bus = bus_with(options.queue_len(3));
+        let bus = bus_with(options.queue_capacity(3));
         let mut watcher = bus.watch_builder().overflow(DropOldest).watch().unwrap();
         let publisher = bus.publisher();
         (0..10).for_each(|event| publisher.publish(event).unwrap());
@@ -36,7 +36,7 @@ fn drop_oldest_keeps_the_newest_with_the_gap_before_them() {
 fn drop_oldest_counts_each_event_once_under_a_busy_reader() {
     on_both(|options| {
         const EVENTS: u64 = 50_000;
-        let bus = bus_with(options.incoming_len(64).queue_len(4));
+        let bus = bus_with(options.incoming_capacity(64).queue_capacity(4));
         let mut watcher = bus.watch_builder().overflow(DropOldest).watch().unwrap();
         let reader = thread::spawn(move || {
             let mut position = 0;
@@ -74,7 +74,7 @@ fn drop_oldest_keeps_no_event_after_a_gap() {
             |watcher| block_on(watcher.recv_async()).unwrap(),
         ];
         for receive in receive {
-            let bus = bus_with(options.clone().queue_len(1));
+            let bus = bus_with(options.clone().queue_capacity(1));
             let mut gauge = bus.watch_builder().overflow(DropOldest).watch().unwrap();
             let publish = |events: RangeInclusive<u64>| {
                 events.for_each(|event| bus.publisher().publish(event).unwrap());
@@ -96,7 +96,7 @@ fn drop_oldest_keeps_no_event_after_a_gap() {
 #[test]
 fn a_batch_has_the_gap_and_the_event_after_it() {
     on_both(|options| {
-        let bus = bus_with(options.queue_len(1));
+        let bus = bus_with(options.queue_capacity(1));
         let mut gauge = bus.watch_builder().overflow(DropOldest).watch().unwrap();
         bus.publisher().publish_batch(1..=10).unwrap();
         bus.flush(LONG).unwrap();

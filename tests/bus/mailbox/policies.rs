@@ -18,7 +18,7 @@ use crate::support::{
 #[test]
 fn a_loss_shows_at_its_place_also_when_nothing_follows() {
     on_both(|options| {
-        let bus = bus_with(options.queue_len(2));
+        let bus = bus_with(options.queue_capacity(2));
         let mut watcher = bus.watch().unwrap();
         let publisher = bus.publisher();
         publisher.publish_batch(vec![1, 2, 3]).unwrap();
@@ -40,7 +40,7 @@ fn a_loss_shows_at_its_place_also_when_nothing_follows() {
 #[test]
 fn a_waiting_reader_gets_a_gap_that_nothing_follows() {
     on_both(|options| {
-        let (clock, bus) = timed(options.queue_len(2));
+        let (clock, bus) = timed(options.queue_capacity(2));
         let mut watcher = bus.watch().unwrap();
         let reader = thread::spawn(move || [(); 3].map(|()| watcher.recv_timeout(LONG).unwrap()));
         // The reader sleeps, and the clock does not wake it.
@@ -54,7 +54,7 @@ fn a_waiting_reader_gets_a_gap_that_nothing_follows() {
 #[test]
 fn a_batch_in_hand_counts_as_queued() {
     on_both(|options| {
-        let bus = bus_with(options.queue_len(1));
+        let bus = bus_with(options.queue_capacity(1));
         let mut watcher = bus.watch().unwrap();
         bus.publisher().publish(1).unwrap();
         let in_hand = watcher.recv_batch().unwrap();
@@ -70,7 +70,7 @@ fn a_batch_in_hand_counts_as_queued() {
 #[test]
 fn drop_incoming_keeps_the_first_and_counts_the_rest() {
     on_both(|options| {
-        let bus = bus_with(options.queue_len(5));
+        let bus = bus_with(options.queue_capacity(5));
         let mut watcher = bus.watch().unwrap();
         bus.publisher().publish_batch(0..20).unwrap();
         bus.shutdown();
@@ -93,7 +93,7 @@ fn the_hook_learns_what_was_lost_and_why() {
             (DropOldest, DropReason::Oldest, 1, [Lagged(1), Event(2), Event(3)]),
             (WaitFor(Duration::ZERO), DropReason::TimedOut, 3, [Event(1), Event(2), Lagged(1)]),
         ] {
-            let bus = bus_with(options.clone().queue_len(2));
+            let bus = bus_with(options.clone().queue_capacity(2));
             let (lost_tx, lost) = mpsc::channel();
             let hook = move |why, events: &[u64]| {
                 lost_tx.send((why, events.to_vec(), thread::current().id())).unwrap();
@@ -115,9 +115,11 @@ fn the_hook_learns_what_was_lost_and_why() {
 fn wait_loses_nothing_in_the_smallest_queues() {
     const EVENTS: u64 = if cfg!(miri) { 100 } else { 2_000 };
     on_both(|options| {
-        for (queue_len, max_batch) in [(1, 1), (1, 256), (2, 256), (3, 256), (4, 256), (7, 256)] {
-            let bus = bus_with(options.clone().incoming_len(2).queue_len(queue_len).max_batch(max_batch));
-            let (mut one, mut many) = (waits(&bus, queue_len), waits(&bus, queue_len));
+        for (queue_capacity, max_batch) in [(1, 1), (1, 256), (2, 256), (3, 256), (4, 256), (7, 256)] {
+            let bus = bus_with(
+                options.clone().incoming_capacity(2).queue_capacity(queue_capacity).max_batch(max_batch),
+            );
+            let (mut one, mut many) = (waits(&bus, queue_capacity), waits(&bus, queue_capacity));
             many = many.overflow(if max_batch == 1 { WaitFor(Duration::MAX) } else { Wait });
             one = one.name("one by one");
             let (mut one, mut many) = (one.watch().unwrap(), many.watch().unwrap());
@@ -126,7 +128,7 @@ fn wait_loses_nothing_in_the_smallest_queues() {
                 thread::spawn(move || {
                     let mut seen = Vec::new();
                     while let Ok(batch) = many.recv_batch() {
-                        assert!(batch.len() <= queue_len);
+                        assert!(batch.len() <= queue_capacity);
                         seen.extend(batch);
                     }
                     (seen, many.stats())
@@ -138,8 +140,11 @@ fn wait_loses_nothing_in_the_smallest_queues() {
             bus.shutdown();
             for reader in readers {
                 let (seen, stats) = reader.join().unwrap();
-                assert!(seen.into_iter().eq(0..EVENTS), "queue_len {queue_len}, max_batch {max_batch}");
-                assert!(stats.high_water <= queue_len as u64, "{stats}");
+                assert!(
+                    seen.into_iter().eq(0..EVENTS),
+                    "queue_capacity {queue_capacity}, max_batch {max_batch}"
+                );
+                assert!(stats.high_water <= queue_capacity as u64, "{stats}");
             }
             assert_settled(&bus.stats(), EVENTS);
         }
@@ -154,7 +159,7 @@ fn the_end_of_the_wait_fills_the_capacity_there_is() {
         watched(move || {
             let (clock, bus) = timed(BusOptions::default());
             let limit = Duration::from_secs(if shuts_down { 3600 } else { 1 });
-            let mut watcher = bus.watch_builder().queue_len(8).overflow(WaitFor(limit)).watch().unwrap();
+            let mut watcher = bus.watch_builder().queue_capacity(8).overflow(WaitFor(limit)).watch().unwrap();
             bus.publisher().publish_batch(0..8).unwrap();
             bus.flush(LONG).unwrap();
             bus.publisher().publish_batch(8..16).unwrap();
@@ -186,7 +191,7 @@ fn the_end_of_the_wait_fills_the_capacity_there_is() {
 #[test]
 fn filtered_events_are_not_offered() {
     on_both(|options| {
-        let bus = bus_with(options.queue_len(3));
+        let bus = bus_with(options.queue_capacity(3));
         let mut odd = bus.watch_builder().filter(|n: &u64| n % 2 == 1).watch().unwrap();
         let mut none = bus.watch_builder().filter(|_| false).watch().unwrap();
         bus.publisher().publish_batch(0..10).unwrap();
@@ -203,7 +208,7 @@ fn filtered_events_are_not_offered() {
 #[test]
 fn every_policy_balances_against_its_readers_own_counts() {
     on_both(|options| {
-        let bus = bus_with(options.incoming_len(32).queue_len(8));
+        let bus = bus_with(options.incoming_capacity(32).queue_capacity(8));
         let policies = [DropIncoming, DropOldest, Wait, WaitFor(Duration::from_micros(50)), Evict];
         let readers: Vec<_> = policies
             .map(|policy| {
@@ -250,7 +255,7 @@ fn every_policy_balances_against_its_readers_own_counts() {
 #[test]
 fn a_snapshot_in_flight_never_shows_more_than_was_offered() {
     on_both(|options| {
-        let bus = bus_with(options.incoming_len(64).queue_len(4));
+        let bus = bus_with(options.incoming_capacity(64).queue_capacity(4));
         let mut watcher = bus.watch().unwrap();
         thread::scope(|scope| {
             let publisher = bus.publisher();
@@ -275,9 +280,9 @@ fn a_snapshot_in_flight_never_shows_more_than_was_offered() {
 #[test]
 fn a_full_queue_costs_its_own_watcher_only() {
     on_both(|options| {
-        let bus = bus_with(options.queue_len(10));
+        let bus = bus_with(options.queue_capacity(10));
         let _slow = bus.watch().unwrap();
-        let mut fast = bus.watch_builder().queue_len(1000).watch().unwrap();
+        let mut fast = bus.watch_builder().queue_capacity(1000).watch().unwrap();
         bus.publisher().publish_batch(0..1000_u64).unwrap();
         bus.shutdown();
         assert_eq!(events(&drain(&mut fast)).len(), 1000);

@@ -30,7 +30,7 @@ fn dawdle(rng: &mut Rng) {
 /// The deliveries that a reader got, and the bus's statistics of its watcher.
 struct Read {
     policy: OverflowPolicy,
-    queue_len: u64,
+    queue_capacity: u64,
     deliveries: Vec<Delivery<u64>>,
     stats: WatcherStats,
 }
@@ -93,12 +93,12 @@ impl Read {
 
     /// Checks G6 against the reader's own counts.
     fn check_counts(&self, accepted: u64) {
-        let Self { policy, queue_len, deliveries, stats } = self;
+        let Self { policy, queue_capacity, deliveries, stats } = self;
         assert_eq!((stats.offered, stats.filtered), (accepted, 0), "{policy}");
         assert_eq!(stats.delivered, events(deliveries).len() as u64, "{policy}");
         assert_eq!(stats.dropped.total(), lagged(deliveries), "{policy}");
         assert_eq!((stats.queued, stats.lag, stats.panics), (0, 0, 0), "{policy}");
-        assert!(stats.high_water <= *queue_len, "{policy}: {stats:?}");
+        assert!(stats.high_water <= *queue_capacity, "{policy}: {stats:?}");
         let mut own = DropCounts::default();
         match policy {
             DropIncoming => own.incoming = stats.dropped.incoming,
@@ -123,17 +123,18 @@ fn run_round(seed: u64) -> Met {
     const EVENTS: u64 = 200;
     let mut rng = Rng(seed);
     let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
-    let options = BusOptions::default().incoming_len(1 + rng.below(16) as usize);
+    let options = BusOptions::default().incoming_capacity(1 + rng.below(16) as usize);
     let options = options.max_batch(1 + rng.below(12) as usize);
     let bus = Broadcaster::with_clock(options, clock.clock()).unwrap();
     let policies =
         [DropIncoming, DropOldest, Wait, WaitFor(MS), WaitFor(3 * MS), WaitFor(Duration::ZERO), DropOldest];
     let readers: Vec<_> = policies
         .map(|policy| {
-            let queue_len = [1, 2, 5, 16][rng.below(4) as usize];
-            let watcher = bus.watch_builder().overflow(policy).queue_len(queue_len).watch().unwrap();
+            let queue_capacity = [1, 2, 5, 16][rng.below(4) as usize];
+            let watcher =
+                bus.watch_builder().overflow(policy).queue_capacity(queue_capacity).watch().unwrap();
             let rng = rng.fork();
-            (policy, queue_len as u64, thread::spawn(move || read(watcher, rng)))
+            (policy, queue_capacity as u64, thread::spawn(move || read(watcher, rng)))
         })
         .into();
     let done = AtomicBool::new(false);
@@ -168,9 +169,9 @@ fn run_round(seed: u64) -> Met {
     });
     let read: Vec<_> = readers
         .into_iter()
-        .map(|(policy, queue_len, thread)| {
+        .map(|(policy, queue_capacity, thread)| {
             let (deliveries, stats) = thread.join().unwrap();
-            Read { policy, queue_len, deliveries, stats }
+            Read { policy, queue_capacity, deliveries, stats }
         })
         .collect();
     // The watcher with `Wait` has seen the one order, which contains each publisher's own order.
@@ -221,11 +222,11 @@ fn many_deadlines_delay_a_batch_by_the_longest() {
     const BATCHES: u64 = 10;
     watched(|| {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
-        let options = BusOptions::default().queue_len(1).max_batch(2);
+        let options = BusOptions::default().queue_capacity(1).max_batch(2);
         let bus = Broadcaster::with_clock(options, clock.clock()).unwrap();
         let slow: Vec<_> =
             (1..=20).map(|ms| bus.watch_builder().overflow(WaitFor(ms * MS)).watch().unwrap()).collect();
-        let mut fast = bus.watch_builder().queue_len(2).overflow(Wait).watch().unwrap();
+        let mut fast = bus.watch_builder().queue_capacity(2).overflow(Wait).watch().unwrap();
         for batch in 0..BATCHES {
             bus.publisher().publish_batch(vec![2 * batch, 2 * batch + 1]).unwrap();
         }

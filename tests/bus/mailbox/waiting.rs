@@ -14,7 +14,7 @@ use crate::support::{Ear, LONG, assert_dropped, bus, drain, keeping, stopping_fi
 
 #[test]
 fn wait_for_ends_at_its_limit_and_shows_the_gap() {
-    let (clock, bus) = timed(BusOptions::default().queue_len(2));
+    let (clock, bus) = timed(BusOptions::default().queue_capacity(2));
     let policy = WaitFor(Duration::from_millis(50));
     let mut slow = bus.watch_builder().overflow(policy).watch().unwrap();
     bus.publisher().publish_batch(vec![1, 2, 3, 4]).unwrap();
@@ -33,7 +33,7 @@ fn wait_for_ends_at_its_limit_and_shows_the_gap() {
 fn of_two_limits_the_earlier_counts() {
     const SECOND: Duration = Duration::from_secs(1);
     for limits in [[1, 10], [10, 1]] {
-        let (clock, bus) = timed(BusOptions::default().queue_len(1));
+        let (clock, bus) = timed(BusOptions::default().queue_capacity(1));
         let (lost_tx, lost) = mpsc::channel();
         let watchers = limits.map(|limit| {
             let lost_tx = lost_tx.clone();
@@ -68,7 +68,7 @@ fn a_busy_reader_that_stalls_is_waited_for_up_to_its_limit() {
     for stalls_after in [0, 1, 50, 100, 200, EVENTS] {
         let (clock, bus) = timed(BusOptions::default().max_batch(1));
         let (lost_tx, lost) = mpsc::channel();
-        let builder = bus.watch_builder().queue_len(EVENTS as usize).overflow(WaitFor(LIMIT));
+        let builder = bus.watch_builder().queue_capacity(EVENTS as usize).overflow(WaitFor(LIMIT));
         let mut watcher = builder
             .on_drop(move |why, events: &[u64]| lost_tx.send((why, events[0])).unwrap())
             .watch()
@@ -123,7 +123,7 @@ fn events_that_waited_for_space_arrive_in_small_batches() {
 fn space_for_one_event_is_used() {
     let bus = bus::<u64>(100, 1);
     let mut slow = bus.watch_builder().overflow(Wait).watch().unwrap();
-    let mut quick = bus.watch_builder().queue_len(10).watch().unwrap();
+    let mut quick = bus.watch_builder().queue_capacity(10).watch().unwrap();
     (0..5).for_each(|number| bus.publisher().publish(number).unwrap());
     for number in 0..5 {
         assert_eq!(slow.recv_timeout(LONG), Ok(Event(number)));

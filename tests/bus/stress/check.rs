@@ -105,7 +105,7 @@ impl Checked<'_> {
             }
             _ => assert_eq!((dropped.incoming, dropped.oldest, dropped.timed_out), (0, 0, 0)),
         }
-        assert!(stats.high_water <= made.queue_len, "high water {} of {made:?}", stats.high_water);
+        assert!(stats.high_water <= made.queue_capacity, "high water {} of {made:?}", stats.high_water);
         if self.report.complete {
             assert_eq!(dropped.abandoned, 0);
         }

@@ -27,7 +27,7 @@ impl Wanted {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Made {
     pub(crate) policy: OverflowPolicy,
-    pub(crate) queue_len: u64,
+    pub(crate) queue_capacity: u64,
     pub(crate) wanted: Wanted,
     /// The publisher that registered the watcher, and the number of its events accepted before.
     /// `None` if the watcher was registered before the first publish.
@@ -92,12 +92,12 @@ pub(crate) fn random_watcher<'b>(
             OverflowPolicy::WaitFor(FOREVER),
         ])
     };
-    let queue_len = rng.pick(&[1, 1, 2, 3, 5, 8, 16, 64]);
+    let queue_capacity = rng.pick(&[1, 1, 2, 3, 5, 8, 16, 64]);
     let wanted = Wanted(if rng.once_in(3) { Some(rng.pick(&[1, 2, 3, 7])) } else { None });
     let bomb = (!lossless && rng.once_in(10)).then(|| rng.below(60));
     let ends_itself = bomb.is_some() || policy == OverflowPolicy::Evict;
     let mut seen = 0;
-    let mut builder = bus.watch_builder().queue_len(queue_len).overflow(policy);
+    let mut builder = bus.watch_builder().queue_capacity(queue_capacity).overflow(policy);
     if wanted.0.is_some() || bomb.is_some() {
         builder = builder.filter(move |event: &Payload| {
             event.noise(3);
@@ -117,5 +117,5 @@ pub(crate) fn random_watcher<'b>(
             }
         });
     }
-    (builder, Made { policy, queue_len: queue_len as u64, wanted, by, ends_itself })
+    (builder, Made { policy, queue_capacity: queue_capacity as u64, wanted, by, ends_itself })
 }

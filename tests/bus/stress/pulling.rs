@@ -110,8 +110,8 @@ fn run_pulling_round(seed: u64) {
     let mut rng = Rng(seed);
     let options = BusOptions::default()
         .overflow(rng.pick(&[OverflowPolicy::Wait, OverflowPolicy::WaitFor(Duration::from_secs(3600))]))
-        .incoming_len(rng.pick(&[2, 16, 200]))
-        .queue_len(rng.pick(&[2, 16, 200]));
+        .incoming_capacity(rng.pick(&[2, 16, 200]))
+        .queue_capacity(rng.pick(&[2, 16, 200]));
     let bus = Broadcaster::<Event>::with_options(options).unwrap();
     let watcher = bus.watch().unwrap();
     let publishers = 1 + rng.below(3) as usize;

@@ -31,12 +31,13 @@ pub(crate) fn run_round(seed: u64, is_inline: bool) {
     let mut rng = Rng(seed);
     let origin = Origin::new(rng.once_in(2));
     let hammers = rng.once_in(3);
-    let incoming_len = if hammers { rng.pick(&[16, 512]) } else { rng.pick(&[1, 1, 2, 5, 16]) };
-    let options = BusOptions::default().incoming_len(incoming_len).max_batch(rng.pick(&[1, 2, 3, 8, 64]));
+    let incoming_capacity = if hammers { rng.pick(&[16, 512]) } else { rng.pick(&[1, 1, 2, 5, 16]) };
+    let options =
+        BusOptions::default().incoming_capacity(incoming_capacity).max_batch(rng.pick(&[1, 2, 3, 8, 64]));
     let bus = Arc::new(Broadcaster::with_options(options.inline(is_inline)).unwrap());
 
     // This watcher never loses anything, because no more events are published than fit.
-    let mut witness = bus.watch_builder().name("witness").queue_len(4096).watch().unwrap();
+    let mut witness = bus.watch_builder().name("witness").queue_capacity(4096).watch().unwrap();
     let mut readers = Vec::new();
     for i in 0..rng.below(4) {
         let lossless = i == 0;

@@ -17,16 +17,17 @@ use super::run_rounds;
 fn run_small_round(seed: u64, is_inline: bool) {
     let mut rng = Rng(seed);
     let origin = Origin::new(rng.once_in(2));
-    let bus = Broadcaster::with_options(BusOptions::default().incoming_len(4).inline(is_inline)).unwrap();
-    let mut witness = bus.watch_builder().queue_len(64).watch().unwrap();
+    let bus =
+        Broadcaster::with_options(BusOptions::default().incoming_capacity(4).inline(is_inline)).unwrap();
+    let mut witness = bus.watch_builder().queue_capacity(64).watch().unwrap();
     let policy = rng.pick(&[
         OverflowPolicy::DropIncoming,
         OverflowPolicy::DropOldest,
         OverflowPolicy::Evict,
         OverflowPolicy::Wait,
     ]);
-    let queue_len = if policy == OverflowPolicy::Evict { 1 } else { 2 };
-    let leaving = bus.watch_builder().queue_len(queue_len).overflow(policy).watch().unwrap();
+    let queue_capacity = if policy == OverflowPolicy::Evict { 1 } else { 2 };
+    let leaving = bus.watch_builder().queue_capacity(queue_capacity).overflow(policy).watch().unwrap();
     let pause = |spins: u64| (0..spins).for_each(|_| std::hint::spin_loop());
     let spins: Vec<u64> = (0..4).map(|_| rng.below(400)).collect();
     let begin = Barrier::new(3);

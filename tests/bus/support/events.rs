@@ -84,7 +84,7 @@ impl Caller {
     /// Registers a watcher for the numbers below ten with a queue of one event. Of three events one
     /// fits and may be copied, and the other two are lost.
     pub(crate) fn watch(bus: &Broadcaster<Self>) -> Watcher<Self> {
-        let builder = bus.watch_builder().queue_len(1).filter(|event: &Self| {
+        let builder = bus.watch_builder().queue_capacity(1).filter(|event: &Self| {
             event.reach(At::Filter);
             event.number < 10
         });

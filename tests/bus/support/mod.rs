@@ -24,8 +24,11 @@ pub(crate) use test_support::{LONG, until, watched};
 // ── buses ──
 
 /// Returns a bus with queues of these lengths.
-pub(crate) fn bus<T: Clone + Send + Sync + 'static>(incoming_len: usize, queue_len: usize) -> Broadcaster<T> {
-    bus_with(BusOptions::default().incoming_len(incoming_len).queue_len(queue_len))
+pub(crate) fn bus<T: Clone + Send + Sync + 'static>(
+    incoming_capacity: usize,
+    queue_capacity: usize,
+) -> Broadcaster<T> {
+    bus_with(BusOptions::default().incoming_capacity(incoming_capacity).queue_capacity(queue_capacity))
 }
 
 pub(crate) fn bus_with<T: Clone + Send + Sync + 'static>(options: BusOptions) -> Broadcaster<T> {
@@ -40,8 +43,8 @@ pub(crate) fn timed<T: Clone + Send + Sync + 'static>(options: BusOptions) -> (F
 }
 
 /// Returns a bus with a dispatcher, and an inline one, with watchers' queues of this length.
-pub(crate) fn buses(queue_len: usize) -> [Broadcaster<u64>; 2] {
-    [false, true].map(|inline| bus_with(BusOptions::default().inline(inline).queue_len(queue_len)))
+pub(crate) fn buses(queue_capacity: usize) -> [Broadcaster<u64>; 2] {
+    [false, true].map(|inline| bus_with(BusOptions::default().inline(inline).queue_capacity(queue_capacity)))
 }
 
 /// Runs a test on a bus with a dispatcher and on an inline one. The output of a failure names the
@@ -54,13 +57,13 @@ pub(crate) fn on_both(test: fn(BusOptions)) {
 }
 
 /// Returns the options of an inline bus with watchers' queues of this length.
-pub(crate) fn inline_options(queue_len: usize) -> BusOptions {
-    BusOptions::default().inline(true).queue_len(queue_len)
+pub(crate) fn inline_options(queue_capacity: usize) -> BusOptions {
+    BusOptions::default().inline(true).queue_capacity(queue_capacity)
 }
 
 /// Returns an inline bus with watchers' queues of this length.
-pub(crate) fn inline<T: Clone + Send + Sync + 'static>(queue_len: usize) -> Broadcaster<T> {
-    bus_with(inline_options(queue_len))
+pub(crate) fn inline<T: Clone + Send + Sync + 'static>(queue_capacity: usize) -> Broadcaster<T> {
+    bus_with(inline_options(queue_capacity))
 }
 
 /// Returns every policy. The limit of `WaitFor` is never reached.
@@ -72,9 +75,9 @@ pub(crate) fn policies() -> [OverflowPolicy; 5] {
 /// Returns a builder for a watcher with the policy `Wait` and a queue of this length.
 pub(crate) fn waits<T: Clone + Send + Sync + 'static>(
     bus: &Broadcaster<T>,
-    queue_len: usize,
+    queue_capacity: usize,
 ) -> WatchBuilder<'_, T> {
-    bus.watch_builder().queue_len(queue_len).overflow(OverflowPolicy::Wait)
+    bus.watch_builder().queue_capacity(queue_capacity).overflow(OverflowPolicy::Wait)
 }
 
 // ── deliveries and counts ──
@@ -240,7 +243,7 @@ pub(crate) fn calling(bus: &Broadcaster<u64>, mut call: impl FnMut(u64) + Send +
         call(*event);
         true
     };
-    bus.watch_builder().name("calling").queue_len(10_000).filter(filter).watch().unwrap()
+    bus.watch_builder().name("calling").queue_capacity(10_000).filter(filter).watch().unwrap()
 }
 
 // ── tasks ──

@@ -51,7 +51,7 @@ on_every_executor! {
 
     /// A shutdown by deadline returns at the deadline and reports what it abandoned.
     async fn a_shutdown_returns_at_its_deadline(executor) {
-        let (clock, bus) = timed(BusOptions::default().queue_len(1).overflow(Wait));
+        let (clock, bus) = timed(BusOptions::default().queue_capacity(1).overflow(Wait));
                 let mut stuck = bus.watch().unwrap();
         bus.publisher().publish_batch(vec![1, 2, 3]).unwrap();
         let ending = executor.spawn({

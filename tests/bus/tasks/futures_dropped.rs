@@ -15,7 +15,7 @@ use crate::support::{Ear, LONG, bus, bus_with, on_both, waits};
 #[test]
 fn a_receive_that_is_dropped_has_taken_nothing() {
     on_both(|options| {
-        let bus = bus_with(options.queue_len(2));
+        let bus = bus_with(options.queue_capacity(2));
         let mut watcher = bus.watch().unwrap();
         let ear = Ear::new();
         {

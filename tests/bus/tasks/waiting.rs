@@ -37,7 +37,7 @@ on_every_executor! {
     /// A loss is an item at its place. It wakes a task that waits, even if no event follows.
     async fn a_gap_is_an_item(executor) {
         for options in both_options() {
-            let bus = bus_with::<u64>(options.queue_len(2));
+            let bus = bus_with::<u64>(options.queue_capacity(2));
             let mut watcher = bus.watch().unwrap();
             bus.publisher().publish_batch(vec![0, 1, 2, 3]).unwrap();
             bus.flush_async(LONG).await.unwrap();
@@ -58,8 +58,8 @@ on_every_executor! {
     /// hang the test.
     async fn ping_pong(executor) {
         for options in both_options() {
-            let there = bus_with::<u64>(options.clone().incoming_len(1));
-            let back = bus_with::<u64>(options.incoming_len(1));
+            let there = bus_with::<u64>(options.clone().incoming_capacity(1));
+            let back = bus_with::<u64>(options.incoming_capacity(1));
             let mut pings = waits(&there, 1).watch().unwrap();
             let mut pongs = waits(&back, 1).watch().unwrap();
             let answer = back.publisher();
@@ -81,7 +81,7 @@ on_every_executor! {
     /// Publishers that find no capacity wait as tasks, and each event is delivered once.
     async fn publishers_wait_for_capacity(executor) {
         for options in both_options() {
-            let bus = bus_with(options.incoming_len(1));
+            let bus = bus_with(options.incoming_capacity(1));
             let watcher = waits(&bus, 1).watch().unwrap();
             let publishing: Vec<_> = (0..20)
                 .map(|n| {
@@ -112,7 +112,7 @@ on_every_executor! {
     /// with their events.
     async fn ready_loses_nothing(executor) {
         for options in both_options() {
-            let bus = bus_with(options.incoming_len(1));
+            let bus = bus_with(options.incoming_capacity(1));
             let watcher = waits(&bus, 1).watch().unwrap();
             let publishing: Vec<_> = (0..8)
                 .map(|n| {

@@ -131,7 +131,7 @@ fn without_a_thread_for_deadlines_a_task_keeps_its_place() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
     test_support::in_own_process!();
-    let (clock, bus) = timed(BusOptions::default().incoming_len(1).queue_len(8));
+    let (clock, bus) = timed(BusOptions::default().incoming_capacity(1).queue_capacity(8));
     let held = hold(&bus);
     bus.publisher().publish(1).unwrap();
     let (done, is_done) = mpsc::channel::<()>();

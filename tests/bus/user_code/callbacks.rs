@@ -21,7 +21,7 @@ use crate::support::{
 fn a_handler_that_calls_back_is_not_left_waiting_for_itself() {
     on_both(|options| {
         let is_inline = options == BusOptions::default().inline(true);
-        let bus = bus_with(options.incoming_len(1).queue_len(1));
+        let bus = bus_with(options.incoming_capacity(1).queue_capacity(1));
         let (inner, (tx, rx), (go, gate)) = (bus.clone(), mpsc::channel(), mpsc::channel::<()>());
         let handler = move |delivery: Delivery<&u64>| {
             if delivery != Event(&0) {
@@ -210,7 +210,7 @@ fn a_hook_that_publishes_on_its_own_bus_feeds_itself() {
 fn a_hook_whose_reports_the_filter_stops_feeds_nothing() {
     const REPORT: u64 = 1_000;
     let bus = bus(100, 1);
-    let mut reports = bus.watch_builder().queue_len(100).filter(|n| *n >= REPORT).watch().unwrap();
+    let mut reports = bus.watch_builder().queue_capacity(100).filter(|n| *n >= REPORT).watch().unwrap();
     let publisher = bus.publisher();
     let watcher = bus
         .watch_builder()
@@ -232,7 +232,7 @@ fn a_handler_may_wait_for_another_bus() {
     on_both(|options| {
         let outer = bus_with::<u64>(options);
         let inner = bus::<u64>(1, 1);
-        let mut seen = inner.watch_builder().queue_len(10).watch().unwrap();
+        let mut seen = inner.watch_builder().queue_capacity(10).watch().unwrap();
         let to = inner.clone();
         outer
             .watch_builder()

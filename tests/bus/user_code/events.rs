@@ -22,7 +22,7 @@ use crate::support::{
 fn a_clone_that_panics_on_the_dispatcher_loses_nothing() {
     on_both(|options| {
         let (bus, bombs) = (bus_with(options), Bombs::default());
-        let mut short = bus.watch_builder().queue_len(2).watch().unwrap();
+        let mut short = bus.watch_builder().queue_capacity(2).watch().unwrap();
         let mut filtered = bus.watch_builder().filter(|event: &Bomb| event.number != 1).watch().unwrap();
         let mut whole = bus.watch().unwrap();
         bus.publisher().publish_batch((0..4).map(|n| bombs.event(n, Panics::InClone))).unwrap();
@@ -69,7 +69,7 @@ fn a_clone_that_panics_in_recv_is_not_met_again() {
 #[test]
 fn a_drop_that_panics_reaches_no_caller() {
     on_both(|options| {
-        let (bus, bombs) = (bus_with(options.queue_len(100).history(2)), Bombs::default());
+        let (bus, bombs) = (bus_with(options.queue_capacity(100).history(2)), Bombs::default());
         let batch = |first| (first..first + 4).map(|n| bombs.event(n, Panics::InDrop)).collect::<Vec<_>>();
         let publisher = bus.publisher();
         // Without a watcher.
@@ -77,8 +77,8 @@ fn a_drop_that_panics_reaches_no_caller() {
         bus.flush(LONG).unwrap();
         let handle = bus.watch_builder().spawn(|_| ()).unwrap();
         let mut read = bus.watch().unwrap();
-        let unread = bus.watch_builder().queue_len(2).watch().unwrap();
-        let mut newest = bus.watch_builder().queue_len(1).overflow(DropOldest).watch().unwrap();
+        let unread = bus.watch_builder().queue_capacity(2).watch().unwrap();
+        let mut newest = bus.watch_builder().queue_capacity(1).overflow(DropOldest).watch().unwrap();
         publisher.publish_batch(batch(4)).unwrap();
         bus.flush(LONG).unwrap();
         drop(unread);
@@ -120,7 +120,7 @@ fn a_clone_and_a_drop_that_panic_together() {
     test_support::in_own_process!();
     on_both(|options| {
         let bus = bus_with(options);
-        let short = bus.watch_builder().queue_len(3).watch().unwrap();
+        let short = bus.watch_builder().queue_capacity(3).watch().unwrap();
         let filtered = bus.watch_builder().filter(|event: &Nasty| event.0 < 3).watch().unwrap();
         let events = (0..4).map(|number| Nasty(number, false));
         bus.publisher().publish_batch(events).map_err(drop).unwrap();
@@ -353,7 +353,7 @@ fn events_of_no_size() {
     on_both(|options| {
         let bus = bus_with(options.max_batch(3));
         let mut all = waits(&bus, 100).watch().unwrap();
-        let newest = bus.watch_builder().queue_len(2).overflow(DropOldest).watch().unwrap();
+        let newest = bus.watch_builder().queue_capacity(2).overflow(DropOldest).watch().unwrap();
         let before = DROPS.load(Ordering::SeqCst);
         bus.publisher().publish_batch((0..10).map(|_| Nothing)).map_err(drop).unwrap();
         assert!(bus.shutdown().complete);

@@ -64,7 +64,7 @@ fn a_filter_that_panics_ends_its_own_watcher() {
 #[test]
 fn a_hook_that_panics_is_counted_and_called_again() {
     on_both(|options| {
-        let bus = bus_with(options.queue_len(1));
+        let bus = bus_with(options.queue_capacity(1));
         let calls = Arc::new(AtomicU64::new(0));
         let counter = calls.clone();
         let hook = move |_, _: &[u64]| {
@@ -184,7 +184,7 @@ fn publishing_while_the_thread_is_torn_down() {
         static LAST: RefCell<Option<Last>> = const { RefCell::new(None) };
     }
     on_both(|options| {
-        let bus = bus_with(options.incoming_len(1).max_batch(1));
+        let bus = bus_with(options.incoming_capacity(1).max_batch(1));
         let mut watcher = waits(&bus, 1).watch().unwrap();
         let threads = [100, 200].map(|first| {
             let last = Last(bus.publisher(), first);

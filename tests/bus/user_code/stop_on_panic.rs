@@ -20,7 +20,7 @@ fn a_handler_that_is_to_stop_takes_its_queue_with_it() {
         };
         let stopping = bus.watch_builder().name("stopping").overflow(policy).stop_on_panic(true);
         let stopping = stopping.spawn(handler).unwrap();
-        let other = bus.watch_builder().name("other").queue_len(100).spawn(|_| ()).unwrap();
+        let other = bus.watch_builder().name("other").queue_capacity(100).spawn(|_| ()).unwrap();
         bus.publisher().publish_batch(1..=10).unwrap();
         for number in [1, 2] {
             turnstile.wait_for(Some(number));
@@ -60,7 +60,7 @@ fn a_dispatcher_that_waits_for_a_handler_that_stops_continues() {
         panic!("at the first event");
     });
     let handler = handler.unwrap();
-    let mut other = bus.watch_builder().queue_len(10).watch().unwrap();
+    let mut other = bus.watch_builder().queue_capacity(10).watch().unwrap();
     bus.publisher().publish_batch(vec![1, 2, 3]).unwrap();
     turnstile.wait_for(Some(1));
     // The other watcher has its share, and the dispatcher is in the round that the handler delays.
@@ -82,7 +82,7 @@ fn a_dispatcher_that_waits_for_a_handler_that_stops_continues() {
 fn a_runner_that_is_to_stop_returns() {
     on_both(|options| {
         for awaited in [false, true] {
-            let bus = bus_with(options.clone().queue_len(1));
+            let bus = bus_with(options.clone().queue_capacity(1));
             let runner = bus.watch_builder().stop_on_panic(true).runner(|delivery: Delivery<&u64>| {
                 assert!(delivery.event().is_some(), "a gap");
             });

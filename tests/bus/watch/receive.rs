@@ -46,7 +46,7 @@ fn every_form_of_receiving_sees_the_same() {
 #[test]
 fn a_prefix_is_first_and_takes_no_capacity() {
     on_both(|options| {
-        let bus = bus_with(options.queue_len(1));
+        let bus = bus_with(options.queue_capacity(1));
         let mut watcher = bus.watch_builder().prefix(0..100).watch().unwrap();
         bus.publisher().publish(100).unwrap();
         bus.shutdown();
@@ -139,7 +139,7 @@ fn a_borrowed_event_is_no_longer_in_len() {
 #[test]
 fn an_empty_watcher_may_have_a_gap_or_the_end() {
     on_both(|options| {
-        let bus = bus_with(options.queue_len(2));
+        let bus = bus_with(options.queue_capacity(2));
         let mut watcher = bus.watch().unwrap();
         bus.publisher().publish_batch(1..=5).unwrap();
         bus.flush(LONG).unwrap();

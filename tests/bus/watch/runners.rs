@@ -59,7 +59,7 @@ fn a_runner_is_awaited_beside_its_publisher() {
 #[test]
 fn a_runner_can_be_run_after_the_close() {
     on_both(|options| {
-        let bus = bus_with(options.queue_len(2));
+        let bus = bus_with(options.queue_capacity(2));
         let (tx, rx) = mpsc::channel();
         let runner = bus.watch_builder().runner(move |delivery| tx.send(copied(delivery)).unwrap()).unwrap();
         bus.publisher().publish_batch([1, 2, 3]).unwrap();

@@ -28,7 +28,7 @@ fn is_ready(watcher: &Watcher<u64>) -> bool {
 fn everything_that_can_be_received_is_ready() {
     on_both(|options| {
         for policy in [OverflowPolicy::DropIncoming, OverflowPolicy::DropOldest, OverflowPolicy::Wait] {
-            let bus = bus_with::<u64>(options.clone().queue_len(2));
+            let bus = bus_with::<u64>(options.clone().queue_capacity(2));
             let mut watcher = bus.watch_builder().overflow(policy).prefix([0]).watch().unwrap();
             wait(&watcher);
             assert_eq!(watcher.try_recv(), Ok(Event(0)));
@@ -62,7 +62,7 @@ fn everything_that_can_be_received_is_ready() {
 #[test]
 fn a_gap_alone_is_ready() {
     on_both(|options| {
-        let bus = bus_with::<u64>(options.queue_len(1));
+        let bus = bus_with::<u64>(options.queue_capacity(1));
         let mut watcher = bus.watch().unwrap();
         bus.publisher().publish_batch(vec![1, 2]).unwrap();
         bus.flush(LONG).unwrap();

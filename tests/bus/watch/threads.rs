@@ -35,7 +35,7 @@ fn a_handler_without_a_thread_is_an_error_and_leaves_nothing() {
     setrlimit(Resource::As, Rlimit { current: Some(used + (1 << 20)), ..before }).unwrap();
     let handler = bus.watch_builder().name("poor").spawn(|_| ());
     let another = Broadcaster::<u64>::new();
-    let large = Broadcaster::<u64>::with_options(BusOptions::default().incoming_len(1 << 22));
+    let large = Broadcaster::<u64>::with_options(BusOptions::default().incoming_capacity(1 << 22));
     // This call is the last one, because the end of its bus gives the memory of a thread back.
     let calls_back = other.watch_builder().spawn(move |_| {
         let _ = &shuts_down;
@@ -53,7 +53,8 @@ fn a_handler_without_a_thread_is_an_error_and_leaves_nothing() {
     assert!(other.shutdown().complete);
     let error = large.unwrap_err().to_string();
     assert!(
-        error.starts_with("incoming_len must be as many entries of ") && error.ends_with(", got 4194304"),
+        error.starts_with("incoming_capacity must be as many entries of ")
+            && error.ends_with(", got 4194304"),
         "{error}"
     );
 

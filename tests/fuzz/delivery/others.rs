@@ -122,7 +122,7 @@ impl Run<'_> {
     /// Returns whether events that wait fill the queue, so that none can be decided. That may be
     /// those of one namespace, if there was no other one before or if its share is large.
     fn has_no_room(&self) -> bool {
-        self.waiting() >= self.options.queue_len as u64
+        self.waiting() >= self.options.queue_capacity as u64
     }
 
     /// Returns the events that are neither stored in this state or a later one nor lost.

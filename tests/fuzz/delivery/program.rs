@@ -32,12 +32,12 @@ pub struct Options {
     pub groups: Groups,
     /// The number of namespaces of the objects.
     namespaces: u8,
-    pub group_queue_len: Option<usize>,
+    pub group_queue_capacity: Option<usize>,
     /// Whether a thread of the sink answers the calls, instead of the thread that submits them.
     pub answers_elsewhere: bool,
-    pub queue_len: usize,
+    pub queue_capacity: usize,
     pub policy: OverflowPolicy,
-    pub incoming_len: usize,
+    pub incoming_capacity: usize,
     pub max_batch: usize,
     attempts: u32,
     delay: Duration,
@@ -85,13 +85,13 @@ impl Options {
 
     /// Returns how many events of one group may wait, once there are others.
     pub fn share(&self) -> usize {
-        self.group_queue_len.unwrap_or((self.queue_len / 4).max(1))
+        self.group_queue_capacity.unwrap_or((self.queue_capacity / 4).max(1))
     }
 
     /// Returns how many events a group that is well may have beyond its share, while no more wait
     /// in all.
     pub fn lent(&self) -> usize {
-        if self.group_queue_len.is_some() { 0 } else { self.queue_len / 2 }
+        if self.group_queue_capacity.is_some() { 0 } else { self.queue_capacity / 2 }
     }
 
     pub fn retry(&self) -> RetryPolicy {
@@ -109,7 +109,7 @@ impl Options {
             filter.exempt_warnings(self.exempt_warnings)
         };
         CorrelatorOptions::default()
-            .lru_cache_size(self.cache.unwrap_or(4096))
+            .cache_size(self.cache.unwrap_or(4096))
             .aggregation(fold)
             .spam_filter(self.burst.map(filter))
     }
@@ -295,12 +295,12 @@ fn options() -> impl Strategy<Value = Options> {
     );
     let correlator = (sizes, any::<[bool; 3]>());
     (bus, retry, correlator, contract()).prop_map(|(bus, retry, correlator, contract)| {
-        let (mode, groups, namespaces, group_queue_len, answers_elsewhere) = contract;
-        let ((order, workers), mut queue_len, policy, mut incoming_len, max_batch) = bus;
+        let (mode, groups, namespaces, group_queue_capacity, answers_elsewhere) = contract;
+        let ((order, workers), mut queue_capacity, policy, mut incoming_capacity, max_batch) = bus;
         let (attempts, delay, jitter) = retry;
         let ((cache, fold, burst), [exempt_warnings, is_timed, says_which]) = correlator;
         if is_timed {
-            (queue_len, incoming_len) = (10_000, 10_000);
+            (queue_capacity, incoming_capacity) = (10_000, 10_000);
         }
         // Two groups of one moment may have one name. Only the stored event tells them apart then.
         let says_which = says_which || fold.is_some();
@@ -310,11 +310,11 @@ fn options() -> impl Strategy<Value = Options> {
             workers,
             groups,
             namespaces,
-            group_queue_len,
+            group_queue_capacity,
             answers_elsewhere,
-            queue_len,
+            queue_capacity,
             policy,
-            incoming_len,
+            incoming_capacity,
             max_batch,
             attempts,
             delay,

@@ -110,7 +110,8 @@ impl<'p> Run<'p> {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000));
         let clock = if program.end == End::Deadline { clock.drive_the_end() } else { clock };
         let (script, told, outages) = (Script::new(options), Arc::default(), Arc::default());
-        let bus = BusOptions::default().incoming_len(options.incoming_len).max_batch(options.max_batch);
+        let bus =
+            BusOptions::default().incoming_capacity(options.incoming_capacity).max_batch(options.max_batch);
         let builder = EventBroadcaster::builder().bus(bus).clock(clock.clock());
         let events = builder.on_loss(note_loss(&script, &told)).build().unwrap();
         let decided: Arc<Mutex<Vec<Decided>>> = Arc::default();
@@ -134,13 +135,13 @@ impl<'p> Run<'p> {
             .name(RECORDING)
             .order(options.order)
             .workers(options.workers)
-            .queue_len(options.queue_len)
+            .queue_capacity(options.queue_capacity)
             .overflow(options.policy)
             .retry(options.retry())
             .on_outage(note_outage(&script, &outages))
             .correlator(correlator);
-        let builder = match options.group_queue_len {
-            Some(events) => builder.group_queue_len(events),
+        let builder = match options.group_queue_capacity {
+            Some(events) => builder.group_queue_capacity(events),
             None => builder,
         };
         let recording = builder.start(Scripted(script.clone())).unwrap();

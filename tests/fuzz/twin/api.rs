@@ -53,7 +53,7 @@ pub type Received = Result<Item, Nothing>;
 
 #[derive(Clone, Debug)]
 pub struct Spec {
-    pub queue_len: usize,
+    pub queue_capacity: usize,
     pub policy: OverflowPolicy,
     pub prefix: Vec<Event>,
     pub filter: Filter,

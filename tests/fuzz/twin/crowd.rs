@@ -21,7 +21,7 @@ const EACH: u64 = 1000;
 
 #[derive(Clone, Debug)]
 pub struct Crowd {
-    incoming_len: usize,
+    incoming_capacity: usize,
     max_batch: usize,
     publishers: Vec<Vec<(How, usize)>>,
     readers: Vec<Script>,
@@ -30,7 +30,7 @@ pub struct Crowd {
 /// The work of a reader's thread until the end.
 #[derive(Clone, Debug)]
 struct Script {
-    queue_len: usize,
+    queue_capacity: usize,
     policy: OverflowPolicy,
     filter: Filter,
     prefix: usize,
@@ -58,8 +58,8 @@ pub fn crowd() -> impl Strategy<Value = Crowd> {
     let reads = prop::collection::vec(0..4_u8, 1..8);
     let stops = prop::option::weighted(0.3, 0..30_usize);
     let reader = (1..13_usize, policy, filter, 0..3_usize, any::<bool>(), reads, stops).prop_map(
-        |(queue_len, policy, filter, prefix, is_late, reads, stops_after)| Script {
-            queue_len,
+        |(queue_capacity, policy, filter, prefix, is_late, reads, stops_after)| Script {
+            queue_capacity,
             policy,
             filter,
             prefix,
@@ -69,8 +69,8 @@ pub fn crowd() -> impl Strategy<Value = Crowd> {
         },
     );
     (1..5_usize, 1..9_usize, prop::collection::vec(publisher, 1..4), prop::collection::vec(reader, 1..5))
-        .prop_map(|(incoming_len, max_batch, publishers, readers)| Crowd {
-            incoming_len,
+        .prop_map(|(incoming_capacity, max_batch, publishers, readers)| Crowd {
+            incoming_capacity,
             max_batch,
             publishers,
             readers,
@@ -89,9 +89,9 @@ struct Seen {
 }
 
 pub fn run(crowd: &Crowd) -> Result<(), TestCaseError> {
-    let bus = Arc::new(Real::new(crowd.incoming_len, crowd.max_batch, false));
+    let bus = Arc::new(Real::new(crowd.incoming_capacity, crowd.max_batch, false));
     let witness = Script {
-        queue_len: 3,
+        queue_capacity: 3,
         policy: OverflowPolicy::Wait,
         filter: Filter::None,
         prefix: 0,
@@ -136,7 +136,7 @@ pub fn run(crowd: &Crowd) -> Result<(), TestCaseError> {
 
 fn register(bus: &Real, script: &Script) -> (RealReader, Spec) {
     let spec = Spec {
-        queue_len: script.queue_len,
+        queue_capacity: script.queue_capacity,
         policy: script.policy,
         prefix: (0..script.prefix as u64).map(|n| Event::MAX - n).collect(),
         filter: script.filter,

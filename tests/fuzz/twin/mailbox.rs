@@ -105,7 +105,7 @@ impl Mailbox {
     }
 
     fn capacity(&self) -> u64 {
-        self.spec.queue_len as u64
+        self.spec.queue_capacity as u64
     }
 
     pub fn figures(&self) -> Figures {

@@ -13,7 +13,7 @@ use super::real::RealReader;
 
 #[derive(Default)]
 pub struct Twin {
-    incoming_len: usize,
+    incoming_capacity: usize,
     max_batch: usize,
     now: Duration,
     /// The accepted events, and the registrations among them, which take no place.
@@ -42,7 +42,7 @@ enum Entry {
 impl Twin {
     fn free(&self) -> usize {
         let events = self.incoming.iter().filter(|entry| matches!(entry, Entry::Events(_))).count();
-        self.incoming_len - (events - self.carried)
+        self.incoming_capacity - (events - self.carried)
     }
 
     /// Works until there is nothing to do, or until the dispatcher must wait for a watcher.
@@ -121,8 +121,8 @@ impl Twin {
 impl Model for Twin {
     const IS_INLINE: bool = false;
 
-    fn new(incoming_len: usize, max_batch: usize) -> Self {
-        Self { incoming_len, max_batch, ..Self::default() }
+    fn new(incoming_capacity: usize, max_batch: usize) -> Self {
+        Self { incoming_capacity, max_batch, ..Self::default() }
     }
 
     fn publish(&mut self, mut events: Vec<Event>, mut how: How) -> Option<Publish> {

@@ -25,7 +25,7 @@ pub trait Model {
     /// Whether the real bus has done everything when a call returns, so that nothing is waited for.
     const IS_INLINE: bool;
 
-    fn new(incoming_len: usize, max_batch: usize) -> Self;
+    fn new(incoming_capacity: usize, max_batch: usize) -> Self;
     /// Publishes without waiting. Returns `None`, and does nothing, where it is open what the bus
     /// does.
     fn publish(&mut self, events: Vec<Event>, how: How) -> Option<Publish>;
@@ -56,7 +56,7 @@ pub struct Publish {
 
 #[derive(Clone)]
 pub struct Program {
-    incoming_len: usize,
+    incoming_capacity: usize,
     max_batch: usize,
     steps: Vec<Step>,
 }
@@ -64,7 +64,7 @@ pub struct Program {
 impl Debug for Program {
     /// Writes a line for each step, in every format.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "a bus of incoming_len {}, max_batch {}", self.incoming_len, self.max_batch)?;
+        writeln!(f, "a bus of incoming_capacity {}, max_batch {}", self.incoming_capacity, self.max_batch)?;
         self.steps.iter().enumerate().try_for_each(|(number, step)| writeln!(f, "  {number}: {step:?}"))
     }
 }
@@ -144,8 +144,8 @@ fn speaker() -> impl Strategy<Value = Speaker> {
 fn step(is_inline: bool, policy: BoxedStrategy<OverflowPolicy>) -> impl Strategy<Value = Step> {
     let speaker = if is_inline { prop::option::weighted(0.3, speaker()).boxed() } else { Just(None).boxed() };
     let watch = (1..13_usize, policy, 0..4_usize, filter(), speaker).prop_map(
-        |(queue_len, policy, prefix, filter, speaker)| {
-            Step::Watch(Spec { queue_len, policy, prefix: Vec::new(), filter, speaker }, prefix)
+        |(queue_capacity, policy, prefix, filter, speaker)| {
+            Step::Watch(Spec { queue_capacity, policy, prefix: Vec::new(), filter, speaker }, prefix)
         },
     );
     let end = prop_oneof![6 => Just(Step::Advance(1)), 1 => Just(Step::Close), 1 => Just(Step::Shutdown)];
@@ -174,8 +174,8 @@ pub fn program<M: Model>() -> impl Strategy<Value = Program> {
     let steps = |policy| prop::collection::vec(step(M::IS_INLINE, policy), 1..80);
     let limits = if M::IS_INLINE { limits().boxed() } else { policy().boxed() };
     let steps = prop_oneof![2 => steps(policy().boxed()), 1 => steps(limits)];
-    (1..7_usize, 1..7_usize, steps).prop_map(|(incoming_len, max_batch, steps)| Program {
-        incoming_len,
+    (1..7_usize, 1..7_usize, steps).prop_map(|(incoming_capacity, max_batch, steps)| Program {
+        incoming_capacity,
         max_batch,
         steps,
     })
@@ -191,9 +191,10 @@ struct Both<M> {
 
 /// Runs the program on both. An error says what differed after which step.
 pub fn run<M: Model>(program: &Program) -> Result<(), TestCaseError> {
-    let (incoming_len, max_batch) = (program.incoming_len, program.max_batch);
-    let real = Real::new(incoming_len, max_batch, M::IS_INLINE);
-    let mut both = Both { real, model: M::new(incoming_len, max_batch), readers: Vec::new(), next_event: 1 };
+    let (incoming_capacity, max_batch) = (program.incoming_capacity, program.max_batch);
+    let real = Real::new(incoming_capacity, max_batch, M::IS_INLINE);
+    let mut both =
+        Both { real, model: M::new(incoming_capacity, max_batch), readers: Vec::new(), next_event: 1 };
     let end = [Step::Shutdown];
     for (number, step) in program.steps.iter().chain(&end).enumerate() {
         let result = both.step(step).and_then(|()| both.settle());

@@ -18,9 +18,9 @@ pub struct Real {
 }
 
 impl Real {
-    pub fn new(incoming_len: usize, max_batch: usize, is_inline: bool) -> Self {
+    pub fn new(incoming_capacity: usize, max_batch: usize, is_inline: bool) -> Self {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH).drive_the_end();
-        let options = BusOptions::default().incoming_len(incoming_len).max_batch(max_batch);
+        let options = BusOptions::default().incoming_capacity(incoming_capacity).max_batch(max_batch);
         let bus = Broadcaster::with_clock(options.inline(is_inline), clock.clock()).unwrap();
         Self { bus, clock }
     }
@@ -49,7 +49,7 @@ impl Real {
         let builder = self
             .bus
             .watch_builder()
-            .queue_len(spec.queue_len)
+            .queue_capacity(spec.queue_capacity)
             .overflow(spec.policy)
             .prefix(spec.prefix.clone())
             .on_drop(move |reason, events| {

@@ -47,8 +47,9 @@ struct Sender<T: Clone + Send + Sync + 'static> {
 /// Difference: a dispatcher takes values from an incoming queue, whose capacity is one value here.
 /// The dispatcher holds another value while the receiver's queue is full.
 fn bounded<T: Clone + Send + Sync + 'static>(kind: Kind, capacity: usize) -> (Sender<T>, EventWatcher<T>) {
-    let options = kind.options().incoming_len(1).max_batch(1);
-    let bus = Broadcaster::with_options(options.queue_len(capacity).overflow(OverflowPolicy::Wait)).unwrap();
+    let options = kind.options().incoming_capacity(1).max_batch(1);
+    let bus =
+        Broadcaster::with_options(options.queue_capacity(capacity).overflow(OverflowPolicy::Wait)).unwrap();
     let receiver = bus.watch().unwrap().into_events();
     let sender = Sender { kind, publisher: bus.publisher(), bus };
     sender.settle();

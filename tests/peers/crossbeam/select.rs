@@ -113,7 +113,7 @@ fn a_wait_that_timed_out_is_repeated_and_ends_with_a_value() {
 
 /// Returns a bus, and a receiver that has so many values in its queue.
 fn filled(kind: Kind, values: usize) -> (Broadcaster<()>, EventWatcher<()>) {
-    let options = kind.options().queue_len(values).overflow(OverflowPolicy::Wait);
+    let options = kind.options().queue_capacity(values).overflow(OverflowPolicy::Wait);
     let bus = Broadcaster::with_options(options).unwrap();
     let receiver = bus.watch().unwrap().into_events();
     bus.publisher().publish_batch(vec![(); values]).unwrap();

@@ -24,8 +24,8 @@ fn options_out_of_range_are_named() {
     let refused = Some("max_message_len must be 1 to 1024 bytes if events have an event time, got 1025");
     assert_eq!(error(message_len(1025).event_time(true)).as_deref(), refused);
     for bus in modes() {
-        let error = EventBroadcaster::builder().bus(bus.incoming_len(0)).build().unwrap_err();
-        assert_eq!(error.option(), "incoming_len");
+        let error = EventBroadcaster::builder().bus(bus.incoming_capacity(0)).build().unwrap_err();
+        assert_eq!(error.option(), "incoming_capacity");
     }
 }
 

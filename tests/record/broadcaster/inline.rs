@@ -70,7 +70,7 @@ fn an_event_is_in_the_queues_when_its_call_returns() {
 /// incoming queue takes a burst. Watchers have the length of the options.
 #[test]
 fn a_burst_as_long_as_both_queues_waits_for_a_sink_that_hangs() {
-    let short = BusOptions::default().incoming_len(3).queue_len(4);
+    let short = BusOptions::default().incoming_capacity(3).queue_capacity(4);
     for (bus, own, fits, watched) in
         [(BusOptions::default(), None, 2000, 1000), (short.clone(), None, 7, 4), (short, Some(2), 2, 4)]
     {
@@ -80,7 +80,7 @@ fn a_burst_as_long_as_both_queues_waits_for_a_sink_that_hangs() {
         let watcher = events.watch_builder().watch().unwrap();
         let (gate, sink) = Scripted::gated(&clock, ..);
         let builder = events.recording().correlator(CorrelatorOptions::off());
-        let builder = own.into_iter().fold(builder, RecordingBuilder::queue_len);
+        let builder = own.into_iter().fold(builder, RecordingBuilder::queue_capacity);
         let recording = builder.start(sink.clone()).unwrap();
         let recorder = events.recorder("tester");
         for number in 0..fits {
@@ -101,7 +101,7 @@ fn a_burst_as_long_as_both_queues_waits_for_a_sink_that_hangs() {
 
 #[test]
 fn the_longest_queues_are_no_error_of_a_recording() {
-    let longest = BusOptions::default().incoming_len(1 << 24).queue_len(1 << 24);
+    let longest = BusOptions::default().incoming_capacity(1 << 24).queue_capacity(1 << 24);
     let events = EventBroadcaster::builder().bus(longest.inline(true)).build().unwrap();
     assert!(events.record_to(MemorySink::new()).is_ok());
 }
@@ -116,7 +116,7 @@ fn a_recording_that_is_waited_for_refuses_for_all() {
     });
     let watcher = events.watch_builder().watch().unwrap();
     let (gate, sink) = Scripted::gated(&clock, ..);
-    let builder = events.recording().queue_len(2).overflow(OverflowPolicy::Wait);
+    let builder = events.recording().queue_capacity(2).overflow(OverflowPolicy::Wait);
     let recording = builder.start(sink.clone()).unwrap();
     let recorder = events.recorder("tester");
     let outcomes = ["a", "b", "c"].map(|name| note(&recorder, name));
@@ -160,13 +160,13 @@ fn a_filter_may_record() {
 }
 
 /// A hook that records each loss feeds itself. The chain ends inside the one call that began it,
-/// after as many events as `incoming_len` allows, and what is refused then is counted.
+/// after as many events as `incoming_capacity` allows, and what is refused then is counted.
 #[test]
 fn a_hook_that_records_what_is_lost_ends() {
     let recorder: Arc<OnceLock<Recorder>> = Arc::default();
     let (own, calls) = (recorder.clone(), Arc::new(AtomicUsize::new(0)));
     let counted = calls.clone();
-    let bus = BusOptions::default().queue_len(1).incoming_len(5);
+    let bus = BusOptions::default().queue_capacity(1).incoming_capacity(5);
     let hook = move |_: &eventcast::record::Loss<'_>| {
         counted.fetch_add(1, Ordering::SeqCst);
         let _ = note(own.get().unwrap(), "loss");
@@ -214,7 +214,7 @@ fn scrubbing_waits_for_no_filter() {
 /// the event with its name.
 #[test]
 fn the_filter_of_a_full_watcher_sees_the_name_of_an_event() {
-    let options = BusOptions::default().inline(true).queue_len(1).overflow(OverflowPolicy::Wait);
+    let options = BusOptions::default().inline(true).queue_capacity(1).overflow(OverflowPolicy::Wait);
     let events = EventBroadcaster::builder().bus(options).build().unwrap();
     let (seen_tx, seen) = channel();
     let filter = move |event: &Event| {

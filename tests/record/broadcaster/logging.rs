@@ -53,7 +53,7 @@ fn a_log_line_has_columns_as_events_watch_prints_them() {
 #[test]
 fn a_log_shows_where_events_are_missing() {
     let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
-    let builder = EventBroadcaster::builder().bus(BusOptions::default().queue_len(1));
+    let builder = EventBroadcaster::builder().bus(BusOptions::default().queue_capacity(1));
     let events = builder.clock(clock.clock()).build().unwrap();
     let (gate, pass) = gate();
     let lines = Shared::default();

@@ -17,7 +17,7 @@ use super::Shared;
 #[test]
 fn on_loss_reports_every_refusal() {
     let builder = EventBroadcaster::builder()
-        .bus(BusOptions::default().incoming_len(1).max_batch(1))
+        .bus(BusOptions::default().incoming_capacity(1).max_batch(1))
         .scrub(|event| assert!(event.reason != "Unscrubbable", "a scrub that panics"));
     let (events, losses) = with_losses(builder, |loss| (loss.reason, loss.to_string()));
     let recorder = events.recorder("tester");
@@ -26,7 +26,7 @@ fn on_loss_reports_every_refusal() {
     assert_eq!(recorder.event(pod("a"), Normal, "Unscrubbable", secret), Recorded::ScrubPanicked);
     // A watcher that no thread reads blocks the dispatcher, so the incoming queue fills up.
     let held =
-        events.watch_builder().name("held").queue_len(1).overflow(OverflowPolicy::Wait).watch().unwrap();
+        events.watch_builder().name("held").queue_capacity(1).overflow(OverflowPolicy::Wait).watch().unwrap();
     until(|| recorder.event(pod("a\u{1b}"), Normal, "Full", secret) == Recorded::Full);
     drop(held);
     events.shutdown();
@@ -55,11 +55,11 @@ fn on_loss_reports_watchers_without_a_hook() {
         with_losses(EventBroadcaster::builder(), |loss| (loss.reason, loss.place.to_owned(), loss.count));
     let own = Shared::default();
     let into = own.clone();
-    let _small = events.watch_builder().name("small").queue_len(1).watch().unwrap();
-    let newest = events.watch_builder().name("newest").queue_len(1).overflow(OverflowPolicy::DropOldest);
+    let _small = events.watch_builder().name("small").queue_capacity(1).watch().unwrap();
+    let newest = events.watch_builder().name("newest").queue_capacity(1).overflow(OverflowPolicy::DropOldest);
     let _newest = newest.watch().unwrap();
     let hook = move |reason, events: &[Event]| into.lock().unwrap().push((reason, events.len()));
-    let _other = events.watch_builder().queue_len(1).on_drop(hook).watch().unwrap();
+    let _other = events.watch_builder().queue_capacity(1).on_drop(hook).watch().unwrap();
     for name in ["a", "b"] {
         record(&events, name, "Started");
         events.flush(LONG).unwrap();
@@ -75,7 +75,7 @@ type Lost = (LossReason, String, Vec<String>);
 
 /// Returns a broadcaster with queues of one event, and its losses.
 fn with_short_queues() -> (EventBroadcaster, Receiver<Lost>) {
-    with_losses(EventBroadcaster::builder().bus(BusOptions::default().queue_len(1)), |loss| {
+    with_losses(EventBroadcaster::builder().bus(BusOptions::default().queue_capacity(1)), |loss| {
         let reasons: Vec<_> = loss.events.iter().map(|event| event.reason.to_string()).collect();
         assert_eq!(loss.count, reasons.len() as u64);
         (loss.reason, loss.place.to_owned(), reasons)
@@ -193,7 +193,7 @@ fn abandoned_events_of_a_watcher_are_reported_once_and_to_one_hook() {
         let own = Shared::default();
         let into = own.clone();
         let hook = move |reason, events: &[Event]| into.lock().unwrap().extend(events.iter().map(|_| reason));
-        let builder = events.watch_builder().name("unread").queue_len(1).overflow(OverflowPolicy::Wait);
+        let builder = events.watch_builder().name("unread").queue_capacity(1).overflow(OverflowPolicy::Wait);
         let watcher = if has_hook { builder.on_drop(hook).watch() } else { builder.watch() }.unwrap();
         for name in ["a", "b", "c"] {
             record(&events, name, "Started");

@@ -39,7 +39,7 @@ fn a_panic_in_any_hook_stops_nothing() {
         dropped_tx.send(()).unwrap();
         panic!("on_drop");
     };
-    let _full = events.watch_builder().queue_len(1).on_drop(hook).watch().unwrap();
+    let _full = events.watch_builder().queue_capacity(1).on_drop(hook).watch().unwrap();
     let recorder = events.recorder("tester");
     for reason in ["Scrub", "Sink", "Handler", "Log", "Filter", "Fine"] {
         let expected = if reason == "Scrub" { Recorded::ScrubPanicked } else { Recorded::Accepted };
@@ -74,7 +74,7 @@ fn a_hook_may_call_everything() {
         let counter = told.clone();
         let events = EventBroadcaster::builder()
             .clock(clock.clock())
-            .bus(BusOptions::default().queue_len(2))
+            .bus(BusOptions::default().queue_capacity(2))
             .retry(at_once())
             .on_loss(move |_| {
                 let events = own.get().unwrap();
@@ -94,7 +94,7 @@ fn a_hook_may_call_everything() {
         let events = slot.get_or_init(|| Arc::new(events));
         let (sink, _calls) = Scripted::new(&clock, |_, _| Err(SinkError::rejected("no")));
         let recording = events.record_to(sink).unwrap();
-        let _full = events.watch_builder().name("full").queue_len(1).watch().unwrap();
+        let _full = events.watch_builder().name("full").queue_capacity(1).watch().unwrap();
         let recorder = events.recorder("tester");
         // The losses occur on this thread, on the dispatcher and on the recording's thread.
         recorder.event(pod("a"), Normal, "", "");

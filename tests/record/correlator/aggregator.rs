@@ -141,7 +141,7 @@ fn a_clock_that_goes_back_ends_no_group() {
 /// object by now.
 #[test]
 fn a_folded_event_takes_no_capacity() {
-    let rig = Rig::new(folding(2).spam_filter(None).lru_cache_size(3));
+    let rig = Rig::new(folding(2).spam_filter(None).cache_size(3));
     let mut other = event("r", "m");
     other.involved_object.name = "other".into();
     assert_eq!(rig.seen(&other), Seen::Create(1));

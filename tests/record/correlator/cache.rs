@@ -14,7 +14,7 @@ pub(super) fn on_another_thread<R: Send>(run: impl FnOnce() -> R + Send) -> R {
 }
 
 fn rig(capacity: usize) -> Rig {
-    Rig::new(CorrelatorOptions::off().lru_cache_size(capacity))
+    Rig::new(CorrelatorOptions::off().cache_size(capacity))
 }
 
 /// An event about one and the same object, with this number in its message.
@@ -83,7 +83,7 @@ fn threads_that_take_turns_evict_one_entry_for_each_new_one() {
 
 #[test]
 fn a_recording_evicts_in_the_exact_order() {
-    let options = CorrelatorOptions::off().lru_cache_size(300);
+    let options = CorrelatorOptions::off().cache_size(300);
     let events = EventBroadcaster::builder().correlator(options).build().unwrap();
     let recording = events.record_to(MemorySink::new()).unwrap();
     let recorder = events.recorder("tests");
@@ -104,7 +104,7 @@ fn a_recording_evicts_in_the_exact_order() {
 
 #[test]
 fn each_cache_evicts_on_its_own() {
-    let rig = Rig::new(budget(1).lru_cache_size(2));
+    let rig = Rig::new(budget(1).cache_size(2));
     let of = |host: &str| {
         let mut event = event("r", "m");
         event.source.host = host.to_owned().into();
@@ -120,7 +120,7 @@ fn each_cache_evicts_on_its_own() {
 
 #[test]
 fn an_entry_that_another_thread_used_last_stays() {
-    let rig = Rig::new(CorrelatorOptions::off().lru_cache_size(8));
+    let rig = Rig::new(CorrelatorOptions::off().cache_size(8));
     for i in 0..8 {
         assert_eq!(rig.seen(&about(i)), Seen::Create(1));
     }

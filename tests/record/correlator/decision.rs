@@ -177,7 +177,7 @@ fn a_held_repeat_has_the_count_and_the_name_of_the_stored_event() {
 /// The store has an event that its answer brings back.
 #[test]
 fn a_confirmed_event_is_held_although_the_correlator_had_evicted_it() {
-    let correlator = Rig::new(budget(1).lru_cache_size(1)).correlator;
+    let correlator = Rig::new(budget(1).cache_size(1)).correlator;
     let (stored, key) = decision(correlator.correlate_or_hold(&event("r", "m")));
     assert!(matches!(correlator.correlate_or_hold(&event("r", "other")), Correlation::Skip));
     correlator.confirm(key, &stored);

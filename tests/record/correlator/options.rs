@@ -17,8 +17,8 @@ fn zero_and_nonsense_are_errors_that_name_the_option() {
         assert!(expected.starts_with(error.option()));
     };
     let options = CorrelatorOptions::default();
-    check(options.clone().lru_cache_size(0), "lru_cache_size must be 1 to 16777216 entries, got 0");
-    check(options.lru_cache_size(1 << 25), "lru_cache_size must be 1 to 16777216 entries, got 33554432");
+    check(options.clone().cache_size(0), "cache_size must be 1 to 16777216 entries, got 0");
+    check(options.cache_size(1 << 25), "cache_size must be 1 to 16777216 entries, got 33554432");
     check(folding(0), "max_events must be 1 or more, got 0");
     let aggregation = Aggregation::default().max_interval(Duration::ZERO);
     check(
@@ -40,7 +40,7 @@ fn options_are_plain_data() {
     assert_eq!(
         serde_json::to_string(&defaults).unwrap(),
         concat!(
-            r#"{"lru_cache_size":4096,"aggregation":{"max_events":10,"max_interval":"10m"},"#,
+            r#"{"cache_size":4096,"aggregation":{"max_events":10,"max_interval":"10m"},"#,
             r#""spam_filter":{"burst":25,"qps":0.0033333334,"#,
             r#""exempt_warnings":false}}"#
         )
@@ -52,7 +52,7 @@ fn options_are_plain_data() {
     same(&read("{}").unwrap(), &defaults);
     same(&read(&serde_json::to_string(&defaults).unwrap()).unwrap(), &defaults);
 
-    let options = budget(2).lru_cache_size(5).aggregation(None);
+    let options = budget(2).cache_size(5).aggregation(None);
     same(&read(r#"{"LRUCacheSize":5,"aggregation":null,"spam_filter":{"BurstSize":2}}"#).unwrap(), &options);
     same(&read(&serde_json::to_string(&options).unwrap()).unwrap(), &options);
 
@@ -68,7 +68,7 @@ fn options_are_plain_data() {
         (r#"{"aggregation":{"max_interval":"soon"}}"#, "invalid duration `soon`"),
         (r#"{"aggregation":{"max_interval":"-1s"}}"#, "invalid duration `-1s`"),
         (r#"{"aggregation":{"max_interval":-1}}"#, "a duration such as"),
-        (r#"{"lru_cache_size":-1}"#, "-1"),
+        (r#"{"cache_size":-1}"#, "-1"),
     ] {
         let shown = read(json).unwrap_err().to_string();
         assert!(shown.contains(error), "{json}: {shown}");

@@ -147,7 +147,7 @@ proptest! {
     /// The statistics balance, whatever the caches evict on the way.
     #[test]
     fn the_books_balance(all in occurrences(), options in options(), size in 1_usize..20) {
-        let rig = Rig::new(options.lru_cache_size(size));
+        let rig = Rig::new(options.cache_size(size));
         let (mut created, mut updated, mut filtered) = (0, 0, 0);
         for one in &all {
             match step(&rig, *one) {
@@ -185,7 +185,7 @@ proptest! {
         burst in 1_u32..6,
     ) {
         let budget = SpamFilter::default().burst(burst);
-        let options = CorrelatorOptions::default().lru_cache_size(size).spam_filter(budget);
+        let options = CorrelatorOptions::default().cache_size(size).spam_filter(budget);
         let rig = Rig::new(options.clone());
         let mut model: VecDeque<(u16, i32)> = VecDeque::new();
         let mut evicted = 0;
@@ -230,7 +230,7 @@ fn entries_that_several_threads_use_again_stay() {
     const NEW: u32 = 50;
     const ROUNDS: u32 = 100;
     let budget = SpamFilter::default().burst(ROUNDS);
-    let options = CorrelatorOptions::default().lru_cache_size(SIZE as usize).spam_filter(budget);
+    let options = CorrelatorOptions::default().cache_size(SIZE as usize).spam_filter(budget);
     let correlator = EventCorrelator::new(options).unwrap();
     let barrier = Barrier::new(THREADS as usize);
     // Evicted objects are returned as text, because a thread that panics would leave the others at
@@ -275,7 +275,7 @@ fn keys_of_all_kinds_and_threads_in_all_directions_never_deadlock() {
     for size in [1, 40] {
         watched(move || {
             let options = CorrelatorOptions::default()
-                .lru_cache_size(size as usize)
+                .cache_size(size as usize)
                 .aggregation(Aggregation::default().max_events(2))
                 .spam_filter(SpamFilter::default().burst(2).qps(1_000.0));
             let own_keys = options

@@ -118,7 +118,7 @@ fn a_recordings_correlator_goes_by_the_clock_of_the_broadcaster() {
     let count = filtered.clone();
     let options = CorrelatorOptions::default()
         .clock(crate::support::clock().clock())
-        .lru_cache_size(1)
+        .cache_size(1)
         .on_skip(move |_| *count.lock().unwrap() += 1)
         .spam_filter(SpamFilter::default().burst(1).qps(1.0));
     let recording = events.recording().correlator(options).start(MemorySink::new()).unwrap();

@@ -107,7 +107,7 @@ fn options_of(go: &Value) -> CorrelatorOptions {
     let mut options = CorrelatorOptions::default();
     let number = |name: &str| go[name].as_u64().filter(|n| *n > 0);
     if let Some(size) = number("lruCacheSize") {
-        options = options.lru_cache_size(size.try_into().unwrap());
+        options = options.cache_size(size.try_into().unwrap());
     }
     let mut aggregation = Aggregation::default();
     if let Some(events) = number("maxEvents") {

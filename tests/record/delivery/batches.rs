@@ -230,7 +230,7 @@ fn batches_grow_although_there_are_groups() {
         into.lock().unwrap().push(batch.ops().len());
         batch.answer_each(|op| Ok(Stored::from(op.event())));
     });
-    let builder = events.recording().queue_len(16_384).group_queue_len(16_384);
+    let builder = events.recording().queue_capacity(16_384).group_queue_capacity(16_384);
     let recording = builder.correlator(without_budget()).start(sink).unwrap();
     let recorder = events.recorder("tester");
     for number in 0..4000_u64 {

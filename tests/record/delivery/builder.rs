@@ -28,16 +28,16 @@ fn options_out_of_range_are_named() {
     for workers in [0, 257] {
         assert_eq!(option(events.recording().workers(workers).start(sink())), "workers");
     }
-    let correlator = CorrelatorOptions::default().lru_cache_size(0);
-    assert_eq!(option(events.recording().correlator(correlator.clone()).start(sink())), "lru_cache_size");
-    assert_eq!(option(events.recording().queue_len(0).start(sink())), "queue_len");
+    let correlator = CorrelatorOptions::default().cache_size(0);
+    assert_eq!(option(events.recording().correlator(correlator.clone()).start(sink())), "cache_size");
+    assert_eq!(option(events.recording().queue_capacity(0).start(sink())), "queue_capacity");
     assert_eq!(option(events.recording().name("a\0b").start(sink())), "name");
 
     let error = EventBroadcaster::builder().retry(policy).build().unwrap_err();
     assert_eq!(error.to_string(), "attempts must be 1 or more, got 0");
     assert_eq!(
         EventBroadcaster::builder().correlator(correlator).build().unwrap_err().option(),
-        "lru_cache_size"
+        "cache_size"
     );
     assert!(events.stats().recordings.is_empty());
 }

@@ -17,7 +17,7 @@ fn a_full_queue_loses_the_incoming_event_and_reports_it() {
         (loss.reason, loss.place.to_owned(), loss.count, loss.events[0].involved_object.name.to_string())
     });
     let (gate, sink) = Scripted::gated(&clock, ..);
-    let recording = events.recording().name("slow").queue_len(2).start(sink).unwrap();
+    let recording = events.recording().name("slow").queue_capacity(2).start(sink).unwrap();
     // This watcher sees each event after the recording, which was registered first.
     let mut witness = events.watch_builder().watch().unwrap();
     for name in ["a", "b", "c"] {
@@ -44,7 +44,7 @@ fn a_full_recording_sleeps_until_its_next_attempt() {
     let events = broadcaster(&clock);
     let (sink, calls) = Scripted::new(&clock, |_, _| Err(away()));
     let policy = every_ten_seconds();
-    let builder = events.recording().correlator(without_budget()).queue_len(2).retry(policy);
+    let builder = events.recording().correlator(without_budget()).queue_capacity(2).retry(policy);
     let recording = builder.start(sink.clone()).unwrap();
     record(&events, "web-0", "A");
     tried(&calls, &clock);

@@ -98,7 +98,7 @@ fn an_end_that_begins_while_an_event_is_taken_in_is_not_slept_through() {
         });
         // With these two events the queue is full, so the recording takes no more. The dispatcher
         // has the third event and waits for capacity.
-        let builder = events.recording().correlator(options).queue_len(2).overflow(OverflowPolicy::Wait);
+        let builder = events.recording().correlator(options).queue_capacity(2).overflow(OverflowPolicy::Wait);
         let recording = builder.start(sink).unwrap();
         record(&events, "web-0", "Started");
         calls.recv_timeout(LONG).unwrap();
@@ -242,7 +242,8 @@ fn an_event_in_an_abandoned_queue_is_reported_once() {
         with_losses(clocked(&clock), |loss| (loss.reason, loss.place.to_owned(), loss.count));
     let (gate, sink) = Scripted::gated(&clock, ..);
     // With this policy one event stays in the queue beside the one that the sink has.
-    let recording = events.recording().queue_len(1).overflow(OverflowPolicy::DropOldest).start(sink).unwrap();
+    let recording =
+        events.recording().queue_capacity(1).overflow(OverflowPolicy::DropOldest).start(sink).unwrap();
     record(&events, "a", "Started");
     gate.wait();
     record(&events, "b", "Started");
@@ -364,10 +365,10 @@ fn events_that_share_a_write_are_abandoned_together() {
 #[test]
 fn a_sink_that_hangs_for_good_is_left_behind_at_the_deadline() {
     let clock = clock();
-    let options = eventcast::BusOptions::default().incoming_len(2).queue_len(2);
+    let options = eventcast::BusOptions::default().incoming_capacity(2).queue_capacity(2);
     let events = clocked(&clock).bus(options).build().unwrap();
     let (gate, sink) = Scripted::gated(&clock, ..);
-    let recording = events.recording().queue_len(2).overflow(OverflowPolicy::Wait).start(sink).unwrap();
+    let recording = events.recording().queue_capacity(2).overflow(OverflowPolicy::Wait).start(sink).unwrap();
     let recorder = events.recorder("tester");
     // Record until one event is in the sink, the recording's queue is full, the dispatcher waits,
     // and the incoming queue is full.

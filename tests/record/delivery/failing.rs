@@ -88,7 +88,7 @@ fn a_namespace_that_fails_delays_no_other() {
         Err(SinkError::retry("500 InternalError: failed calling webhook"))
     });
     let recording =
-        events.recording().correlator(without_budget()).queue_len(10_000).start(sink.clone()).unwrap();
+        events.recording().correlator(without_budget()).queue_capacity(10_000).start(sink.clone()).unwrap();
     let recorder = events.recorder("tester");
     let record = |namespace: u64, name: String| {
         let object = pod(&name).in_namespace(format!("ns-{namespace}"));
@@ -143,11 +143,11 @@ fn an_event_that_is_tried_once_does_not_wait_for_an_unavailable_store() {
 fn a_write_takes_no_longer_when_many_events_wait() {
     fn quickest(waiting: usize) -> Duration {
         let clock = clock();
-        let builder = clocked(&clock).bus(BusOptions::default().incoming_len(100_000));
+        let builder = clocked(&clock).bus(BusOptions::default().incoming_capacity(100_000));
         let events = builder.retry(every_ten_seconds()).build().unwrap();
         let (sink, _calls) =
             Scripted::new(&clock, |_, op| if reason_of(op) == "Bad" { Err(retry()) } else { Ok(()) });
-        let recording = events.recording().correlator(without_budget()).queue_len(100_000);
+        let recording = events.recording().correlator(without_budget()).queue_capacity(100_000);
         let recording = recording.start(sink).unwrap();
         for i in 0..waiting {
             record(&events, &format!("web-{i}"), "Bad");

@@ -199,7 +199,7 @@ fn the_next_repeat_that_passes_carries_what_is_held() {
 #[test]
 fn an_evicted_count_is_written_first() {
     let clock = clock();
-    let events = with_correlator(strict().lru_cache_size(2), &clock);
+    let events = with_correlator(strict().cache_size(2), &clock);
     let sink = Scripted::obedient(&clock);
     let recording = events.recording().refresh_every(None).start(sink.clone()).unwrap();
     for name in ["web-0", "web-1", "web-2"] {
@@ -222,7 +222,7 @@ fn an_evicted_count_is_written_first() {
 fn a_count_of_an_event_that_begins_anew_is_written() {
     let clock = clock();
     let exempt = SpamFilter::default().burst(1).qps(1e-9).exempt_warnings(true);
-    let events = with_correlator(CorrelatorOptions::off().spam_filter(exempt).lru_cache_size(1), &clock);
+    let events = with_correlator(CorrelatorOptions::off().spam_filter(exempt).cache_size(1), &clock);
     let sink = Scripted::obedient(&clock);
     let recording = events.recording().refresh_every(None).start(sink.clone()).unwrap();
     record_times(&events, "web-0", 1);
@@ -247,7 +247,7 @@ fn a_write_that_is_on_its_way_carries_what_the_filter_stops() {
     let clock = clock();
     let events = with_correlator(strict(), &clock);
     let (gate, sink) = Scripted::gated(&clock, 0..=0);
-    let recording = events.recording().queue_len(3).start(sink.clone()).unwrap();
+    let recording = events.recording().queue_capacity(3).start(sink.clone()).unwrap();
     record(&events, "blocked", "BackOff");
     gate.wait();
     // The first of them waits for the sink, and the others take no space.
@@ -337,9 +337,9 @@ fn throttled_counts_are_exact_at_a_flush_and_at_the_end() {
 #[test]
 fn throttled_events_leave_the_queue_and_evict_each_other() {
     let clock = clock();
-    let events = with_correlator(CorrelatorOptions::off().lru_cache_size(3), &clock);
+    let events = with_correlator(CorrelatorOptions::off().cache_size(3), &clock);
     let sink = Scripted::obedient(&clock);
-    let builder = events.recording().update_every(HALF_HOUR).queue_len(2);
+    let builder = events.recording().update_every(HALF_HOUR).queue_capacity(2);
     let recording = builder.start(sink.clone()).unwrap();
     for number in 0..10 {
         for _ in 0..3 {

@@ -26,7 +26,7 @@ fn a_repeat_of_another_event_does_not_replace_a_write() {
         Scripted::new(&clock, |number, _| if number == 0 { Err(SinkError::retry("busy")) } else { Ok(()) });
     // A burst of two events, and one more each second.
     let budget = SpamFilter::default().burst(2).qps(1.0);
-    let options = CorrelatorOptions::default().aggregation(None).spam_filter(budget).lru_cache_size(1);
+    let options = CorrelatorOptions::default().aggregation(None).spam_filter(budget).cache_size(1);
     let recording = events.recording().correlator(options).start(sink.clone()).unwrap();
     record(&events, "web-0", "A");
     tried(&calls, &clock);
@@ -109,7 +109,7 @@ fn an_answer_of_the_store_keeps_an_event_in_the_cache() {
     });
     // The correlator calls the function at the end of each decision.
     let (decided_tx, decided) = mpsc::channel();
-    let options = CorrelatorOptions::default().aggregation(None).lru_cache_size(2).spam_key(move |event| {
+    let options = CorrelatorOptions::default().aggregation(None).cache_size(2).spam_key(move |event| {
         let _ = decided_tx.send(event.reason.to_string());
         event.involved_object.name.clone()
     });

@@ -29,7 +29,7 @@ use crate::support::{clocked, every_ten_seconds};
 
 /// Returns a broadcaster with ten seconds between attempts, none of them shortened.
 fn broadcaster(clock: &FakeClock) -> EventBroadcaster {
-    let bus = BusOptions::default().incoming_len(10_000);
+    let bus = BusOptions::default().incoming_capacity(10_000);
     clocked(clock).bus(bus).retry(every_ten_seconds()).build().unwrap()
 }
 

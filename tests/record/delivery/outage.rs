@@ -23,7 +23,7 @@ fn a_probe_has_the_newest_state_of_another_key_each_time() {
     let clock = clock();
     let events = broadcaster(&clock);
     let (sink, calls, is_back) = Scripted::failing(&clock, away);
-    let builder = events.recording().correlator(without_budget()).queue_len(4);
+    let builder = events.recording().correlator(without_budget()).queue_capacity(4);
     let recording = builder.retry(every_ten_seconds().attempts(2)).start(sink.clone()).unwrap();
     record(&events, "web-0", "A");
     tried(&calls, &clock);
@@ -223,7 +223,7 @@ fn the_longest_wait_of_a_batch_counts() {
     assert_balanced(&recording.stats());
 }
 
-/// The answers come in different rounds, and the last one asks for less than the first.
+/// The answers are in different rounds, and the last one asks for a shorter pause than the first.
 #[test]
 fn the_longest_wait_counts_when_answers_come_one_by_one() {
     const LONGEST: Duration = Duration::from_secs(30);

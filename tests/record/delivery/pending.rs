@@ -183,7 +183,7 @@ fn repeats_are_taken_in_while_the_sink_hangs() {
         }
         Ok(())
     });
-    let recording = events.recording().correlator(without_budget()).queue_len(1000).start(sink.clone());
+    let recording = events.recording().correlator(without_budget()).queue_capacity(1000).start(sink.clone());
     let recording = recording.unwrap();
     record(&events, "web-0", "BackOff");
     gate.wait();
@@ -260,7 +260,8 @@ fn events_for_a_key_that_waits_are_counted_and_written_together() {
     let clock = clock();
     let events = with_policy(&clock, every_ten_seconds());
     let (sink, calls, is_back) = Scripted::failing(&clock, retry);
-    let recording = events.recording().correlator(without_budget()).queue_len(8).start(sink.clone()).unwrap();
+    let recording =
+        events.recording().correlator(without_budget()).queue_capacity(8).start(sink.clone()).unwrap();
     record(&events, "web-0", "Started");
     tried(&calls, &clock);
     // These are many more events than the queue has capacity for. Each is finished as soon as it is

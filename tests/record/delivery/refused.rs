@@ -41,7 +41,7 @@ fn a_refused_repeat_that_a_later_write_carries_is_not_lost() {
 #[test]
 fn a_refused_repeat_stays_lost_if_its_event_begins_anew() {
     let clock = clock();
-    let events = with_correlator(CorrelatorOptions::off().lru_cache_size(1), &clock);
+    let events = with_correlator(CorrelatorOptions::off().cache_size(1), &clock);
     let (sink, _calls) = Scripted::new(&clock, |_, op| match op {
         SinkOp::Patch(_) => Err(SinkError::rejected("no changes")),
         _ => Ok(()),

@@ -97,7 +97,7 @@ fn events_of_one_key_are_written_sequentially_whatever_fails() {
     };
     let sink = Arc::new(sink);
     let builder = events.recording().correlator(without_budget()).overflow(OverflowPolicy::Wait);
-    let recording = builder.queue_len(64).workers(3).start(sink.clone()).unwrap();
+    let recording = builder.queue_capacity(64).workers(3).start(sink.clone()).unwrap();
     let recorder = events.recorder("tester");
     for i in 0..6_000 {
         while !recorder.event(pod(&format!("web-{}", i % 40)), Normal, "Started", "message").is_accepted() {

@@ -45,7 +45,7 @@ fn lost(loss: &Loss<'_>) -> Lost {
 /// Fills the queue of a bus of length 2, and then records an event "C", which is refused. Returns
 /// what the watcher receives, and the losses.
 fn overfill(builder: EventBroadcasterBuilder) -> (Vec<Event>, Vec<Lost>) {
-    let (events, losses) = with_losses(builder.bus(BusOptions::default().incoming_len(2)), lost);
+    let (events, losses) = with_losses(builder.bus(BusOptions::default().incoming_capacity(2)), lost);
     let recorder = events.recorder("test");
     // A filter runs on the dispatcher. This one holds the dispatcher at the first event.
     let (gate, pass) = gate();

@@ -210,8 +210,8 @@ fn an_evicted_series_is_written() {
     let store =
         MemorySink::with_clock(MemorySinkOptions::default().max_events(100_000), clock.clock()).unwrap();
     let builder = clocked(&clock).event_time(true);
-    let events = builder.bus(eventcast::BusOptions::default().incoming_len(40_000)).build().unwrap();
-    let recording = events.recording().queue_len(40_000).start(store.clone()).unwrap();
+    let events = builder.bus(eventcast::BusOptions::default().incoming_capacity(40_000)).build().unwrap();
+    let recording = events.recording().queue_capacity(40_000).start(store.clone()).unwrap();
     let recorder = events.recorder(EventSource::from("web").on_host("web-7"));
     for key in 0..10_000 {
         for _ in 0..4 {

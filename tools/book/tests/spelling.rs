@@ -75,7 +75,7 @@ fn every_word_is_known() {
 }
 
 fn words_are_what_a_reader_takes_for_one() {
-    let text = "A bus's queue_len (two-part) and/or 64-byte x86 G12; \"quoted\".";
+    let text = "A bus's queue_capacity (two-part) and/or 64-byte x86 G12; \"quoted\".";
     let found: Vec<_> = words(text).collect();
     assert_eq!(found, ["A", "bus", "two-part", "and", "or", "quoted"]);
 }

@@ -86,7 +86,7 @@ fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
     complain(&format!("soaking, seed {seed}; Ctrl-C ends it early"));
 
     let options = BusOptions::default()
-        .incoming_len(INCOMING as usize)
+        .incoming_capacity(INCOMING as usize)
         .max_batch(MAX_BATCH as usize)
         .thread_name("soak-bus");
     let bus = Broadcaster::<Tick>::with_options(options)?;
@@ -164,7 +164,7 @@ fn keep_journal(bus: &Broadcaster<Tick>, ledger: &Arc<Ledger>) -> Result<(), Box
         }
         Delivery::Lagged(count) => ledger.fault(format!("the journal, which waits, has lost {count}")),
     };
-    let builder = bus.watch_builder().name("journal").queue_len(JOURNAL as usize);
+    let builder = bus.watch_builder().name("journal").queue_capacity(JOURNAL as usize);
     builder.overflow(OverflowPolicy::Wait).spawn(journal)?;
     Ok(())
 }

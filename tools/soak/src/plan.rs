@@ -86,7 +86,7 @@ impl Plan {
     ) -> Option<(WatchBuilder<'b, Tick>, Checker)> {
         let mut builder = bus
             .watch_builder()
-            .queue_len(self.queue as usize)
+            .queue_capacity(self.queue as usize)
             .overflow(self.policy)
             .stop_on_panic(self.stop_on_panic);
         if let Some(name) = &self.name {

@@ -101,8 +101,8 @@ impl Recording {
             .max_delay(Duration::from_millis(2));
         let hook = counts.clone();
         let events = EventBroadcaster::builder()
-            .bus(BusOptions::default().incoming_len(128).queue_len(128).thread_name("soak-events"))
-            .correlator(CorrelatorOptions::default().lru_cache_size(256))
+            .bus(BusOptions::default().incoming_capacity(128).queue_capacity(128).thread_name("soak-events"))
+            .correlator(CorrelatorOptions::default().cache_size(256))
             .retry(retry)
             .on_loss(move |loss| {
                 add(&hook.reported, loss.count);
@@ -171,7 +171,8 @@ impl Recording {
             while !ledger.is_over() {
                 ledger.work("recordings", "start, pause, stop, flush".to_owned());
                 let sink = Flaky::new(&store, dice.roll(u64::MAX));
-                match events.recording().name("guest").queue_len(1 + dice.roll(64) as usize).start(sink) {
+                match events.recording().name("guest").queue_capacity(1 + dice.roll(64) as usize).start(sink)
+                {
                     Ok(recording) => {
                         thread::sleep(dice.micros(50_000));
                         recording.stop();

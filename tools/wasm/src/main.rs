@@ -52,8 +52,8 @@ fn every_check_passes_on_this_target() {
     main();
 }
 
-fn bus(queue_len: usize) -> Broadcaster<u64> {
-    Broadcaster::with_options(BusOptions::default().inline(true).queue_len(queue_len)).unwrap()
+fn bus(queue_capacity: usize) -> Broadcaster<u64> {
+    Broadcaster::with_options(BusOptions::default().inline(true).queue_capacity(queue_capacity)).unwrap()
 }
 
 fn watcher(bus: &Broadcaster<u64>, policy: OverflowPolicy) -> Watcher<u64> {
@@ -283,7 +283,7 @@ fn timeouts() {
 /// A `FakeClock` measures the limit of `WaitFor` wherever it is moved from.
 fn moved_clock() {
     let clock = FakeClock::new(SystemTime::UNIX_EPOCH + LONG);
-    let options = BusOptions::default().inline(true).queue_len(1);
+    let options = BusOptions::default().inline(true).queue_capacity(1);
     let bus = Broadcaster::with_clock(options, clock.clock()).unwrap();
     let mut limited = watcher(&bus, WaitFor(LONG));
     bus.publisher().publish(1).unwrap();

@@ -24,7 +24,7 @@ struct Head {
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct GoOptions {
-    lru_cache_size: usize,
+    cache_size: usize,
     burst_size: u32,
     qps: f32,
     max_events: usize,
@@ -39,7 +39,7 @@ impl GoOptions {
         let filter = set(SpamFilter::default(), SpamFilter::burst, self.burst_size);
         let filter = set(filter, SpamFilter::qps, self.qps);
         let options = CorrelatorOptions::default().aggregation(aggregation).spam_filter(filter);
-        set(options, CorrelatorOptions::lru_cache_size, self.lru_cache_size)
+        set(options, CorrelatorOptions::cache_size, self.cache_size)
     }
 }
 

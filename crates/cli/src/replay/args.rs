@@ -22,9 +22,9 @@ const QPS: f32 = 1.0 / 300.0;
 pub(crate) struct CorrelatorArgs {
     /// Entries of each cache.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
-    #[arg(value_parser = |text: &str| whole::<usize>("--lru-cache-size", text))]
+    #[arg(value_parser = |text: &str| whole::<usize>("--cache-size", text))]
     #[arg(default_value_t = LRU_CACHE_SIZE)]
-    pub(super) lru_cache_size: usize,
+    pub(super) cache_size: usize,
     /// Fold similar events from this number on.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| whole::<usize>("--max-events", text))]
@@ -61,7 +61,7 @@ impl CorrelatorArgs {
         let filter =
             SpamFilter::default().burst(self.burst).qps(self.qps).exempt_warnings(self.exempt_warnings);
         CorrelatorOptions::default()
-            .lru_cache_size(self.lru_cache_size)
+            .cache_size(self.cache_size)
             .aggregation((!self.no_aggregation).then_some(aggregation))
             .spam_filter((!self.no_spam_filter).then_some(filter))
     }

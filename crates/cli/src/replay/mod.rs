@@ -79,7 +79,7 @@ struct OutputArgs {
     #[arg(long)]
     json: bool,
     /// Draw the result for each value as an SVG. OPTION is max-events, max-interval (in seconds),
-    /// burst or lru-cache-size.
+    /// burst or cache-size.
     #[arg(long, value_name = "OPTION=A..B", value_parser = Sweep::parse)]
     sweep: Option<Sweep>,
     /// Write the SVG there, with a dash to stdout [default: stdout].

@@ -78,7 +78,7 @@ fn write_figures(out: &mut String, outcome: &Outcome) -> std::fmt::Result {
     row("API calls", calls, &format!("saved: {:.1} %", 100.0 - percent(calls, events)))?;
     if stats.evicted > 0 {
         let evicted = grouped(stats.evicted);
-        writeln!(out, "\nThe caches evicted {evicted} entries to make room: raise --lru-cache-size")?;
+        writeln!(out, "\nThe caches evicted {evicted} entries to make room: raise --cache-size")?;
     }
     Ok(())
 }

@@ -31,18 +31,18 @@ enum Swept {
     MaxEvents,
     MaxInterval,
     Burst,
-    LruCacheSize,
+    CacheSize,
 }
 
 impl Swept {
-    const ALL: [Self; 4] = [Self::MaxEvents, Self::MaxInterval, Self::Burst, Self::LruCacheSize];
+    const ALL: [Self; 4] = [Self::MaxEvents, Self::MaxInterval, Self::Burst, Self::CacheSize];
 
     fn name(self) -> &'static str {
         match self {
             Self::MaxEvents => "max-events",
             Self::MaxInterval => "max-interval",
             Self::Burst => "burst",
-            Self::LruCacheSize => "lru-cache-size",
+            Self::CacheSize => "cache-size",
         }
     }
 
@@ -52,7 +52,7 @@ impl Swept {
             Self::MaxEvents => "similar events",
             Self::MaxInterval => "seconds",
             Self::Burst => "events",
-            Self::LruCacheSize => "entries",
+            Self::CacheSize => "entries",
         };
         format!("{}, {unit}", self.name())
     }
@@ -64,7 +64,7 @@ impl Swept {
             Self::MaxEvents => args::MAX_EVENTS as f64,
             Self::MaxInterval => args::MAX_INTERVAL.as_secs_f64(),
             Self::Burst => f64::from(args::BURST),
-            Self::LruCacheSize => args::LRU_CACHE_SIZE as f64,
+            Self::CacheSize => args::LRU_CACHE_SIZE as f64,
         }
     }
 
@@ -73,14 +73,14 @@ impl Swept {
         let is_off = match self {
             Self::MaxEvents | Self::MaxInterval => args.no_aggregation,
             Self::Burst => args.no_spam_filter,
-            Self::LruCacheSize => false,
+            Self::CacheSize => false,
         };
         let mut args = args.clone();
         match self {
             Self::MaxEvents => args.max_events = value as usize,
             Self::MaxInterval => args.max_interval = Duration::from_secs(value.into()),
             Self::Burst => args.burst = value,
-            Self::LruCacheSize => args.lru_cache_size = value as usize,
+            Self::CacheSize => args.cache_size = value as usize,
         }
         (!is_off).then(|| args.options())
     }

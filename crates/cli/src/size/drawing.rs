@@ -11,7 +11,7 @@ const LEAST: f64 = 0.001;
 /// The least utilisation that is drawn.
 const IDLE: f64 = 1e-6;
 /// The library's default length of a watcher's queue.
-const QUEUE_LEN: u64 = 1000;
+const QUEUE_CAPACITY: u64 = 1000;
 
 pub(super) fn of(sweep: &Sweep, points: &[Point], load: &Load) -> Drawing {
     let title = match sweep.swept {
@@ -45,8 +45,8 @@ fn across(swept: Swept) -> Axis {
 fn marks(swept: Swept, load: &Load) -> Vec<Mark> {
     match swept {
         Swept::Queue => {
-            let label = format!("default: {}", grouped(QUEUE_LEN));
-            let default = Mark { at: QUEUE_LEN as f64, label };
+            let label = format!("default: {}", grouped(QUEUE_CAPACITY));
+            let default = Mark { at: QUEUE_CAPACITY as f64, label };
             let burst = Mark { at: load.burst as f64, label: format!("burst: {}", grouped(load.burst)) };
             if load.burst > 0 { vec![burst, default] } else { vec![default] }
         }
@@ -99,7 +99,7 @@ mod tests {
     use super::super::accounting::tests::outcome;
     use super::super::finding::{Enough, Finding};
     use super::super::sweep::{Point, Sweep};
-    use super::{QUEUE_LEN, of};
+    use super::{QUEUE_CAPACITY, of};
     use crate::plot::svg;
     use eventcast::BusOptions;
     use serde_json::json;
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_sweep_of_lengths_marks_the_burst_and_the_default() {
-        assert_eq!(json!(BusOptions::default())["queue_len"], QUEUE_LEN);
+        assert_eq!(json!(BusOptions::default())["queue_capacity"], QUEUE_CAPACITY);
         let svg = drawn("queue=20..2000", &[20, 200, 2000]);
         for text in ["length of the queue, events", "burst: 300", "default: 1,000", r"p99 of w\u{1b}"] {
             assert_eq!(

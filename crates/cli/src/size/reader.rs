@@ -137,7 +137,7 @@ impl Reader {
         let handle = bus
             .watch_builder()
             .name(&watcher.name)
-            .queue_len(watcher.queue)
+            .queue_capacity(watcher.queue)
             .overflow(watcher.policy)
             .on_drop(move |reason, events: &[Sample]| {
                 if !is_for_room(reason) {

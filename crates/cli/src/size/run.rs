@@ -89,7 +89,7 @@ pub(crate) fn run(
     progress: &Progress,
     what: &str,
 ) -> Result<Outcome, Box<dyn Error>> {
-    let options = BusOptions::default().incoming_len(settings.incoming);
+    let options = BusOptions::default().incoming_capacity(settings.incoming);
     let bus = Broadcaster::with_options(options)?;
     let floor = Floor::new();
     let start = |watcher: &Watcher| Reader::start(&bus, watcher, &floor);

@@ -117,7 +117,7 @@ fn what_cannot_be_read_is_named_by_its_line() {
         (r#"{"options":{"burstSize":-1}}"#, "cannot read the options: invalid value: integer `-1`"),
         (
             r#"{"options":{"lruCacheSize":99999999}}"#,
-            "lru_cache_size must be 1 to 16777216 entries, got 99999999",
+            "cache_size must be 1 to 16777216 entries, got 99999999",
         ),
     ] {
         assert_unread(&[], input, &format!("line 1: {expected}"));

@@ -287,14 +287,14 @@ fn beyond_the_number_that_is_remembered_it_says_so() {
 #[test]
 fn each_reporter_has_a_correlator_of_its_own() {
     let bytes = fs::read(cases().join("16_many_reporters.jsonl")).unwrap();
-    let found = figures(&["--lru-cache-size", "32"], &bytes, 0);
+    let found = figures(&["--cache-size", "32"], &bytes, 0);
     let stats = &found["stats"];
     assert_eq!(
         (&stats["created"], &stats["updated"], &stats["evicted"]),
         (&json!(40), &json!(80), &json!(0))
     );
     assert_eq!(found["reporters"], 10);
-    let text = replay(&["--lru-cache-size", "32"], &bytes).stdout;
+    let text = replay(&["--cache-size", "32"], &bytes).stdout;
     assert!(text.contains("\n10 programs reported them, each with its own correlator.\n"), "{text}");
     // The newer API identifies a reporter by its instance.
     let newer = String::from_utf8(bytes)
@@ -303,7 +303,7 @@ fn each_reporter_has_a_correlator_of_its_own() {
     let newer = newer
         .replace(r#""host": "#, r#""z": 1}, "reportingInstance": "#)
         .replace(r#""}, "firstTimestamp""#, r#"", "firstTimestamp""#);
-    assert_eq!(figures(&["--lru-cache-size", "32"], &newer, 0)["reporters"], 10);
+    assert_eq!(figures(&["--cache-size", "32"], &newer, 0)["reporters"], 10);
 }
 
 #[test]

@@ -115,9 +115,9 @@ fn every_option_is_a_flag() {
     assert_eq!(stats(&["--max-events", "3"], "aggregated"), 10);
     assert_eq!(stats(&["--max-events=1", "--max-interval", "1s"], "aggregated"), 52);
     // One budget, one group, and all events except the last one, which stands for the group.
-    assert_eq!(stats(&["--lru-cache-size", "1"], "evicted"), 1 + 1 + 10);
-    let ended = replay(&["--lru-cache-size=1"], &input);
-    assert!(ended.stdout.contains("to make room: raise --lru-cache-size"), "{}", ended.stdout);
+    assert_eq!(stats(&["--cache-size", "1"], "evicted"), 1 + 1 + 10);
+    let ended = replay(&["--cache-size=1"], &input);
+    assert!(ended.stdout.contains("to make room: raise --cache-size"), "{}", ended.stdout);
 }
 
 #[test]
@@ -293,7 +293,7 @@ fn a_sweep_draws_each_value() {
     assert!(filtered.is_sorted_by(|more, less| more >= less) && filtered[0] > filtered[45], "{filtered:?}");
 
     // Wide ranges are thinned out, and keep their ends.
-    let ended = replay(&["--sweep=lru-cache-size=1..100000", "--json"], &input);
+    let ended = replay(&["--sweep=cache-size=1..100000", "--json"], &input);
     let figures: Value = serde_json::from_str(&ended.stdout).unwrap();
     let points = figures["points"].as_array().unwrap();
     assert_eq!((points.len(), &points[63]["value"]), (64, &json!(100_000)));
@@ -318,12 +318,12 @@ fn says_what_is_wrong_and_what_to_do() {
         (&["--qps", "-1"], "qps must be finite and more than zero, got -1"),
         (&["--burst", "-1"], "--burst must be a whole number that is not negative, got '-1'"),
         (&["--max-interval", "-5s"], "--max-interval must be a duration such as 250ms or 1m30s, got '-5s'"),
-        (&["--lru-cache-size=0"], "eventcast: --lru-cache-size must be 1 to 16777216 entries, got 0"),
+        (&["--cache-size=0"], "eventcast: --cache-size must be 1 to 16777216 entries, got 0"),
         (&["--output", "x"], "--sweep <OPTION=A..B>"),
         (&["--sweep", "burst"], "--sweep: there is no '=' in 'burst'"),
         (
             &["--sweep", "bursts=1..2"],
-            "the option must be one of max-events, max-interval, burst, lru-cache-size, got 'bursts'",
+            "the option must be one of max-events, max-interval, burst, cache-size, got 'bursts'",
         ),
         (&["--sweep", "burst=2..1"], "the range must begin with 1 or more and go up"),
         (&["--sweep", "burst=0..1"], "the range must begin with 1 or more and go up"),
@@ -332,7 +332,7 @@ fn says_what_is_wrong_and_what_to_do() {
             &["--sweep", "burst=1..2", "--no-spam-filter"],
             "cannot sweep burst: its stage is off: leave --no-aggregation",
         ),
-        (&["--sweep", "lru-cache-size=1..99999999"], "eventcast: --lru-cache-size must be 1 to "),
+        (&["--sweep", "cache-size=1..99999999"], "eventcast: --cache-size must be 1 to "),
     ] {
         let ended = replay(args, &lines(&events()));
         assert_eq!(ended.code, Some(2), "{args:?}: {ended:?}");

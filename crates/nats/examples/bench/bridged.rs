@@ -81,7 +81,7 @@ pub(crate) fn read(url: &str, events: u64, watchers: usize) -> f64 {
     let begin = Instant::now();
     let readers: Vec<_> = (0..watchers)
         .map(|_| {
-            let mut watcher = bus.watch_builder().queue_len(16_384).watch().unwrap();
+            let mut watcher = bus.watch_builder().queue_capacity(16_384).watch().unwrap();
             std::thread::spawn(move || {
                 let mut seen = 0;
                 while seen < events {

@@ -30,7 +30,7 @@ use super::stream::StreamOptions;
 ///     }"#,
 /// )?;
 /// assert_eq!(options.overflow, OverflowPolicy::DropOldest);
-/// assert_eq!(options.queue_len, 16_384);
+/// assert_eq!(options.queue_capacity, 16_384);
 /// assert!(serde_json::from_str::<PublisherOptions>(r#"{"que_len": 1}"#).is_err());
 /// # Ok::<(), serde_json::Error>(())
 /// ```
@@ -53,7 +53,7 @@ pub struct PublisherOptions {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
     /// The length of the watcher's queue on the bus, in events. Default 16,384.
-    pub queue_len: usize,
+    pub queue_capacity: usize,
     /// The watcher's policy for a full queue. With [`Wait`](OverflowPolicy::Wait) an outage of the
     /// server stops the bus. Default [`DropIncoming`](OverflowPolicy::DropIncoming).
     pub overflow: OverflowPolicy,
@@ -123,7 +123,7 @@ impl Default for PublisherOptions {
             stream: "EVENTS".to_owned(),
             ensure_stream: None,
             source: None,
-            queue_len: 16_384,
+            queue_capacity: 16_384,
             overflow: OverflowPolicy::DropIncoming,
             max_batch: 256,
             max_bytes: 512 * 1024,

@@ -226,7 +226,8 @@ fn watch<T: Clone + Send + Sync + 'static>(
     options: &PublisherOptions,
     keep: Option<Keep<T>>,
 ) -> Result<Watcher<T>, BuildError> {
-    let builder = bus.watch_builder().name("nats").queue_len(options.queue_len).overflow(options.overflow);
+    let builder =
+        bus.watch_builder().name("nats").queue_capacity(options.queue_capacity).overflow(options.overflow);
     let builder = match keep {
         Some(keep) => builder.filter(keep),
         None => builder,

@@ -11,7 +11,7 @@ use crate::server::Server;
 pub(crate) fn two_buses_share_their_events_without_a_loop() {
     let server = Server::start("");
     let buses = [(); 2].map(|()| Broadcaster::<Routed<u64>>::new().unwrap());
-    let mut watchers = [0, 1].map(|n: usize| buses[n].watch_builder().queue_len(4096).watch().unwrap());
+    let mut watchers = [0, 1].map(|n: usize| buses[n].watch_builder().queue_capacity(4096).watch().unwrap());
     let bridges = [0, 1].map(|n: usize| {
         NatsBridge::builder(&server.url(), "EVENTS", StreamOptions::default())
             .subject(|event| Subject::new("events").token(if *event < 1000 { "a" } else { "b" }))

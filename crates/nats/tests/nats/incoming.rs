@@ -112,9 +112,9 @@ pub(crate) fn a_filter_that_comes_back_sees_what_its_subjects_lost_meanwhile() {
 
 /// Returns a reader of a bus that soon is full, and the watcher that does not read it.
 fn stuck(url: &str, filter: Option<&str>) -> (Broadcaster<u64>, NatsSubscriber, Watcher<u64>) {
-    let narrow = BusOptions::default().overflow(OverflowPolicy::Wait).incoming_len(1).max_batch(10);
+    let narrow = BusOptions::default().overflow(OverflowPolicy::Wait).incoming_capacity(1).max_batch(10);
     let here = Broadcaster::with_options(narrow).unwrap();
-    let watcher = here.watch_builder().queue_len(10).watch().unwrap();
+    let watcher = here.watch_builder().queue_capacity(10).watch().unwrap();
     let few = reader(url).configure(|options| {
         options.max_messages = 2;
         options.filter = filter.map(str::to_owned);
@@ -226,9 +226,9 @@ pub(crate) fn a_slow_bus_makes_the_server_keep_the_rest() {
     let bus = lossless();
     let out = out(&server.url()).attach(&bus).unwrap();
     publish(&bus, &out, 0..50_000);
-    let narrow = BusOptions::default().overflow(OverflowPolicy::Wait).incoming_len(1).max_batch(16);
+    let narrow = BusOptions::default().overflow(OverflowPolicy::Wait).incoming_capacity(1).max_batch(16);
     let here = Broadcaster::with_options(narrow).unwrap();
-    let mut watcher = here.watch_builder().queue_len(16).watch().unwrap();
+    let mut watcher = here.watch_builder().queue_capacity(16).watch().unwrap();
     let few = reader(&server.url()).configure(|options| options.max_messages = 4);
     let subscriber = few.attach(&here.publisher()).unwrap();
     eventually(|| watcher.len() == 16);
@@ -245,9 +245,9 @@ pub(crate) fn a_bus_that_may_lose_gets_gaps_in_their_place() {
     let bus = lossless();
     let out = out(&server.url()).attach(&bus).unwrap();
     publish(&bus, &out, 0..5000);
-    let narrow = BusOptions::default().overflow(OverflowPolicy::Wait).incoming_len(2).max_batch(16);
+    let narrow = BusOptions::default().overflow(OverflowPolicy::Wait).incoming_capacity(2).max_batch(16);
     let here = Broadcaster::with_options(narrow).unwrap();
-    let mut watcher = here.watch_builder().queue_len(16).watch().unwrap();
+    let mut watcher = here.watch_builder().queue_capacity(16).watch().unwrap();
     let drops = reader(&server.url()).configure(|options| options.overflow = Overflow::Drop);
     let subscriber = drops.attach(&here.publisher()).unwrap();
     eventually(|| subscriber.stats().events + subscriber.stats().gaps == 5000);

@@ -96,7 +96,7 @@ pub(crate) fn a_server_that_is_away_costs_what_the_queue_cannot_hold() {
     let bus = lossless();
     let out = out(&url).configure(|options| {
         options.overflow = OverflowPolicy::DropIncoming;
-        options.queue_len = 1000;
+        options.queue_capacity = 1000;
     });
     let out = out.attach(&bus).unwrap();
     let mut remote = Remote::new(reader(&url));

@@ -54,7 +54,7 @@ pub(crate) struct Remote {
 impl Remote {
     pub(crate) fn new(builder: NatsSubscriberBuilder<u64>) -> Self {
         let bus = lossless();
-        let watcher = bus.watch_builder().queue_len(4096).watch().unwrap();
+        let watcher = bus.watch_builder().queue_capacity(4096).watch().unwrap();
         let subscriber = builder.attach(&bus.publisher()).unwrap();
         Self { bus, watcher, subscriber }
     }

@@ -96,7 +96,8 @@ struct Row<S, R> {
 
 impl<S: 'static, R: 'static> Row<S, R> {
     fn against(&self, end: End) {
-        let options = BusOptions::default().incoming_len(self.incoming).queue_len(1).overflow(self.policy);
+        let options =
+            BusOptions::default().incoming_capacity(self.incoming).queue_capacity(1).overflow(self.policy);
         // With this limit, a batch of two events takes two places in the incoming queue.
         // An event that is delivered directly would not fill the incoming queue.
         let is_inline = IS_INLINE.get();

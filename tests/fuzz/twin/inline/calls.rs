@@ -170,7 +170,7 @@ impl Inline {
 
     /// Returns why the call takes no further entry.
     fn refusal(&self) -> Option<Why> {
-        let is_full = self.call.taken >= self.incoming_len;
+        let is_full = self.call.taken >= self.incoming_capacity;
         if self.is_closed { Some(Why::Stopped) } else { is_full.then_some(Why::Full) }
     }
 

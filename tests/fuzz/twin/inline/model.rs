@@ -16,7 +16,7 @@ use super::calls::Call;
 
 #[derive(Clone, Debug)]
 pub struct Inline {
-    pub(super) incoming_len: usize,
+    pub(super) incoming_capacity: usize,
     pub(super) max_batch: usize,
     pub(super) now: Duration,
     pub(super) watchers: Vec<Watched>,
@@ -187,9 +187,9 @@ impl Inline {
 impl Model for Inline {
     const IS_INLINE: bool = true;
 
-    fn new(incoming_len: usize, max_batch: usize) -> Self {
+    fn new(incoming_capacity: usize, max_batch: usize) -> Self {
         Self {
-            incoming_len,
+            incoming_capacity,
             max_batch,
             now: Duration::ZERO,
             watchers: Vec::new(),

@@ -54,7 +54,7 @@ fn an_unavailable_store_is_probed_once_after_each_pause_whatever_it_answers() {
 /// Entries that are left in a lane after its writes were rejected do no harm.
 #[test]
 fn a_group_that_was_refused_continues_after_its_writes_were_rejected() {
-    let setup = setup(16, |builder| builder.queue_len(8192).group_queue_len(8000));
+    let setup = setup(16, |builder| builder.queue_capacity(8192).group_queue_capacity(8000));
     setup.store_all(&["good/0", "bad/0"]);
     // A key that is kept, so that the table of keys is.
     setup.record("keep/0");

@@ -10,7 +10,7 @@ use super::setup;
 /// A group that hangs loses the events beyond its share, and no other group loses any.
 #[test]
 fn a_group_that_hangs_has_a_quarter_of_the_queue() {
-    let setup = setup(4, |builder| builder.queue_len(100).group_queue_len(25));
+    let setup = setup(4, |builder| builder.queue_capacity(100).group_queue_capacity(25));
     setup.store_all(&["good/0", "bad/0"]);
     for number in 1..=60 {
         setup.record(&format!("bad/{number}"));
@@ -42,7 +42,7 @@ fn a_group_that_hangs_has_a_quarter_of_the_queue() {
 /// A later write carries the count of the events beyond the share.
 #[test]
 fn a_repeat_carries_the_count_of_events_beyond_the_share() {
-    let setup = setup(4, |builder| builder.group_queue_len(1));
+    let setup = setup(4, |builder| builder.group_queue_capacity(1));
     setup.store_all(&["good/0", "bad/0"]);
     setup.record("bad/1");
     setup.sink.wait_for(&["bad/1 Run"]);
@@ -69,7 +69,7 @@ fn a_repeat_carries_the_count_of_events_beyond_the_share() {
 
 #[test]
 fn degraded_groups_have_half_of_the_queue_together() {
-    let setup = setup(4, |builder| builder.queue_len(100));
+    let setup = setup(4, |builder| builder.queue_capacity(100));
     let closed = ["x", "y", "z"];
     setup.store("good/0");
     for group in closed {
@@ -98,7 +98,7 @@ fn degraded_groups_have_half_of_the_queue_together() {
 /// The store has the first occurrence only, so its answer makes up for no later one.
 #[test]
 fn a_repeat_of_an_event_that_is_under_way_is_not_refused() {
-    let setup = setup(4, |builder| builder.group_queue_len(1));
+    let setup = setup(4, |builder| builder.group_queue_capacity(1));
     setup.store_all(&["good/0", "bad/0"]);
     setup.record("bad/1");
     setup.sink.wait_for(&["bad/1 Run"]);
@@ -121,7 +121,7 @@ fn a_repeat_of_an_event_that_is_under_way_is_not_refused() {
 /// group has a quarter.
 #[test]
 fn a_healthy_group_may_have_half_of_the_queue() {
-    let setup = setup(4, |builder| builder.queue_len(100));
+    let setup = setup(4, |builder| builder.queue_capacity(100));
     setup.store_all(&["good/0", "bad/0"]);
     setup.record_all("good", 1..=60);
     setup.wait_until_offered(62);
@@ -141,7 +141,7 @@ fn a_healthy_group_may_have_half_of_the_queue() {
 
 #[test]
 fn one_group_may_fill_the_queue() {
-    let setup = setup(4, |builder| builder.queue_len(100));
+    let setup = setup(4, |builder| builder.queue_capacity(100));
     setup.record_all("only", 0..100);
     until(|| setup.stats().watcher.queued == 100);
     assert_eq!(setup.stats().group_full, 0);
@@ -149,7 +149,7 @@ fn one_group_may_fill_the_queue() {
 
 #[test]
 fn with_wait_nothing_is_lost_for_a_share() {
-    let setup = setup(4, |builder| builder.queue_len(20).overflow(OverflowPolicy::Wait));
+    let setup = setup(4, |builder| builder.queue_capacity(20).overflow(OverflowPolicy::Wait));
     setup.store_all(&["good/0", "bad/0"]);
     setup.record_all("bad", 1..=19);
     until(|| setup.stats().watcher.queued == 19);

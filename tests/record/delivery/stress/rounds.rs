@@ -68,7 +68,7 @@ impl Round {
         let known = Arc::new(Known::default());
         let (hook, dice) = (known.clone(), Dice(Mutex::new(rng.fork())));
         let bus = BusOptions::default();
-        let bus = bus.incoming_len(rng.pick(&[1, 4, 1000])).max_batch(rng.pick(&[1, 3, 256]));
+        let bus = bus.incoming_capacity(rng.pick(&[1, 4, 1000])).max_batch(rng.pick(&[1, 3, 256]));
         let builder = EventBroadcaster::builder().bus(bus.inline(rng.once_in(2)));
         let builder = builder.drop_timeout(Duration::from_millis(rng.below(3))).on_loss(move |loss| {
             let place = loss.place.to_owned();
@@ -109,7 +109,7 @@ impl Round {
         };
         let builder = self.events.recording().name(&format!("rec-{number}")).workers(workers);
         let mut builder = builder
-            .queue_len(rng.pick(&[1, 2, 3, 8, 64, 1000]))
+            .queue_capacity(rng.pick(&[1, 2, 3, 8, 64, 1000]))
             .overflow(overflow(rng))
             .retry(policy(rng))
             .correlator(correlator(rng));

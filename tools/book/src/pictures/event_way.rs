@@ -60,7 +60,7 @@ fn incoming(svg: &mut Svg) {
     svg.boxed(
         Area::new(100, 170, 460, 44),
         Queue,
-        &["incoming queue", "`incoming_len` entries, in one order"],
+        &["incoming queue", "`incoming_capacity` entries, in one order"],
     );
     svg.boxed(
         Area::new(100, 214, 460, 22),
@@ -139,7 +139,11 @@ fn watcher(svg: &mut Svg) {
     svg.boxed(Area::new(200, 566, 260, 22), Wait, &["`Wait`, `WaitFor`: the dispatcher waits"]);
     exit(svg, (460, 554), &["`dropped`", "`incoming` `oldest`", "`timed_out` `evicted`"]);
     svg.arrow(&[(WAY, 588), (WAY, 612)], Queue);
-    svg.boxed(Area::new(200, 614, 260, 44), Queue, &["queue of the watcher", "`queue_len` events: `queued`"]);
+    svg.boxed(
+        Area::new(200, 614, 260, 44),
+        Queue,
+        &["queue of the watcher", "`queue_capacity` events: `queued`"],
+    );
     exit(svg, (460, 636), &["`dropped`", "`stopped` `abandoned`", "unread at the end"]);
 }
 

@@ -111,7 +111,7 @@ impl Bus {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
         // The dispatcher takes one event at a time, so that the dispatcher and the incoming queue
         // hold what the picture shows.
-        let options = BusOptions::default().incoming_len(8).max_batch(1).direct_delivery(false);
+        let options = BusOptions::default().incoming_capacity(8).max_batch(1).direct_delivery(false);
         let broadcaster = Broadcaster::with_clock(options, clock.clock())?;
         let lost = Arc::new(Mutex::new(Vec::new()));
         let losing = lost.clone();
@@ -119,7 +119,8 @@ impl Bus {
             let mut losing = losing.lock().unwrap_or_else(PoisonError::into_inner);
             losing.extend(events);
         };
-        let builder = broadcaster.watch_builder().name("reader").queue_len(QUEUE.into()).overflow(policy);
+        let builder =
+            broadcaster.watch_builder().name("reader").queue_capacity(QUEUE.into()).overflow(policy);
         let reader = builder.on_drop(hook).watch()?;
         Ok(Self { clock, broadcaster, reader, lost, published: 0, unread: Vec::new() })
     }

@@ -27,7 +27,7 @@ const MOST_REMEMBERED: usize = 1 << 24;
 /// cache has space for all of them.
 pub(crate) fn counting(processes: usize) -> CorrelatorOptions {
     let events = processes.saturating_mul(EVENTS_OF_A_PROCESS);
-    CorrelatorOptions::off().lru_cache_size(events.clamp(1, MOST_REMEMBERED))
+    CorrelatorOptions::off().cache_size(events.clamp(1, MOST_REMEMBERED))
 }
 
 /// A recorder of the changes of processes.

@@ -37,7 +37,7 @@ pub(super) struct Load {
     /// The time limit of a request, or `None` for the default.
     pub(super) timeout: Option<Duration>,
     /// The number of events that may wait, or `None` for the default.
-    pub(super) queue_len: Option<usize>,
+    pub(super) queue_capacity: Option<usize>,
     pub(super) retry: RetryPolicy,
 }
 
@@ -51,7 +51,7 @@ impl Default for Load {
             sick_rate: 2,
             time: Duration::from_secs(5),
             timeout: None,
-            queue_len: None,
+            queue_capacity: None,
             retry: RetryPolicy::default(),
         }
     }
@@ -184,8 +184,8 @@ pub(super) fn record(load: Load) -> Recorded {
         Some(timeout) => sink.timeout(timeout),
         None => sink,
     };
-    let recording = match load.queue_len {
-        Some(len) => events.recording().queue_len(len),
+    let recording = match load.queue_capacity {
+        Some(len) => events.recording().queue_capacity(len),
         None => events.recording(),
     };
     let recording = recording.start(sink).unwrap();

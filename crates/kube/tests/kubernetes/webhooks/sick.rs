@@ -33,9 +33,9 @@ fn a_namespace_that_refuses_everything_loses_each_of_its_events_and_no_other() {
 #[test]
 fn a_namespace_that_hangs_loses_its_own_events_when_its_share_of_the_queue_is_full() {
     const QUEUE: usize = 64;
-    let (webhook, queue_len) = (Some(Webhook::Hang(LONG)), Some(QUEUE));
+    let (webhook, queue_capacity) = (Some(Webhook::Hang(LONG)), Some(QUEUE));
     let time = Duration::from_secs(3);
-    let run = record(Load { webhook, queue_len, time, sick_rate: 40, ..Load::default() });
+    let run = record(Load { webhook, queue_capacity, time, sick_rate: 40, ..Load::default() });
     let outcome = &run.outcome;
     println!("{outcome}");
     assert_eq!(outcome.stored(), outcome.healthy, "{outcome}\n{}", outcome.stats);

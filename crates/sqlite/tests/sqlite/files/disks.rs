@@ -32,12 +32,12 @@ fn the_bus_goes_on_while_the_disk_is_full() {
     const EVENTS: usize = 200;
     let events = EventBroadcaster::builder()
         .clock(clock.clock())
-        .bus(BusOptions::default().incoming_len(2 * EVENTS))
+        .bus(BusOptions::default().incoming_capacity(2 * EVENTS))
         .build()
         .unwrap();
     let mut other =
-        events.watch_builder().queue_len(2 * EVENTS).overflow(OverflowPolicy::Wait).watch().unwrap();
-    let recording = events.recording().queue_len(2 * EVENTS).start(store.clone()).unwrap();
+        events.watch_builder().queue_capacity(2 * EVENTS).overflow(OverflowPolicy::Wait).watch().unwrap();
+    let recording = events.recording().queue_capacity(2 * EVENTS).start(store.clone()).unwrap();
     let recorder = events.recorder("test");
     for i in 0..EVENTS {
         let object = ObjectReference::new("Pod", format!("web-{i}"));
