@@ -6,23 +6,18 @@ use std::fmt;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserializer, forward_to_deserialize_any};
 
-/// Implements `serde`'s traits for types that are written as they are, options among them. The
-/// derived functions of such a type are inherent ones (`remote = "Self"`). These traits call them,
-/// so that such a type, too, is read from objects only.
+/// Implements `serde::Deserialize` for a type that is read from an object only. The second type is
+/// a private one that has the same fields and a derived `deserialize` (`remote`): the derived
+/// function is an inherent one, which would be a public one on the type itself, and would take a
+/// list.
 macro_rules! object_only {
-    ($($type:ty),*) => {$(
-        impl serde::Serialize for $type {
-            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                Self::serialize(self, serializer)
-            }
-        }
-
+    ($type:ty, $object:ty) => {
         impl<'de> serde::Deserialize<'de> for $type {
             fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                Self::deserialize($crate::serde_object::ObjectOnly(deserializer))
+                <$object>::deserialize($crate::serde_object::ObjectOnly(deserializer))
             }
         }
-    )*};
+    };
 }
 
 pub(crate) use object_only;

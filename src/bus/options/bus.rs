@@ -57,11 +57,7 @@ assert_eq!(error.to_string(), "queue_capacity must be 1 to 16777216 events, got 
 ```"##
 )]
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(remote = "Self", default, deny_unknown_fields, expecting = "a bus's options, as an object")
-)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use = "options do nothing until a bus is built with them"]
 pub struct BusOptions {
     pub(crate) incoming_capacity: usize,
@@ -74,8 +70,28 @@ pub struct BusOptions {
     pub(crate) thread_name: String,
 }
 
+/// What `serde` reads as [`BusOptions`].
 #[cfg(feature = "serde")]
-object_only!(BusOptions);
+#[derive(serde::Deserialize)]
+#[serde(
+    remote = "BusOptions",
+    default = "BusOptions::default",
+    deny_unknown_fields,
+    expecting = "a bus's options, as an object"
+)]
+struct BusOptionsObject {
+    incoming_capacity: usize,
+    queue_capacity: usize,
+    overflow: OverflowPolicy,
+    max_batch: usize,
+    direct_delivery: bool,
+    history: usize,
+    inline: bool,
+    thread_name: String,
+}
+
+#[cfg(feature = "serde")]
+object_only!(BusOptions, BusOptionsObject);
 
 impl Default for BusOptions {
     fn default() -> Self {

@@ -41,11 +41,7 @@ assert_eq!(error.to_string(), "queue_capacity must be 1 to 16777216 events, got 
 ```"##
 )]
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(
-    feature = "serde",
-    derive(serde::Serialize, serde::Deserialize),
-    serde(remote = "Self", default, deny_unknown_fields, expecting = "a watcher's options, as an object")
-)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 #[must_use = "options do nothing until a watcher is built with them"]
 pub struct WatchOptions {
     #[cfg_attr(feature = "serde", serde(skip_serializing_if = "Option::is_none"))]
@@ -58,8 +54,24 @@ pub struct WatchOptions {
     pub(crate) stop_on_panic: Option<bool>,
 }
 
+/// What `serde` reads as [`WatchOptions`].
 #[cfg(feature = "serde")]
-object_only!(WatchOptions);
+#[derive(serde::Deserialize)]
+#[serde(
+    remote = "WatchOptions",
+    default = "WatchOptions::default",
+    deny_unknown_fields,
+    expecting = "a watcher's options, as an object"
+)]
+struct WatchOptionsObject {
+    name: Option<String>,
+    queue_capacity: Option<usize>,
+    overflow: Option<OverflowPolicy>,
+    stop_on_panic: Option<bool>,
+}
+
+#[cfg(feature = "serde")]
+object_only!(WatchOptions, WatchOptionsObject);
 
 impl WatchOptions {
     /// Sets the name. See [`WatchBuilder::name`](crate::WatchBuilder::name).

@@ -52,10 +52,8 @@ const MAX_ENTRIES: usize = 1 << 24;
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[must_use = "options do nothing until a correlator is built with them"]
-#[derive(Clone, Serialize, Deserialize)]
-#[serde(remote = "Self", default, deny_unknown_fields, expecting = "a correlator's options, as an object")]
+#[derive(Clone, Serialize)]
 pub struct CorrelatorOptions {
-    #[serde(alias = "LRUCacheSize", alias = "lruCacheSize")]
     pub(crate) cache_size: usize,
     pub(super) aggregation: Option<Aggregation>,
     pub(super) spam_filter: Option<SpamFilter>,
@@ -65,7 +63,26 @@ pub struct CorrelatorOptions {
     pub(super) clock: Clock,
 }
 
-object_only!(CorrelatorOptions);
+/// What `serde` reads as [`CorrelatorOptions`].
+#[derive(Deserialize)]
+#[serde(
+    remote = "CorrelatorOptions",
+    default = "CorrelatorOptions::default",
+    deny_unknown_fields,
+    expecting = "a correlator's options, as an object"
+)]
+struct CorrelatorOptionsObject {
+    #[serde(alias = "LRUCacheSize", alias = "lruCacheSize")]
+    cache_size: usize,
+    aggregation: Option<Aggregation>,
+    spam_filter: Option<SpamFilter>,
+    #[serde(skip)]
+    functions: Functions,
+    #[serde(skip)]
+    clock: Clock,
+}
+
+object_only!(CorrelatorOptions, CorrelatorOptionsObject);
 
 #[derive(Clone, Default)]
 pub(super) struct Functions {

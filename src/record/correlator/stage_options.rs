@@ -36,19 +36,30 @@ use crate::serde_object::object_only;
 #[doc(alias = "EventAggregator")]
 #[doc(alias = "NewEventAggregator")]
 #[doc(alias = "EventAggregate")]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Aggregation {
+    pub(super) max_events: usize,
+    #[serde(serialize_with = "crate::duration::serialize")]
+    pub(super) max_interval: Duration,
+}
+
+/// What `serde` reads as [`Aggregation`].
+#[derive(Deserialize)]
 #[serde(
-    remote = "Self",
-    default,
+    remote = "Aggregation",
+    default = "Aggregation::default",
     deny_unknown_fields,
     expecting = "options of the aggregation, as an object"
 )]
-pub struct Aggregation {
+struct AggregationObject {
     #[serde(alias = "MaxEvents", alias = "maxEvents")]
-    pub(super) max_events: usize,
-    #[serde(alias = "MaxIntervalInSeconds", alias = "maxIntervalInSeconds")]
-    #[serde(with = "crate::duration")]
-    pub(super) max_interval: Duration,
+    max_events: usize,
+    #[serde(
+        alias = "MaxIntervalInSeconds",
+        alias = "maxIntervalInSeconds",
+        deserialize_with = "crate::duration::deserialize"
+    )]
+    max_interval: Duration,
 }
 
 /// The budget for the events of one source about one object, of one type.
@@ -100,22 +111,31 @@ pub struct Aggregation {
 #[must_use = "options do nothing until a correlator is built with them"]
 #[doc(alias = "EventSourceObjectSpamFilter")]
 #[doc(alias = "NewEventSourceObjectSpamFilter")]
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(
-    remote = "Self",
-    default,
-    deny_unknown_fields,
-    expecting = "options of the spam filter, as an object"
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SpamFilter {
-    #[serde(alias = "BurstSize", alias = "burstSize")]
     pub(super) burst: u32,
-    #[serde(alias = "QPS")]
     pub(super) qps: f32,
     pub(super) exempt_warnings: bool,
 }
 
-object_only!(Aggregation, SpamFilter);
+/// What `serde` reads as [`SpamFilter`].
+#[derive(Deserialize)]
+#[serde(
+    remote = "SpamFilter",
+    default = "SpamFilter::default",
+    deny_unknown_fields,
+    expecting = "options of the spam filter, as an object"
+)]
+struct SpamFilterObject {
+    #[serde(alias = "BurstSize", alias = "burstSize")]
+    burst: u32,
+    #[serde(alias = "QPS")]
+    qps: f32,
+    exempt_warnings: bool,
+}
+
+object_only!(Aggregation, AggregationObject);
+object_only!(SpamFilter, SpamFilterObject);
 
 impl Default for Aggregation {
     fn default() -> Self {

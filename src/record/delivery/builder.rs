@@ -145,8 +145,8 @@ impl<'b> RecordingBuilder<'b> {
     /// queue.
     ///
     /// Default: a quarter of [`queue_capacity`](Self::queue_capacity). A group that is neither slow
-    /// nor unserved may also use what is free of the first half of the queue, so that a burst of one
-    /// group uses capacity that no other group needs.
+    /// nor unserved may also use what is free of the first half of the queue, so that a burst of
+    /// one group uses capacity that no other group needs.
     ///
     /// # Examples
     ///

@@ -45,16 +45,33 @@ pub(super) type RetryIf = Box<dyn FnMut(&SinkError) -> bool + Send>;
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[must_use = "a policy does nothing until a recording has it"]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(remote = "Self", default, deny_unknown_fields, expecting = "a retry policy, as an object")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct RetryPolicy {
     pub(super) attempts: u32,
-    #[serde(with = "crate::duration")]
+    #[serde(serialize_with = "crate::duration::serialize")]
     pub(super) delay: Duration,
     pub(super) factor: u32,
     pub(super) jitter: Jitter,
-    #[serde(with = "crate::duration")]
+    #[serde(serialize_with = "crate::duration::serialize")]
     pub(super) max_delay: Duration,
+}
+
+/// What `serde` reads as [`RetryPolicy`].
+#[derive(Deserialize)]
+#[serde(
+    remote = "RetryPolicy",
+    default = "RetryPolicy::default",
+    deny_unknown_fields,
+    expecting = "a retry policy, as an object"
+)]
+struct RetryPolicyObject {
+    attempts: u32,
+    #[serde(deserialize_with = "crate::duration::deserialize")]
+    delay: Duration,
+    factor: u32,
+    jitter: Jitter,
+    #[serde(deserialize_with = "crate::duration::deserialize")]
+    max_delay: Duration,
 }
 
 /// A choice of pauses that become a random part of what they would be, so that many programs do not
@@ -84,7 +101,7 @@ pub enum Jitter {
     Never,
 }
 
-object_only!(RetryPolicy);
+object_only!(RetryPolicy, RetryPolicyObject);
 
 impl Default for RetryPolicy {
     fn default() -> Self {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::ParseError;
 use crate::escape::escape;
+use crate::serde_object::object_only;
 
 use super::metadata::ObjectMeta;
 use super::reference::{EventSource, ObjectReference};
@@ -85,25 +86,34 @@ impl From<EventType> for Text {
 /// let json = event.to_json();
 /// assert!(json.contains(r#""series":{"count":3,"lastObservedTime":"1970-01-01T00:00:00.000000Z"}"#));
 /// ```
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(remote = "Self", rename_all = "camelCase", expecting = "a series, as a JSON object")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct EventSeries {
     /// The number of occurrences up to the last one reported.
-    #[serde(
-        default,
-        deserialize_with = "wire_fields::nullable",
-        skip_serializing_if = "wire_fields::is_zero"
-    )]
+    #[serde(skip_serializing_if = "wire_fields::is_zero")]
     pub count: i32,
     /// The time of the last occurrence reported, kept to the microsecond.
-    #[serde(
-        default,
-        serialize_with = "wire_fields::write_micros",
-        deserialize_with = "wire_fields::read_time"
-    )]
+    #[serde(serialize_with = "wire_fields::write_micros")]
     pub last_observed_time: Option<Timestamp>,
 }
+
+/// What `serde` reads as [`EventSeries`].
+#[derive(Deserialize)]
+#[serde(
+    remote = "EventSeries",
+    default = "EventSeries::default",
+    rename_all = "camelCase",
+    expecting = "a series, as a JSON object"
+)]
+struct EventSeriesObject {
+    #[serde(deserialize_with = "wire_fields::nullable")]
+    count: i32,
+    #[serde(deserialize_with = "wire_fields::read_time")]
+    last_observed_time: Option<Timestamp>,
+}
+
+object_only!(EventSeries, EventSeriesObject);
 
 impl EventSeries {
     /// Creates a series of `count` occurrences, the last one at `last_observed_time`.

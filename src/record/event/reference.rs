@@ -9,6 +9,7 @@ use super::text::Text;
 use super::wire_fields;
 use crate::error::ParseError;
 use crate::escape::{escape, needs_escape};
+use crate::serde_object::object_only;
 
 /// A reference to the object that an event is about. All fields may be empty.
 ///
@@ -36,60 +37,59 @@ use crate::escape::{escape, needs_escape};
 /// assert_eq!(reference.in_namespace("hall-2").to_string(), "Device/hall-2/a-17");
 /// ```
 #[doc(alias = "GetReference")]
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(remote = "Self", rename_all = "camelCase", expecting = "a reference to an object, as a JSON object")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct ObjectReference {
     /// The object's kind, such as `Pod`.
-    #[serde(
-        default,
-        deserialize_with = "wire_fields::nullable",
-        skip_serializing_if = "wire_fields::is_empty"
-    )]
+    #[serde(skip_serializing_if = "wire_fields::is_empty")]
     pub kind: Text,
     /// The object's namespace. Empty for an object outside of namespaces.
-    #[serde(
-        default,
-        deserialize_with = "wire_fields::nullable",
-        skip_serializing_if = "wire_fields::is_empty"
-    )]
+    #[serde(skip_serializing_if = "wire_fields::is_empty")]
     pub namespace: Text,
     /// The object's name.
-    #[serde(
-        default,
-        deserialize_with = "wire_fields::nullable",
-        skip_serializing_if = "wire_fields::is_empty"
-    )]
+    #[serde(skip_serializing_if = "wire_fields::is_empty")]
     pub name: Text,
     /// The identifier that tells the object from earlier ones of the same name.
-    #[serde(
-        default,
-        deserialize_with = "wire_fields::nullable",
-        skip_serializing_if = "wire_fields::is_empty"
-    )]
+    #[serde(skip_serializing_if = "wire_fields::is_empty")]
     pub uid: Text,
     /// The version of the object's kind, with the group before it if there is one: `v1`, `apps/v1`.
-    #[serde(
-        default,
-        deserialize_with = "wire_fields::nullable",
-        skip_serializing_if = "wire_fields::is_empty"
-    )]
+    #[serde(skip_serializing_if = "wire_fields::is_empty")]
     pub api_version: Text,
     /// The version of the object at the time of the event.
-    #[serde(
-        default,
-        deserialize_with = "wire_fields::nullable",
-        skip_serializing_if = "wire_fields::is_empty"
-    )]
+    #[serde(skip_serializing_if = "wire_fields::is_empty")]
     pub resource_version: Text,
     /// The part of the object that is meant, such as `spec.containers{web}`.
-    #[serde(
-        default,
-        deserialize_with = "wire_fields::nullable",
-        skip_serializing_if = "wire_fields::is_empty"
-    )]
+    #[serde(skip_serializing_if = "wire_fields::is_empty")]
     pub field_path: Text,
 }
+
+/// What `serde` reads as [`ObjectReference`].
+#[derive(Deserialize)]
+#[serde(
+    remote = "ObjectReference",
+    default = "ObjectReference::default",
+    rename_all = "camelCase",
+    expecting = "a reference to an object, as a JSON object"
+)]
+struct ObjectReferenceObject {
+    #[serde(deserialize_with = "wire_fields::nullable")]
+    kind: Text,
+    #[serde(deserialize_with = "wire_fields::nullable")]
+    namespace: Text,
+    #[serde(deserialize_with = "wire_fields::nullable")]
+    name: Text,
+    #[serde(deserialize_with = "wire_fields::nullable")]
+    uid: Text,
+    #[serde(deserialize_with = "wire_fields::nullable")]
+    api_version: Text,
+    #[serde(deserialize_with = "wire_fields::nullable")]
+    resource_version: Text,
+    #[serde(deserialize_with = "wire_fields::nullable")]
+    field_path: Text,
+}
+
+object_only!(ObjectReference, ObjectReferenceObject);
 
 impl ObjectReference {
     /// Creates a reference with a kind and a name.
@@ -200,25 +200,34 @@ fn parse(text: &str) -> Option<ObjectReference> {
 /// let source = EventSource::from("kubelet").on_host("node-1");
 /// assert_eq!((source.component.as_str(), source.host.as_str()), ("kubelet", "node-1"));
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(remote = "Self", rename_all = "camelCase", expecting = "a source, as a JSON object")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct EventSource {
     /// The reporting program. A recorder also writes it to the event's `reporting_controller`.
-    #[serde(
-        default,
-        deserialize_with = "wire_fields::nullable",
-        skip_serializing_if = "wire_fields::is_empty"
-    )]
+    #[serde(skip_serializing_if = "wire_fields::is_empty")]
     pub component: Text,
     /// The machine's name. A recorder also writes it to the event's `reporting_instance`.
-    #[serde(
-        default,
-        deserialize_with = "wire_fields::nullable",
-        skip_serializing_if = "wire_fields::is_empty"
-    )]
+    #[serde(skip_serializing_if = "wire_fields::is_empty")]
     pub host: Text,
 }
+
+/// What `serde` reads as [`EventSource`].
+#[derive(Deserialize)]
+#[serde(
+    remote = "EventSource",
+    default = "EventSource::default",
+    rename_all = "camelCase",
+    expecting = "a source, as a JSON object"
+)]
+struct EventSourceObject {
+    #[serde(deserialize_with = "wire_fields::nullable")]
+    component: Text,
+    #[serde(deserialize_with = "wire_fields::nullable")]
+    host: Text,
+}
+
+object_only!(EventSource, EventSourceObject);
 
 impl EventSource {
     /// Sets the machine's name.

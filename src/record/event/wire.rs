@@ -18,7 +18,7 @@ use serde::de::{Error as _, IgnoredAny};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::escape::escape;
-use crate::serde_object::{ObjectOnly, object_only};
+use crate::serde_object::ObjectOnly;
 
 use super::core_v1::{Event, EventSeries};
 use super::metadata::ObjectMeta;
@@ -331,5 +331,3 @@ impl<'de> Deserialize<'de> for ObjectMeta {
         Ok(metadata)
     }
 }
-
-object_only!(ObjectReference, EventSource, EventSeries);

@@ -38,19 +38,36 @@ const MAX_SERIES: usize = 1 << 24;
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[must_use = "options do nothing until a recording has them"]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(remote = "Self", default, deny_unknown_fields, expecting = "options of series, as an object")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct SeriesOptions {
-    #[serde(with = "crate::duration")]
+    #[serde(serialize_with = "crate::duration::serialize")]
     pub(super) finish_after: Duration,
-    #[serde(with = "crate::duration")]
+    #[serde(serialize_with = "crate::duration::serialize")]
     pub(super) refresh_every: Duration,
     pub(super) update: SeriesUpdate,
     pub(super) cache_size: usize,
     pub(super) message_in_key: bool,
 }
 
-object_only!(SeriesOptions);
+/// What `serde` reads as [`SeriesOptions`].
+#[derive(Deserialize)]
+#[serde(
+    remote = "SeriesOptions",
+    default = "SeriesOptions::default",
+    deny_unknown_fields,
+    expecting = "options of series, as an object"
+)]
+struct SeriesOptionsObject {
+    #[serde(deserialize_with = "crate::duration::deserialize")]
+    finish_after: Duration,
+    #[serde(deserialize_with = "crate::duration::deserialize")]
+    refresh_every: Duration,
+    update: SeriesUpdate,
+    cache_size: usize,
+    message_in_key: bool,
+}
+
+object_only!(SeriesOptions, SeriesOptionsObject);
 
 /// A choice of the repeats that are written immediately. The others are counted, and a later write
 /// carries their count.

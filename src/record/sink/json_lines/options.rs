@@ -40,15 +40,27 @@ const MAX_KEEP: u32 = 1000;
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[must_use = "options do nothing until a sink is opened with them"]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(remote = "Self", default, deny_unknown_fields, expecting = "a sink's options, as an object")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct JsonLinesOptions {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) max_bytes: Option<u64>,
     pub(super) keep: u32,
 }
 
-object_only!(JsonLinesOptions);
+/// What `serde` reads as [`JsonLinesOptions`].
+#[derive(Deserialize)]
+#[serde(
+    remote = "JsonLinesOptions",
+    default = "JsonLinesOptions::default",
+    deny_unknown_fields,
+    expecting = "a sink's options, as an object"
+)]
+struct JsonLinesOptionsObject {
+    max_bytes: Option<u64>,
+    keep: u32,
+}
+
+object_only!(JsonLinesOptions, JsonLinesOptionsObject);
 
 impl Default for JsonLinesOptions {
     fn default() -> Self {

@@ -30,16 +30,30 @@ const MAX_EVENTS: usize = 1 << 24;
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 #[must_use = "options do nothing until a store is created with them"]
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(remote = "Self", default, deny_unknown_fields, expecting = "a store's options, as an object")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MemorySinkOptions {
     pub(super) max_events: usize,
-    #[serde(with = "crate::duration")]
+    #[serde(serialize_with = "crate::duration::serialize")]
     pub(super) ttl: Duration,
     pub(super) events_v1_rules: bool,
 }
 
-object_only!(MemorySinkOptions);
+/// What `serde` reads as [`MemorySinkOptions`].
+#[derive(Deserialize)]
+#[serde(
+    remote = "MemorySinkOptions",
+    default = "MemorySinkOptions::default",
+    deny_unknown_fields,
+    expecting = "a store's options, as an object"
+)]
+struct MemorySinkOptionsObject {
+    max_events: usize,
+    #[serde(deserialize_with = "crate::duration::deserialize")]
+    ttl: Duration,
+    events_v1_rules: bool,
+}
+
+object_only!(MemorySinkOptions, MemorySinkOptionsObject);
 
 impl Default for MemorySinkOptions {
     fn default() -> Self {
