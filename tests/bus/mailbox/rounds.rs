@@ -16,6 +16,8 @@ use test_support::Rng;
 use crate::support::{LONG, events, lagged, watched};
 
 const MS: Duration = Duration::from_millis(1);
+/// The number of events of each publisher in a round.
+const EVENTS: u64 = 200;
 
 /// Usually takes no time at all, and now and then long enough for a queue to fill up. On a busy
 /// machine each yield may take milliseconds, so yields are few.
@@ -119,29 +121,22 @@ struct Met {
     timed_out: u64,
 }
 
-fn run_round(seed: u64) -> Met {
-    const EVENTS: u64 = 200;
-    let mut rng = Rng(seed);
-    let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
-    let options = BusOptions::default().incoming_capacity(1 + rng.below(16) as usize);
-    let options = options.max_batch(1 + rng.below(12) as usize);
-    let bus = Broadcaster::with_clock(options, clock.clock()).unwrap();
-    let policies =
-        [DropIncoming, DropOldest, Wait, WaitFor(MS), WaitFor(3 * MS), WaitFor(Duration::ZERO), DropOldest];
-    let readers: Vec<_> = policies
-        .map(|policy| {
-            let queue_capacity = [1, 2, 5, 16][rng.below(4) as usize];
-            let watcher =
-                bus.watch_builder().overflow(policy).queue_capacity(queue_capacity).watch().unwrap();
-            let rng = rng.fork();
-            (policy, queue_capacity as u64, thread::spawn(move || read(watcher, rng)))
-        })
-        .into();
+impl Met {
+    fn add(&mut self, read: &[Read]) {
+        for Read { stats, .. } in read {
+            self.incoming += stats.dropped.incoming;
+            self.oldest += stats.dropped.oldest;
+            self.timed_out += stats.dropped.timed_out;
+        }
+    }
+}
+
+/// Publishes the events of two publishers, in batches, and ends the bus. Time passes while a thread
+/// waits for it.
+fn publish(bus: &Broadcaster<u64>, clock: &FakeClock, rng: &mut Rng) {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
-        // Time passes while a thread waits for it.
-        let mut ticks = rng.fork();
-        let (clock, over) = (&clock, &done);
+        let (mut ticks, over) = (rng.fork(), &done);
         scope.spawn(move || {
             while !over.load(Ordering::SeqCst) {
                 thread::yield_now();
@@ -167,13 +162,27 @@ fn run_round(seed: u64) -> Met {
         assert!(bus.shutdown().complete);
         done.store(true, Ordering::SeqCst);
     });
-    let read: Vec<_> = readers
-        .into_iter()
-        .map(|(policy, queue_capacity, thread)| {
-            let (deliveries, stats) = thread.join().unwrap();
-            Read { policy, queue_capacity, deliveries, stats }
-        })
-        .collect();
+}
+
+fn run_round(seed: u64) -> Vec<Read> {
+    let mut rng = Rng(seed);
+    let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
+    let options = BusOptions::default().incoming_capacity(1 + rng.below(16) as usize);
+    let options = options.max_batch(1 + rng.below(12) as usize);
+    let bus = Broadcaster::with_clock(options, clock.clock()).unwrap();
+    let policies =
+        [DropIncoming, DropOldest, Wait, WaitFor(MS), WaitFor(3 * MS), WaitFor(Duration::ZERO), DropOldest];
+    let readers = policies.map(|policy| {
+        let queue_capacity = [1, 2, 5, 16][rng.below(4) as usize];
+        let watcher = bus.watch_builder().overflow(policy).queue_capacity(queue_capacity).watch().unwrap();
+        let rng = rng.fork();
+        (policy, queue_capacity as u64, thread::spawn(move || read(watcher, rng)))
+    });
+    publish(&bus, &clock, &mut rng);
+    let read = readers.map(|(policy, queue_capacity, thread)| {
+        let (deliveries, stats) = thread.join().unwrap();
+        Read { policy, queue_capacity, deliveries, stats }
+    });
     // The watcher with `Wait` has seen the one order, which contains each publisher's own order.
     let order = events(&read[2].deliveries);
     assert_eq!(order.len() as u64, 2 * EVENTS);
@@ -181,15 +190,11 @@ fn run_round(seed: u64) -> Met {
         let own = order.iter().copied().filter(|event| event / EVENTS == id);
         assert!(own.eq(id * EVENTS..(id + 1) * EVENTS), "the order of one publisher");
     }
-    let mut met = Met::default();
     for read in &read {
         read.check_order(&order);
         read.check_counts(2 * EVENTS);
-        met.incoming += read.stats.dropped.incoming;
-        met.oldest += read.stats.dropped.oldest;
-        met.timed_out += read.stats.dropped.timed_out;
     }
-    met
+    read.into()
 }
 
 #[test]
@@ -204,10 +209,7 @@ fn four_policies_with_readers_that_dawdle() {
                 break;
             }
             println!("seed {seed}");
-            let round = run_round(seed);
-            met.incoming += round.incoming;
-            met.oldest += round.oldest;
-            met.timed_out += round.timed_out;
+            met.add(&run_round(seed));
         }
         println!("{met:?}");
         assert!(met.incoming > 50 && met.oldest > 50 && met.timed_out > 50, "{met:?}");

@@ -6,10 +6,9 @@ use std::sync::atomic::Ordering;
 use eventcast::stats::WatcherStats;
 use eventcast::{Broadcaster, OverflowPolicy, ShutdownReport};
 
-use super::FOREVER;
 use super::event::{Ident, Item, Payload, events_in, lagged_in};
 use super::met::{self, Met};
-use super::plan::{Handled, Made, Published, Read, Wanted};
+use super::plan::{FOREVER, Handled, Made, Published, Read, Wanted};
 
 /// A round that has ended, and what the test knows of it.
 pub(crate) struct Checked<'r> {

@@ -8,9 +8,9 @@ use eventcast::{Broadcaster, ShutdownReport};
 use test_support::Rng;
 
 use super::event::Payload;
+use super::executors::{block_on, cancelled};
 use super::met::{self, Met};
 use super::publish::Round;
-use super::tasks;
 
 /// Waits until enough publishes have returned, or for a limited time, because a stuck round makes
 /// no progress. Beside busy programs each yield may take some milliseconds, so the wait is also
@@ -44,10 +44,10 @@ fn shut_down(bus: &Broadcaster<Payload>, mut rng: Rng) -> Option<ShutdownReport>
     match rng.below(7) {
         0 | 1 => Some(bus.shutdown()),
         2 => Some(bus.shutdown_timeout(LONG)),
-        3 => Some(tasks::block_on(&mut rng, bus.shutdown_async(LONG))),
+        3 => Some(block_on(&mut rng, bus.shutdown_async(LONG))),
         4 => {
             let polls = rng.below(3);
-            let report = tasks::block_on(&mut rng, tasks::cancelled(bus.shutdown_async(LONG), polls));
+            let report = block_on(&mut rng, cancelled(bus.shutdown_async(LONG), polls));
             met::add(Met::CancelledShutdowns, u64::from(report.is_none()));
             report
         }

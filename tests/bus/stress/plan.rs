@@ -8,9 +8,10 @@ use std::time::Duration;
 use eventcast::{Broadcaster, OverflowPolicy, WatchBuilder, WatchHandle, Watcher};
 use test_support::Rng;
 
-use super::FOREVER;
 use super::event::{Ident, Item, Payload};
 use super::running::Running;
+
+pub(crate) const FOREVER: Duration = Duration::MAX;
 
 /// The events that a watcher is offered, by their numbers: all, or all except each n-th.
 #[derive(Clone, Copy, Debug)]

@@ -9,9 +9,10 @@ use eventcast::{Broadcaster, Publisher, Watcher};
 use test_support::Rng;
 
 use super::event::{Ident, Origin, Payload};
-use super::plan::{Made, Published, random_watcher};
+use super::plan::{FOREVER, Made, Published, random_watcher};
 use super::read::spawn_reader;
-use super::{FOREVER, HAMMER_EVENTS};
+
+const HAMMER_EVENTS: u32 = 1000;
 
 pub(crate) struct Round {
     pub(crate) bus: Arc<Broadcaster<Payload>>,

@@ -10,7 +10,8 @@ use std::time::Duration;
 use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Publisher, Watcher};
 use test_support::Rng;
 
-use super::{FOREVER, from_environment, watched};
+use super::plan::FOREVER;
+use super::watchdog::{from_environment, watched};
 
 /// The name of the reader's thread.
 const READER: &str = "pulls";

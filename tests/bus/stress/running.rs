@@ -3,6 +3,10 @@
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
+use test_support::Rng;
+
+use super::executors::spawn;
+
 /// The result of a thread or a task, which may still be running.
 pub(crate) struct Running<T>(Receiver<T>);
 
@@ -16,9 +20,9 @@ impl<T: Send + 'static> Running<T> {
         Self(rx)
     }
 
-    pub(crate) fn task(rng: &mut test_support::Rng, run: impl Future<Output = T> + Send + 'static) -> Self {
+    pub(crate) fn task(rng: &mut Rng, run: impl Future<Output = T> + Send + 'static) -> Self {
         let (tx, rx) = mpsc::channel();
-        super::tasks::spawn(rng, async move {
+        spawn(rng, async move {
             let _ = tx.send(run.await);
         });
         Self(rx)

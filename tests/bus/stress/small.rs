@@ -10,7 +10,7 @@ use test_support::Rng;
 use super::event::{Ident, Origin};
 use super::plan::Published;
 use super::publish::note_one;
-use super::run_rounds;
+use super::watchdog::run_rounds;
 
 /// Runs three things at about the same moment on a bus that is nearly idle: a publish or two, the
 /// drop of a watcher, and the close. A busy round seldom meets all their orders.
