@@ -1,9 +1,25 @@
-//! The errors of sinks that come from the system.
+//! The errors of sinks: what they show, and those that come from the system.
 
 use std::io::{self, ErrorKind};
 
 use eventcast::SinkError;
 use eventcast::sink::SinkErrorKind;
+
+#[test]
+fn errors_show_their_kind_and_their_cause() {
+    use SinkErrorKind::{AlreadyExists, NotFound, Rejected, Retry, Unavailable};
+    let kinds = [
+        (SinkError::retry("a"), Retry, "may be tried again: a"),
+        (SinkError::new(Unavailable, "e"), Unavailable, "unavailable: e"),
+        (SinkError::rejected("b\u{1b}[2J"), Rejected, r"rejected: b\u{1b}[2J"),
+        (SinkError::new(NotFound, "c"), NotFound, "not found: c"),
+        (SinkError::new(AlreadyExists, "d"), AlreadyExists, "already exists: d"),
+    ];
+    for (error, kind, text) in kinds {
+        assert_eq!((error.kind(), error.retry_after(), error.to_string().as_str()), (kind, None, text));
+        assert!(std::error::Error::source(&error).is_some());
+    }
+}
 
 #[test]
 fn each_kind_of_io_error_says_what_to_do_next() {

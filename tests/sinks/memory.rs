@@ -206,6 +206,15 @@ fn a_generated_name_is_completed() {
 }
 
 #[test]
+fn a_name_that_the_store_completes_is_as_valid_as_any() {
+    let store = MemorySink::new();
+    let mut event = Event::default();
+    event.metadata.set_generate_name("a/../b");
+    assert_eq!(store.create(&event).unwrap_err().kind(), SinkErrorKind::Rejected);
+    assert!(store.is_empty());
+}
+
+#[test]
 fn an_event_expires_an_hour_after_its_last_write() {
     let clock = clock();
     let store = store(&clock);

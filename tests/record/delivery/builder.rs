@@ -6,8 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use eventcast::error::WatchError;
-use eventcast::sink::SinkErrorKind;
-use eventcast::{CorrelatorOptions, EventBroadcaster, RetryPolicy, SinkError};
+use eventcast::{CorrelatorOptions, EventBroadcaster, RetryPolicy};
 
 use crate::support::{Scripted, clock, record};
 
@@ -84,20 +83,4 @@ fn the_threads_of_two_recordings_have_different_names() {
     let expected =
         ["1/recording", "1/recording-2", "2/recording", "2/recording-2", "recording", "recording-2"];
     assert!(names.iter().eq(&expected), "{names:?}");
-}
-
-#[test]
-fn errors_show_their_kind_and_their_cause() {
-    use SinkErrorKind::{AlreadyExists, NotFound, Rejected, Retry, Unavailable};
-    let kinds = [
-        (SinkError::retry("a"), Retry, "may be tried again: a"),
-        (SinkError::new(Unavailable, "e"), Unavailable, "unavailable: e"),
-        (SinkError::rejected("b\u{1b}[2J"), Rejected, r"rejected: b\u{1b}[2J"),
-        (SinkError::new(NotFound, "c"), NotFound, "not found: c"),
-        (SinkError::new(AlreadyExists, "d"), AlreadyExists, "already exists: d"),
-    ];
-    for (error, kind, text) in kinds {
-        assert_eq!((error.kind(), error.retry_after(), error.to_string().as_str()), (kind, None, text));
-        assert!(std::error::Error::source(&error).is_some());
-    }
 }
