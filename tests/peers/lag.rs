@@ -111,7 +111,7 @@ fn a_length_counts_the_values_that_can_be_received() {
     });
 }
 
-/// `lagging_rx`.
+/// `lagging_rx`, `lag_again_before_reading_retained_messages`.
 #[test]
 fn a_value_after_a_reported_gap_may_still_be_lost() {
     on_both_kinds(|kind| {
@@ -127,26 +127,5 @@ fn a_value_after_a_reported_gap_may_still_be_lost() {
         assert_eq!(rx2.try_recv(), Ok(Delivery::Lagged(1)));
         tx.send(6);
         assert_eq!(queued(&mut rx2), [-1, 5, 6]);
-    });
-}
-
-/// `lag_again_before_reading_retained_messages`.
-#[test]
-fn a_receiver_may_lag_again_right_after_a_reported_gap() {
-    on_both_kinds(|kind| {
-        for capacity in [1, 2] {
-            let (tx, mut rx) = channel(kind, capacity);
-            let capacity = i64::try_from(capacity).unwrap();
-            for value in 1..=3 {
-                tx.send(value);
-            }
-            assert_eq!(rx.try_recv(), Ok(Delivery::Lagged(u64::try_from(3 - capacity).unwrap())));
-            for value in 4..=6 {
-                tx.send(value);
-            }
-            // With a capacity of one the receiver is a gauge, which always shows the newest value.
-            let expected: Vec<_> = [-3].into_iter().chain(7 - capacity..=6).collect();
-            assert_eq!(queued(&mut rx), expected);
-        }
     });
 }

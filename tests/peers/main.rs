@@ -1,22 +1,32 @@
-//! The cases of the peers' own tests, in this project's words: apimachinery's `watch`, client-go's
-//! `tools/record` and `tools/events`, tokio's broadcast channel, crossbeam's bounded channel and
-//! async-broadcast. `crates/kube` has the conformance tests of Kubernetes.
+//! The cases of the peers' own tests, in this project's words: apimachinery's `watch`, tokio's
+//! broadcast channel, crossbeam's bounded channel and async-broadcast. `crates/kube` has the
+//! conformance tests of Kubernetes.
 //!
 //! Each test names its source. A test of the bus itself runs on both kinds of bus. Where this
 //! library differs on purpose, the test asserts what it does instead, and a comment that begins
 //! with *Difference* gives the reason.
+//!
+//! The cases of client-go's `tools/record` and `tools/events` are in `tests/record`:
+//!
+//! | client-go | here |
+//! |---|---|
+//! | `TestEventf`, `TestMultiSinkCache` | `delivery::outcome` |
+//! | `TestEventfNoNamespace`, `tools/events`: `TestEventf` | `recorder::handle`, `recorder::event_time` |
+//! | `TestGenerateEventName` | `recorder::names` |
+//! | `TestWriteEventError`, `TestUpdateExpiredEvent`, `TestLotsOfEvents` | `delivery::attempts` |
+//! | `TestCancelEvent` | `delivery::end` |
+//! | `TestBroadcasterShutdown`, `TestNonRacyShutdown` | `broadcaster::shutdown` |
+//! | `TestEventCorrelator`, `TestEventAggregatorByReasonFunc`, `TestEventSpamFilter` | `correlator` |
+//! | `TestEventSeriesf`, `TestFinishSeries`, `TestRecordEventToSink` | `series::timers` |
+//! | `TestRefreshExistingEventSeries` | `series::ttl`, and with an error `series::timers` |
+//!
+//! `bus::dispatch::controls` has the burst for which client-go's `maxQueuedEvents` has space.
 
 mod async_broadcast;
 mod broadcast;
-mod cache;
 mod crossbeam;
-mod event;
-mod events;
 mod kinds;
 mod lag;
 mod mux;
-mod series;
-mod shutdown;
 mod support;
 mod tasks;
-mod writes;

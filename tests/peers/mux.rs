@@ -124,16 +124,22 @@ fn a_full_queue_keeps_the_first_event_and_reports_the_loss() {
     });
 }
 
-/// `TestBroadcasterWatchAfterShutdown`, with and without a prefix.
+/// `TestBroadcasterWatchAfterShutdown`, with and without a prefix, and
+/// `TestBroadcasterSendEventAfterShutdown`.
 #[test]
-fn a_watch_after_the_shutdown_is_an_error() {
+fn a_watch_and_a_publish_after_the_shutdown_are_errors() {
     on_both_kinds(|kind| {
-        let bus = bus(kind, 1, OverflowPolicy::Wait);
+        let bus = bus(kind, 1, OverflowPolicy::DropIncoming);
+        let _watchers = [bus.watch().unwrap(), bus.watch().unwrap()];
+        let publisher = bus.publisher();
         bus.shutdown();
         let prefixed = bus.watch_builder().prefix(["event1", "event2"]).watch();
         for result in [bus.watch(), prefixed] {
             assert!(matches!(result.unwrap_err(), WatchError::Closed));
         }
+        assert_eq!(publisher.publish("late"), Err(PublishError::Closed("late")));
+        assert_eq!(publisher.try_publish("late"), Err(PublishError::Closed("late")));
+        assert_eq!(bus.stats().rejected_closed, 2);
     });
 }
 
@@ -146,20 +152,6 @@ fn a_prefix_longer_than_the_queue_is_delivered_first() {
         bus.publisher().publish(4).unwrap();
         bus.shutdown();
         assert_eq!(all(watcher), [1, 2, 3, 4].map(Delivery::Event));
-    });
-}
-
-/// `TestBroadcasterSendEventAfterShutdown`.
-#[test]
-fn a_publish_after_the_shutdown_returns_the_event() {
-    on_both_kinds(|kind| {
-        let bus = bus(kind, 1, OverflowPolicy::DropIncoming);
-        let _watchers = [bus.watch().unwrap(), bus.watch().unwrap()];
-        let publisher = bus.publisher();
-        bus.shutdown();
-        assert_eq!(publisher.publish("late"), Err(PublishError::Closed("late")));
-        assert_eq!(publisher.try_publish("late"), Err(PublishError::Closed("late")));
-        assert_eq!(bus.stats().rejected_closed, 2);
     });
 }
 

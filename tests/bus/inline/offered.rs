@@ -167,27 +167,6 @@ fn filters_run_on_the_publishing_thread() {
     assert_eq!(ran.recv_timeout(LONG), Ok(id.join().unwrap()));
 }
 
-/// A watcher that is registered and stopped between publishes receives exactly the events in
-/// between.
-#[test]
-fn a_watcher_gets_what_is_published_while_it_is_registered() {
-    let bus = inline(100);
-    let publisher = bus.publisher();
-    for round in 0..50 {
-        publisher.publish(3 * round).unwrap();
-        let mut watcher = bus.watch().unwrap();
-        assert_eq!(watcher.try_recv(), Err(TryRecvError::Empty));
-        publisher.publish(3 * round + 1).unwrap();
-        publisher.publish(3 * round + 2).unwrap();
-        watcher.stop();
-        publisher.publish(1000).unwrap();
-        assert_eq!(available(&mut watcher), [Event(3 * round + 1), Event(3 * round + 2)]);
-        assert_eq!(watcher.try_recv(), Err(TryRecvError::Ended));
-        drop(watcher);
-        assert_eq!((bus.watcher_count(), bus.stats().watchers.len()), (0, 0));
-    }
-}
-
 /// A filter sees the past on the registering thread, before `watch` returns.
 #[test]
 fn a_filter_has_seen_the_past_when_watch_returns() {

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use eventcast::error::{PublishError, RecvError, TryRecvError};
+use eventcast::error::{RecvError, TryRecvError};
 
 use super::{Sender, bounded};
 use crate::kinds::on_both_kinds;
 use crate::support::{LONG, until};
 
-/// `send_after_disconnect`. `mpsc.rs`: `smoke_port_gone`, `smoke_shared_port_gone`,
+/// `send_after_disconnect`, whose other half is `bus::end::shutdown`. `mpsc.rs`: `smoke_port_gone`, `smoke_shared_port_gone`,
 /// `smoke_shared_port_gone2`, `send2`, `oneshot_single_thread_try_send_closed`,
 /// `oneshot_single_thread_send_port_close`, `try_send3`, `issue_32114`.
 #[test]
@@ -36,19 +36,6 @@ fn a_send_without_a_receiver_is_accepted_and_its_value_dropped() {
             }
             assert_eq!((clone.bus.watcher_count(), Arc::strong_count(&value)), (0, 1));
         }
-    });
-}
-
-/// `send_after_disconnect`.
-#[test]
-fn a_send_after_the_end_returns_the_value() {
-    on_both_kinds(|kind| {
-        let (tx, _rx) = bounded(kind, 100);
-        tx.send(1).unwrap();
-        tx.bus.close();
-        assert_eq!(tx.send(4), Err(PublishError::Closed(4)));
-        assert_eq!(tx.try_send(5), Err(PublishError::Closed(5)));
-        assert_eq!(tx.send_timeout(6, LONG), Err(PublishError::Closed(6)));
     });
 }
 

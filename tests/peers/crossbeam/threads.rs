@@ -171,17 +171,6 @@ fn a_thread_that_has_sent_finds_a_value() {
     });
 }
 
-/// A `send` into a channel has put the value there when it returns. Of the two kinds of bus, only
-/// an inline one promises this (G13).
-#[test]
-fn a_send_on_an_inline_bus_needs_no_flush() {
-    let (tx, mut rx) = bounded(Kind::Inline, 1);
-    for value in 0..500 {
-        tx.send(value).unwrap();
-        assert_eq!(rx.try_recv(), Ok(value));
-    }
-}
-
 /// A channel that carries the receiver of the next one.
 #[derive(Clone)]
 struct Next(Arc<Mutex<Option<EventWatcher<Next>>>>);

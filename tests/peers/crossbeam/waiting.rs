@@ -6,7 +6,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use eventcast::error::{PublishError, RecvError, RecvTimeoutError, TryRecvError};
+use eventcast::error::{RecvError, RecvTimeoutError, TryRecvError};
 
 use super::bounded;
 use crate::kinds::on_both_kinds;
@@ -126,23 +126,6 @@ fn a_receive_and_the_drop_of_a_full_receiver_wake_the_senders() {
         join([first, second]);
         tx.settle();
         assert_eq!(tx.bus.stats().accepted, accepted as u64 + 2);
-    });
-}
-
-/// The other end of `disconnect_wakes_sender`, which a channel does not have.
-#[test]
-fn the_close_of_the_bus_wakes_a_sender_with_its_value() {
-    on_both_kinds(|kind| {
-        let (tx, mut rx) = bounded(kind, 1);
-        let accepted = tx.fill(1);
-        let sender = thread::spawn({
-            let publisher = tx.publisher.clone();
-            move || publisher.publish(99)
-        });
-        tx.bus.close();
-        assert_eq!(sender.join().unwrap(), Err(PublishError::Closed(99)));
-        // The values that were accepted before are received.
-        assert!((&mut rx).into_iter().eq(0..accepted));
     });
 }
 
