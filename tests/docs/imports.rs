@@ -38,10 +38,9 @@ impl Crate {
         Self::read(root, &files())
     }
 
-    /// Returns all crates of the repository, except tests.
+    /// Returns all crates of the repository.
     pub(crate) fn all() -> Vec<Self> {
-        let is_test = |file: &str| file.split('/').any(|name| name == "tests");
-        Self::all_in(&files()).into_iter().filter(|found| !is_test(&found.0[&[][..]].file)).collect()
+        Self::all_in(&files())
     }
 
     fn all_in(files: &Files) -> Vec<Self> {

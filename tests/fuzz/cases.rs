@@ -11,16 +11,10 @@ use std::time::Duration;
 
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
+use test_support::env_number;
 
 /// The time after which a case counts as hanging. A case takes some milliseconds.
 const HANGS: Duration = Duration::from_secs(120);
-
-fn number(name: &str, default: u64) -> u64 {
-    match env::var(name) {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} must be a number, got {text:?}")),
-        Err(_) => default,
-    }
-}
 
 /// The case that is tried now: its number, and what it is made of.
 type Current = Mutex<(u64, String)>;
@@ -35,7 +29,7 @@ pub(crate) fn check<S>(
     S: Strategy,
     S::Value: Debug,
 {
-    let (cases, seed) = (times(cases), number("EVENTCAST_SEED", 0));
+    let (cases, seed) = (times(cases), env_number("EVENTCAST_SEED", 0));
     watch(move |current| run(cases, seed, &strategy(), &test, current));
 }
 
@@ -50,8 +44,8 @@ pub(crate) fn check_each<S>(
     S: Strategy,
     S::Value: Debug,
 {
-    let first = number("EVENTCAST_SEED", 0) << 32;
-    let alone = env::var_os("EVENTCAST_CASE").map(|_| number("EVENTCAST_CASE", 0));
+    let first = env_number("EVENTCAST_SEED", 0) << 32;
+    let alone = env::var_os("EVENTCAST_CASE").map(|_| env_number("EVENTCAST_CASE", 0));
     let (first, cases) = alone.map_or((first, times(cases).into()), |case| (case, 1));
     watch(move |current| {
         let strategy = strategy();
@@ -63,7 +57,7 @@ pub(crate) fn check_each<S>(
 }
 
 fn times(cases: u32) -> u32 {
-    u32::try_from(u64::from(cases) * number("EVENTCAST_CASES", 1)).expect("not so many cases")
+    u32::try_from(u64::from(cases) * env_number("EVENTCAST_CASES", 1)).expect("not so many cases")
 }
 
 /// Tries cases that are made of one seed.

@@ -1,4 +1,4 @@
-//! The executors of tokio, smol and futures, and the futures that are dropped before they are ready.
+//! The executors of tokio, smol and futures, and futures that are dropped before they are ready.
 
 use std::pin::pin;
 use std::sync::OnceLock;

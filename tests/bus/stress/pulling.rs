@@ -8,10 +8,10 @@ use std::thread::{self, Thread};
 use std::time::Duration;
 
 use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Publisher, Watcher};
-use test_support::Rng;
+use test_support::{Rng, env_number};
 
 use super::plan::FOREVER;
-use super::watchdog::{from_environment, watched};
+use super::watchdog::watched;
 
 /// The name of the reader's thread.
 const READER: &str = "pulls";
@@ -144,8 +144,8 @@ fn run_pulling_round(seed: u64) {
 
 #[test]
 fn a_reader_that_pulls_among_everything_else() {
-    let rounds = from_environment("EVENTCAST_STRESS_ROUNDS", 300);
-    let first = from_environment("EVENTCAST_STRESS_SEED", 1);
+    let rounds = env_number("EVENTCAST_STRESS_ROUNDS", 300);
+    let first = env_number("EVENTCAST_STRESS_SEED", 1);
     (0..rounds).for_each(|round| watched(first.wrapping_add(round), run_pulling_round));
     let pulled = PULLED.load(Ordering::Relaxed);
     println!("in {rounds} rounds the reader has woken {pulled} publishers");

@@ -6,8 +6,6 @@ use std::thread;
 
 use eventcast::{Broadcaster, Watcher};
 
-use super::AtDrop;
-
 /// An event whose copies are counted while they live.
 #[derive(Debug)]
 pub(crate) struct Tracked {
@@ -111,6 +109,15 @@ impl Clone for Caller {
 impl Drop for Caller {
     fn drop(&mut self) {
         self.reach(At::Drop);
+    }
+}
+
+/// Calls a function when it is dropped.
+pub(crate) struct AtDrop<F: FnMut()>(pub(crate) F);
+
+impl<F: FnMut()> Drop for AtDrop<F> {
+    fn drop(&mut self) {
+        self.0();
     }
 }
 

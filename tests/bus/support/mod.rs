@@ -18,7 +18,7 @@ use eventcast::{
 };
 use futures::{Stream, StreamExt};
 
-pub(crate) use events::{At, Bomb, Bombs, Caller, Live, Loaded, Panics, Tracked};
+pub(crate) use events::{At, AtDrop, Bomb, Bombs, Caller, Live, Loaded, Panics, Tracked};
 pub(crate) use test_support::{LONG, until, watched};
 
 // ── buses ──
@@ -213,15 +213,6 @@ pub(crate) fn stopping_filter(builder: WatchBuilder<'_, u64>) -> (Turnstile<u64>
 }
 
 // ── closures, and what they own ──
-
-/// Calls a function when it is dropped.
-pub(crate) struct AtDrop<F: FnMut()>(pub(crate) F);
-
-impl<F: FnMut()> Drop for AtDrop<F> {
-    fn drop(&mut self) {
-        self.0();
-    }
-}
 
 /// Returns a filter that accepts every event, and owns a value.
 pub(crate) fn keeping<T>(kept: impl Send + 'static) -> impl FnMut(&T) -> bool + Send + 'static {

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use eventcast::sink::{SinkMode, WriteOrder};
 
-use super::judge::Evidence;
+use super::evidence::Evidence;
 use super::ops::Op;
 
 /// Everything that the programs of a run must meet at least once. An event whose new name is taken

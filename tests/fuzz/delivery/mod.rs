@@ -14,6 +14,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(unreachable_pub, reason = "the parts of one test")]
 
+mod evidence;
 mod judge;
 mod met;
 mod ops;

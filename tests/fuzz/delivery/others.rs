@@ -8,7 +8,7 @@ use eventcast::sink::{SinkMode, WriteOrder};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
-use super::judge::decide;
+use super::evidence::decide;
 use super::ops::{Outcome, Subject};
 use super::program::{Answer, Groups, Trouble};
 use super::real::{Run, patience, wait};

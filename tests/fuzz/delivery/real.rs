@@ -12,7 +12,7 @@ use eventcast::{BusOptions, EventBroadcaster, EventType, ObjectReference, Record
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
-use super::judge::{Decided, Evidence, Outage, Told, similar};
+use super::evidence::{Decided, Evidence, Outage, Told, similar};
 use super::met::Met;
 use super::program::{End, Options, Program, Step, Trouble};
 use super::sink::{Script, Scripted};

@@ -9,7 +9,7 @@ use eventcast::sink::{SinkMode, WriteOrder};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
-use super::judge::{Decisions, Evidence, Told, Write};
+use super::evidence::{Decisions, Evidence, Told, Write};
 use super::ops::{Op, Subject};
 use super::program::{Answer, Groups, Options};
 

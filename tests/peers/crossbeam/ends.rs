@@ -12,9 +12,10 @@ use super::{Sender, bounded};
 use crate::kinds::on_both_kinds;
 use crate::support::{LONG, until};
 
-/// `send_after_disconnect`, whose other half is `bus::end::shutdown`. `mpsc.rs`: `smoke_port_gone`, `smoke_shared_port_gone`,
-/// `smoke_shared_port_gone2`, `send2`, `oneshot_single_thread_try_send_closed`,
-/// `oneshot_single_thread_send_port_close`, `try_send3`, `issue_32114`.
+/// `send_after_disconnect`, of which `bus::end::shutdown` has the end of the bus. `mpsc.rs`:
+/// `smoke_port_gone`, `smoke_shared_port_gone`, `smoke_shared_port_gone2`, `send2`,
+/// `oneshot_single_thread_try_send_closed`, `oneshot_single_thread_send_port_close`, `try_send3`,
+/// `issue_32114`.
 #[test]
 fn a_send_without_a_receiver_is_accepted_and_its_value_dropped() {
     on_both_kinds(|kind| {

@@ -9,5 +9,5 @@ mod rng;
 mod wait;
 
 pub use needs::{Group, Test, run};
-pub use rng::Rng;
+pub use rng::{Rng, env_number};
 pub use wait::{LONG, until, watched};

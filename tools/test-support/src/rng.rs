@@ -37,3 +37,20 @@ impl Rng {
         Self(self.next())
     }
 }
+
+/// Returns the number of an environment variable, such as a seed: a decimal one, or a hexadecimal
+/// one after `0x`. Without the variable it is the default.
+///
+/// # Panics
+///
+/// Panics if the variable holds something else.
+#[must_use]
+pub fn env_number(name: &str, default: u64) -> u64 {
+    let Ok(text) = std::env::var(name) else { return default };
+    let text = text.trim();
+    let number = match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    number.unwrap_or_else(|_| panic!("{name} must be a number, got {text:?}"))
+}

@@ -7,7 +7,7 @@ use eventcast::testing::{Payload, block_on};
 use eventcast::{OverflowPolicy, ShutdownReport};
 use eventcast_loom_tests::numbers;
 
-use super::{End, Row};
+use super::row::{End, Row};
 
 /// Checks that the report counts the accepted events and the event that filled the queue.
 fn check_accepted(accepted: usize, report: Option<&ShutdownReport>) {

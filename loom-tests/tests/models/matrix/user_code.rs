@@ -6,8 +6,8 @@ use eventcast::bus::Runner;
 use eventcast::testing::Payload;
 use eventcast::{Delivery, OverflowPolicy, ShutdownReport, WatchHandle};
 
+use super::row::{Bus, End, Row, settled};
 use super::watching::check_departed;
-use super::{Bus, End, Row, settled};
 
 fn runner(bus: &Bus, handle: impl FnMut(Delivery<&Payload>) + Send + 'static) -> Runner<Payload, Handler> {
     bus.watch_builder().stop_on_panic(true).runner(Box::new(handle) as Handler).unwrap()

@@ -5,7 +5,7 @@ use eventcast::testing::{Payload, block_on, rest};
 use eventcast::{OverflowPolicy, ShutdownReport, Watcher};
 use eventcast_loom_tests::{numbers, select};
 
-use super::{Bus, End, Row, SECOND, settled};
+use super::row::{Bus, End, Row, SECOND, settled};
 
 /// Checks that the registration was too late, or that the watcher sees the end and nothing else.
 /// The event that filled the queue came before the registration.

@@ -1,29 +1,8 @@
 //! The model's publish, and what filters and hooks publish inside it.
 
-use std::collections::VecDeque;
-
 use crate::twin::api::{Event, How, Place, Refused, Says};
 
-use super::model::{Asked, Inline};
-
-/// One outermost call.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Call {
-    /// The number of entries that were published inside it, and those that wait for their turn.
-    taken: usize,
-    nested: VecDeque<Nested>,
-    /// The number of events for which the event of the call leaves space in every queue.
-    left: u64,
-    /// The watcher that has published inside the current offer.
-    pub(super) speaker: Option<usize>,
-}
-
-/// An entry that was published inside a call.
-#[derive(Clone, Debug)]
-pub(super) enum Nested {
-    Events(Vec<Event>),
-    Gap(u64),
-}
+use super::model::{Asked, Call, Inline, Nested};
 
 /// The reason of a refusal.
 #[derive(Clone, Copy)]

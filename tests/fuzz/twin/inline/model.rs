@@ -1,6 +1,6 @@
 //! The model of an inline bus: plain data, without a lock, a thread or a queue of entries.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use eventcast::OverflowPolicy;
@@ -11,8 +11,6 @@ use crate::twin::api::{Event, Figures, How, Item, Numbers, Refused, Spec, Totals
 use crate::twin::mailbox::Mailbox;
 use crate::twin::program::{Model, Publish};
 use crate::twin::real::RealReader;
-
-use super::calls::Call;
 
 #[derive(Clone, Debug)]
 pub struct Inline {
@@ -30,6 +28,25 @@ pub struct Inline {
     accepted: u64,
     pub(super) rejected_full: u64,
     pub(super) rejected_closed: u64,
+}
+
+/// One outermost call.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Call {
+    /// The number of entries that were published inside it, and those that wait for their turn.
+    pub(super) taken: usize,
+    pub(super) nested: VecDeque<Nested>,
+    /// The number of events for which the event of the call leaves space in every queue.
+    pub(super) left: u64,
+    /// The watcher that has published inside the current offer.
+    pub(super) speaker: Option<usize>,
+}
+
+/// An entry that was published inside a call.
+#[derive(Clone, Debug)]
+pub(super) enum Nested {
+    Events(Vec<Event>),
+    Gap(u64),
 }
 
 /// A call of a watcher's filter.

@@ -12,7 +12,7 @@ use eventcast::stats::{DropReason, RecordingStats};
 use eventcast::{BusOptions, CorrelatorOptions, EventBroadcaster, OverflowPolicy, RetryPolicy};
 use test_support::Rng;
 
-use super::{Dice, HANGS, Hangs, Hostile, Known, OBJECTS, Seen, Thrown, key_of};
+use super::hostile::{Dice, HANGS, Hangs, Hostile, Known, OBJECTS, Seen, Thrown, key_of};
 
 fn policy(rng: &mut Rng) -> RetryPolicy {
     RetryPolicy::default()

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use axum::http::{Method, header};
 
-use super::Seen;
 use super::accounts::{Account, Accounts, Request};
+use super::seen::Seen;
 use super::status::{self, Answer};
 
 /// The token of the administrator, who may do everything and whose permission no server checks.

@@ -4,25 +4,28 @@
 //! `store.rs` has the rules for events, `events_v1.rs` the other names and rules of
 //! events.k8s.io/v1, `selection.rs` the selectors of a list, `accounts.rs` the accounts and roles,
 //! `access.rs` the permission for a request, `webhook.rs` the admission webhooks, `port.rs` the
-//! connections, `status.rs` the words, and this file the requests and the faults.
+//! connections, `status.rs` the words, `seen.rs` a request, and this file the answers and the
+//! faults.
 
 mod access;
 mod accounts;
 mod events_v1;
+mod locks;
 mod port;
+mod seen;
 mod selection;
 mod status;
 mod store;
 mod webhook;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use axum::Router;
-use axum::body::{Body, Bytes, to_bytes};
+use axum::body::{Body, to_bytes};
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::http::{Method, StatusCode, header};
 use axum::response::Response;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, broadcast};
@@ -30,7 +33,9 @@ use tokio::sync::{Semaphore, broadcast};
 pub(crate) use access::ADMIN;
 use access::{Access, Target, decoded};
 use accounts::Accounts;
+use locks::lock;
 use port::Port;
+pub(crate) use seen::Seen;
 use selection::Selection;
 pub(crate) use status::Answer;
 use store::Store;
@@ -73,29 +78,6 @@ impl Fault {
     }
 }
 
-/// A request as it came.
-#[derive(Clone, Debug)]
-pub(crate) struct Seen {
-    pub(crate) method: Method,
-    pub(crate) path: String,
-    pub(crate) query: String,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Bytes,
-    /// Whether the client asks to watch changes. The watch has then begun.
-    pub(crate) is_watch: bool,
-}
-
-impl Seen {
-    /// Returns the method and the namespace, such as `POST default`. For an event that exists, its
-    /// name follows.
-    pub(crate) fn short(&self) -> String {
-        let rest = self.path.strip_prefix("/api/v1/namespaces/");
-        let rest =
-            rest.or(self.path.strip_prefix("/apis/events.k8s.io/v1/namespaces/")).unwrap_or(&self.path);
-        format!("{} {}", self.method, rest.replacen("/events", "", 1))
-    }
-}
-
 /// A new event, and the time when the server stored it.
 #[derive(Clone, Debug)]
 pub(crate) struct StoredEvent {
@@ -131,10 +113,6 @@ pub(crate) struct Shared {
 pub(crate) struct ApiServer {
     port: Port,
     shared: Arc<Shared>,
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl ApiServer {

@@ -9,7 +9,7 @@ use test_support::LONG;
 use tokio::net::TcpSocket;
 use tokio::runtime::{Builder, Runtime};
 
-use super::lock;
+use super::locks::lock;
 
 pub(super) struct Port {
     address: SocketAddr,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use super::lock;
+use super::locks::lock;
 use super::status::{self, Answer};
 
 /// The name of each webhook.
