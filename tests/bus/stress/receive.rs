@@ -99,7 +99,7 @@ fn select(watcher: &mut Watcher<Payload>, rng: &mut Rng, log: &mut Vec<Item>) ->
     }
 }
 
-/// Notes a delivery. `None` stands for a receive that was cancelled.
+/// Notes a delivery. `None` represents a receive that was cancelled.
 fn note(log: &mut Vec<Item>, delivery: Option<Delivery<&Payload>>) -> bool {
     match delivery {
         Some(delivery) => log.push(item(delivery)),

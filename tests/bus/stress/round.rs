@@ -44,7 +44,7 @@ impl Watchers {
         Self { readers, handlers, stuck }
     }
 
-    /// Reads all watchers to the end, those of the publishers too.
+    /// Reads all watchers to the end, also those that the publishers have registered.
     fn read_to_the_end(self, published: &mut [Published], rng: &mut Rng) -> (Vec<Read>, Vec<Handled>) {
         let Self { mut readers, handlers, stuck } = self;
         let mut read = Vec::new();
@@ -78,7 +78,7 @@ fn spawn_publisher(round: &Arc<Round>, number: u32, hammers: bool, rng: &mut Rng
 }
 
 /// Publishes, and ends the bus. Either the publishers reach their own end, which requires that none
-/// of them waits for ever, or the bus ends under them.
+/// of them waits forever, or the bus ends under them.
 fn publish_until_the_end(
     round: &Arc<Round>,
     handlers: &mut [Handled],

@@ -32,7 +32,7 @@ pub(crate) fn watched(seed: u64, run: fn(u64)) {
     }
 }
 
-/// Runs as many rounds as the environment says, each with its own seed. Returns their number.
+/// Runs as many rounds as the environment sets, each with its own seed. Returns their number.
 pub(crate) fn run_rounds(run: fn(u64)) -> u64 {
     let rounds = env_number("EVENTCAST_STRESS_ROUNDS", 5000);
     let first = env_number("EVENTCAST_STRESS_SEED", 1);

@@ -1,5 +1,5 @@
-//! What is known about a recording afterwards, and the model: the decisions that a correlator makes
-//! about the same events.
+//! The evidence of a recording, and the model: the decisions that a correlator makes about the same
+//! events.
 
 use std::collections::{BTreeMap, HashSet};
 use std::time::SystemTime;
