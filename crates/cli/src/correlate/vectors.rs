@@ -24,6 +24,7 @@ struct Head {
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct GoOptions {
+    #[serde(rename = "lruCacheSize")]
     cache_size: usize,
     burst_size: u32,
     qps: f32,

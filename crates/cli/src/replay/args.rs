@@ -10,7 +10,7 @@ use crate::support::duration;
 use crate::support::text::quoted;
 
 // The library's defaults.
-pub(super) const LRU_CACHE_SIZE: usize = 4096;
+pub(super) const CACHE_SIZE: usize = 4096;
 pub(super) const MAX_EVENTS: usize = 10;
 pub(super) const MAX_INTERVAL: Duration = Duration::from_secs(600);
 pub(super) const BURST: u32 = 25;
@@ -23,7 +23,7 @@ pub(crate) struct CorrelatorArgs {
     /// Entries of each cache.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| whole::<usize>("--cache-size", text))]
-    #[arg(default_value_t = LRU_CACHE_SIZE)]
+    #[arg(default_value_t = CACHE_SIZE)]
     pub(super) cache_size: usize,
     /// Fold similar events from this number on.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]

@@ -64,7 +64,7 @@ impl Swept {
             Self::MaxEvents => args::MAX_EVENTS as f64,
             Self::MaxInterval => args::MAX_INTERVAL.as_secs_f64(),
             Self::Burst => f64::from(args::BURST),
-            Self::CacheSize => args::LRU_CACHE_SIZE as f64,
+            Self::CacheSize => args::CACHE_SIZE as f64,
         }
     }
 
