@@ -1,0 +1,165 @@
+//! Measures how much of the text is in a private voice: the share of sentences with a phrase that
+//! other Rust libraries almost never use, and the share of such names among the names of tests.
+//!
+//! ```sh
+//! cargo run -p eventcast-book --bin voice -- [PATH..]                  # the shares and the counts
+//! cargo run -p eventcast-book --bin voice -- --list PHRASE [PATH..]    # each use of a phrase, or of `all`
+//! cargo run -p eventcast-book --bin voice -- --check                   # fails if a budget does not fit
+//! ```
+//!
+//! A sentence is one of a comment, of documentation (also in an attribute), or of a Markdown file.
+//! Headings, table cells and short sentences count. Code blocks do not count, and neither does a
+//! piece of code without a blank. In the name of a test each `_` is read as a blank.
+
+mod measure;
+mod patterns;
+mod prose;
+mod rust;
+#[cfg(test)]
+mod tests;
+
+use std::error::Error;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::{env, io};
+
+use measure::{Measure, Place, Share};
+use patterns::{PHRASES, Patterns};
+
+/// What one budget covers, the paths, and the budget.
+type Budget = (&'static str, &'static [&'static str], f64);
+
+/// The largest share of private sentences in these paths, in percent. A budget is the measured
+/// share, rounded up to half a percent. The check fails above it, and also below it by half a
+/// percent, so that a budget is lowered with its share, until it is [`GOAL`].
+const BUDGETS: [Budget; 4] = [
+    ("src", &["src"], 15.0),
+    ("crates, tools", &["crates", "tools"], 13.0),
+    ("documents", &["docs", "README.md", "CHANGELOG.md", "CONTRIBUTING.md"], 12.5),
+    ("tests, programs", &["tests", "loom-tests", "benches", "examples"], 11.5),
+];
+
+/// The same for the names of all tests.
+const BUDGET_OF_NAMES: f64 = 11.5;
+
+const GOAL: f64 = 3.0;
+const GOAL_OF_NAMES: f64 = 5.0;
+
+/// The number of places that a failed check shows.
+const SHOWN: usize = 20;
+
+fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap();
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let patterns = Patterns::new()?;
+    let (report, is_good) = match arguments[..] {
+        ["--check"] => check(&patterns, root)?,
+        ["--list", phrase, ref paths @ ..] => {
+            if phrase != "all" && !PHRASES.iter().any(|(name, ..)| *name == phrase) {
+                return Err(format!("cannot list `{phrase}`: there is no such phrase").into());
+            }
+            let mut measure = measure(&patterns, root, paths)?;
+            measure.places.retain(|place| ["all", PHRASES[place.phrase].0].contains(&phrase));
+            (places(&measure.places, usize::MAX), true)
+        }
+        [option, ..] if option.starts_with('-') => {
+            return Err("the arguments must be --check, --list PHRASE [PATH..] or [PATH..]".into());
+        }
+        ref paths => {
+            let measure = measure(&patterns, root, paths)?;
+            let rows = row("sentences", measure.sentences) + &row("names of tests", measure.names);
+            (rows + &counts(&measure.places), true)
+        }
+    };
+    io::stdout().write_all(report.as_bytes())?;
+    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Measures paths that are relative to the current folder, or everything that has a budget.
+fn measure(patterns: &Patterns, root: &Path, paths: &[&str]) -> io::Result<Measure> {
+    let mut measure = Measure::default();
+    let paths: Vec<PathBuf> = if paths.is_empty() {
+        BUDGETS.iter().flat_map(|(_, paths, _)| *paths).map(|path| root.join(path)).collect()
+    } else {
+        paths.iter().map(PathBuf::from).collect()
+    };
+    paths.iter().try_for_each(|path| measure.add_path(patterns, root, path))?;
+    Ok(measure)
+}
+
+/// Measures everything. Returns a report, with the first places of a part over its budget, and
+/// whether all parts fit.
+fn check(patterns: &Patterns, root: &Path) -> io::Result<(String, bool)> {
+    let (mut report, mut faults, mut shown) = (String::new(), Vec::new(), Vec::new());
+    let (mut names, mut named) = (Share::default(), Vec::new());
+    for (name, paths, budget) in BUDGETS {
+        let (mut sentences, mut said) = (Share::default(), Vec::new());
+        for path in paths {
+            let mut measure = Measure::default();
+            measure.add_path(patterns, root, &root.join(path))?;
+            report += &row(path, measure.sentences);
+            sentences = sentences + measure.sentences;
+            names = names + measure.names;
+            let (in_names, in_sentences) = measure.places.into_iter().partition(|place| place.is_name);
+            said.extend::<Vec<_>>(in_sentences);
+            named.extend::<Vec<_>>(in_names);
+        }
+        if let Some(fault) = fault(&format!("sentences of {name}"), sentences, budget, GOAL) {
+            faults.push(fault);
+            shown.extend(said.into_iter().filter(|_| sentences.rounded_up() > budget));
+        }
+    }
+    report += &row("names of tests", names);
+    if let Some(fault) = fault("names of tests", names, BUDGET_OF_NAMES, GOAL_OF_NAMES) {
+        faults.push(fault);
+        shown.extend(named.into_iter().filter(|_| names.rounded_up() > BUDGET_OF_NAMES));
+    }
+    if !shown.is_empty() {
+        report += &(counts(&shown) + &places(&shown, SHOWN));
+        report += "all places: cargo run -p eventcast-book --bin voice -- --list PHRASE [PATH..]\n";
+    }
+    report += &faults.join("\n");
+    Ok((report, faults.is_empty()))
+}
+
+/// Returns why a share does not fit its budget, if it does not.
+fn fault(what: &str, share: Share, budget: f64, goal: f64) -> Option<String> {
+    let (now, percent) = (share.rounded_up(), share.percent());
+    if share.all < 500 {
+        return Some(format!("only {} {what} found", share.all));
+    }
+    if now > budget {
+        return Some(format!("{percent:.2} % of the {what} hold a private phrase, more than {budget:.1} %"));
+    }
+    let lower = now.max(goal);
+    (lower < budget).then(|| {
+        format!("{percent:.2} % of the {what} hold a private phrase: lower the budget to {lower:.1}")
+    })
+}
+
+fn row(name: &str, share: Share) -> String {
+    let Share { all, private } = share;
+    format!("{name:16} {all:6}, {private:5} with a private phrase, {:5.2} %\n", share.percent())
+}
+
+/// Returns a table of the phrases: how often each occurs, and what to write instead.
+fn counts(places: &[Place]) -> String {
+    let mut table = String::new();
+    for (phrase, (name, _, instead)) in PHRASES.iter().enumerate() {
+        let count = places.iter().filter(|place| place.phrase == phrase).count();
+        writeln!(table, "{name:14} {count:5}  {instead}").unwrap();
+    }
+    table
+}
+
+fn places(places: &[Place], most: usize) -> String {
+    let mut list = String::new();
+    for place in &places[..most.min(places.len())] {
+        writeln!(list, "{}:{}: [{}] {}", place.file, place.line, PHRASES[place.phrase].0, place.text)
+            .unwrap();
+    }
+    list
+}
