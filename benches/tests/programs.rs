@@ -68,7 +68,7 @@ fn latency_measures_what_it_is_asked_for() {
 }
 
 #[test]
-fn latency_says_what_is_wrong_with_its_arguments() {
+fn latency_explains_invalid_arguments() {
     for (arguments, part) in [
         (
             &["--rate", "fast"][..],
@@ -102,7 +102,7 @@ fn latency_says_what_is_wrong_with_its_arguments() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn latency_ends_at_once_when_it_is_interrupted() {
+fn latency_ends_immediately_when_it_is_interrupted() {
     let output = interrupt::interrupted(Command::new(LATENCY).args(["--seconds", "60", "--rate", "1k"]));
     assert_eq!(output.status.code(), Some(130));
     assert!(output.stdout.is_empty());
@@ -183,7 +183,7 @@ fn recording_measures_what_it_is_asked_for() {
 }
 
 #[test]
-fn recording_says_what_is_wrong_with_its_arguments() {
+fn recording_explains_invalid_arguments() {
     for (arguments, part) in [
         (
             &["--row", "slowest"][..],

@@ -56,7 +56,7 @@ fn data_files() -> BTreeMap<String, String> {
 }
 
 #[test]
-fn the_page_and_the_plots_are_those_of_the_data_files() {
+fn the_page_and_the_plots_match_the_data_files() {
     let folder = empty("render");
     for (name, text) in data_files() {
         fs::write(folder.join(name), text).unwrap();
@@ -124,7 +124,7 @@ fn a_quick_report_measures_and_renders() {
 }
 
 #[test]
-fn it_says_what_is_wrong_with_its_arguments() {
+fn it_explains_invalid_arguments() {
     for (arguments, part) in [
         (&[][..], r#"the command must be `report` or `render`, got """#),
         (&["measure"], r#"the command must be `report` or `render`, got "measure""#),
@@ -146,7 +146,7 @@ fn it_says_what_is_wrong_with_its_arguments() {
 }
 
 #[test]
-fn it_says_why_it_cannot_make_the_page() {
+fn it_explains_why_it_cannot_make_the_page() {
     let (folder, long) = (empty("wrong"), "x".repeat(101));
     let out = folder.to_str().unwrap();
     for (arguments, part) in [

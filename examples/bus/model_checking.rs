@@ -70,7 +70,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 #[cfg(all(test, not(eventcast_loom)))]
 #[test]
-fn the_queue_has_room_for_every_job_so_this_passes() {
+fn the_queue_has_capacity_for_every_job_so_this_passes() {
     main().expect("the options are in range");
 }
 

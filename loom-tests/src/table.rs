@@ -227,7 +227,7 @@ mod tests {
     };
 
     #[test]
-    fn the_documentation_says_what_the_last_whole_run_found() {
+    fn the_documentation_has_the_results_of_the_last_whole_run() {
         let text = get(&beside(DOCS)).unwrap();
         let wanted = with_tables(&text, &known().unwrap(), &deep().unwrap()).unwrap();
         assert_eq!(text, wanted, "`cargo loom` writes the tables");

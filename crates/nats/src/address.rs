@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_gives_up_what_signs_in() {
+    fn credentials_are_separated_from_the_address() {
         let address = parse("nats://me:p%40%2Fss%C3%A4@h:1").ok().unwrap();
         assert_eq!(address.server.as_url_str(), "nats://h:1");
         assert_eq!(address.signs_in, Some(("me".to_owned(), Some("p@/ssä".to_owned()))));

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_was_handled_in_part_comes_again_in_part() {
+    fn a_partly_handled_message_is_redelivered_in_part() {
         let mut positions = Positions::new(false);
         let message = head("a", 10, 5, 0, None);
         positions.advance(&message, "s", 3);
@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_that_comes_back_knows_its_subjects() {
+    fn a_restored_filter_knows_its_subjects() {
         let positions = Positions::new(true);
         let message = head("a", 10, 5, 0, Some(3));
         let behind = positions.behind(&message, "s");

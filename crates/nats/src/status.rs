@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn each_change_is_told_once() {
+    fn each_change_is_reported_once() {
         let (cell, told) = cell();
         cell.ready();
         cell.ready();

@@ -59,7 +59,7 @@ fn check_async_tasks(stdout: &str, stopped_by: &str) {
 }
 
 #[test]
-fn custom_sink_stores_what_can_be_stored_and_tells_of_the_rest() {
+fn custom_sink_stores_some_events_and_reports_the_rest() {
     // The store is busy once, disconnects once and forgets once.
     let (stdout, stderr) = run(CUSTOM_SINK);
     let lines: Vec<&str> = stdout.lines().collect();
@@ -91,7 +91,7 @@ fn hello_stores_what_it_records_and_counts_the_repeat() {
 }
 
 #[test]
-fn shutdown_reports_what_was_given_up() {
+fn shutdown_reports_the_abandoned_events() {
     let (stdout, _) = run(SHUTDOWN);
     let lines: Vec<&str> = stdout.lines().map(str::trim).collect();
     for line in [

@@ -127,7 +127,7 @@ fn blocked_beside_another() -> (Broadcaster<Payload>, Watcher<Payload>, Watcher<
 /// A flush follows a batch that blocks the dispatcher. When the flush returns, the last event of
 /// the batch is in the watcher's queue or has been delivered, although the drop of another watcher
 /// wakes the dispatcher.
-fn a_flush_behind_a_blocked_batch() {
+fn a_flush_after_a_blocked_batch() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let (bus, other, mut full) = blocked_beside_another();
         let reading = spawn(move || {
@@ -144,7 +144,7 @@ fn a_flush_behind_a_blocked_batch() {
 
 /// A gap is published after a batch that blocks the dispatcher. The reader receives it after the
 /// last event of the batch, although the drop of another watcher wakes the dispatcher.
-fn a_gap_behind_a_blocked_batch() {
+fn a_gap_after_a_blocked_batch() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let (bus, other, mut full) = blocked_beside_another();
         bus.publisher().publish_gap(7).unwrap();
@@ -179,7 +179,7 @@ models![
     a_stop_of_one_of_two_full_watchers,
     a_deadline_beside_a_full_watcher,
     a_close_against_a_full_watcher,
-    a_flush_behind_a_blocked_batch,
-    a_gap_behind_a_blocked_batch,
+    a_flush_after_a_blocked_batch,
+    a_gap_after_a_blocked_batch,
     a_publisher_against_a_full_watcher,
 ];

@@ -80,7 +80,7 @@ fn close_against_a_full_reader() {
 
 /// A shutdown abandons the bus while the owner of a reader goes to sleep with a taken event. The
 /// owner knows of the end already, and also notices that the bus is abandoned.
-fn giving_up_against_a_reader_that_goes_to_sleep() {
+fn abandoning_against_a_reader_that_goes_to_sleep() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::DropIncoming);
         let mut reader = bus.watch_builder().bulk().unwrap();
@@ -137,7 +137,7 @@ fn a_flush_against_a_reader() {
 /// A thread takes from a reader and then drops it, perhaps with events still queued, while the
 /// dispatcher offers to it or waits for it and a shutdown abandons the bus. Every event is counted
 /// once, and nothing is left.
-fn drop_of_a_reader_against_an_offer_and_giving_up() {
+fn drop_of_a_reader_against_an_offer_and_an_abandonment() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(3, 1, OverflowPolicy::Wait);
         let (sign, gone) = Sign::new();
@@ -169,7 +169,7 @@ fn drop_of_a_reader_against_an_offer_and_giving_up() {
 
 /// A reader gives back room behind an event that it keeps, while the dispatcher waits for room. The
 /// dispatcher goes on, and a flush waits for the kept event.
-fn room_given_back_out_of_order_against_the_dispatcher() {
+fn credit_returned_out_of_order_against_the_dispatcher() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(3, 2, OverflowPolicy::Wait);
         let mut reader = bus.watch_builder().bulk().unwrap();
@@ -209,8 +209,8 @@ fn room_given_back_out_of_order_against_the_dispatcher() {
 models! {
     a_waker_against_a_reader_that_goes_to_sleep,
     close_against_a_full_reader,
-    giving_up_against_a_reader_that_goes_to_sleep,
+    abandoning_against_a_reader_that_goes_to_sleep,
     a_flush_against_a_reader,
-    drop_of_a_reader_against_an_offer_and_giving_up,
-    room_given_back_out_of_order_against_the_dispatcher,
+    drop_of_a_reader_against_an_offer_and_an_abandonment,
+    credit_returned_out_of_order_against_the_dispatcher,
 }

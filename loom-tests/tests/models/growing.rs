@@ -49,7 +49,7 @@ fn a_gap_between_events_against_the_reader() {
 
 /// From the registration of a second watcher on, the watchers share slices. The first one gets the
 /// event from before in front of the slice.
-fn a_slice_behind_the_batch_against_the_reader() {
+fn a_slice_after_the_batch_against_the_reader() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(2, OverflowPolicy::DropIncoming);
         let mut watcher = bus.watch().unwrap();
@@ -85,6 +85,6 @@ fn two_events_against_a_drop() {
 models![
     two_events_against_the_reader,
     a_gap_between_events_against_the_reader,
-    a_slice_behind_the_batch_against_the_reader,
+    a_slice_after_the_batch_against_the_reader,
     two_events_against_a_drop,
 ];

@@ -212,7 +212,7 @@ fn a_task_that_is_not_polled_before_a_publisher() {
 }
 
 /// A task waits first and is given up, while a thread waits behind it.
-fn a_task_that_is_given_up_before_a_publisher() {
+fn a_task_that_is_dropped_before_a_publisher() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, mut watcher) = full_bus();
         let task = waiting_task(bus.publisher(), 2);
@@ -408,7 +408,7 @@ models! {
     a_batch_against_the_reader,
     a_batch_with_a_nested_event_against_the_reader,
     a_task_that_is_not_polled_before_a_publisher,
-    a_task_that_is_given_up_before_a_publisher,
+    a_task_that_is_dropped_before_a_publisher,
     a_task_that_is_ready_before_a_publisher,
     a_deadline_before_a_task_that_is_not_polled,
     a_topic_against_another_topic,

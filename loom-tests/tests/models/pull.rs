@@ -98,7 +98,7 @@ fn a_reader_against_a_publisher_that_waits() {
 
 /// A publisher that must not wait finds the incoming queue full, and makes room. Then the mailbox
 /// is full as well. Another such publisher races with the reader.
-fn a_reader_against_a_publisher_that_makes_room() {
+fn a_reader_against_a_publisher_that_frees_capacity() {
     explore(Exploration::default().after_set_up(), || {
         let (_bus, mut watcher, publisher) = filled();
         // This thread may hear late that the reader pulls.
@@ -189,7 +189,7 @@ models![
     a_flush_against_lending,
     a_reader_against_a_flush,
     a_reader_against_a_publisher,
-    a_reader_against_a_publisher_that_makes_room,
+    a_reader_against_a_publisher_that_frees_capacity,
     a_reader_against_a_publisher_that_waits,
     a_reader_against_a_registration,
     a_reader_against_a_stop,

@@ -82,7 +82,7 @@ fn two_publishers_and_a_shutdown() {
 
 /// A publisher that waits for room races with a close. The close releases the publisher, and each
 /// of its events is delivered or comes back.
-fn close_releases_a_publisher_that_waits_for_room() {
+fn close_releases_a_publisher_that_waits_for_capacity() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::Wait);
         let mut watcher = bus.watch().unwrap();
@@ -260,7 +260,7 @@ models! {
     publish_against_shutdown,
     two_publishers_against_close,
     two_publishers_and_a_shutdown,
-    close_releases_a_publisher_that_waits_for_room,
+    close_releases_a_publisher_that_waits_for_capacity,
     two_shutdowns_agree,
     abandon_releases_the_dispatcher,
     flush_waits_for_the_handler,

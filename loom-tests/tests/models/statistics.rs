@@ -69,7 +69,7 @@ fn statistics_against_a_stop() {
 }
 
 /// A shutdown by deadline takes a snapshot while the event that found no room is abandoned.
-fn statistics_against_giving_up() {
+fn statistics_against_abandoning() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::Wait);
         let watcher = bus.watch().unwrap();
@@ -154,7 +154,7 @@ models! {
     statistics_against_a_loss_of_the_oldest,
     statistics_against_a_wait_that_is_over,
     statistics_against_a_stop,
-    statistics_against_giving_up,
+    statistics_against_abandoning,
     statistics_against_a_reader,
     statistics_against_a_drop,
     statistics_against_a_drop_and_an_offer,

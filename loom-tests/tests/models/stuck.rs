@@ -16,7 +16,7 @@ use loom::future::block_on;
 
 /// A close races with a publisher that waits for room that nobody will make. The close releases the
 /// publisher.
-fn close_against_a_publisher_behind_a_stuck_dispatcher() {
+fn close_against_a_publisher_blocked_by_a_stuck_dispatcher() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::Wait);
         let stuck = bus.watch().unwrap();
@@ -38,7 +38,7 @@ fn close_against_a_publisher_behind_a_stuck_dispatcher() {
 
 /// A reader begins to wait while another thread stops it and the dispatcher is stuck at another
 /// watcher. The reader ends.
-fn stop_against_a_reader_behind_a_stuck_dispatcher() {
+fn stop_against_a_reader_blocked_by_a_stuck_dispatcher() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::Wait);
         let mut reader = bus.watch().unwrap();
@@ -57,7 +57,7 @@ fn stop_against_a_reader_behind_a_stuck_dispatcher() {
 
 /// A shutdown by deadline races with a dispatcher that waits, or waits again, for a watcher that
 /// nobody reads. The dispatcher ends, and the event that found no room is counted.
-fn giving_up_against_a_stuck_dispatcher() {
+fn abandoning_against_a_stuck_dispatcher() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH).drive_the_end();
         let bus = bus_at(&clock, 1, 1, OverflowPolicy::Wait);
@@ -106,7 +106,7 @@ fn two_shutdowns_against_a_handler_that_hangs() {
 
 /// A flush waits for a handler that nobody runs while a shutdown abandons the bus. The flush
 /// returns at that moment, and not only at the shutdown's deadline.
-fn giving_up_against_a_flush() {
+fn abandoning_against_a_flush() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH).drive_the_end();
         let bus = bus_at(&clock, 1, 1, OverflowPolicy::DropIncoming);
@@ -132,7 +132,7 @@ fn giving_up_against_a_flush() {
 /// A shutdown abandons the bus, and a handler ends, before or after the dispatcher reaches the
 /// handler's registration. The event that was accepted after the registration is counted in either
 /// case. In the first execution the dispatcher comes last.
-fn giving_up_against_a_registration() {
+fn abandoning_against_a_registration() {
     explore(Exploration::default().after_set_up(), || {
         let bus = bus(2, 1, OverflowPolicy::DropIncoming);
         rest(&bus);
@@ -178,11 +178,11 @@ fn a_deadline_against_a_later_one() {
 }
 
 models! {
-    close_against_a_publisher_behind_a_stuck_dispatcher,
-    stop_against_a_reader_behind_a_stuck_dispatcher,
-    giving_up_against_a_stuck_dispatcher,
+    close_against_a_publisher_blocked_by_a_stuck_dispatcher,
+    stop_against_a_reader_blocked_by_a_stuck_dispatcher,
+    abandoning_against_a_stuck_dispatcher,
     two_shutdowns_against_a_handler_that_hangs,
-    giving_up_against_a_flush,
-    giving_up_against_a_registration,
+    abandoning_against_a_flush,
+    abandoning_against_a_registration,
     a_deadline_against_a_later_one,
 }

@@ -79,7 +79,7 @@ fn credit_against_a_reader() {
 
 /// A reader makes just the room that the dispatcher waits for, and then stops reading in the middle
 /// of a slice. The dispatcher goes on, and reaches the flush behind the event that it held.
-fn a_reader_that_stays_away_in_the_middle_of_a_slice() {
+fn a_reader_that_stops_in_the_middle_of_a_slice() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         // With a queue length of 8 or more, a slice holds more than one event.
         let bus = bus(9, 8, OverflowPolicy::Wait);
@@ -260,7 +260,7 @@ models! {
     nothing_published_before_is_seen,
     parking_against_publish,
     credit_against_a_reader,
-    a_reader_that_stays_away_in_the_middle_of_a_slice,
+    a_reader_that_stops_in_the_middle_of_a_slice,
     stop_against_a_waiting_dispatcher,
     drop_against_a_waiting_dispatcher,
     stop_and_drop_against_an_offer,

@@ -65,7 +65,7 @@ fn it_ends_in_order_at_a_signal() {
 }
 
 #[test]
-fn bad_usage_is_told_on_stderr_with_status_2() {
+fn bad_usage_is_reported_on_stderr_with_status_2() {
     for (args, part) in [
         (&["--seed", "x"][..], "invalid value 'x' for '--seed <N>'"),
         (&["--for", "soon"], "must be a duration such as 250ms or 1m30s"),

@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "the child finds no test of its name")]
-    fn a_child_without_a_test_says_nothing() {
+    fn a_child_without_a_test_prints_nothing() {
         super::Running::start("nowhere", &[""]).hear();
     }
 

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_when_what_and_how_often() {
+    fn a_line_has_the_time_reason_and_count() {
         let line = |event: &Event| printer(Form::Table, false).line(event);
         let mut event = event();
         assert_eq!(line(&event), "<unknown>             Normal   Started  pod/web-0  it's up");

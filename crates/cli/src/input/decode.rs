@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compressed_file_that_is_cut_off_is_an_error_behind_what_it_has() {
+    fn a_truncated_compressed_file_is_an_error_after_its_events() {
         let whole = gzip("{}\n".repeat(20_000).as_bytes());
         let mut reader = decoded(Box::new(std::io::Cursor::new(whole[..whole.len() - 9].to_vec()))).unwrap();
         let mut text = Vec::new();

@@ -99,7 +99,7 @@ mod tests {
     use super::{Kind, Problem, Problems, Reason};
 
     #[test]
-    fn each_reason_is_told_once_with_its_number() {
+    fn each_reason_is_reported_once_with_its_count() {
         let mut problems = Problems::default();
         for line in 3..1000 {
             problems.add(Problem::new(Reason::Read(Kind::Invalid), line, "bad \u{1b}"));

@@ -78,7 +78,7 @@ mod tests {
     use std::path::{Path, PathBuf};
 
     #[test]
-    fn nobody_is_made_to_type_events() {
+    fn events_are_not_read_from_a_terminal() {
         let of =
             |file: Option<&str>, is_terminal| Source::beside(file.map(PathBuf::from), "replay", is_terminal);
         let error = of(None, true).unwrap_err();

@@ -70,7 +70,7 @@ fn the_ends_of_the_axes_are_labelled() {
 }
 
 #[test]
-fn equal_lines_are_one_and_its_label_says_so() {
+fn equal_lines_are_merged_and_share_a_label() {
     let falling = [(1.0, 100.0), (10.0, 40.0), (100.0, 0.0)];
     let nearly = [(1.0, 100.0), (10.0, 40.05), (100.0, 0.0)];
     let other = [(1.0, 100.0), (10.0, 60.0), (100.0, 0.0)];

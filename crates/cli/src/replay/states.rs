@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_later_state_is_told_by_version_then_count_then_time() {
+    fn the_later_state_is_found_by_version_then_count_then_time() {
         let latest = |first: &str, second: &str| {
             let mut states = States::new(9);
             let input = format!("{first}{second}");
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn beyond_the_limit_nothing_more_is_remembered() {
+    fn states_beyond_the_limit_are_not_kept() {
         let input: String =
             ["a", "b", "a", "b", "c"].map(|uid| state(&format!(r#""uid":"{uid}""#), "")).concat();
         let mut states = States::new(1);

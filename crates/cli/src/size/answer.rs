@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sweep_says_which_value_was_enough_and_which_was_not() {
+    fn a_sweep_shows_which_value_was_enough_and_which_was_not() {
         let latency = |value: &str| format!("With {value}, the 99th percentile of the latency was - ms.");
         assert_eq!(
             swept(Swept::Queue, &[(1, 5), (2, 0), (4, 3), (8, 0), (1600, 0)]),

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_options_are_for_the_groups_that_do_not_say() {
+    fn the_options_apply_to_groups_without_values() {
         let args = ["--watchers", "2:queue=5", "--policy=drop_oldest", "--watchers=1:policy=wait,name=x"];
         let watchers = request(&args).settings.watchers;
         let found: Vec<_> = watchers.iter().map(|w| (w.name.as_str(), w.group, w.queue, w.policy)).collect();
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn of_an_option_that_comes_twice_the_last_one_counts() {
+    fn the_last_one_of_repeated_options_counts() {
         let settings = request(&["--queue=5", "--rate=1", "--queue=6", "--rate=2"]).settings;
         assert_eq!((settings.watchers[0].queue, settings.load.rate), (6, 2));
     }

@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_says_what_it_wants() {
+    fn a_group_is_parsed_with_all_its_keys() {
         let text = "3:queue=64,policy=wait_for:5ms,handler=uniform:10us..1ms,name=a:b=c";
         assert_eq!(
             Group::parse(text).unwrap(),

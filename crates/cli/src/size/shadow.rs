@@ -73,7 +73,7 @@ mod tests {
     const NS: Duration = Duration::from_nanos(1);
 
     #[test]
-    fn a_burst_needs_its_length_less_what_is_handled_meanwhile() {
+    fn a_burst_needs_its_length_minus_the_handled_events() {
         // Ten events at once, and ten time units later another five. Each takes two.
         let published: Vec<u64> = [[0; 10].as_slice(), &[10; 5]].concat();
         let found = shadow(&published, |_| NS * 2, Some(12));
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn the_rush_is_the_one_of_the_event_that_is_asked_for() {
+    fn the_rush_belongs_to_the_requested_event() {
         let published = [0, 0, 100, 100, 100, 200, 200, 200, 200];
         let rush = |wanted| shadow(&published, |_| NS * 10, Some(wanted)).rush.unwrap().events;
         assert_eq!([0, 1, 2, 4, 5, 8].map(rush), [2, 2, 3, 3, 4, 4]);
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handler_that_keeps_up_needs_room_for_one() {
+    fn a_handler_that_keeps_up_needs_a_queue_of_one() {
         let published: Vec<u64> = (0..1000).map(|n| n * 10).collect();
         assert_eq!(shadow(&published, |_| NS * 10, None).needs, 1);
         // A handler that does not keep up needs more and more: 1000 come while it can handle 500.
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn one_long_event_holds_up_the_others() {
+    fn one_long_event_delays_the_others() {
         let published: Vec<u64> = (0..100).map(|n| n * 10).collect();
         let found = shadow(&published, |n| if n == 50 { NS * 100 } else { NS }, None);
         // The long event, and those that come in the meantime. The event that comes just when the

@@ -117,7 +117,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn what_was_overslept_is_made_up_for_only_with_events_that_waited() {
+    fn oversleeping_is_compensated_only_for_queued_events() {
         // Done at 1000 by the plan, and at 61,000 in truth.
         assert_eq!(begin(61_100, 0, 1000, 61_000), 1000, "it waited all the while");
         assert_eq!(begin(61_100, 40_000, 1000, 61_000), 40_000, "it came meanwhile");

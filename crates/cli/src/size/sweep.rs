@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_allowed() {
+    fn errors_list_the_allowed_values() {
         for (text, part) in [
             ("", "there is no '=' in ''"),
             ("queue", "there is no '='"),

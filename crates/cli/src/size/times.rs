@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_allowed() {
+    fn errors_list_the_allowed_values() {
         for (text, part) in [
             ("", "the time must be a duration such as 250ms or 1m30s, got ''"),
             ("exp", "got 'exp' in 'exp'"),

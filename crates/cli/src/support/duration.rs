@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_wrong() {
+    fn errors_explain_invalid_durations() {
         for text in [
             "5",
             "",

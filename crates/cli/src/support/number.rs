@@ -51,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn says_which_numbers_are_allowed() {
+    fn errors_list_the_allowed_numbers() {
         assert_eq!(parse("--limit", 0..=7, "7"), Ok(7));
         for text in ["8", "-1", "", "1.5", "x\u{1b}"] {
             let error = parse("--limit", 0..=7, text).unwrap_err();

@@ -171,7 +171,7 @@ fn the_answers_before_an_error_are_written() {
 }
 
 #[test]
-fn what_it_does_not_know_is_bad_usage() {
+fn unknown_arguments_are_bad_usage() {
     for args in [&["--nonsense"][..], &["file"], &["--compare=x"]] {
         let ended = correlate(args, b"");
         assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{args:?}");

@@ -245,7 +245,7 @@ impl Watching {
 
 #[cfg(unix)]
 #[test]
-fn watch_follows_until_it_is_told_to_stop() {
+fn watch_follows_until_it_is_stopped() {
     use rustix::process::Signal;
     for signal in [Signal::INT, Signal::TERM] {
         let place = filled();
@@ -292,7 +292,7 @@ fn watch_ends_after_the_line_that_it_writes_at_a_signal() {
 /// Nobody reads, and the write never ends. Two different signals cannot become one.
 #[cfg(unix)]
 #[test]
-fn a_second_signal_ends_a_watch_that_nobody_reads() {
+fn a_second_signal_ends_a_watch_without_a_reader() {
     use rustix::process::Signal;
     use std::os::unix::process::ExitStatusExt as _;
     let place = Place::new();
@@ -325,7 +325,7 @@ fn watch_goes_over_to_the_file_that_takes_the_place() {
 
 #[cfg(unix)]
 #[test]
-fn watch_writes_json_line_by_line_and_ends_when_nobody_reads() {
+fn watch_writes_json_lines_and_ends_without_a_reader() {
     let place = filled();
     let mut watching = Watching::start(&place, &["-o", "json", "--reason", "Started"]);
     for name in ["a", "c"] {
@@ -346,7 +346,7 @@ fn watch_writes_json_line_by_line_and_ends_when_nobody_reads() {
 }
 
 #[test]
-fn an_output_that_nobody_reads_is_no_failure() {
+fn a_closed_output_of_events_is_no_failure() {
     let place = filled();
     let sink = place.sink();
     let more = |number| SinkOp::Create(event(&format!("more-{number}"), "web-0", "Normal", "Started"));
@@ -407,7 +407,7 @@ fn hostile_events_do_no_harm_to_the_terminal() {
 }
 
 #[test]
-fn bad_usage_is_told_on_stderr_with_status_2() {
+fn bad_usage_is_reported_on_stderr_with_status_2() {
     let place = filled();
     for (args, part) in [
         (&[][..], "Usage: eventcast events"),
@@ -450,7 +450,7 @@ fn bad_usage_is_told_on_stderr_with_status_2() {
 }
 
 #[test]
-fn a_store_that_cannot_be_read_is_told_with_status_1() {
+fn an_unreadable_store_is_reported_with_status_1() {
     let place = filled();
     let other = place.folder.path().join("notes.txt");
     fs::write(&other, "not a database, but long enough to be taken for one if nobody looks ".repeat(20))

@@ -65,7 +65,7 @@ fn nothing_outlives_a_supervisor_that_is_killed() {
 }
 
 #[test]
-fn nothing_outlives_the_process_behind_it_either() {
+fn no_command_outlives_a_killed_supervisor() {
     let (program, supervisor, pids) = family(&[FAMILY]);
     kill_process(supervisor, Signal::KILL).expect("it runs");
     let ended = program.end();
@@ -167,7 +167,7 @@ fn it_ends_even_if_the_signal_for_that_is_blocked() {
 }
 
 #[test]
-fn a_request_that_comes_twice_leaves_the_grace_time() {
+fn a_repeated_request_keeps_the_grace_time() {
     let slow = "trap 'echo told >&2; sleep 0.3; echo finished >&2; exit' TERM
         echo supervisor $PPID
         while :; do sleep 1000 & wait; done";
@@ -203,7 +203,7 @@ fn a_signal_that_is_ignored_at_the_start_stays_ignored() {
 }
 
 #[test]
-fn a_signal_ends_it_even_if_nobody_reads_its_report() {
+fn a_signal_ends_it_even_if_its_report_has_no_reader() {
     // The connection is full, so the report blocks.
     let (mut stdout, _reader) = UnixStream::pair().expect("a connection");
     stdout.set_nonblocking(true).expect("it can");

@@ -15,7 +15,7 @@ mod without_a_server {
     }
 
     #[test]
-    fn a_server_that_does_not_come_is_a_failure_with_its_reason() {
+    fn an_unreachable_server_is_a_failure_with_its_reason() {
         let port = free_port();
         let url = format!("nats://127.0.0.1:{port}");
         let ended = run_with(&["publish", "--nats", &url, "--timeout", "1s"], b"1\n");

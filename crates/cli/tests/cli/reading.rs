@@ -76,7 +76,7 @@ fn each_form_gives_its_events_and_occurrences() {
 }
 
 #[test]
-fn the_parts_of_the_forms_are_told_apart() {
+fn the_parts_of_the_forms_are_distinguished() {
     let case = |file: &str| fs::read(cases().join(file)).unwrap();
     let audit = figures(&[], case("15_audit_record.jsonl"), 0);
     assert_eq!(audit["noisiest"][0]["object"], "Pod/shop/web-0");
@@ -99,7 +99,7 @@ fn the_parts_of_the_forms_are_told_apart() {
 }
 
 #[test]
-fn yaml_comes_in_one_document_or_several() {
+fn yaml_may_have_one_document_or_several() {
     let yaml = |name: &str| {
         format!(
             "kind: Event\napiVersion: v1\nmetadata: {{name: {name}}}\nreason: yes\ninvolvedObject:\n  kind: Pod\nlastTimestamp: \"2026-01-02T03:00:00Z\"\nmessage: |\n  a: b\n  # c\ncount: 2\n"
@@ -155,7 +155,7 @@ fn yaml_comes_in_one_document_or_several() {
 }
 
 #[test]
-fn the_exit_status_says_whether_events_are_missing() {
+fn the_exit_status_shows_whether_events_are_missing() {
     let (good, invalid) = (event("a", 1), r#"{"kind":"Event","apiVersion":"v1","count":"many"}"#);
     for (what, input, status) in [
         ("nothing but events", good.clone(), 0),
@@ -181,7 +181,7 @@ fn the_exit_status_says_whether_events_are_missing() {
 }
 
 #[test]
-fn each_reason_is_told_in_one_line() {
+fn each_reason_is_reported_in_one_line() {
     let mut input = "{nonsense \u{1b}[31m}\n".repeat(300);
     input += "{\"kind\":\"Event\",\"apiVersion\":\"events.k8s.io/v2\",\"note\":\"n\"}\n";
     input += &"{\"kind\":\"Event\",\"count\":\"many\"}\n".repeat(199);
@@ -265,7 +265,7 @@ fn the_states_in_a_file_of_the_library_are_one_event() {
 }
 
 #[test]
-fn beyond_the_number_that_is_remembered_it_says_so() {
+fn documents_beyond_the_limit_count_as_separate_events() {
     let input = format!("{}{}{}{}", event("a", 1), event("b", 1), event("a", 2), event("b", 2));
     let found = |remember: &str| {
         let found = figures(&["--remember", remember], &input, 0);
@@ -285,7 +285,7 @@ fn beyond_the_number_that_is_remembered_it_says_so() {
 
 /// In a cluster, each kubelet has its own correlator and caches.
 #[test]
-fn each_reporter_has_a_correlator_of_its_own() {
+fn each_reporter_has_a_separate_correlator() {
     let bytes = fs::read(cases().join("16_many_reporters.jsonl")).unwrap();
     let found = figures(&["--cache-size", "32"], &bytes, 0);
     let stats = &found["stats"];

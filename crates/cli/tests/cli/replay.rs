@@ -52,7 +52,7 @@ fn lines(events: &[Value]) -> String {
 }
 
 #[test]
-fn lists_and_lines_in_any_order_tell_the_same_story() {
+fn lists_and_lines_in_any_order_give_the_same_result() {
     let events = events();
     let mut reversed = events.clone();
     reversed[..40].reverse();
@@ -303,7 +303,7 @@ fn a_sweep_draws_each_value() {
 }
 
 #[test]
-fn says_what_is_wrong_and_what_to_do() {
+fn errors_explain_the_cause_and_the_remedy() {
     for (args, expected) in [
         (&["--nonsense"][..], "unexpected argument '--nonsense' found"),
         (&["a", "b"], "unexpected argument 'b' found"),
@@ -341,7 +341,7 @@ fn says_what_is_wrong_and_what_to_do() {
 }
 
 #[test]
-fn an_input_without_events_is_told() {
+fn an_input_without_events_is_reported() {
     let empty = r#"{"kind":"List","apiVersion":"v1","items":null}"#;
     let ended = replay(&["--strict"], empty);
     assert_eq!(ended.code, Some(2));

@@ -129,7 +129,7 @@ fn the_answer_is_enough() {
 }
 
 #[test]
-fn a_handler_that_is_too_slow_outgrows_every_queue_and_gives_up_in_the_end() {
+fn a_handler_that_is_too_slow_overflows_every_queue() {
     let args =
         ["--rate", "2000", "--for", "200ms", "--queue", "30", "--handler", "exp:40ms", "--grace", "1ms"];
     let run = figures(&args);
@@ -152,7 +152,7 @@ const REFUSED: [&str; 6] =
     ["--burst=5000", "--every=1h", "--for=20ms", "--incoming=8", "--policy=wait", "--handler=20ms"];
 
 #[test]
-fn a_bus_that_is_full_refuses_and_that_is_told() {
+fn refusals_of_a_full_bus_are_reported() {
     let run = figures(&[&REFUSED[..], &["--queue=1", "--grace=0s"]].concat());
     assert_adds_up(&run);
     let (bus, refused) = (&run["bus"], number(&run["publisher"]["refused"]));
@@ -216,7 +216,7 @@ fn random_times_are_answered_for_several_seeds() {
 }
 
 #[test]
-fn the_four_usual_watchers_are_told_of_in_words() {
+fn the_four_usual_watchers_are_described_in_words() {
     let lines = lines_of(&["--for", "400ms"]);
     assert_eq!(lines[0], "How long must the queue be, as far as this run can tell?");
     for (line, name) in lines[1..].iter().zip(["base: ", "longer: ", "faster: ", "newest: "]) {
@@ -418,7 +418,7 @@ const WRONG: [(&[&str], &str); 37] = [
 ];
 
 #[test]
-fn says_what_is_wrong_and_what_is_allowed() {
+fn errors_explain_the_cause_and_the_allowed_values() {
     for (args, expected) in WRONG {
         let ended = output::run(&[&["size"], args].concat());
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{args:?}: {}", ended.stderr);

@@ -69,7 +69,7 @@ fn a_negative_value_is_reported_with_its_option() {
 
 /// The parser breaks the other texts to the terminal's width.
 #[test]
-fn the_texts_after_the_options_fit_into_80_columns() {
+fn the_help_after_the_options_fits_into_80_columns() {
     for command in [
         &[][..],
         &["events"],
@@ -98,7 +98,7 @@ fn the_texts_after_the_options_fit_into_80_columns() {
 }
 
 #[test]
-fn without_arguments_it_says_what_there_is() {
+fn without_arguments_it_lists_the_commands() {
     let ended = run(&[]);
     assert_eq!((ended.code, &*ended.stdout), (Some(2), ""));
     for command in
@@ -156,7 +156,7 @@ fn written_to(stdout: impl Into<Stdio>, args: &[&str], input: &str) -> (Option<i
 
 #[cfg(unix)]
 #[test]
-fn an_output_that_nobody_reads_is_not_a_failure() {
+fn a_closed_output_is_not_a_failure() {
     for (args, input) in writers() {
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
@@ -175,7 +175,7 @@ fn an_output_that_nobody_reads_is_not_a_failure() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_disk_is_told_with_status_1() {
+fn a_full_disk_is_reported_with_status_1() {
     for (args, input) in writers() {
         let full = File::options().write(true).open("/dev/full").unwrap();
         let (code, stderr) = written_to(full, args, input);

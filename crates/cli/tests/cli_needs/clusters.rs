@@ -20,7 +20,7 @@ pub(crate) fn missing() -> Option<String> {
     (!folder.is_dir()).then(|| format!("there are no events of real clusters in {}", folder.display()))
 }
 
-pub(crate) fn real_clusters_tell_their_story_on_one_screen() {
+pub(crate) fn real_clusters_fit_on_one_screen() {
     let folder = folder();
     let expanded = "replicatedhq-troubleshoot-analyze-fixtures.expanded.jsonl";
     for (file, remember, events, filtered) in [

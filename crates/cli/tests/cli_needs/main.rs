@@ -20,7 +20,7 @@ use test_support::tests;
 
 fn main() -> ExitCode {
     test_support::run([
-        (clusters::missing(), tests![clusters::real_clusters_tell_their_story_on_one_screen]),
+        (clusters::missing(), tests![clusters::real_clusters_fit_on_one_screen]),
         #[cfg(feature = "nats")]
         (
             server::missing(),

@@ -114,7 +114,7 @@ fn an_update_creates_replaces_and_respects_a_version() {
 }
 
 #[test]
-fn a_name_that_is_taken_comes_with_the_event_that_has_it() {
+fn a_name_conflict_returns_the_existing_event() {
     let cluster = Cluster::new();
     let sink = cluster.sink();
     let stored = sink.create(&cluster.event("web-0.1")).unwrap();
@@ -141,7 +141,7 @@ fn a_namespace_on_its_way_out_takes_no_new_events_but_patches() {
 }
 
 #[test]
-fn who_may_not_is_told_which_role_is_missing() {
+fn a_forbidden_request_names_the_missing_role() {
     let cluster = Cluster::new();
     cluster.sink().create(&cluster.event("web-0.1")).unwrap();
     let nobody = cluster.sink_as(Role::Nobody);
@@ -182,7 +182,7 @@ fn a_token_that_is_not_known_may_be_known_later() {
 }
 
 #[test]
-fn what_is_invalid_is_rejected_with_the_reason() {
+fn an_invalid_event_is_rejected_with_the_reason() {
     let cluster = Cluster::new();
     let sink = cluster.sink();
     let elsewhere = |event: &mut Event| event.involved_object.namespace = "elsewhere".into();
@@ -242,7 +242,7 @@ fn assert_admitted(cluster: &Cluster, event: &Event, is_taken: bool) {
 }
 
 #[test]
-fn the_store_in_memory_refuses_the_texts_that_a_server_refuses() {
+fn the_store_in_memory_refuses_the_strings_that_a_server_refuses() {
     let cluster = Cluster::new();
     assert_admitted(&cluster, &timed(&cluster), true);
     let bytes = |len: usize| "ä".repeat(len / 2) + &"x".repeat(len % 2);

@@ -92,7 +92,7 @@ fn count_in_a_series(api: EventsApi) {
 /// The answer to the creation is lost. The second attempt finds the event, and knows it by its
 /// event time and its reporter.
 #[test]
-fn a_series_whose_creation_was_not_answered_goes_on() {
+fn a_series_continues_after_an_unanswered_creation() {
     for (fault, api) in [
         (Fault::HangUpAfter, EventsApi::CoreV1),
         (Fault::CutAnswer, EventsApi::CoreV1),
@@ -184,7 +184,7 @@ fn a_server_is_asked_once_which_api_it_has() {
 
 /// Only a server that does not know the path lacks the API. Any other answer is asked for again.
 #[test]
-fn a_server_that_does_not_say_is_asked_again() {
+fn discovery_is_repeated_until_the_server_answers() {
     let busy = || Fault::status(503, &json!({"reason": "ServiceUnavailable", "message": "not ready"}));
     let no = || Fault::status(403, &json!({"reason": "Forbidden", "message": "no"}));
     let cluster = Cluster::fake();
@@ -209,7 +209,7 @@ fn a_server_that_does_not_say_is_asked_again() {
 
 /// An operation that waits for the answer holds up no other one, whether that one asks too or not.
 #[test]
-fn a_question_without_an_answer_holds_up_one_operation() {
+fn an_unanswered_discovery_blocks_one_operation() {
     let cluster = Cluster::fake();
     let sink = cluster.sink().api(EventsApi::Auto).timeout(2 * LONG);
     cluster.server().fail([Fault::Silence]);
@@ -226,7 +226,7 @@ fn a_question_without_an_answer_holds_up_one_operation() {
 
 /// A role for the events of core/v1 does not cover those of the newer API, and the error says so.
 #[test]
-fn who_may_not_is_told_the_group_of_the_role() {
+fn a_forbidden_request_names_the_group_of_the_role() {
     let cluster = Cluster::new();
     let nobody = cluster.sink_as(Role::Nobody).api(EventsApi::EventsV1);
     let words = ["in API group \"events.k8s.io\"", "apiGroups: [\"events.k8s.io\"]", "Permissions"];

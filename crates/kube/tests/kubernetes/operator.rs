@@ -144,7 +144,7 @@ fn shown(event: &Value) -> [String; 4] {
 }
 
 #[test]
-fn without_a_cluster_it_says_so_and_ends() {
+fn without_a_cluster_it_reports_an_error_and_ends() {
     let gone = ApiServer::start().kubeconfig();
     let gone = file(&gone);
     let foreign = ApiServer::start();

@@ -149,7 +149,7 @@ fn what_may_work_later_is_tried_until_it_does() {
 }
 
 #[test]
-fn what_is_refused_is_told_with_the_servers_words_and_stops_nobody() {
+fn a_refusal_is_reported_in_the_servers_words_and_blocks_no_event() {
     let run = Running::start(Role::Creator);
     run.record("BackOff");
     // The role may not patch.

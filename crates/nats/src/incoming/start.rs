@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_reader_passes_over_nothing_that_comes_later() {
+    fn a_new_reader_skips_no_later_event() {
         let begins = Place::Begin(Start::New).begin(&state(1, 7));
         assert_eq!((begins.policy, begins.behind, begins.is_from_start), (by(8), 7, false));
     }
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_goes_on_behind_its_place() {
+    fn a_reader_continues_after_its_position() {
         assert_eq!(at(5, "then").begin(&state(1, 9)).policy, by(6));
         let late = at(50, "then").begin(&state(151, 200));
         assert_eq!((late.policy, late.removed), (by(51), 100));

@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_is_given_up_becomes_a_loss_of_the_next() {
+    fn an_abandoned_message_becomes_a_loss_of_the_next() {
         let mut assembler = assembler(1, 1000);
         push(&mut assembler, &["a1", "a2"]);
         let first = assembler.take().unwrap();

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_come_back() {
+    fn headers_are_read_back_unchanged() {
         let written = head().write("host/program");
         assert_eq!(written.get(MESSAGE_ID).unwrap().as_str(), "abc.7");
         assert_eq!(written.get(SOURCE).unwrap().as_str(), "host/program");

@@ -132,7 +132,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn events_come_back_also_in_halves(events in events(), lines in any::<bool>()) {
+        fn events_are_read_back_also_in_halves(events in events(), lines in any::<bool>()) {
             let framing = if lines { Framing::Lines } else { Framing::Lengths };
             let mut payload = Payload::new(framing);
             for event in &events {

@@ -37,7 +37,7 @@ impl Cluster {
 }
 
 /// Each leader of the stream is killed, and comes back. The stream has three copies.
-pub(crate) fn a_cluster_goes_on_without_its_leader() {
+pub(crate) fn a_cluster_continues_without_its_leader() {
     let mut cluster = Cluster::start();
     let total = 30_000 * scale();
     let mut stream = StreamOptions::default();

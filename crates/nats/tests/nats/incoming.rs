@@ -25,7 +25,7 @@ fn by_hand(url: &str) -> Admin {
     admin
 }
 
-pub(crate) fn a_new_reader_sees_what_comes_after_it_is_ready() {
+pub(crate) fn a_new_reader_receives_events_once_it_is_ready() {
     let server = Server::start("");
     let bus = lossless();
     let out = out(&server.url()).attach(&bus).unwrap();
@@ -84,7 +84,7 @@ pub(crate) fn a_filter_sees_its_own_gaps_exactly() {
     assert!(stats.gaps > 50 && stats.events + stats.gaps == 110, "{stats}");
 }
 
-pub(crate) fn a_filter_that_comes_back_sees_what_its_subjects_lost_meanwhile() {
+pub(crate) fn a_restored_filter_reports_the_losses_of_its_subjects() {
     let server = Server::start("");
     let admin = Admin::new(&server.url());
     let folder = tempfile::tempdir().unwrap();
@@ -189,7 +189,7 @@ pub(crate) fn a_start_before_the_first_message_is_a_gap() {
     }
 }
 
-pub(crate) fn fifty_restarts_at_any_moment_lose_and_repeat_nothing() {
+pub(crate) fn fifty_restarts_at_random_times_lose_and_repeat_nothing() {
     let server = Server::start("");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("position.json");
@@ -338,7 +338,7 @@ pub(crate) fn a_consumer_that_is_deleted_is_made_again() {
     remote.ends_here();
 }
 
-pub(crate) fn a_reader_that_may_not_read_says_so() {
+pub(crate) fn a_reader_without_permission_reports_it() {
     let server = Server::start(
         "authorization { users = [ { user: u, password: p, permissions: { publish: { deny: \"$JS.API.>\" } } } ] }\n",
     );
@@ -350,7 +350,7 @@ pub(crate) fn a_reader_that_may_not_read_says_so() {
     remote.ends_here();
 }
 
-pub(crate) fn a_reader_waits_for_a_server_that_comes_late() {
+pub(crate) fn a_reader_waits_for_a_server_that_starts_late() {
     let mut server = Server::start("");
     let url = server.url();
     server.kill();

@@ -69,7 +69,7 @@ pub(crate) fn the_server_recognises_a_repeat() {
 }
 
 /// Without a window the stream has each message twice, and the reader has each event once.
-pub(crate) fn a_repeat_that_the_server_has_forgotten_is_passed_over() {
+pub(crate) fn a_repeat_outside_the_duplicate_window_is_skipped() {
     let server = Server::start("");
     let admin = Admin::new(&server.url());
     let mut remote = {
@@ -90,7 +90,7 @@ pub(crate) fn a_repeat_that_the_server_has_forgotten_is_passed_over() {
     remote.ends_here();
 }
 
-pub(crate) fn a_server_that_is_away_costs_what_the_queue_cannot_hold() {
+pub(crate) fn an_outage_loses_only_events_beyond_the_queue() {
     let mut server = Server::start("");
     let url = server.url();
     let bus = lossless();
@@ -145,7 +145,7 @@ pub(crate) fn a_loss_that_nothing_follows_is_reported() {
     remote.ends_here();
 }
 
-pub(crate) fn a_stream_that_comes_late_gets_everything() {
+pub(crate) fn a_stream_created_late_receives_everything() {
     let server = Server::start("");
     let told = Arc::new(Mutex::new(Vec::new()));
     let heard = told.clone();
@@ -187,7 +187,7 @@ pub(crate) fn a_stream_that_is_deleted_is_created_again() {
     remote.ends_here();
 }
 
-pub(crate) fn a_full_stream_refuses_until_it_has_room() {
+pub(crate) fn a_full_stream_refuses_until_it_has_space() {
     let server = Server::start("");
     let admin = Admin::new(&server.url());
     let mut stream = StreamOptions::default();
@@ -314,7 +314,7 @@ pub(crate) fn a_message_waits_for_more_events_if_it_may() {
     assert!(out.stats().messages < 10, "{}", out.stats());
 }
 
-pub(crate) fn a_heartbeat_says_where_the_publisher_stands() {
+pub(crate) fn a_heartbeat_carries_the_position_of_the_publisher() {
     let server = Server::start("");
     let admin = Admin::new(&server.url());
     let bus = lossless();
@@ -343,7 +343,7 @@ pub(crate) fn both_sides_run_on_a_runtime_of_the_program() {
     remote.ends_here();
 }
 
-pub(crate) fn a_refusal_is_told_and_tried_again() {
+pub(crate) fn a_refusal_is_reported_and_retried() {
     let mut server = Server::start(
         "authorization { users = [ { user: u, password: p, permissions: { publish: { deny: \"events\" } } } ] }\n",
     );
@@ -377,7 +377,7 @@ pub(crate) fn a_wrong_password_is_an_error_if_a_connection_is_required() {
     assert!(!error.to_string().contains("wrong"), "{error}");
 }
 
-pub(crate) fn a_shutdown_without_a_server_says_what_it_gives_up() {
+pub(crate) fn a_shutdown_without_a_server_reports_the_abandoned_events() {
     let mut server = Server::start("");
     let bus = lossless();
     let out = out(&server.url()).attach(&bus).unwrap();

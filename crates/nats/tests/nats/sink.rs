@@ -44,7 +44,7 @@ pub(crate) fn the_stream_has_the_latest_state_of_each_event() {
     assert_eq!(sink.create(&large).unwrap_err().kind(), SinkErrorKind::Rejected);
 }
 
-pub(crate) fn a_batch_has_an_answer_for_each() {
+pub(crate) fn a_batch_has_one_answer_per_operation() {
     let server = Server::start("");
     let sink = sink(&server.url());
     sink.create(&event("e7")).unwrap();

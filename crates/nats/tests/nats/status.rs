@@ -55,7 +55,7 @@ fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
-pub(crate) fn nobody_listens() {
+pub(crate) fn a_refused_connection_is_reported() {
     let port = free_port();
     let url = format!("nats://127.0.0.1:{port}");
     let text = format!("127.0.0.1:{port}: connection refused: is a server running there?");

@@ -124,7 +124,7 @@ fn assert_kept(path: &Path, known: &BTreeMap<String, i32>, tried: &[(String, i32
 }
 
 #[test]
-fn killed_at_any_moment_it_keeps_what_was_acknowledged() {
+fn a_killed_process_keeps_its_acknowledged_events() {
     if let Some(orders) = child::orders() {
         return write(orders[0].as_ref(), &orders[1], orders[2].parse().unwrap());
     }

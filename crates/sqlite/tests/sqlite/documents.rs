@@ -24,7 +24,7 @@ fn assert_documented(name: &str, value: &impl Serialize) {
 }
 
 #[test]
-fn fields_and_keys_are_those_of_the_document() {
+fn fields_and_keys_match_the_document() {
     assert_documented("SqliteSinkStats", &SqliteSinkStats::default());
     // An option that is not set is not written.
     assert_documented("SqliteSinkOptions", &SqliteSinkOptions::default().max_events(1));

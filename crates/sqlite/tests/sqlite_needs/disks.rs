@@ -25,7 +25,7 @@ pub(crate) fn missing() -> Option<String> {
 }
 
 /// Uses a disk of one mebibyte. The test runs in a separate process.
-pub(crate) fn a_full_disk_is_told_and_survived() {
+pub(crate) fn a_full_disk_is_reported_and_survived() {
     if let Some(orders) = child::orders() {
         return on_a_small_disk(orders[0].as_ref());
     }

@@ -18,7 +18,7 @@ fn main() -> ExitCode {
         (
             disks::missing(),
             test_support::tests![
-                disks::a_full_disk_is_told_and_survived,
+                disks::a_full_disk_is_reported_and_survived,
                 disks::a_store_that_cannot_be_written_is_refused,
             ],
         ),

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_shows() {
+    fn missing_events_are_shown() {
         let off = [
             Accounting::new(20, &report()),
             Accounting { accepted: 19, ..Accounting::new(21, &report()) },
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_up_or_left_is_part_of_the_sum() {
+    fn abandoned_and_remaining_events_are_part_of_the_sum() {
         let mut report = report();
         report.recordings[0].watcher.delivered = 16;
         report.recordings[0].watcher.queued = 2;

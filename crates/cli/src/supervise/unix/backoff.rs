@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn forgets_after_a_good_run() {
+    fn resets_after_a_good_run() {
         let mut backoff = Backoff::new(POLICY);
         backoff.after_run(Duration::ZERO);
         backoff.after_run(Duration::ZERO);

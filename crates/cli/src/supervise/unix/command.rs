@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn says_what_is_wrong_with_a_command() {
+    fn errors_explain_invalid_commands() {
         for (text, part) in [
             ("", "the command '' is empty"),
             ("   ", "is empty"),

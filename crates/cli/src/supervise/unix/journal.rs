@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn the_events_of_many_processes_are_all_remembered() {
+    fn the_events_of_many_processes_are_all_kept() {
         let commands: Vec<_> = (0..500).map(|_| Command::split("server").unwrap()).collect();
         let processes = name_all(commands);
         let fake = FakeRecorder::new(10_000);

@@ -67,7 +67,7 @@ fn a_stopped_command_ends_too() {
 }
 
 #[test]
-fn what_a_command_leaves_behind_ends_with_it() {
+fn leftover_processes_end_with_their_command() {
     let mut program = start(&["--shell", "--for", "1h", "sleep 1000 & echo ready $$"]);
     ready(&mut program);
     ready(&mut program);
@@ -97,7 +97,7 @@ fn a_command_that_leaves_its_group_ends_too() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn what_was_adopted_and_has_ended_is_removed() {
+fn adopted_processes_that_ended_are_reaped() {
     let mut program = start(&["--shell", "(setsid sh -c 'echo ready $$' &) ; exec sleep 1000"]);
     let pid = ready(&mut program);
     let start = std::time::Instant::now();
@@ -109,7 +109,7 @@ fn what_was_adopted_and_has_ended_is_removed() {
 }
 
 #[test]
-fn a_panic_leaves_nobody_behind() {
+fn a_panic_leaves_no_process_running() {
     let args = ["--shell", "--panic-after", "200ms", READY, STUBBORN];
     let ended = start(&args).end();
     assert_eq!(ended.code, Some(101), "{:#?}", ended.stderr);
@@ -117,13 +117,13 @@ fn a_panic_leaves_nobody_behind() {
 }
 
 #[test]
-fn it_ends_by_itself_when_the_time_is_over() {
+fn it_ends_after_the_given_time() {
     let ended = start(&["--for", "200ms", "sleep 1000", "false"]).end();
     assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);
 }
 
 #[test]
-fn bad_usage_is_told_on_stderr_with_status_2() {
+fn bad_usage_is_reported_on_stderr_with_status_2() {
     for (args, part) in [
         (&["--nonsense"][..], "unexpected argument '--nonsense' found"),
         (&["--for", "soon", "true"][..], "--for must be a duration such as 250ms or 1m30s, got 'soon'"),

@@ -97,7 +97,7 @@ fn on_failure_restarts_until_a_run_ends_with_0() {
 }
 
 #[test]
-fn it_gives_up_after_the_allowed_restarts_and_names_the_command() {
+fn it_stops_after_the_allowed_restarts_and_names_the_command() {
     let args = ["--max-restarts", "49", "--backoff-max", "1ms", "--on-failure", "false", "true"];
     for quiet in [&[][..], &["--quiet", "--json"]] {
         let ended = start_to_end(&[quiet, &args].concat());
@@ -114,7 +114,7 @@ fn it_gives_up_after_the_allowed_restarts_and_names_the_command() {
 }
 
 #[test]
-fn after_it_gave_up_on_one_command_the_others_run_until_the_stop() {
+fn other_commands_run_on_after_one_used_up_its_restarts() {
     let mut program = start(&["--for", "1m", "--max-restarts=0", "/nowhere/to/be/found", "sleep 1000"]);
     program.wait_for(|line| line.contains("Z  Warning  BackoffLimitExceeded  process/found  "));
     program.signal(Signal::TERM);

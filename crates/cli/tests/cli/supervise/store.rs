@@ -97,7 +97,7 @@ fn the_events_of_another_run_are_not_its_own() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_disk_is_told_as_the_cause_of_the_loss() {
+fn a_full_disk_is_reported_as_the_cause_of_the_loss() {
     let folder = Folder::new();
     // A limit for the length of files stands for the full disk.
     let mut command = std::process::Command::new("sh");
@@ -117,7 +117,7 @@ fn a_full_disk_is_told_as_the_cause_of_the_loss() {
 }
 
 #[test]
-fn a_file_that_is_no_store_is_told_and_stays() {
+fn a_file_that_is_no_store_is_reported_and_kept() {
     let folder = Folder::new();
     let path = folder.path("notes.txt");
     std::fs::write(&path, "notes, not events, and long enough. ".repeat(40)).expect("a file");

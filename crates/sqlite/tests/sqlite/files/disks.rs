@@ -14,7 +14,7 @@ use super::at_birth;
 /// the process.
 #[cfg(unix)]
 #[test]
-fn the_bus_goes_on_while_the_disk_is_full() {
+fn the_bus_continues_while_the_disk_is_full() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
     in_own_process!();

@@ -15,7 +15,7 @@ use super::stores::{crashed, event, filled};
 use super::{assert_not_written_by, assert_refused, full_check, names, sql};
 
 #[test]
-fn what_is_no_database_is_left_alone() {
+fn a_file_that_is_no_database_is_unchanged() {
     let header = b"SQLite format 3\0";
     let texts: [&[u8]; 7] = [
         b"x",

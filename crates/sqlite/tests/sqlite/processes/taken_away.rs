@@ -238,7 +238,7 @@ fn a_reader_does_not_keep_a_removed_log_from_being_written_back() {
 /// A recording tries a refused event again, so each recorded event is in one file or the other.
 #[cfg(unix)]
 #[test]
-fn a_recording_goes_on_in_the_new_file() {
+fn a_recording_continues_in_the_new_file() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("events.db");
     let events = EventBroadcaster::new().unwrap();
@@ -341,7 +341,7 @@ fn another_database_beside_the_old_log_is_not_written() {
 /// beside the link.
 #[cfg(unix)]
 #[test]
-fn a_store_behind_a_link_is_watched_where_it_is() {
+fn a_store_opened_through_a_link_stays_with_its_file() {
     let folder = tempdir().unwrap();
     let (real, other, link) =
         (folder.path().join("real.db"), folder.path().join("other.db"), folder.path().join("link.db"));

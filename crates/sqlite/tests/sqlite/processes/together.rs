@@ -82,7 +82,7 @@ fn a_second_process_follows_while_one_writes() {
 }
 
 #[test]
-fn two_processes_write_at_once_and_lose_nothing() {
+fn two_processes_write_concurrently_and_lose_nothing() {
     if let Some(orders) = child::orders() {
         return write(orders[0].as_ref(), &orders[1]);
     }
@@ -122,7 +122,7 @@ fn two_processes_write_at_once_and_lose_nothing() {
 
 /// The first that opens the file makes it, once.
 #[test]
-fn many_open_a_new_file_at_once() {
+fn many_processes_open_a_new_file_concurrently() {
     for round in 0..5 {
         let folder = tempdir().unwrap();
         let path = folder.path().join("events.db");

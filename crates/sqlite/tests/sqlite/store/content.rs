@@ -63,7 +63,7 @@ fn within_limits(mut event: Event) -> Event {
 }
 
 #[test]
-fn what_is_stored_is_there_after_the_next_start() {
+fn events_survive_a_restart() {
     let folder = tempdir().unwrap();
     let sink = store(&folder);
     let a = sink.create(&event("a")).unwrap();
@@ -88,7 +88,7 @@ fn what_is_stored_is_there_after_the_next_start() {
 }
 
 #[test]
-fn every_field_and_every_character_comes_back_as_it_was() {
+fn every_field_and_every_character_is_read_back_unchanged() {
     let folder = tempdir().unwrap();
     let sink = store(&folder);
     let every: String = (0..=0x2FF)
@@ -139,7 +139,7 @@ fn every_field_and_every_character_comes_back_as_it_was() {
 }
 
 #[test]
-fn an_event_expires_an_hour_after_its_last_write_whoever_writes() {
+fn an_event_expires_an_hour_after_its_last_write_by_any_process() {
     let folder = tempdir().unwrap();
     let clock = clock();
     let sink = open(&folder, &clock, SqliteSinkOptions::default());
@@ -174,7 +174,7 @@ fn an_event_expires_an_hour_after_its_last_write_whoever_writes() {
 /// More events have expired than one transaction removes. The remaining ones are not seen, and
 /// their names are free.
 #[test]
-fn what_expired_while_nobody_looked_holds_nobody_up() {
+fn expired_events_do_not_block_writers() {
     let folder = tempdir().unwrap();
     let clock = clock();
     let sink = open(&folder, &clock, SqliteSinkOptions::default());

@@ -78,7 +78,7 @@ fn restarts_with_growing_pauses() {
 }
 
 #[test]
-fn tells_success_and_signals_apart() {
+fn distinguishes_success_and_signals() {
     assert_begins(&run("true", SETTINGS, waits_for(1)), "created, started 0, exited, wait 1");
     let changes = run("sh -c 'kill -9 $$'", SETTINGS, waits_for(1));
     assert_begins(&changes, "created, started 0, signal 9, wait 1");
@@ -136,13 +136,13 @@ fn only_a_later_interrupt_does_not_wait_for_the_grace_time() {
 }
 
 #[test]
-fn stops_by_itself_after_the_time() {
+fn stops_after_the_given_time() {
     let settings = Settings { stop_after: Some(Duration::ZERO), ..SETTINGS };
     assert_eq!(run("sleep 1000", settings, |_| false), "created, started 0, stopped");
 }
 
 #[test]
-fn a_panic_leaves_no_command_behind() {
+fn a_panic_leaves_no_command_running() {
     let mut pid = None;
     let processes = name_all(vec![Command::split("sleep 1000").unwrap()]);
     let supervisor = Supervisor::new(processes, SETTINGS, |_, change| {
@@ -162,7 +162,7 @@ fn with_limit(max_restarts: u64) -> Settings {
 }
 
 #[test]
-fn gives_up_after_the_last_restart_that_is_allowed() {
+fn stops_after_the_last_allowed_restart() {
     for (command, end) in
         [("false", "code 1"), ("true", "exited"), ("/nowhere/to/be/found", "cannot start: NotFound")]
     {
@@ -188,7 +188,7 @@ fn a_command_that_ended_well_is_not_restarted_on_failure_only() {
 }
 
 #[test]
-fn the_others_run_on_after_one_was_given_up() {
+fn other_commands_run_on_after_one_was_abandoned() {
     let processes = ["false", "sh -c 'sleep 0.2; exit 3'"].map(|text| Command::split(text).unwrap());
     let mut gave_up = Vec::new();
     let supervisor = Supervisor::new(name_all(processes.to_vec()), with_limit(1), |process, change| {
