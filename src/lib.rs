@@ -206,6 +206,11 @@ pub mod stats {
     pub use crate::remote_state::RemoteState;
 }
 
+#[doc(alias = "bounded")]
+#[doc(alias = "mpsc")]
+#[doc(alias = "sync_channel")]
+#[doc(inline)]
+pub use crate::bus::channel;
 #[doc(inline)]
 pub use crate::bus::{
     Broadcaster, BusOptions, Delivery, EventWatcher, OverflowPolicy, Publisher, WatchBuilder, WatchHandle,

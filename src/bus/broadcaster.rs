@@ -24,9 +24,9 @@ const MAX_EVENT_SIZE: usize = 16 * 1024;
 /// A bus owns one dispatcher thread, unless it is [inline](Self::new_inline). A clone is another
 /// handle of the same bus, and costs two reference counts. The drop of the last handle closes the
 /// bus and waits for nobody. [`shutdown`](Self::shutdown) on any handle closes the bus and waits.
-/// Publishers and watchers do not keep the bus open. A handler, a filter or a hook that owns a
-/// handle of its own bus keeps it open until its watcher ends or somebody closes the bus. Let such
-/// code own a [`Publisher`].
+/// Publishers and watchers do not keep the bus open, except the publisher of a
+/// [`channel`](crate::channel). A handler, a filter or a hook that owns a handle of its own bus
+/// keeps it open until its watcher ends or the bus is closed. Let such code own a [`Publisher`].
 ///
 /// # Which policy for which watcher
 ///
@@ -108,7 +108,6 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// assert_eq!(watcher.recv()?, Delivery::Event("hello"));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[doc(alias = "channel")]
     #[doc(alias = "NewBroadcaster")]
     #[doc(alias = "NewLongQueueBroadcaster")]
     pub fn new() -> Result<Self, BuildError> {

@@ -234,6 +234,7 @@
 //! </details>
 
 mod broadcaster;
+mod channel;
 pub(crate) mod counters;
 mod dispatch;
 mod flush;
@@ -249,6 +250,7 @@ mod watch;
 mod weak;
 
 pub use self::broadcaster::Broadcaster;
+pub use self::channel::channel;
 #[cfg(feature = "recorder")]
 pub(crate) use self::dispatch::Completion;
 pub use self::incoming::Publisher;

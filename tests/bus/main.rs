@@ -4,6 +4,7 @@
 //! (`tasks`), what an inline bus has alone (`inline`) and the random rounds (`stress`). All of this
 //! is there without the feature `recorder` too.
 
+mod channel;
 #[cfg(feature = "serde")]
 mod config;
 mod dispatch;

@@ -11,7 +11,7 @@ use crate::sync::Arc;
 use super::queue::IncomingQueue;
 
 /// A handle that publishes events on a bus. It is `Send` and `Sync`, and a clone costs one
-/// reference count.
+/// reference count, or two if it is that of a [`channel`](crate::channel).
 ///
 /// # Ordering
 ///
@@ -51,7 +51,7 @@ use super::queue::IncomingQueue;
 ///
 /// # Ending
 ///
-/// A publisher does not keep the bus open. After the [`Broadcaster`](crate::Broadcaster) has closed
+/// A publisher does not keep the bus open, except that of a [`channel`](crate::channel). After the [`Broadcaster`](crate::Broadcaster) has closed
 /// the bus, every publish returns [`Closed`](PublishError::Closed) with the event. The close also
 /// ends a publish that waits for room. The bus still offers what it had accepted.
 ///
@@ -81,11 +81,19 @@ use super::queue::IncomingQueue;
 #[doc(alias = "Sender")]
 pub struct Publisher<T> {
     pub(super) incoming: Arc<IncomingQueue<T>>,
+    /// Whether this publisher is one of the counted handles that keep the bus open.
+    keeps_open: bool,
 }
 
 impl<T> Publisher<T> {
     pub(crate) fn new(incoming: Arc<IncomingQueue<T>>) -> Self {
-        Self { incoming }
+        Self { incoming, keeps_open: false }
+    }
+
+    /// Creates a publisher that keeps the bus open. The caller has a handle.
+    pub(crate) fn keeping_open(incoming: Arc<IncomingQueue<T>>) -> Self {
+        incoming.handles.add();
+        Self { incoming, keeps_open: true }
     }
 }
 
@@ -374,7 +382,20 @@ impl<T> Publisher<T> {
 
 impl<T> Clone for Publisher<T> {
     fn clone(&self) -> Self {
-        Self { incoming: self.incoming.clone() }
+        if self.keeps_open {
+            return Self::keeping_open(self.incoming.clone());
+        }
+        Self::new(self.incoming.clone())
+    }
+}
+
+impl<T> Drop for Publisher<T> {
+    /// Closes the bus if this is the last publisher of a [`channel`](crate::channel), and does not
+    /// wait.
+    fn drop(&mut self) {
+        if self.keeps_open && self.incoming.handles.remove() {
+            self.incoming.bus.close();
+        }
     }
 }
 

@@ -1,0 +1,53 @@
+//! The shortest way to a bus: one publisher and one watcher.
+
+use super::broadcaster::Broadcaster;
+use super::incoming::Publisher;
+use super::options::BusOptions;
+use super::policy::OverflowPolicy;
+use super::watch::Watcher;
+
+/// Builds a bus with one publisher and one watcher, like a bounded channel.
+///
+/// The bus is [inline](Broadcaster::new_inline): it has no thread, and an event is in the watcher's
+/// queue when its publish returns. The watcher's policy is [`Wait`](OverflowPolicy::Wait), so no
+/// event is dropped: while `capacity` events wait or are being read,
+/// [`try_publish`](Publisher::try_publish) returns [`Full`](crate::error::PublishError::Full), and
+/// [`publish`](Publisher::publish) and [`publish_async`](Publisher::publish_async) wait.
+///
+/// The bus closes when the last clone of the publisher is dropped. The watcher still receives every
+/// accepted event, and then its end. Unlike a channel's sender, the publisher does not get an error
+/// after the watcher is dropped: nothing watches the bus then, and its events are discarded.
+///
+/// Build a [`Broadcaster`] for several watchers, another policy, or a dispatcher thread.
+///
+/// # Panics
+///
+/// If `capacity` is not 1 to 16,777,216.
+///
+/// # Blocking
+///
+/// Never.
+///
+/// # Examples
+///
+/// ```
+/// use eventcast::Delivery;
+///
+/// let (publisher, mut watcher) = eventcast::channel(1024);
+/// std::thread::spawn(move || publisher.publish("hello"));
+/// assert_eq!(watcher.recv(), Ok(Delivery::Event("hello")));
+/// assert!(watcher.recv().is_err()); // The thread has dropped the publisher.
+/// ```
+#[track_caller]
+pub fn channel<T: Clone + Send + Sync + 'static>(capacity: usize) -> (Publisher<T>, Watcher<T>) {
+    let options = BusOptions::default().inline(true).queue_capacity(capacity).overflow(OverflowPolicy::Wait);
+    let bus = match Broadcaster::with_options(options) {
+        Ok(bus) => bus,
+        Err(error) => panic!("invalid capacity of a channel: {error}"),
+    };
+    let watcher = match bus.watch() {
+        Ok(watcher) => watcher,
+        Err(error) => unreachable!("no other thread has this bus: {error}"),
+    };
+    (Publisher::keeping_open(bus.incoming.clone()), watcher)
+}
