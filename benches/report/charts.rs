@@ -21,25 +21,45 @@ fn kind(name: &str, manner: &str) -> Kind {
     }
 }
 
+/// Draws the throughput of all contenders.
 pub(crate) fn throughput(report: &Report) -> Drawing {
-    let block = |cases: &[&Case]| {
-        let lines = tables::lines(cases);
-        let panel = |case: &&Case| Panel {
-            title: case.name.clone(),
-            bars: lines.iter().map(|(name, _)| rate(case, name)).collect(),
-        };
-        Block {
-            names: lines.iter().map(|(name, manner)| ((*name).to_owned(), kind(name, manner))).collect(),
-            panels: cases.iter().map(panel).collect(),
-        }
-    };
+    let block = |cases: &[&Case]| block(cases, &tables::lines(cases));
+    rates("Throughput", report, tables::threads(report).chunks(BESIDE).map(block).collect())
+}
+
+/// Draws the throughput of eventcast and of the contenders that lose no event and whose threads
+/// park while they wait. They are sorted by their rates in the second case.
+pub(crate) fn parking(report: &Report) -> Drawing {
+    let mut cases = tables::threads(report);
+    cases.truncate(BESIDE);
+    let mut lines = tables::lines(&cases);
+    lines.retain(|(name, manner)| *name == "eventcast" || kind(name, manner) == Kind::Parks);
+    let rate = |name: &str| cases.get(1).and_then(|case| tables::rival(case, name)?.rate.median());
+    lines.sort_by(|(one, _), (other, _)| {
+        rate(other).unwrap_or_default().total_cmp(&rate(one).unwrap_or_default())
+    });
+    rates("Throughput of lossless contenders that park", report, vec![block(&cases, &lines)])
+}
+
+fn rates(what: &str, report: &Report, blocks: Vec<Block>) -> Drawing {
     Drawing {
-        title: title("Throughput", report),
+        title: title(what, report),
         about: "Bar: median of the rounds. Line: least to most. 1 to 4: one publisher, four readers."
             .to_owned(),
         unit: "million deliveries a second".to_owned(),
         scale: Scale::Linear,
-        blocks: tables::threads(report).chunks(BESIDE).map(block).collect(),
+        blocks,
+    }
+}
+
+fn block(cases: &[&Case], lines: &[(&str, &str)]) -> Block {
+    let panel = |case: &&Case| Panel {
+        title: case.name.clone(),
+        bars: lines.iter().map(|(name, _)| rate(case, name)).collect(),
+    };
+    Block {
+        names: lines.iter().map(|(name, manner)| ((*name).to_owned(), kind(name, manner))).collect(),
+        panels: cases.iter().map(panel).collect(),
     }
 }
 

@@ -92,9 +92,11 @@ fn report(settings: &Settings) -> Result<(), String> {
 fn render(folder: &Folder) -> Result<(), String> {
     let reports = folder.read()?;
     for report in &reports {
-        for (kind, drawing) in
-            [("throughput", charts::throughput(report)), ("latency", charts::latency(report))]
-        {
+        for (kind, drawing) in [
+            ("parking", charts::parking(report)),
+            ("throughput", charts::throughput(report)),
+            ("latency", charts::latency(report)),
+        ] {
             folder.write(&folder.plot(&report.slug, kind), &drawing::svg(&drawing)?)?;
         }
     }

@@ -21,7 +21,7 @@ cargo run --release -p eventcast-benches -- render
 ```
 
 The first command takes about twelve minutes. Let the machine do nothing else meanwhile. The command writes the page,
-and into the folder `figures` a data file and two plots for each machine. A data file has every round of every contender. The
+and into the folder `figures` a data file and three plots for each machine. A data file has every round of every contender. The
 second command writes into another folder. The third command measures nothing. It makes page and plots from the data files.
 
 ## How to read it
@@ -88,9 +88,9 @@ fn overview(reports: &[Report]) -> String {
 fn machine(report: &Report) -> String {
     let name = &report.machine.name;
     let mut out = format!("## {name}\n\n{}", about(report));
-    let mut part = |title: &str, kind: Option<(&str, &str)>, texts: &[String]| {
+    let mut part = |title: &str, plots: &[(&str, &str)], texts: &[String]| {
         let _ = write!(out, "\n### {title}, {name}\n");
-        if let Some((kind, alternative)) = kind {
+        for (kind, alternative) in plots {
             let _ = write!(out, "\n![{alternative} on {name}](figures/{}-{kind}.svg)\n", report.slug);
         }
         for text in texts {
@@ -99,13 +99,17 @@ fn machine(report: &Report) -> String {
     };
     let mut throughput = vec![tables::throughput(report), tables::cost(report), tables::of_tasks(report)];
     throughput.extend(tables::of_one_thread(report));
-    part("Throughput", Some(("throughput", "Throughput of all contenders")), &throughput);
-    part("Waiting", None, &[tables::idle(report)]);
+    let plots = [
+        ("parking", "Throughput of eventcast and of the contenders that park"),
+        ("throughput", "Throughput of all contenders"),
+    ];
+    part("Throughput", &plots, &throughput);
+    part("Waiting", &[], &[tables::idle(report)]);
     let mut latency = vec![tables::latency(report)];
     latency.extend(tables::lateness(report));
     latency.push(tables::sending(report));
-    part("Latency", Some(("latency", "Latency of all contenders")), &latency);
-    part("Recording", None, &[recording::table(report)]);
+    part("Latency", &[("latency", "Latency of all contenders")], &latency);
+    part("Recording", &[], &[recording::table(report)]);
     out
 }
 

@@ -77,7 +77,8 @@ fn the_page_shows_every_machine() {
         let data: Value = serde_json::from_str(&text).unwrap();
         let machine = data["machine"]["name"].as_str().unwrap();
         assert!(page.contains(&format!("\n## {machine}\n")), "{machine} is missing");
-        let plots = ["throughput", "latency"].map(|kind| name.replace(".json", &format!("-{kind}.svg")));
+        let plots =
+            ["parking", "throughput", "latency"].map(|kind| name.replace(".json", &format!("-{kind}.svg")));
         assert!(plots.iter().all(|plot| page.contains(&format!("({plot})"))), "{machine} has no plots");
         assert_eq!(data["quick"], false, "the figures of {machine} are those of a trial");
     }
@@ -97,6 +98,7 @@ fn a_quick_report_measures_and_renders() {
         [
             "figures.md",
             "figures/a-machine-1-latency.svg",
+            "figures/a-machine-1-parking.svg",
             "figures/a-machine-1-throughput.svg",
             "figures/a-machine-1.json"
         ]

@@ -1,6 +1,6 @@
-//! A reader is away while twelve events are published, and its queue has room for four. The policy
-//! of the watcher decides which events the reader finds when it is back, and how many events are
-//! accepted meanwhile.
+//! Twelve events are published while a watcher with a queue of four does not read. The watcher's
+//! policy decides how many events the bus accepts, and which of them the watcher receives when it
+//! reads again.
 //!
 //! ```sh
 //! cargo run -p bus-examples --bin policies
@@ -9,11 +9,11 @@
 //! The bus has a dispatcher, because this shows what waits in its incoming queue. An inline bus
 //! (`Broadcaster::new_inline`) has no such queue, and accepts four events with `wait`.
 //!
-//! No policy is silent. The reader learns at each place how many events are missing there, and the
-//! statistics count them by reason.
+//! No policy loses events silently: offered = delivered + dropped, the statistics count the dropped
+//! events by reason, and the watcher receives the number of missing events in place of them.
 
 use std::error::Error;
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::io::{self, Write as _};
 use std::time::Duration;
 
@@ -26,7 +26,8 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut text = String::new();
-    writeln!(text, "{:<15}{:<10}{:<17}THE READER FINDS", "POLICY", "ACCEPTED", "DROPPED")?;
+    let head = ["ACCEPTED", "OFFERED", "DELIVERED", "DROPPED"];
+    writeln!(text, "{}", row("POLICY", head, "THE WATCHER RECEIVES"))?;
     for policy in [
         // Old events stay, and new ones are lost. A remote client sees where its stream has a hole.
         OverflowPolicy::DropIncoming,
@@ -76,12 +77,18 @@ fn publish_to_an_absent_reader(policy: OverflowPolicy) -> Result<String, Box<dyn
 
     // Each event has exactly one fate. An evicted reader is offered no more.
     let stats = reader.stats();
+    let dropped = stats.dropped.total();
     if reader.end_reason() == Some(EndReason::Evicted) {
         found.push("[evicted]".to_owned());
     } else {
         assert_eq!(stats.offered, accepted);
     }
-    assert_eq!(stats.offered, stats.delivered + stats.dropped.total());
-    let (policy, dropped) = (policy.to_string(), stats.dropped.to_string());
-    Ok(format!("{policy:<15}{accepted:<10}{dropped:<17}{}", found.join(" ")))
+    assert_eq!(stats.offered, stats.delivered + dropped);
+    let counts = [accepted, stats.offered, stats.delivered, dropped].map(|count| count.to_string());
+    Ok(row(&policy.to_string(), counts, &found.join(" ")))
+}
+
+fn row(policy: &str, counts: [impl Display; 4], received: &str) -> String {
+    let [accepted, offered, delivered, dropped] = counts;
+    format!("{policy:<15}{accepted:<10}{offered:<9}{delivered:<11}{dropped:<9}{received}")
 }

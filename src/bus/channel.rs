@@ -10,9 +10,10 @@ use super::watch::Watcher;
 ///
 /// The bus is [inline](Broadcaster::new_inline): it has no thread, and an event is in the watcher's
 /// queue when its publish returns. The watcher's policy is [`Wait`](OverflowPolicy::Wait), so no
-/// event is dropped: while `capacity` events wait or are being read,
-/// [`try_publish`](Publisher::try_publish) returns [`Full`](crate::error::PublishError::Full), and
-/// [`publish`](Publisher::publish) and [`publish_async`](Publisher::publish_async) wait.
+/// event is dropped. While `capacity` events are in the queue, or borrowed by the watcher's reader,
+/// [`try_publish`](Publisher::try_publish) returns the event in
+/// [`Full`](crate::error::PublishError::Full), and [`publish`](Publisher::publish) and
+/// [`publish_async`](Publisher::publish_async) wait.
 ///
 /// The bus closes when the last clone of the publisher is dropped. The watcher still receives every
 /// accepted event, and then its end. Unlike a channel's sender, the publisher does not get an error
@@ -26,7 +27,7 @@ use super::watch::Watcher;
 ///
 /// # Blocking
 ///
-/// Never.
+/// This function never waits.
 ///
 /// # Examples
 ///

@@ -53,6 +53,17 @@ fn there_are_at_most_ten_and_each_is_short() {
     }
 }
 
+/// The programs in `examples/more/readme` are compiled and linted like all code.
+#[test]
+fn the_programs_of_the_front_page_are_examples() {
+    let readme = fs::read_to_string(in_repository("README.md")).unwrap();
+    for name in ["bus", "recorder"] {
+        let source = fs::read_to_string(in_repository(&format!("examples/more/readme/{name}.rs"))).unwrap();
+        let (_, program) = source.split_once("\n\n").expect("a comment before the program");
+        assert!(readme.contains(&format!("\n```rust\n{program}```\n")), "README.md has another {name}.rs");
+    }
+}
+
 #[test]
 fn a_page_names_each_example() {
     let pages = pages();
