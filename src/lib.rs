@@ -160,9 +160,11 @@ pub mod testing;
 /// Events: what a recorder makes, a sink stores and a Kubernetes API server accepts.
 #[cfg(feature = "recorder")]
 pub mod event {
+    #[doc(alias = "EventList")]
+    pub use crate::record::event::EventReader;
     pub use crate::record::event::{
-        Event, EventField, EventJsonError, EventReadError, EventReadErrorKind, EventReader, EventSeries,
-        EventSource, EventType, ObjectMeta, ObjectReference, ReadEvent, Text, Timestamp,
+        Event, EventField, EventJsonError, EventReadError, EventReadErrorKind, EventSeries, EventSource,
+        EventType, ObjectMeta, ObjectReference, ReadEvent, Text, Timestamp,
     };
 }
 
@@ -171,20 +173,35 @@ pub mod event {
 /// Every recording has a correlator of its own. A program can also use one alone.
 #[cfg(feature = "recorder")]
 pub mod correlator {
-    pub use crate::record::correlator::{
-        Aggregation, Correlation, CorrelationKey, CorrelatorOptions, EventCorrelator, SpamFilter,
-    };
+    #[doc(alias = "EventAggregate")]
+    #[doc(alias = "EventAggregator")]
+    #[doc(alias = "NewEventAggregator")]
+    pub use crate::record::correlator::Aggregation;
+    #[doc(alias = "EventCorrelateResult")]
+    #[doc(alias = "Skip")]
+    pub use crate::record::correlator::Correlation;
+    #[doc(alias = "EventSourceObjectSpamFilter")]
+    #[doc(alias = "NewEventSourceObjectSpamFilter")]
+    pub use crate::record::correlator::SpamFilter;
+    pub use crate::record::correlator::{CorrelationKey, CorrelatorOptions, EventCorrelator};
 }
 
 /// Sinks: the contract of a store, the stores that come with the library, and how they are read.
 #[cfg(feature = "recorder")]
 pub mod sink {
+    #[doc(alias = "block_on")]
+    #[doc(alias = "Blocking")]
+    #[doc(alias = "spawn")]
+    pub use crate::record::sink::AsyncSink;
+    #[doc(alias = "file")]
+    #[doc(alias = "jsonl")]
+    #[doc(alias = "ndjson")]
+    pub use crate::record::sink::JsonLinesSink;
     pub use crate::record::sink::rules;
     pub use crate::record::sink::{
-        AsyncEventSink, AsyncSink, EventCursor, EventPage, EventQuery, EventSink, EventTable,
-        JsonLinesOptions, JsonLinesSink, MemoryEvents, MemorySink, MemorySinkOptions, NeededThread,
-        QueryLimit, SinkBatch, SinkCall, SinkError, SinkErrorKind, SinkMode, SinkOp, SinkOpError, Stored,
-        WriteOrder,
+        AsyncEventSink, EventCursor, EventPage, EventQuery, EventSink, EventTable, JsonLinesOptions,
+        MemoryEvents, MemorySink, MemorySinkOptions, NeededThread, QueryLimit, SinkBatch, SinkCall,
+        SinkError, SinkErrorKind, SinkMode, SinkOp, SinkOpError, Stored, WriteOrder,
     };
 }
 
@@ -211,22 +228,70 @@ pub mod stats {
 #[doc(alias = "sync_channel")]
 #[doc(inline)]
 pub use crate::bus::channel;
+// rustdoc's search finds an alias only on the public re-export of a type whose module is private.
+#[doc(alias = "broadcast")]
+#[doc(alias = "broadcast channel")]
+#[doc(alias = "event bus")]
+#[doc(alias = "fan-out")]
+#[doc(alias = "message queue")]
+#[doc(alias = "pub/sub")]
+#[doc(alias = "publish-subscribe")]
+#[doc(alias = "topic")]
 #[doc(inline)]
-pub use crate::bus::{
-    Broadcaster, BusOptions, Delivery, EventWatcher, OverflowPolicy, Publisher, WatchBuilder, WatchHandle,
-    WatchOptions, Watcher, WeakBroadcaster,
-};
+pub use crate::bus::Broadcaster;
+#[doc(alias = "Receiver")]
+#[doc(inline)]
+pub use crate::bus::EventWatcher;
+#[doc(alias = "backpressure")]
+#[doc(alias = "FullChannelBehavior")]
+#[doc(alias = "slow consumer")]
+#[doc(inline)]
+pub use crate::bus::OverflowPolicy;
+#[doc(alias = "Sender")]
+#[doc(inline)]
+pub use crate::bus::Publisher;
+#[doc(alias = "Interface")]
+#[doc(alias = "Receiver")]
+#[doc(alias = "ResultChan")]
+#[doc(alias = "Subscriber")]
+#[doc(inline)]
+pub use crate::bus::Watcher;
+#[doc(alias = "InactiveReceiver")]
+#[doc(alias = "Weak")]
+#[doc(alias = "WeakSender")]
+#[doc(inline)]
+pub use crate::bus::WeakBroadcaster;
+#[doc(inline)]
+pub use crate::bus::{BusOptions, Delivery, WatchBuilder, WatchHandle, WatchOptions};
 #[doc(inline)]
 pub use crate::clock::Clock;
 #[cfg(feature = "recorder")]
+#[doc(alias = "deduplicate")]
 #[doc(inline)]
 pub use crate::correlator::CorrelatorOptions;
 #[cfg(feature = "recorder")]
+#[doc(alias = "Kubernetes event")]
 #[doc(inline)]
-pub use crate::event::{Event, EventSource, EventType, ObjectReference, Text, Timestamp};
+pub use crate::event::Event;
+#[cfg(feature = "recorder")]
+#[doc(alias = "ValidateEventType")]
+#[doc(inline)]
+pub use crate::event::EventType;
+#[cfg(feature = "recorder")]
+#[doc(alias = "GetReference")]
+#[doc(inline)]
+pub use crate::event::ObjectReference;
 #[cfg(feature = "recorder")]
 #[doc(inline)]
-pub use crate::record::{EventBroadcaster, EventDraft, Recorded, Recorder, RetryPolicy};
+pub use crate::event::{EventSource, Text, Timestamp};
+#[cfg(feature = "recorder")]
+#[doc(alias = "EventRecorder")]
+#[doc(alias = "EventRecorderLogger")]
+#[doc(inline)]
+pub use crate::record::Recorder;
+#[cfg(feature = "recorder")]
+#[doc(inline)]
+pub use crate::record::{EventBroadcaster, EventDraft, Recorded, RetryPolicy};
 #[cfg(feature = "recorder")]
 #[doc(inline)]
 pub use crate::sink::{EventSink, MemorySink, SinkError};

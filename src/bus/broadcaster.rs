@@ -82,8 +82,6 @@ const MAX_EVENT_SIZE: usize = 16 * 1024;
 /// assert!(watcher.recv().is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[doc(alias = "broadcast")]
-#[doc(alias = "topic")]
 pub struct Broadcaster<T> {
     /// The part that all handles share. It counts this handle.
     pub(super) incoming: Arc<IncomingQueue<T>>,

@@ -36,7 +36,6 @@ assert!("sometimes".parse::<OverflowPolicy>().is_err());
 # Ok::<(), eventcast::error::ParseError>(())
 ```"#
 )]
-#[doc(alias = "FullChannelBehavior")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
@@ -44,8 +43,11 @@ pub enum OverflowPolicy {
     /// The watcher loses the incoming event. Nobody waits. This is the default.
     #[default]
     #[doc(alias = "DropIfChannelFull")]
+    #[doc(alias = "drop newest")]
     DropIncoming,
     /// The watcher loses the oldest event in its queue, so that the newest are kept. Nobody waits.
+    #[doc(alias = "conflate")]
+    #[doc(alias = "drop oldest")]
     DropOldest,
     /// The watcher ends before the first event that does not fit. Nobody waits.
     ///

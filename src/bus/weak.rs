@@ -61,9 +61,6 @@ impl<T> Broadcaster<T> {
 /// assert!(subscriptions.upgrade().is_none());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[doc(alias = "WeakSender")]
-#[doc(alias = "InactiveReceiver")]
-#[doc(alias = "Weak")]
 pub struct WeakBroadcaster<T> {
     incoming: Arc<IncomingQueue<T>>,
 }

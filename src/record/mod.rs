@@ -69,7 +69,9 @@ pub(crate) mod series;
 pub(crate) mod sink;
 pub(crate) mod stats;
 
-pub use self::broadcaster::{EventBroadcaster, EventBroadcasterBuilder};
+pub use self::broadcaster::EventBroadcaster;
+#[doc(alias = "BroadcasterOption")]
+pub use self::broadcaster::EventBroadcasterBuilder;
 pub use self::delivery::{Jitter, Outage, RecordingBuilder, RecordingHandle, RetryPolicy};
 pub use self::loss::{Loss, LossReason};
 pub use self::recorder::{EventDraft, ObjectRecorder, Recorded, Recorder};

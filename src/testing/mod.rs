@@ -61,6 +61,8 @@ pub use self::parts::{Gone, Payload, Sign, begin, finish, rest};
 pub use self::task::block_on;
 pub use crate::clock::FakeClock;
 #[cfg(feature = "recorder")]
+#[doc(alias = "IncludeObject")]
+#[doc(alias = "mock")]
 pub use crate::record::recorder::FakeRecorder;
 #[cfg(all(feature = "select", eventcast_loom))]
 pub use crate::sync::Select;

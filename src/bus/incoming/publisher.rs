@@ -51,9 +51,10 @@ use super::queue::IncomingQueue;
 ///
 /// # Ending
 ///
-/// A publisher does not keep the bus open, except that of a [`channel`](crate::channel). After the [`Broadcaster`](crate::Broadcaster) has closed
-/// the bus, every publish returns [`Closed`](PublishError::Closed) with the event. The close also
-/// ends a publish that waits for room. The bus still offers what it had accepted.
+/// A publisher does not keep the bus open, except that of a [`channel`](crate::channel). After the
+/// [`Broadcaster`](crate::Broadcaster) has closed the bus, every publish returns
+/// [`Closed`](PublishError::Closed) with the event. The close also ends a publish that waits for
+/// room. The bus still offers what it had accepted.
 ///
 /// # Blocking
 ///
@@ -78,7 +79,6 @@ use super::queue::IncomingQueue;
 /// assert_eq!(watcher.recv()?, Delivery::Event("started"));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[doc(alias = "Sender")]
 pub struct Publisher<T> {
     pub(super) incoming: Arc<IncomingQueue<T>>,
     /// Whether this publisher is one of the counted handles that keep the bus open.

@@ -65,7 +65,6 @@ impl<T> Watcher<T> {
 /// assert_eq!(events.try_recv(), Ok(4));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[doc(alias = "Receiver")]
 #[must_use = "a watcher that is dropped receives nothing"]
 pub struct EventWatcher<T> {
     watcher: Watcher<T>,

@@ -45,8 +45,11 @@ impl<T> WatchBuilder<'_, T> {
     /// assert_eq!(rest, [Delivery::Lagged(1), c, d, e]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
+    #[doc(alias = "last event id")]
+    #[doc(alias = "Last-Event-ID")]
     #[doc(alias = "replay")]
     #[doc(alias = "resourceVersion")]
+    #[doc(alias = "resume")]
     pub fn start(mut self, start: Start) -> Self {
         self.start = start;
         self

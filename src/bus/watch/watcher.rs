@@ -87,10 +87,6 @@ use super::handler::WatchHandle;
 /// assert!(watcher.recv().is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[doc(alias = "Interface")]
-#[doc(alias = "ResultChan")]
-#[doc(alias = "Receiver")]
-#[doc(alias = "Subscriber")]
 #[must_use = "a watcher that is dropped receives nothing"]
 pub struct Watcher<T> {
     pub(super) receiver: MailboxReceiver<T>,

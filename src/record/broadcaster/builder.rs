@@ -44,7 +44,6 @@ use super::{EventBroadcaster, Shared, both_queues};
 /// assert_eq!(LOST.load(Ordering::Relaxed), 0);
 /// # Ok::<(), eventcast::error::BuildError>(())
 /// ```
-#[doc(alias = "BroadcasterOption")]
 #[must_use = "nothing happens until `build`"]
 pub struct EventBroadcasterBuilder {
     bus: BusOptions,

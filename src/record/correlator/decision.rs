@@ -34,8 +34,6 @@ use crate::record::event::Event;
 /// assert_eq!((sink.len(), sink.events()[0].count), (1, 3));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[doc(alias = "EventCorrelateResult")]
-#[doc(alias = "Skip")]
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Correlation {

@@ -33,9 +33,6 @@ use crate::serde_object::object_only;
 /// # Ok::<(), eventcast::error::BuildError>(())
 /// ```
 #[must_use = "options do nothing until a correlator is built with them"]
-#[doc(alias = "EventAggregator")]
-#[doc(alias = "NewEventAggregator")]
-#[doc(alias = "EventAggregate")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Aggregation {
     pub(super) max_events: usize,
@@ -109,8 +106,6 @@ struct AggregationObject {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "options do nothing until a correlator is built with them"]
-#[doc(alias = "EventSourceObjectSpamFilter")]
-#[doc(alias = "NewEventSourceObjectSpamFilter")]
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SpamFilter {
     pub(super) burst: u32,

@@ -28,7 +28,6 @@ use super::wire_fields;
 /// let error = "warning".parse::<EventType>().unwrap_err();
 /// assert_eq!(error.to_string(), "type must be Normal or Warning, got warning");
 /// ```
-#[doc(alias = "ValidateEventType")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum EventType {

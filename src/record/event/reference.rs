@@ -36,7 +36,6 @@ use crate::serde_object::object_only;
 /// let reference = ObjectReference::from(&Device { serial: "a-17".to_owned() });
 /// assert_eq!(reference.in_namespace("hall-2").to_string(), "Device/hall-2/a-17");
 /// ```
-#[doc(alias = "GetReference")]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

@@ -31,7 +31,6 @@ use super::handle::Recorder;
 /// assert_eq!(fake.take_lines(), ["Normal Synced Foo synced"]);
 /// assert!(fake.take().is_empty());
 /// ```
-#[doc(alias = "IncludeObject")]
 pub struct FakeRecorder {
     queue: Arc<FakeQueue>,
     context: Arc<RecorderContext>,

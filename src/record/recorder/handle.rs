@@ -53,9 +53,7 @@ use super::recorded::Recorded;
 ///
 /// assert_eq!(fake.take_lines(), ["Warning Unhealthy liveness probe failed", "Warning BackOff restart 3"]);
 /// ```
-#[doc(alias = "EventRecorderLogger")]
 #[derive(Clone)]
-#[doc(alias = "EventRecorder")]
 pub struct Recorder {
     shared: Arc<RecorderState>,
 }

@@ -98,7 +98,6 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// # }
 /// ```
 #[must_use = "a sink does nothing until a recording writes to it"]
-#[doc(alias("block_on", "spawn", "Blocking"))]
 pub struct AsyncSink<S, P> {
     sink: Arc<S>,
     spawn: P,

@@ -62,7 +62,6 @@ use super::scan::{Fault, Piece, Scanner};
 /// assert!(errors[0].ends_with("is not JSON"), "{errors:?}");
 /// assert_eq!(errors[1], "line 4: the input ends inside a document that begins in line 4");
 /// ```
-#[doc(alias = "EventList")]
 pub struct EventReader<R> {
     reader: R,
     scanner: Scanner,

@@ -117,7 +117,6 @@ pub use stats::JsonLinesStats;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-#[doc(alias("ndjson", "jsonl", "file"))]
 pub struct JsonLinesSink {
     shared: Arc<Shared>,
 }
