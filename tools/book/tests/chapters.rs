@@ -68,3 +68,16 @@ fn the_front_page_is_short() {
     let lines = fs::read_to_string(root().join("README.md")).unwrap().lines().count();
     assert!(lines <= MOST_LINES_OF_THE_README, "{lines} lines");
 }
+
+/// The search of a built book finds a page if it has all of the words of a query.
+#[test]
+fn the_book_has_the_words_that_people_search_for() {
+    let pages: Vec<_> = ["docs", "docs/book"].iter().flat_map(|folder| of(folder)).collect();
+    let words = fs::read_to_string(root().join("docs/search-words.txt")).unwrap();
+    let is_missing = |word: &&str| {
+        let word = word.to_lowercase();
+        !pages.iter().any(|page| page.text.to_lowercase().contains(&word))
+    };
+    let missing: Vec<_> = words.lines().filter(is_missing).collect();
+    assert!(words.lines().count() >= 30 && missing.is_empty(), "no page has {missing:?}");
+}
