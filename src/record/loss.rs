@@ -1,8 +1,9 @@
-//! Losses: events that somebody will not get. One hook reports all losses of a broadcaster.
+//! Losses: events that did not reach a watcher or a store. One hook reports all losses of a
+//! broadcaster.
 //!
-//! Every loss is also counted where it happens. The hook is for programs that want to know at once.
-//! The hook is the user's code. A panic in the hook ends there, and events that the hook itself
-//! loses are not reported to it again.
+//! Every loss is also counted where it happens. The hook is for programs that want to be notified
+//! immediately. The hook is the user's code. A panic in the hook is caught, and events that the
+//! hook itself loses are not reported to it again.
 
 use std::cell::Cell;
 use std::error::Error;
@@ -37,14 +38,14 @@ pub enum LossReason {
     /// A recorder was called with an empty reason.
     EmptyReason,
     /// An API server would refuse the event because of this field. Only recorders whose events have
-    /// an [event time](crate::record::EventBroadcasterBuilder::event_time) look at it.
+    /// an [event time](crate::record::EventBroadcasterBuilder::event_time) check this.
     Invalid(EventField),
-    /// The `scrub` hook panicked, so the event may still hold data that must not be shown.
+    /// The `scrub` hook panicked, so the event may still contain data that must not be shown.
     ScrubPanicked,
-    /// A watcher, handler or recording lost the event before the event reached it.
+    /// A watcher, handler or recording lost the event before it was delivered.
     Dropped(DropReason),
-    /// A handler or a log panicked at the event. The event counts as delivered. The handler goes on
-    /// with the next event, unless `stop_on_panic` ends it.
+    /// A handler or a log panicked at the event. The event counts as delivered. The handler
+    /// continues with the next event, unless `stop_on_panic` ends it.
     HandlerPanicked,
     /// The sink already has an event of this name.
     AlreadyExists,
@@ -54,20 +55,20 @@ pub enum LossReason {
     /// The sink failed as often as the retry policy allows, or the recording's `retry_if` refused
     /// another attempt.
     Exhausted,
-    /// The event's [group](crate::EventSink::group) had its
+    /// The event's [group](crate::EventSink::group) had reached its
     /// [share](crate::record::RecordingBuilder::group_queue_capacity) of a recording's queue.
     GroupFull,
-    /// The sink failed and the end left no further attempt, or the deadline of a shutdown passed
-    /// before the event was written.
+    /// The sink failed and no further attempt was possible because of the end, or the deadline of a
+    /// shutdown passed before the event was written.
     Abandoned,
-    /// The drop of the broadcaster returned before the events were handled: its
-    /// [`drop_timeout`](crate::record::EventBroadcasterBuilder::drop_timeout) had passed, a
-    /// shutdown by deadline had given up before, or the drop ran on a thread that the sink
+    /// The drop of the broadcaster returned before the events were handled. Its
+    /// [`drop_timeout`](crate::record::EventBroadcasterBuilder::drop_timeout) had passed, an
+    /// earlier shutdown had reached its deadline, or the drop ran on a thread that the sink
     /// [needs](crate::EventSink::needed_thread).
     ///
     /// These events are lost only if the process ends too early. Otherwise they are still handled.
-    /// No counter has them as lost, and an event that is lost later is reported again, with the
-    /// reason of that loss. Events that are still in the incoming queue are not among them.
+    /// No counter counts them as lost, and if one of them is lost later, it is reported again with
+    /// the reason of that loss. Events that are still in the incoming queue are not among them.
     LeftBehind,
 }
 
@@ -93,12 +94,12 @@ impl fmt::Display for LossReason {
 
 /// One or more events that were lost together, as `on_loss` receives them.
 ///
-/// A loss at a sink is what the store did not know at that time. A later write of the same stored
-/// event may carry the count, and the statistics then no longer count these events as lost.
+/// A loss at a sink reports what the store did not know at that time. A later write of the same
+/// stored event may carry the count, and the statistics then no longer count these events as lost.
 ///
 /// `Display` and `Debug` show the place, the number of events, the reason of the loss, the object
 /// and the reason of the first event, and the cause. They do not show the event's message, which
-/// may hold data that does not belong in a log.
+/// may contain data that does not belong in a log.
 ///
 /// # Examples
 ///
@@ -128,7 +129,7 @@ pub struct Loss<'a> {
     /// recorder.
     pub place: &'a str,
     /// The lost events. The slice is empty if only their number is known. If several occurrences of
-    /// one event were counted in one write, the slice holds that event once.
+    /// one event were counted in one write, the slice contains that event once.
     pub events: &'a [Event],
     /// The number of lost events.
     pub count: u64,
@@ -146,12 +147,12 @@ impl<'a> Loss<'a> {
         Self { reason, place, events, count: events.len() as u64, group: "", cause: None }
     }
 
-    /// Creates a loss of `count` events that nobody has any more.
+    /// Creates a loss of `count` events that no longer exist.
     pub(crate) fn of(reason: LossReason, place: &'a str, count: u64) -> Self {
         Self { reason, place, events: &[], count, group: "", cause: None }
     }
 
-    /// Sets the number of lost events, if several were folded into the one that is given.
+    /// Sets the number of lost events, if several were folded into the given event.
     pub(crate) fn times(mut self, count: u64) -> Self {
         self.count = count;
         self
@@ -210,7 +211,7 @@ pub(crate) struct LossHook {
 }
 
 thread_local! {
-    /// Whether this thread is reporting a loss. Losses that this report causes are not reported.
+    /// Whether this thread is reporting a loss. Losses caused by that report are not reported.
     #[allow(clippy::missing_const_for_thread_local, reason = "loom's form of the macro has no const")]
     static TELLING: Cell<bool> = Cell::new(false);
 }
@@ -231,7 +232,8 @@ impl LossHook {
 
     /// Reports a loss, on this thread. This thread holds no lock for which another thread waits.
     pub(crate) fn tell(&self, loss: &Loss<'_>) {
-        // A thread that is being torn down has lost its cell, so its losses are not reported.
+        // On a thread that is being torn down, the cell no longer exists, so its losses are not
+        // reported.
         if loss.count == 0 || TELLING.try_with(|telling| telling.replace(true)).unwrap_or(true) {
             return;
         }
@@ -265,7 +267,7 @@ impl fmt::Debug for LossHook {
     }
 }
 
-/// The log of losses if there is no hook: at most one line a second for each reason.
+/// Logs losses if there is no hook: at most one line a second for each reason.
 #[cfg(feature = "tracing")]
 mod warnings {
     use std::time::Duration;
@@ -279,8 +281,8 @@ mod warnings {
     #[derive(Default)]
     pub(super) struct Warnings {
         clock: Clock,
-        /// For each reason seen so far: the end of its silence, and the number of events lost
-        /// meanwhile.
+        /// For each reason seen so far: the time until which no line is written, and the number of
+        /// events lost since the last line.
         silent: Mutex<Vec<(LossReason, Deadline, u64)>>,
     }
 

@@ -1,27 +1,27 @@
-//! The recorder on top of the bus.
+//! The recorder, built on top of the bus.
 //!
-//! - [`EventBroadcaster`] starts a bus of events. [`EventBroadcasterBuilder`] has its options.
-//! - [`Recorder`] and [`ObjectRecorder`] record events, and [`EventDraft`] is an event in the
-//!   making. [`Recorded`] says what became of a call.
-//! - A recording brings events to a sink. [`RecordingBuilder`] starts one with options of its own,
-//!   such as a [`RetryPolicy`], and [`RecordingHandle`] stops it. [`Outage`] is the time in which
-//!   the store of a recording does not work.
-//! - [`Loss`] is an event that somebody lost, as the hook
-//!   [`on_loss`](EventBroadcasterBuilder::on_loss) hears of it.
+//! - [`EventBroadcaster`] starts a bus of events, and [`EventBroadcasterBuilder`] sets its options.
+//! - [`Recorder`] and [`ObjectRecorder`] record events. [`EventDraft`] is an event that is still
+//!   being built, and [`Recorded`] is the outcome of a call.
+//! - A recording writes events to a sink. [`RecordingBuilder`] starts one with non-default options,
+//!   such as a [`RetryPolicy`], and [`RecordingHandle`] stops it. [`Outage`] reports that the store
+//!   of a recording is unavailable or works again.
+//! - [`Loss`] describes lost events, and is what the hook
+//!   [`on_loss`](EventBroadcasterBuilder::on_loss) receives.
 //!
 //! <details>
-//! <summary>How the recorder is built, for those who change it</summary>
+//! <summary>How the recorder is built, for contributors</summary>
 //!
-//! # The way of an event
+//! # The path of an event
 //!
-//! The folders stand in the order in which an event passes them: `event` (the data), `recorder`
-//! (makes events), `correlator` (aggregates, counts, limits), `series` (counts events that have an
-//! event time), `delivery` (brings the events of a
-//! recording to its sink) and `sink` (stores). The `broadcaster` stands above all of them.
+//! The folders are listed in the order in which an event passes through them: `event` (the data),
+//! `recorder` (builds events), `correlator` (aggregates, counts, limits), `series` (counts events
+//! that have an event time), `delivery` (writes the events of a recording to its sink) and `sink`
+//! (stores). The `broadcaster` sits on top of all of them.
 //!
 //! # Memory orderings
 //!
-//! As in `bus`, each use carries a line that names its partner, and a test checks every atomic.
+//! As in `bus`, each use has a comment that names its partner, and a test checks every atomic.
 //!
 //! | atomic | written by | ordering | read by | ordering | what it carries |
 //! |---|---|---|---|---|---|
@@ -37,8 +37,8 @@
 //!
 //! # Locks
 //!
-//! As in `bus`, which explains the columns. No user code runs under these locks, except
-//! the output that a program gives to a `JsonLinesSink`.
+//! The columns are explained in `bus`. No user code runs under these locks, except the output that
+//! a program gives to a `JsonLinesSink`.
 //!
 //! | lock | taken by | under | held for |
 //! |---|---|---|---|

@@ -1,9 +1,9 @@
 //! Values in the order in which they were last used.
 //!
-//! A ring links the values in the order of their uses. A use moves a value to the newest end, and
-//! the value at the oldest end is the first to evict. Each step takes constant time.
+//! A ring links the values in the order of their last use. Using a value moves it to the newest
+//! end, and the value at the oldest end is the first to evict. Each step takes constant time.
 
-/// A place that no node has: the point where the ring's two ends meet. Its newer neighbour is the
+/// An index that no node has: the point where the ring's two ends meet. Its newer neighbour is the
 /// oldest node.
 const ENDS: u32 = u32::MAX;
 
@@ -14,7 +14,7 @@ pub(crate) struct Recency<T> {
     nodes: Vec<Node<T>>,
     len: usize,
     ends: Links,
-    /// The first of the places that are free. Each of them has the next one as its newer neighbour.
+    /// The first free place. Each free place has the next one as its newer neighbour.
     free: u32,
 }
 

@@ -9,7 +9,8 @@ use crate::remote_state::RemoteState;
 
 /// The counters of one recording, for the events that its watcher delivered.
 ///
-/// Each delivered event has one of eight outcomes. After a flush or the end this holds exactly:
+/// Each delivered event has one of eight outcomes. After a flush or at the end, this equation holds
+/// exactly:
 ///
 /// `watcher.delivered` = `created` + `updated` + `skipped` + `already_existed` + `rejected` +
 /// `exhausted` + `group_full` + `abandoned`
@@ -18,15 +19,15 @@ use crate::remote_state::RemoteState;
 /// may be ahead:
 ///
 /// - The recording counts an outcome before it counts the event as delivered.
-/// - An event may be counted on another one of the same key that has yet to be written, or be held:
-///   by its [series](crate::record::RecordingBuilder::series), because the
+/// - An event may be counted on another event of the same key that is not written yet, or it may be
+///   held: by its [series](crate::record::RecordingBuilder::series), because the
 ///   [spam filter](crate::correlator::SpamFilter) stopped it, or because of
-///   [`update_every`](crate::record::RecordingBuilder::update_every). The counted event is then
-///   delivered already, and gets its outcome with the write that carries it.
+///   [`update_every`](crate::record::RecordingBuilder::update_every). Such an event is already
+///   delivered, and gets its outcome with the write that carries it.
 ///
-/// `already_existed`, `rejected`, `exhausted`, `group_full` and `abandoned` may fall. A count
-/// includes all occurrences before it, so when the store accepts a later write of the same stored
-/// event, the events that were given up before count as updated and coalesced instead.
+/// `already_existed`, `rejected`, `exhausted`, `group_full` and `abandoned` may decrease. A count
+/// includes all earlier occurrences, so when the store accepts a later write of the same stored
+/// event, the events that were dropped before are counted as updated and coalesced instead.
 ///
 /// # Examples
 ///
@@ -51,51 +52,54 @@ use crate::remote_state::RemoteState;
 #[serde(default)]
 #[non_exhaustive]
 pub struct RecordingStats {
-    /// The recording's name, and how many events it was offered, received, and lost before it could
-    /// handle them.
+    /// The recording's name, and the number of events that it was offered, received, and lost
+    /// before it could handle them.
     pub watcher: WatcherStats,
     /// Events that the sink stored as new.
     pub created: u64,
     /// Events that were counted on a stored event.
     pub updated: u64,
-    /// Events that the spam filter stopped before any equal event had passed, so that the store
-    /// has no event of theirs. If an equal event passes later, its count includes them. A repeat of
-    /// an event that the store has is not among them: a later write carries its count.
+    /// Events that the spam filter stopped before any equal event had passed, so that the store has
+    /// no event for them. If an equal event passes later, its count includes them. A repeat of an
+    /// event that the store has is not among them, because a later write carries its count.
     pub skipped: u64,
-    /// Events given up because the sink already had an event of this name.
+    /// Events dropped because the sink already had an event of this name.
     pub already_existed: u64,
-    /// Events given up because the sink will never accept them, or because the sink or a function
-    /// of the correlator's options panicked.
+    /// Events dropped because the sink will never accept them, or because the sink or a function of
+    /// the correlator's options panicked.
     pub rejected: u64,
-    /// Events given up because the sink failed as often as the retry policy allows, or because
+    /// Events dropped because the sink failed as often as the retry policy allows, or because
     /// `retry_if` refused another attempt.
     pub exhausted: u64,
-    /// Events given up because their [group](crate::EventSink::group) had its
+    /// Events dropped because their [group](crate::EventSink::group) had reached its
     /// [share](crate::record::RecordingBuilder::group_queue_capacity) of the queue.
     pub group_full: u64,
-    /// Events given up because the sink failed and the recording or the bus was to end, or because
+    /// Events dropped because the sink failed while the recording or the bus was ending, or because
     /// the deadline of a shutdown passed before they were written.
     pub abandoned: u64,
-    /// The part of `created` that was to be counted on a stored event which had expired.
+    /// The part of `created` that should have been counted on a stored event, which had expired.
     pub recreated: u64,
     /// The part of `created` and `updated` that reached the store together with a later event of
-    /// the same stored event, in one write. A sink that is slow or unavailable makes this number
-    /// grow, and so do the repeats that are held back or were refused before.
+    /// the same stored event, in one write. This number grows if a sink is slow or unavailable, and
+    /// with repeats that were held or refused before.
     pub coalesced: u64,
-    /// The part of all delivered events that was folded into an event for a group of similar ones.
+    /// The part of all delivered events that was folded into an aggregate event for a group of
+    /// similar ones.
     pub aggregated: u64,
-    /// Attempts at a write beyond its first one.
+    /// Attempts at a write after the first one.
     pub retried: u64,
     /// Caught panics of the sink, of its errors' destructors, of `retry_if`, or of a function of
     /// the correlator's options.
     pub panics: u64,
-    /// Entries that the correlator evicted to make room, and series that ended for the same reason.
-    /// If this number grows, the caches are too small, and counts start again from one.
+    /// Entries that the correlator evicted because its caches were full, and series that ended for
+    /// the same reason. If this number grows, the caches are too small, and counts start again from
+    /// one.
     pub evicted: u64,
-    /// The reason why the sink last refused an event, or the recording last gave one up: at most
-    /// about 1,000 characters, escaped. Abandoned events do not change this field.
+    /// The reason for the sink's last refusal of an event, or for the last event that the recording
+    /// dropped. It has at most about 1,000 characters and is escaped. Abandoned events do not
+    /// change this field.
     pub last_refusal: Option<String>,
-    /// The state of the recording towards its store:
+    /// The state of the recording with respect to its store:
     ///
     /// - [`Connecting`](RemoteState::Connecting): the store has not answered yet, or was not needed
     ///   yet.
@@ -110,16 +114,17 @@ pub struct RecordingStats {
     /// [`on_outage`](crate::record::RecordingBuilder::on_outage) is called at each change between
     /// available and unavailable.
     pub state: RemoteState,
-    /// The time of day at which the recording entered this state. `None` only in a sum.
+    /// The time of day when the recording entered this state. `None` only in a sum.
     pub state_since: Option<Timestamp>,
-    /// The time of day at which the store itself became unavailable. `None` if that never happened,
-    /// if the store has answered since, or if the recording has ended.
+    /// The time of day when the store itself became unavailable. `None` if that never happened, if
+    /// the store has answered since, or if the recording has ended.
     #[doc(alias = "unreachable")]
     pub unavailable_since: Option<Timestamp>,
-    /// The last attempt that failed and may work later. The recording sets this field at the first
-    /// failure already. The field stays set when the store works again.
+    /// The last attempt that failed and may succeed later. The recording sets this field at the
+    /// first failure. The field stays set when the store works again.
     pub last_failure: Option<SinkFailure>,
-    /// The [groups](crate::EventSink::group) that are slow or not served now, at most 16 of them.
+    /// The [groups](crate::EventSink::group) that are currently slow or not served, at most 16 of
+    /// them.
     pub degraded_groups: Vec<DegradedGroup>,
 }
 
@@ -140,9 +145,9 @@ pub struct RecordingStats {
 pub struct DegradedGroup {
     /// The name of the group, as the sink gives it.
     pub group: String,
-    /// The time of day since which it is degraded.
+    /// The time of day when the group became degraded.
     pub since: Timestamp,
-    /// The reason: that its operations take long, or the sink's error, cut and escaped.
+    /// The reason: that its operations take long, or the sink's error, truncated and escaped.
     pub text: String,
 }
 
@@ -155,12 +160,12 @@ impl Default for DegradedGroup {
 impl fmt::Display for DegradedGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { group, since, text } = self;
-        // The texts may have come from a file.
+        // The strings may have been read from a file.
         write!(f, "\"{}\" since {since:.0}: {}", escape(group), escape(text))
     }
 }
 
-/// The failure of an attempt to store an event that may work later.
+/// A failed attempt to store an event that may succeed later.
 ///
 /// # Examples
 ///
@@ -177,9 +182,9 @@ impl fmt::Display for DegradedGroup {
 #[serde(default)]
 #[non_exhaustive]
 pub struct SinkFailure {
-    /// The sink's error, as [`SinkError`](crate::SinkError) shows it: cut and escaped.
+    /// The sink's error, as [`SinkError`](crate::SinkError) shows it: truncated and escaped.
     pub text: String,
-    /// The time of day at which the failures began: when the store became unavailable, or when the
+    /// The time of day when the failures began: when the store became unavailable, or when the
     /// first attempt at this event failed.
     pub since: Timestamp,
     /// The number of attempts that have failed since then: all attempts if the store is
@@ -197,15 +202,15 @@ impl fmt::Display for SinkFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { text, since, attempts } = self;
         let times = if *attempts == 1 { "attempt" } else { "attempts" };
-        // The text may have come from a file.
+        // The text may have been read from a file.
         write!(f, "{attempts} {times} since {since:.0}: {}", escape(text))
     }
 }
 
 impl RecordingStats {
-    /// Returns the number of events that are not in the store and that nobody chose to leave out:
-    /// those that the full queue, the end or the sink cost. Events that the spam filter skipped are
-    /// not among them. Zero means that everything else was stored.
+    /// Returns the number of events that are missing from the store although they should be in it,
+    /// because the queue was full, the recording ended or the sink failed. Events that the spam
+    /// filter skipped are not among them. Zero means that everything else was stored.
     ///
     /// # Examples
     ///
@@ -237,7 +242,7 @@ impl RecordingStats {
         outcomes.into_iter().fold(self.watcher.dropped.total(), u64::saturating_add)
     }
 
-    /// Returns the sum of all outcomes, among them those of events that are lost.
+    /// Returns the sum of all outcomes, including the outcomes of lost events.
     pub fn handled(&self) -> u64 {
         let stored = [self.created, self.updated, self.skipped];
         let lost = [self.already_existed, self.rejected, self.exhausted, self.group_full, self.abandoned];
@@ -302,7 +307,7 @@ impl RecordingStats {
     }
 }
 
-/// Shows one line. With `{:#}`, a failure and a refusal are on separate lines.
+/// Formats the counters as one line. With `{:#}`, a failure and a refusal are on separate lines.
 impl fmt::Display for RecordingStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let between = if f.alternate() { "\n    " } else { ", " };
@@ -339,14 +344,14 @@ impl fmt::Display for RecordingStats {
             write!(f, "{between}degraded group {group}")?;
         }
         match &self.last_failure {
-            // If an event was given up for this failure, its refusal says the same.
+            // If an event was dropped because of this failure, its refusal has the same text.
             Some(failure) if self.last_refusal.as_ref() != Some(&failure.text) => {
                 write!(f, "{between}last failure: {failure}")?;
             }
             _ => {}
         }
         match &self.last_refusal {
-            // The text may have come from a file.
+            // The text may have been read from a file.
             Some(text) => write!(f, "{between}last refusal: {}", escape(text)),
             None => Ok(()),
         }

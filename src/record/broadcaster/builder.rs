@@ -16,8 +16,8 @@ use crate::sync::{Arc, Mutex};
 
 use super::{EventBroadcaster, Shared, both_queues};
 
-/// A builder for an [`EventBroadcaster`] that differs from the defaults. [`build`](Self::build)
-/// starts the broadcaster.
+/// A builder for an [`EventBroadcaster`] with non-default options. [`build`](Self::build) starts
+/// the broadcaster.
 ///
 /// # Examples
 ///
@@ -91,13 +91,13 @@ impl EventBroadcaster {
 }
 
 impl EventBroadcasterBuilder {
-    /// Sets the options of the bus, such as the lengths of the queues, the policy when a watcher's
-    /// queue is full, and the name of the dispatcher's thread. [`build`](Self::build) refuses
+    /// Sets the options of the bus, such as the queue lengths, the policy when a watcher's queue is
+    /// full, and the name of the dispatcher's thread. [`build`](Self::build) refuses
     /// [`Evict`](crate::OverflowPolicy::Evict) as the policy of all watchers, because it would end
-    /// recordings and logs. A watcher may choose it for itself.
+    /// recordings and logs. An individual watcher may choose it.
     ///
-    /// For a broadcaster without a dispatcher ([`EventBroadcaster::new_inline`]) with other
-    /// options, set [`BusOptions::inline`].
+    /// For an [inline](EventBroadcaster::new_inline) broadcaster, which has no dispatcher, set
+    /// [`BusOptions::inline`] here.
     ///
     /// # Examples
     ///
@@ -120,10 +120,10 @@ impl EventBroadcasterBuilder {
     }
 
     /// Sets the clock for everything: times and names of events, the correlators' windows, retries
-    /// and timeouts. Default: the system's clock.
+    /// and timeouts. Default: the system clock.
     ///
-    /// A [`FakeClock`](crate::testing::FakeClock) lets a test step through them. A store has its
-    /// own clock, see [`MemorySink::with_clock`](crate::MemorySink::with_clock).
+    /// With a [`FakeClock`](crate::testing::FakeClock), a test can step through them. A store has
+    /// its own clock, see [`MemorySink::with_clock`](crate::MemorySink::with_clock).
     ///
     /// # Examples
     ///
@@ -146,12 +146,12 @@ impl EventBroadcasterBuilder {
         self
     }
 
-    /// Sets the longest message in bytes, at least 1. Default: 16 KiB, or 1024 bytes if events have
-    /// an [event time](Self::event_time), which is then also the most. A longer message is cut at a
-    /// character, marked and counted.
+    /// Sets the maximum length of a message in bytes, at least 1. Default: 16 KiB, or 1024 bytes if
+    /// events have an [event time](Self::event_time), which is then also the upper limit. A longer
+    /// message is truncated at a character boundary, marked and counted.
     ///
-    /// The limit applies to recorded events. If an event stands for similar ones, a recording puts
-    /// 32 bytes before its message, or replaces it by the result of
+    /// The limit applies to recorded events. For an event that aggregates similar ones, a recording
+    /// adds a prefix of 32 bytes to the message, or replaces the message by the result of
     /// [`aggregate_message`](CorrelatorOptions::aggregate_message).
     ///
     /// # Examples
@@ -174,22 +174,22 @@ impl EventBroadcasterBuilder {
         self
     }
 
-    /// Sets whether recorded events have an event time, as events.k8s.io/v1 demands. Default: no.
+    /// Sets whether recorded events have an event time, as events.k8s.io/v1 requires. Default: no.
     ///
-    /// Such an event differs from others:
+    /// Events with an event time differ from others in these points:
     ///
-    /// - `event_time` is the time of the event, to the microsecond. First and last time, count and
-    ///   source are not set.
+    /// - `event_time` is the time of the event, with microsecond precision. First and last time,
+    ///   count and source are not set.
     /// - `reporting_controller` is the component of the recorder's source. `reporting_instance` is
-    ///   its host, or the component, a dash and the name of the machine.
+    ///   its host, or if it has none, the component, a dash and the machine's name.
     /// - `action` is the action of the draft, or the reason.
-    /// - A message may have 1024 bytes.
-    /// - A recording counts it in a [series](crate::record::RecordingBuilder::series). The
+    /// - A message may have up to 1024 bytes.
+    /// - A recording counts it in a [series](crate::record::RecordingBuilder::series), and the
     ///   correlator does not see it.
     ///
-    /// An API server refuses such an event if one of these fields is not valid. The recorder then
-    /// refuses it at once as [`Recorded::Invalid`](crate::Recorded::Invalid), which names the
-    /// field.
+    /// An API server refuses such an event if one of these fields is not valid. The recorder
+    /// therefore refuses it immediately with [`Recorded::Invalid`](crate::Recorded::Invalid), which
+    /// names the field.
     ///
     /// # Examples
     ///
@@ -220,15 +220,15 @@ impl EventBroadcasterBuilder {
         self
     }
 
-    /// Sets a function that rewrites each event before anybody sees it, to remove data that must
-    /// not be in a log or a store.
+    /// Sets a function that rewrites each event before it is published, to remove data that must
+    /// not reach a log or a store.
     ///
-    /// The function runs on the thread that records, and must therefore be quick. If the function
-    /// panics, the event is not recorded.
+    /// The function runs on the thread that records, so it must be quick. If it panics, the event
+    /// is not recorded.
     ///
-    /// If an event is refused before it could be scrubbed, `on_loss` sees only its object, type and
-    /// reason. The function scrubs these as an event of their own. If this panics, `on_loss` sees
-    /// none of them.
+    /// If an event is refused before it could be scrubbed, `on_loss` receives only its object, type
+    /// and reason, which the function first scrubs as a separate event. If that panics too,
+    /// `on_loss` receives none of them.
     ///
     /// # Examples
     ///
@@ -249,17 +249,18 @@ impl EventBroadcasterBuilder {
         self
     }
 
-    /// Sets a hook for every event that a recorder, watcher, handler or recording loses.
+    /// Sets a hook that is called for every event that a recorder, watcher, handler or recording
+    /// loses.
     ///
-    /// The hook runs on the thread on which the loss happens: the thread that records, the
-    /// dispatcher's, a recording's, the thread that reads a watcher or runs a handler, or the one
-    /// that drops the broadcaster. It must therefore be quick, and must not wait for this
-    /// broadcaster. On an [inline](EventBroadcaster::new_inline) broadcaster it must also take no
-    /// lock that your program holds while it records. If the hook panics, the panic is counted, and
-    /// nothing else happens.
+    /// The hook runs on the thread on which the loss happens. This can be the thread that records,
+    /// the dispatcher, a thread of a recording, the thread that reads a watcher or runs a handler,
+    /// or the thread that drops the broadcaster. The hook must therefore be quick, and must not
+    /// wait for this broadcaster. On an [inline](EventBroadcaster::new_inline) broadcaster it must
+    /// not take a lock that your program holds while it records, either. A panic of the hook is
+    /// counted and has no other effect.
     ///
-    /// An event at which a handler or a log panics is reported too, on the handler's thread,
-    /// because nobody knows how far the handler came.
+    /// If a handler or a log panics at an event, that event is reported too, on the handler's
+    /// thread, because the handler may not have finished with it.
     ///
     /// These losses are not reported to the hook:
     ///
@@ -268,16 +269,16 @@ impl EventBroadcasterBuilder {
     ///   [panicked](crate::WatchBuilder::stop_on_panic).
     /// - Events that are reported to a watcher's own [`on_drop`](crate::WatchBuilder::on_drop).
     /// - Events that a correlator's spam filter skips, which is a decision and not a loss.
-    ///   [`on_skip`](CorrelatorOptions::on_skip) hears of them.
+    ///   [`on_skip`](CorrelatorOptions::on_skip) is called for these.
     ///
-    /// A hook that records through this broadcaster can feed itself: a full watcher also loses the
-    /// event that reports a loss, and the hook is told again. Use a second broadcaster or a
-    /// channel.
+    /// A hook that records through this broadcaster can cause a feedback loop: a full watcher also
+    /// loses the event that reports the loss, and the hook is called again. Use a second
+    /// broadcaster or a channel.
     ///
-    /// A flood of losses calls the hook as often. Show a [`Loss`] itself, which names the place and
-    /// the object, or count and show a sum now and then.
+    /// A flood of losses causes a flood of calls. Either log each [`Loss`] (its `Display` names the
+    /// place and the object), or count the losses and log a total from time to time.
     ///
-    /// Without the hook, the feature `tracing` warns, at most once a second for each reason.
+    /// Without a hook, the feature `tracing` logs a warning at most once a second for each reason.
     ///
     /// # Examples
     ///
@@ -299,12 +300,12 @@ impl EventBroadcasterBuilder {
         self
     }
 
-    /// Sets the longest time for which dropping the broadcaster waits until all accepted events are
+    /// Sets the maximum time that dropping the broadcaster waits for all accepted events to be
     /// handled. With zero, the drop does not wait. Default: 2 s.
     ///
     /// When this time has passed, the drop reports to [`on_loss`](Self::on_loss) how many events
-    /// each recording has not handled yet, and each handler and log that the broadcaster's own
-    /// methods have started. The reason is
+    /// are still unhandled by each recording, and by each handler and log that the broadcaster's
+    /// own methods have started. The reason is
     /// [`LeftBehind`](crate::record::LossReason::LeftBehind), because these events are still
     /// handled as long as the process keeps running. With zero, the drop reports nothing.
     ///
@@ -327,7 +328,7 @@ impl EventBroadcasterBuilder {
         self
     }
 
-    /// Sets how recordings fold, count and hold back events. A recording's own options take
+    /// Sets how recordings aggregate, count and defer events. A recording's own options take
     /// precedence.
     ///
     /// # Examples
@@ -353,8 +354,7 @@ impl EventBroadcasterBuilder {
         self
     }
 
-    /// Sets when recordings retry an operation that failed. A recording's own policy takes
-    /// precedence.
+    /// Sets when recordings retry a failed operation. A recording's own policy takes precedence.
     ///
     /// # Examples
     ///
@@ -393,7 +393,8 @@ impl EventBroadcasterBuilder {
     ///
     /// # Errors
     ///
-    /// Names the option that is out of range, or says that the system cannot start a thread.
+    /// Returns an error that names the option that is out of range, or reports that the system
+    /// cannot start a thread.
     ///
     /// # Examples
     ///
@@ -406,7 +407,7 @@ impl EventBroadcasterBuilder {
     pub fn build(self) -> Result<EventBroadcaster, BuildError> {
         let max_message_len = self.checked_message_len()?;
         self.retry.check()?;
-        // Made only to check the options. Each recording takes a copy of them.
+        // This correlator only checks the options. Each recording takes a copy of them.
         EventCorrelator::new(self.correlator.clone())?;
         if self.bus.overflow == OverflowPolicy::Evict {
             let allowed = "a policy that does not end recordings";
@@ -423,7 +424,8 @@ impl EventBroadcasterBuilder {
     ) -> Result<EventBroadcaster, E> {
         let Self { bus, clock, event_time, scrub, on_loss, drop_timeout, correlator, retry, .. } = self;
         let (losses, is_inline) = (Arc::new(LossHook::new(on_loss, &clock)), bus.inline);
-        // The dispatcher makes the batch and wakes the readers, so that the caller's cost is small.
+        // The dispatcher builds the batch and wakes the readers, which keeps the caller's cost
+        // small.
         let bus = if is_inline { bus } else { bus.direct_delivery(false) };
         let told = losses.clone();
         let recorder =
@@ -443,7 +445,8 @@ impl EventBroadcasterBuilder {
         Ok(EventBroadcaster { shared: Arc::new(shared) })
     }
 
-    /// Returns the longest message, or an error if an API server would not accept one so long.
+    /// Returns the maximum message length, or an error if an API server would not accept a message
+    /// of that length.
     fn checked_message_len(&self) -> Result<usize, BuildError> {
         let (default, most) = if self.event_time {
             (MAX_TIMED_MESSAGE, MAX_TIMED_MESSAGE)

@@ -1,4 +1,4 @@
-//! The waits of a broadcaster, and its drop.
+//! Waiting for a broadcaster's events, and dropping the broadcaster.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::sync::thread;
 use super::Shared;
 
 impl Shared {
-    /// Remembers a handler for the drop, and returns it.
+    /// Adds a handler to the list that the drop waits for, and returns its handle.
     pub(super) fn listed(&self, handle: WatchHandle) -> WatchHandle {
         let mut handlers = self.handlers.lock();
         handlers.retain(|handler| !handler.is_finished());
@@ -18,8 +18,8 @@ impl Shared {
         handle
     }
 
-    /// Calls `wait`, which waits for the bus. If a sink needs this thread, the thread counts as one
-    /// of the bus's own during the call, so `wait` does not wait.
+    /// Calls `wait`, which waits for the bus. If a sink needs this thread, the thread counts as a
+    /// thread of the bus during the call, so `wait` does not block.
     pub(super) fn waiting<R>(&self, wait: impl FnOnce(&Broadcaster<Event>) -> R) -> R {
         match self.recordings.that_needs_this_thread() {
             Some(recording) => recording.on_bus_thread(|| wait(&self.bus)),
@@ -57,11 +57,11 @@ impl Shared {
 impl Drop for Shared {
     /// Closes the broadcaster, and waits at most `drop_timeout` until all recorded events are
     /// handled. Reports the events that are not handled by then, which are still handled as long as
-    /// the process keeps running. On a thread of this broadcaster, the drop does not wait, and on a
-    /// thread that a sink needs, it does not wait for this sink.
+    /// the process keeps running. On a thread of this broadcaster, the drop does not wait. On a
+    /// thread that a sink needs, it does not wait for that sink.
     fn drop(&mut self) {
         self.bus.close();
-        // A fake clock stands still if the test that should move the clock has failed.
+        // A fake clock stands still if the test that should advance it has failed.
         let is_stuck = self.clock.is_fake() && thread::panicking();
         if self.drop_timeout.is_zero() || is_stuck || self.bus.is_current() {
             return;

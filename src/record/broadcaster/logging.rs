@@ -8,23 +8,23 @@ use crate::record::event::Event;
 use super::EventBroadcaster;
 
 impl EventBroadcaster {
-    /// Calls `log` with a line for each event. In statistics and losses this handler has the name
+    /// Calls `log` with one line for each event. In statistics and losses, this handler is named
     /// `logging`.
     ///
-    /// A line has the columns time, type, reason, object and message, with two blanks between them:
+    /// A line has the columns time, type, reason, object and message, separated by two spaces:
     /// `2024-01-31T08:15:00Z  Warning  BackOff  pod/web-0  restarting`.
     ///
-    /// - The time is [`Event::last_seen`], in RFC 3339 and UTC, to the second. The column is 20
-    ///   characters wide. If the event has no time, the column shows `<unknown>`.
+    /// - The time is [`Event::last_seen`] in RFC 3339 and UTC, with a precision of one second. The
+    ///   column is 20 characters wide. If the event has no time, the column shows `<unknown>`.
     /// - The type is padded to 7 characters.
-    /// - The reason and the object are as wide as their texts. The object is its kind in lower
-    ///   case, a slash and its name, without the namespace.
-    /// - The message is without blanks and newlines at its ends.
+    /// - The reason and the object are not padded. The object is its kind in lower case, a slash
+    ///   and its name, without the namespace.
+    /// - The message has leading and trailing blanks and newlines removed.
     /// - Control characters and invisible characters are [escaped](crate::escape).
     ///
     /// If `log` is so slow that its queue overflows, the line `(3 events lost here)` marks the gap.
     ///
-    /// For lines of another form, or records of `tracing`, call [`spawn`](Self::spawn), or the
+    /// For a different line format, or for `tracing` records, call [`spawn`](Self::spawn), or the
     /// [`spawn`](crate::WatchBuilder::spawn) of a [`watch_builder`](Self::watch_builder), which
     /// also reports gaps.
     ///
@@ -34,7 +34,7 @@ impl EventBroadcaster {
     ///
     /// # Blocking
     ///
-    /// As [`WatchBuilder::watch`](crate::WatchBuilder::watch).
+    /// Blocks like [`WatchBuilder::watch`](crate::WatchBuilder::watch).
     ///
     /// # Examples
     ///
@@ -63,13 +63,13 @@ impl EventBroadcaster {
     }
 }
 
-/// Returns an event on one line, with control characters escaped.
+/// Formats an event as one line, with control characters escaped.
 fn line(event: &Event) -> String {
     let Event { involved_object: object, type_, reason, message, .. } = event;
     let at = event.last_seen().map_or_else(|| "<unknown>".to_owned(), |at| format!("{at:.0}"));
     let kind = object.kind.to_lowercase();
     let slash = if object.name.is_empty() { "" } else { "/" };
-    // An escaped text does not pad itself.
+    // An escaped string does not pad itself.
     let type_ = escape(type_).to_string();
     let (reason, kind, name) = (escape(reason), escape(&kind), escape(&object.name));
     let message = escape_message(message.trim());

@@ -28,40 +28,41 @@ pub use builder::EventBroadcasterBuilder;
 pub use report::EventBroadcasterReport;
 pub use stats::EventBroadcasterStats;
 
-/// A broadcaster that records events and gives each to any number of watchers, logs and sinks, as
-/// client-go's event broadcaster does.
+/// A broadcaster that records events and delivers each to any number of watchers, logs and sinks,
+/// like client-go's event broadcaster.
 ///
 /// [Recorders](Recorder) never wait, except for the lock of an [inline](Self::new_inline)
-/// broadcaster. Each watcher, log and recording has its own queue, so a slow one does not delay
-/// another. Events that a full queue loses are counted, and reported to
+/// broadcaster. Each watcher, log and recording has its own queue, so a slow one does not delay the
+/// others. Events that are lost because a queue is full are counted, and reported to
 /// [`on_loss`](EventBroadcasterBuilder::on_loss).
 ///
-/// A clone is another handle of the same broadcaster, and costs one reference count. Recorders,
+/// A clone is another handle to the same broadcaster, and costs one reference count. Recorders,
 /// watchers and the handles of handlers and recordings do not keep the broadcaster open.
 ///
-/// A handler, a filter, a sink or a hook that owns a handle keeps the broadcaster open. The drop of
-/// another handle is then not the last one, and does not wait. Let such code own a [`Recorder`].
+/// A handler, filter, sink or hook that owns a handle keeps the broadcaster open. Dropping another
+/// handle then does not drop the last one, and does not wait. Let such code own a [`Recorder`]
+/// instead.
 ///
-/// The drop of the last handle closes the broadcaster. This drop waits at most
+/// Dropping the last handle closes the broadcaster. The drop waits at most
 /// [`drop_timeout`](EventBroadcasterBuilder::drop_timeout) until all recorded events are handled,
-/// so that the last events of a program are not lost. [`shutdown`](Self::shutdown) also reports
-/// what became of them. In an async program, await `shutdown_async` before the drop, which then has
-/// nothing left to wait for.
+/// so that the last events of a program are not lost. [`shutdown`](Self::shutdown) also reports the
+/// outcome. In an async program, await `shutdown_async` first, and the drop then has nothing left
+/// to wait for.
 ///
 /// # A sink that needs this thread
 ///
-/// A sink may [need](EventSink::needed_thread) the thread that waits for it, such as a sink whose
-/// requests run on the only thread of a runtime. On this thread nothing waits for the sink:
+/// A sink may [need](EventSink::needed_thread) the thread that waits for it. An example is a sink
+/// whose requests run on the only thread of a runtime. On this thread, no call waits for the sink:
 ///
 /// - `flush` returns [`FlushError::WouldDeadlock`].
-/// - `shutdown` and `shutdown_timeout` close the broadcaster, do not wait, and return a report that
-///   is not complete. Await `flush_async` and `shutdown_async`.
+/// - `shutdown` and `shutdown_timeout` close the broadcaster, do not wait, and return an incomplete
+///   report. Await `flush_async` and `shutdown_async` instead.
 /// - The drop waits for the other recordings and for the handlers and logs that the broadcaster's
 ///   own methods have started. The sink's recording continues when the thread is free again.
 ///
 /// # Examples
 ///
-/// `examples/more/hello.rs` in the repository is this as a program.
+/// `examples/more/hello.rs` in the repository has this as a complete program.
 ///
 /// ```
 /// use eventcast::EventType::{Normal, Warning};
@@ -99,25 +100,25 @@ struct Shared {
     recordings: Recordings,
     correlator: CorrelatorOptions,
     retry: RetryPolicy,
-    /// The default length of a recording's queue, if recordings have another one than watchers.
+    /// The default length of a recording's queue, if it differs from that of a watcher's queue.
     recording_queue_capacity: Option<usize>,
     drop_timeout: Duration,
-    /// The handlers and logs that the broadcaster itself has started, for the drop.
+    /// The handlers and logs that the broadcaster itself has started, which the drop waits for.
     handlers: Mutex<Vec<WatchHandle>>,
 }
 
-/// The largest length of a watcher's queue, in events.
+/// The maximum length of a watcher's queue, in events.
 const MAX_QUEUE_CAPACITY: usize = 1 << 24;
 
-/// Returns the default length of a recording's queue on an inline bus. No incoming queue takes a
-/// burst there, so the recording's own queue has the capacity of both.
+/// Returns the default length of a recording's queue on an inline bus. Without an incoming queue to
+/// absorb a burst, the recording's own queue has the capacity of both.
 fn both_queues(bus: &BusOptions) -> usize {
     (bus.incoming_capacity + bus.queue_capacity).min(MAX_QUEUE_CAPACITY)
 }
 
 impl EventBroadcaster {
-    /// Starts a broadcaster with client-go's queues: 1000 incoming events, and 1000 events for each
-    /// watcher. A watcher whose queue is full loses the incoming event.
+    /// Starts a broadcaster with client-go's queue lengths: 1000 incoming events, and 1000 events
+    /// for each watcher. A watcher whose queue is full loses the incoming event.
     ///
     /// # Errors
     ///
@@ -141,28 +142,28 @@ impl EventBroadcaster {
         Self::builder().build()
     }
 
-    /// Builds an inline broadcaster with the defaults: one without a dispatcher. A recorder offers
-    /// each event to the watchers, logs and recordings itself, under a lock. This cannot fail,
-    /// because it starts no thread. For other options, set [`BusOptions::inline`].
+    /// Creates an inline broadcaster with the default options. It has no dispatcher: a recorder
+    /// offers each event to the watchers, logs and recordings itself, under a lock. This cannot
+    /// fail, because it starts no thread. For other options, set [`BusOptions::inline`].
     ///
-    /// It suits a program that records a few events an hour, which needs no thread to pass them on,
-    /// and a test, because an event is in every queue when the recorder returns. Logs, handlers and
-    /// recordings still run on their own threads, so a slow log or store delays no recorder. What
-    /// they do with an event is the same. What differs:
+    /// This suits a program that records only a few events an hour, which needs no thread to
+    /// dispatch them, and tests, because an event is in every queue when the recorder returns.
+    /// Logs, handlers and recordings still run on their own threads and treat events in the same
+    /// way, so a slow log or store does not delay a recorder. The differences are:
     ///
     /// - A recorder waits for the lock, and so for the code that runs inside another call: the
-    ///   filters of watchers and recordings, and the hooks for lost events. It waits for no
-    ///   capacity, handler or sink. `scrub` runs before the lock is taken.
-    /// - Filters and hooks run on the thread that records. They must be quick, and must take no
+    ///   filters of watchers and recordings, and the hooks for lost events. It does not wait for
+    ///   capacity, a handler or a sink. `scrub` runs before the lock is taken.
+    /// - Filters and hooks run on the thread that records. They must be quick, and must not take a
     ///   lock that your program holds while it records. [`Broadcaster::new_inline`] has the
-    ///   details, also for a filter that records.
-    /// - There is no incoming queue to fill up. A recorder gets
+    ///   details, including those for a filter that records.
+    /// - There is no incoming queue that could be full. A recorder gets
     ///   [`Recorded::Full`](crate::Recorded::Full) if a watcher or recording with
     ///   [`Wait`](crate::OverflowPolicy::Wait) has no capacity, or one with
-    ///   [`WaitFor`](crate::OverflowPolicy::WaitFor) whose limit has not passed. Nothing gets the
-    ///   event then. It is counted in [`RecorderStats::full`](crate::stats::RecorderStats::full)
-    ///   and reported to `on_loss`.
-    /// - The queue of a recording is by default as long as both queues of a broadcaster with a
+    ///   [`WaitFor`](crate::OverflowPolicy::WaitFor) whose limit has not passed. The event is then
+    ///   delivered to no watcher, counted in
+    ///   [`RecorderStats::full`](crate::stats::RecorderStats::full) and reported to `on_loss`.
+    /// - By default, the queue of a recording is as long as both queues of a broadcaster with a
     ///   dispatcher together: 2000 events. Logs and watchers have queues of 1000.
     ///
     /// # Examples
@@ -192,8 +193,8 @@ impl EventBroadcaster {
         events
     }
 
-    /// Returns a recorder that records in the name of `source`: a component's name, or a
-    /// component's name and a host's.
+    /// Returns a recorder that records in the name of `source`: the name of a component, or the
+    /// names of a component and a host.
     ///
     /// # Examples
     ///
@@ -218,8 +219,8 @@ impl EventBroadcaster {
     /// policy and filter. The builder can also start a handler.
     ///
     /// The watcher's losses are reported to `on_loss`, and so is an event at which its handler
-    /// panics. If the watcher gets its own [`on_drop`](WatchBuilder::on_drop), the losses that this
-    /// hook learns of are not reported to `on_loss`.
+    /// panics. Losses that are reported to the watcher's own [`on_drop`](WatchBuilder::on_drop), if
+    /// it has one, are not reported to `on_loss`.
     ///
     /// # Examples
     ///
@@ -256,11 +257,10 @@ impl EventBroadcaster {
         })
     }
 
-    /// Calls `handler` with each event, one after the other, on a separate thread. A panic in the
-    /// handler is caught, counted and reported to `on_loss`, and the handler continues with the
-    /// next event.
+    /// Calls `handler` with each event in turn, on a separate thread. A panic in the handler is
+    /// caught, counted and reported to `on_loss`, and the handler continues with the next event.
     ///
-    /// For a filter, a queue of another length, or to learn of gaps, use the
+    /// To set a filter or a queue length, or to be notified of gaps, use the
     /// [`spawn`](WatchBuilder::spawn) of a [`watch_builder`](Self::watch_builder).
     ///
     /// # Errors
@@ -269,7 +269,7 @@ impl EventBroadcaster {
     ///
     /// # Blocking
     ///
-    /// As [`WatchBuilder::watch`].
+    /// Blocks like [`WatchBuilder::watch`].
     ///
     /// # Examples
     ///
@@ -297,9 +297,9 @@ impl EventBroadcaster {
     }
 
     /// Starts a recording, which correlates events on one thread and writes them to a sink on
-    /// another one. A write carries the whole state of a stored event, with its count. If the event
-    /// repeats before it is written, the repeat shares the write. The states of one event reach the
-    /// sink in order. The recording retries a write if that can help.
+    /// another. A write carries the whole state of a stored event, including its count. If the
+    /// event repeats before it is written, one write covers both. The states of one event reach the
+    /// sink in order. The recording retries a failed write if a retry may succeed.
     ///
     /// # Errors
     ///
@@ -307,7 +307,7 @@ impl EventBroadcaster {
     ///
     /// # Blocking
     ///
-    /// As [`WatchBuilder::watch`].
+    /// Blocks like [`WatchBuilder::watch`].
     ///
     /// # Examples
     ///
@@ -363,7 +363,7 @@ impl EventBroadcaster {
     }
 
     /// Waits until every event recorded before this call has been handled by every handler and log,
-    /// and has been written, skipped or given up by every recording. See [`Broadcaster::flush`].
+    /// and has been written, skipped or dropped by every recording. See [`Broadcaster::flush`].
     ///
     /// # Errors
     ///
@@ -392,7 +392,7 @@ impl EventBroadcaster {
         self.shared.waiting(|bus| bus.flush(timeout))
     }
 
-    /// Waits as [`flush`](Self::flush) does, for a task. See [`Broadcaster::flush_async`].
+    /// The async version of [`flush`](Self::flush). See [`Broadcaster::flush_async`].
     ///
     /// # Errors
     ///
@@ -419,7 +419,7 @@ impl EventBroadcaster {
         }
     }
 
-    /// Returns the counters so far.
+    /// Returns the current counters.
     pub fn stats(&self) -> EventBroadcasterStats {
         EventBroadcasterStats {
             bus: self.shared.bus.stats(),

@@ -8,10 +8,11 @@ use crate::bus::counters::{BusStats, between};
 use crate::bus::report::ShutdownReport;
 use crate::record::stats::RecordingStats;
 
-/// The result of an event broadcaster's shutdown: the report of its bus, and its recordings.
+/// The result of an event broadcaster's shutdown: the report of its bus, and the counters of its
+/// recordings.
 ///
-/// Once the broadcaster has ended, every call returns the same report. A call that returns before
-/// that returns a snapshot, which a later call replaces. See [`ShutdownReport`].
+/// Once the broadcaster has ended, every call returns the same report. A call that returns earlier
+/// returns a snapshot, which a later call replaces. See [`ShutdownReport`].
 ///
 /// # Examples
 ///
@@ -30,15 +31,15 @@ use crate::record::stats::RecordingStats;
 #[serde(default)]
 #[non_exhaustive]
 pub struct EventBroadcasterReport {
-    /// Whether all recorded events have been offered, and handled by every handler and recording,
-    /// and neither a call nor a recording has abandoned events. An event that a sink refused is
-    /// handled too, so `true` does not mean that everything is stored. [`RecordingStats::lost`]
-    /// returns how many events are not.
+    /// Whether all recorded events have been offered and then handled by every handler and
+    /// recording, and neither a call nor a recording has abandoned events. An event that a sink
+    /// refused counts as handled, so `true` does not mean that everything is stored.
+    /// [`RecordingStats::lost`] returns how many events are not.
     pub complete: bool,
     /// Whether the threads of the broadcaster have ended, as in
     /// [`ShutdownReport::threads_ended`].
     pub threads_ended: bool,
-    /// The counters of the bus at the end, including those of each handler and recording.
+    /// The counters of the bus at the end, including the counters of each handler and recording.
     pub bus: BusStats,
     /// The counters of the recordings, in the order in which the recordings were started. A
     /// recording that abandoned an event makes the report incomplete.
@@ -63,8 +64,8 @@ impl EventBroadcasterReport {
     }
 }
 
-/// Shows one line. With `{:#}`, each watcher, each recording and each failure of a recording is on
-/// a separate line.
+/// Formats the report as one line. With `{:#}`, each watcher, each recording and each failure of a
+/// recording is on a separate line.
 impl fmt::Display for EventBroadcasterReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.complete { "complete: " } else { "incomplete: " })?;

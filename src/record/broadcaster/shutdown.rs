@@ -1,4 +1,4 @@
-//! The ways to end an event broadcaster.
+//! The methods that end an event broadcaster.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use super::EventBroadcaster;
 use super::report::EventBroadcasterReport;
 
 impl EventBroadcaster {
-    /// Closes the broadcaster: from now on recorders get `Closed`. Events recorded before are
-    /// still handled, and recordings try each event that is left once. Never waits.
+    /// Closes the broadcaster without waiting. Recorders then get `Closed`. Events recorded before
+    /// are still handled, and recordings try each remaining event once.
     ///
     /// # Examples
     ///
@@ -28,23 +28,23 @@ impl EventBroadcaster {
     }
 
     /// Closes the broadcaster, and waits until every recorded event has been handled by every
-    /// handler and log, and has been written, skipped or given up by every recording. Watchers that
-    /// you read yourself keep their queued events until they have read them.
+    /// handler and log, and has been written, skipped or dropped by every recording. Watchers that
+    /// your program reads keep their queued events until it has read them.
     ///
     /// The method is idempotent: every call waits for the same end and returns the same report. A
-    /// call after a [`shutdown_timeout`](Self::shutdown_timeout) that gave up waits on, and its
-    /// report has the final counters. On a thread of this broadcaster (in a handler, a sink or a
-    /// filter), the call closes the broadcaster, does not wait, and returns a report that is not
-    /// complete.
+    /// call after a [`shutdown_timeout`](Self::shutdown_timeout) that timed out continues to wait,
+    /// and its report has the final counters. On a thread of this broadcaster (in a handler, a sink
+    /// or a filter), the call closes the broadcaster, does not wait, and returns an incomplete
+    /// report.
     ///
-    /// The report may be ignored, because
-    /// [`on_loss`](crate::record::EventBroadcasterBuilder::on_loss) hears of every loss.
+    /// The report may be ignored, because every loss is also reported to
+    /// [`on_loss`](crate::record::EventBroadcasterBuilder::on_loss).
     ///
     /// # Blocking
     ///
-    /// Waits as long as necessary: without end, if a sink or a handler does not return. A sink that
-    /// fails does not make the call wait, because recordings try each event once and report it as
-    /// abandoned. [`shutdown_timeout`](Self::shutdown_timeout) returns in time.
+    /// Waits as long as necessary, and forever if a sink or a handler does not return. A failing
+    /// sink does not block the call, because recordings try each event once and report it as
+    /// abandoned. [`shutdown_timeout`](Self::shutdown_timeout) has a deadline.
     ///
     /// # Examples
     ///
@@ -65,18 +65,17 @@ impl EventBroadcaster {
         self.shared.waiting(|bus| self.report(bus.shutdown()))
     }
 
-    /// Does the same as [`shutdown`](Self::shutdown), but returns by the deadline, and then reports
-    /// the events that were abandoned. See
+    /// Does the same as [`shutdown`](Self::shutdown), but returns by the deadline and reports the
+    /// events that were abandoned. See
     /// [`Broadcaster::shutdown_timeout`](crate::Broadcaster::shutdown_timeout).
     ///
-    /// The time is for sinks and handlers that are slow. Recordings do not retry a sink that fails
-    /// during this time. If the retries matter, call [`flush`](Self::flush) before, which waits for
-    /// them.
+    /// The timeout is for slow sinks and handlers. If a sink fails during this time, recordings do
+    /// not retry. If the retries matter, call [`flush`](Self::flush) first, which waits for them.
     ///
     /// # Blocking
     ///
     /// Waits at most `timeout`. In an async task, use `shutdown_async`: on a runtime's only thread,
-    /// this method could wait for a sink or a handler that needs this same thread.
+    /// this method could wait for a sink or a handler that needs that same thread.
     ///
     /// # Examples
     ///
@@ -96,8 +95,8 @@ impl EventBroadcaster {
         self.shared.waiting(|bus| self.report(bus.shutdown_timeout(timeout)))
     }
 
-    /// Closes the broadcaster as [`shutdown`](Self::shutdown) does, and waits for at most
-    /// `timeout`, but gives nothing up. See [`Broadcaster::drain`](crate::Broadcaster::drain).
+    /// Closes the broadcaster like [`shutdown`](Self::shutdown), and waits at most `timeout`, but
+    /// abandons nothing. See [`Broadcaster::drain`](crate::Broadcaster::drain).
     ///
     /// # Blocking
     ///
@@ -125,7 +124,7 @@ impl EventBroadcaster {
         self.shared.waiting(|bus| self.report(bus.drain(timeout)))
     }
 
-    /// Drains as [`drain`](Self::drain) does, for a task. See
+    /// The async version of [`drain`](Self::drain). See
     /// [`Broadcaster::drain_async`](crate::Broadcaster::drain_async).
     ///
     /// # Examples
@@ -143,7 +142,7 @@ impl EventBroadcaster {
         async move { self.report(self.shared.bus.drain_async(timeout).await) }
     }
 
-    /// Shuts down as [`shutdown_timeout`](Self::shutdown_timeout) does, for a task. See
+    /// The async version of [`shutdown_timeout`](Self::shutdown_timeout). See
     /// [`Broadcaster::shutdown_async`](crate::Broadcaster::shutdown_async).
     ///
     /// # Examples

@@ -8,10 +8,10 @@ use crate::bus::counters::{BusStats, between};
 use crate::record::recorder::RecorderStats;
 use crate::record::stats::RecordingStats;
 
-/// The counts of what an event broadcaster has done so far, in events.
+/// The counters of an event broadcaster since its start, in events.
 ///
-/// Whenever the broadcaster is quiet, the number of recorders' calls is `bus.accepted` +
-/// `recorder.refused()`.
+/// Whenever the broadcaster is idle, `bus.accepted` + `recorder.refused()` is the number of calls
+/// of recorders.
 ///
 /// # Examples
 ///
@@ -32,9 +32,9 @@ use crate::record::stats::RecordingStats;
 #[serde(default)]
 #[non_exhaustive]
 pub struct EventBroadcasterStats {
-    /// The accepted events, and what became of them at each watcher.
+    /// The accepted events, and their outcome at each watcher.
     pub bus: BusStats,
-    /// The events that recorders refused or cut.
+    /// The events that recorders refused or truncated.
     pub recorder: RecorderStats,
     /// The counters of each recording, in the order in which the recordings were started. If there
     /// were many recordings, the first entry is named `departed` and is the sum of those that ended
@@ -42,7 +42,8 @@ pub struct EventBroadcasterStats {
     pub recordings: Vec<RecordingStats>,
 }
 
-/// Shows one line. With `{:#}`, each watcher and each recording has a line of its own.
+/// Formats the counters as one line. With `{:#}`, each watcher and each recording is on a separate
+/// line.
 impl fmt::Display for EventBroadcasterStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.bus.fmt(f)?;

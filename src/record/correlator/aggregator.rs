@@ -1,14 +1,14 @@
 //! The first stage of a correlator, which folds many similar events into one.
 //!
-//! Similar events are equal except for their messages. The aggregator keeps the messages that it
-//! has seen of each group of similar events, up to one less than `max_events`. It folds every
-//! message beyond those into one event that stands for the group. An event whose message is kept
-//! stays a separate event, however often it comes. The aggregator forgets the messages of a group
-//! if nothing similar has come for longer than `max_interval`.
+//! Events are similar if they are equal except for their messages. The aggregator keeps the
+//! messages that it has seen of each group of similar events, up to one less than `max_events`. It
+//! folds every further message into one aggregate event for the group. An event whose message is
+//! kept stays a separate event, however often it repeats. The aggregator drops the messages of a
+//! group if no similar event has arrived for longer than `max_interval`.
 //!
-//! client-go removes an arbitrary message once there are `max_events` of them. Here the message
-//! that has just come is always the one to be folded. The first messages therefore stay, and the
-//! outcome is the same every time.
+//! client-go removes an arbitrary message once there are `max_events` of them. Here the newest
+//! message is always the one to be folded. The first messages therefore stay, and the result is
+//! deterministic.
 
 use super::few::Few;
 use super::options::{KeyFn, MessageFn};
@@ -41,15 +41,16 @@ impl Aggregator {
         Self { options, key, message }
     }
 
-    /// Returns the keys of the group and of the member. Returns `None` if the user gave no function
-    /// for them.
+    /// Returns the keys of the group and of the member. Returns `None` if the user did not set a
+    /// function for them.
     pub(super) fn custom_key(&self, event: &Event) -> Option<(Text, Text)> {
         self.key.as_ref().map(|key| key(event))
     }
 
-    /// Returns whether a message is folded. A new message that is not folded joins the group.
+    /// Returns whether a message is folded. A new message that is not folded is added to the group.
     pub(super) fn folds(&self, group: &mut Group, message: &Text, hash: u64, now: Timestamp) -> bool {
-        // `>`, not `>=`, because an event exactly the interval later still belongs to the group.
+        // `>`, not `>=`, because an event that arrives exactly after the interval still belongs to
+        // the group.
         if now.duration_since(group.last) > self.options.max_interval {
             group.messages = Few::default();
         }
@@ -62,7 +63,7 @@ impl Aggregator {
         !has_capacity && group.messages.get(hash, same).is_none()
     }
 
-    /// Returns the event that stands for the group of this one, without a name. Like client-go's,
+    /// Returns the aggregate event for the group of this event, without a name. Like client-go's,
     /// it has no labels, annotations, reporting controller or reporting instance.
     pub(super) fn combined(&self, event: &Event, now: Timestamp) -> Event {
         let mut combined = Event::default();

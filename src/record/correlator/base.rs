@@ -7,11 +7,11 @@ use crate::sync::Arc;
 
 /// The number of fields of a [`Base`].
 const FIELDS: usize = 8;
-/// The number of bytes that say how long a field is.
+/// The number of bytes that hold the length of a field.
 const LEN: usize = size_of::<u32>();
-/// The number of bytes in front of the texts.
+/// The number of bytes before the fields' strings.
 const HEAD: usize = FIELDS * LEN;
-/// The number of bytes up to which a base is put together without an allocation of its own.
+/// The maximum length in bytes of a base that is assembled without an allocation.
 const SHORT: usize = 512;
 
 /// The fields that all keys of an event have in common. No key contains the object's resource
@@ -32,17 +32,18 @@ pub(super) fn base_fields(event: &Event) -> BaseFields<'_> {
     ]
 }
 
-/// The common part of all keys in one place of the caches. The spam filter has a budget for each.
+/// The common part of all keys at one place in the caches. The spam filter has one budget for each
+/// base.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Base {
-    /// The source, object and type of events: the length of each text, and then the texts, so that
-    /// one comparison covers them all.
+    /// The source, object and type of events: the length of each string, followed by the strings,
+    /// so that one comparison covers them all.
     Fields(Arc<[u8]>),
-    /// The text that a function of the user's returned.
+    /// The string that a user-supplied function returned.
     Custom(Text),
 }
 
-/// A base that is looked for.
+/// A base to look up.
 #[derive(Clone, Copy)]
 pub(super) enum BaseRef<'a> {
     Fields(&'a BaseFields<'a>),
@@ -84,7 +85,7 @@ fn are(fields: &BaseFields<'_>, bytes: &[u8]) -> bool {
         && fields.iter().all(|field| {
             let (mine, after) = rest.split_at_checked(field.len()).unwrap_or_default();
             rest = after;
-            // Most events have fields that are empty, and a comparison of nothing is a call, too.
+            // Most events have empty fields, and even an empty comparison is a call.
             field.is_empty() || mine == field.as_bytes()
         })
 }
@@ -109,11 +110,12 @@ fn joined(fields: &BaseFields<'_>) -> Arc<[u8]> {
     (&*bytes).into()
 }
 
-/// The hasher of the fields, and the one after them.
+/// Returns a hasher that has hashed the fields, so that it can continue with the fields that follow
+/// them.
 pub(super) fn hashed<S: BuildHasher>(fields: &BaseFields<'_>, state: &S) -> S::Hasher {
     let mut hasher = state.build_hasher();
-    // No marks separate the fields. If two keys have the same hash because of that, the lookup
-    // compares their texts.
+    // The fields are not separated by marks. If two keys have the same hash because of that, the
+    // lookup compares their strings.
     for field in fields {
         hasher.write(field.as_bytes());
     }

@@ -11,13 +11,13 @@ use super::{CorrelatorOptions, EventCorrelator};
 impl EventCorrelator {
     /// Creates a correlator that has seen nothing yet, for any number of threads.
     ///
-    /// If [`cache_size`](CorrelatorOptions::cache_size) is 128 or more, several shards
-    /// share each cache. When a cache is full, a shard evicts its own least recently used entry,
-    /// although an older one may be in another shard.
+    /// If [`cache_size`](CorrelatorOptions::cache_size) is 128 or more, each cache is divided into
+    /// several shards. When a cache is full, a shard evicts its own least recently used entry, even
+    /// if another shard has an older one.
     ///
     /// # Errors
     ///
-    /// The error names the option that is out of range. Zero never stands for a default.
+    /// Returns an error that names the option that is out of range. Zero never selects a default.
     ///
     /// # Examples
     ///
@@ -35,12 +35,12 @@ impl EventCorrelator {
         Self::build(options, true)
     }
 
-    /// Creates a correlator that has seen nothing yet, and whose full caches evict the least
-    /// recently used entry of all, as client-go's do. Threads that share it wait for one lock.
+    /// Creates a correlator that has seen nothing yet. Its full caches evict their least recently
+    /// used entry, like client-go's. Threads that share it contend for one lock.
     ///
     /// # Errors
     ///
-    /// As [`new`](Self::new).
+    /// Returns the errors of [`new`](Self::new).
     ///
     /// # Examples
     ///

@@ -1,18 +1,18 @@
-//! The memory of a correlator: three bounded caches in one sharded map.
+//! The caches of a correlator: three bounded caches in one sharded map.
 //!
-//! The map leads from each base to the entries of all three caches there. A decision therefore
-//! takes the lock of one shard once, and two threads meet only if their objects share one of the
+//! The map contains, for each base, the base's entries in all three caches. A decision therefore
+//! takes the lock of one shard once, and two threads contend only if their objects share one of the
 //! [`SHARDS`].
 //!
-//! Each shard has the entries of each cache in the order of their uses. While a cache has capacity,
-//! any shard may use it. In a full cache each new entry evicts the least recently used entry of its
-//! own shard, unless that shard has less than its share of the capacity. A shard with more than its
-//! share then evicts one instead. With one shard the order is therefore exact. With several it is
-//! exact in each shard, and an entry that stays may be older than one that was evicted from another
-//! shard.
+//! Each shard keeps the entries of each cache in the order of their last use. While a cache has
+//! free capacity, any shard may use it. In a full cache, each new entry evicts the least recently
+//! used entry of its shard, unless that shard has less than its share of the capacity. In that case
+//! a shard with more than its share evicts an entry instead. With one shard the order is therefore
+//! exact. With several it is exact in each shard, and a remaining entry may be older than one that
+//! was evicted from another shard.
 //!
 //! Lock order: `Caches::map` before `Caches::orders`. A thread holds the locks of one shard at a
-//! time. No threads therefore wait in a circle.
+//! time, so threads cannot deadlock.
 
 use super::base::{Base, BaseRef};
 use super::few::Few;
@@ -23,10 +23,10 @@ use crate::record::recency::Recency;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Arc, CachePadded, DashMap, Mutex, SharedValue};
 
-/// The largest number of shards. They are enough for two threads to meet rarely.
+/// The maximum number of shards. It is large enough that two threads rarely meet.
 const SHARDS: usize = 64;
 
-/// The smallest share of a shard, in entries, unless the cache has fewer.
+/// The minimum share of a shard, in entries, unless the cache has fewer.
 const SHARE: usize = 64;
 
 /// The caches: their number, and the number of each.
@@ -36,14 +36,15 @@ const GROUPS: usize = 1;
 const EVENTS: usize = 2;
 
 pub(super) struct Caches {
-    /// The entries of each base, by the base's hash. The cache reaches the map only through its
-    /// shards, and compares the bases itself. Two bases with one hash are two entries of the map.
+    /// The entries of each base, by the base's hash. The cache accesses the map only through its
+    /// shards, and compares the bases itself. Two bases with the same hash are two entries of the
+    /// map.
     map: DashMap<u64, Box<Entries>, ahash::RandomState>,
     /// The order of the entries in each shard of the map.
     orders: Box<[CachePadded<Mutex<Order>>]>,
-    /// The number of entries that a cache can have in each shard when it is full.
+    /// The number of entries that a full cache has in each shard.
     share: usize,
-    /// The number of entries that each cache can take before it evicts one.
+    /// The number of entries that can be added to each cache before it evicts one.
     free: [AtomicUsize; CACHES],
 }
 
@@ -74,7 +75,7 @@ pub(super) struct EventEntry {
 /// The entries of each cache in one shard.
 type Order = [Recency<Used>; CACHES];
 
-/// The hashes by which an entry is found.
+/// The hashes with which an entry is found.
 struct Used {
     base: u64,
     hash: u64,
@@ -99,14 +100,14 @@ struct Uses<'a> {
 type MapEntry = (u64, SharedValue<Box<Entries>>);
 
 impl Caches {
-    /// Creates the caches. Those that no threads share have one shard.
+    /// Creates the caches. Caches that are not shared by threads have one shard.
     pub(super) fn new(capacity: usize, is_shared: bool) -> Self {
         let most = if is_shared { SHARDS } else { 1 };
         let shards = 1 << (capacity / SHARE).clamp(1, most).ilog2();
-        // The system seeds the hasher, because the names of objects come from outside.
+        // The system seeds the hasher, because the names of objects are supplied from outside.
         let hasher = ahash::RandomState::new();
         Self {
-            // A map has two shards or more. A single order uses the first of two.
+            // A map has at least two shards. With a single order, only the first one is used.
             map: DashMap::with_hasher_and_shard_amount(hasher, shards.max(2)),
             orders: (0..shards).map(|_| CachePadded::default()).collect(),
             share: capacity / shards,
@@ -120,8 +121,8 @@ impl Caches {
     }
 
     /// Runs `work` on the entries of a base, under the lock of its shard. `work` must be short, and
-    /// call no user code. If `work` adds entries to a full cache, old entries are evicted before
-    /// this returns. Returns how many they were, too.
+    /// must not call user code. If `work` adds entries to a full cache, old entries are evicted
+    /// before this function returns. Also returns how many were evicted.
     pub(super) fn with<R>(
         &self,
         hash: u64,
@@ -154,8 +155,9 @@ impl Caches {
         (result, evicted)
     }
 
-    /// Evicts as many entries of each cache as it has in excess: from this shard, or from the next
-    /// one with more than its share. If other threads have evicted those, from any.
+    /// Evicts as many entries of each cache as it has in excess, from this shard or from the next
+    /// shards with more than their share. If other threads have already evicted those, evicts from
+    /// any shard.
     fn evict(&self, mut excess: [usize; CACHES], first: usize) {
         let shards = self.orders.len();
         let mut step = 0;
@@ -166,7 +168,8 @@ impl Caches {
         }
     }
 
-    /// Evicts an entry of each cache that has some in excess, and more than `least` in this shard.
+    /// Evicts an entry of each cache that has entries in excess, and more than `least` entries in
+    /// this shard.
     fn evict_from(&self, number: usize, least: usize, excess: &mut [usize; CACHES]) {
         let mut table = self.map.shards()[number].write();
         let mut order = self.orders[number].lock();
@@ -246,7 +249,7 @@ impl Access<'_> {
         &mut slot.value.group
     }
 
-    /// Returns the entry of an event. If it is missing, it is made, with a key of its own.
+    /// Returns the entry of an event. If it is missing, creates it with a new key.
     pub(super) fn event(&mut self, key: KeyRef<'_>) -> &mut EventEntry {
         let Self { entries: Entries { base, events, .. }, uses } = self;
         let base_hash = uses.base;
@@ -257,7 +260,7 @@ impl Access<'_> {
         &mut slot.value
     }
 
-    /// Returns the entry of a key that exists already. If it is missing, it is made with this key.
+    /// Returns the entry of an existing key. If it is missing, creates it with this key.
     pub(super) fn event_of(&mut self, key: &Arc<Key>) -> &mut Seen {
         let Self { entries, uses } = self;
         let is = |slot: &Slot<EventEntry>| is_same(key, &slot.value.key);

@@ -1,11 +1,11 @@
-//! Counters of decisions. They are kept in several cells, because threads would otherwise wait for
-//! each other's cache line.
+//! Counters of decisions. They are distributed over several cells, because threads would otherwise
+//! contend for the same cache line.
 
 use super::decision::CorrelatorStats;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{CachePadded, thread_number};
 
-/// The number of cells. They are few enough to be added up for every event of a recording.
+/// The number of cells, which is small because they are added up for every event of a recording.
 const CELLS: usize = 4;
 
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! The answers and the counters of a correlator.
+//! The decisions and the counters of a correlator.
 
 use std::fmt;
 
@@ -39,27 +39,27 @@ use crate::record::event::Event;
 pub enum Correlation {
     /// Store the event as a new one.
     Create {
-        /// The event, or one that stands for it and similar ones.
+        /// The event, or the aggregate event for a group of similar ones.
         event: Event,
         /// The key for [`EventCorrelator::confirm`](super::EventCorrelator::confirm).
         key: CorrelationKey,
     },
     /// Change an event that is stored already, because this event is counted on it.
     Update {
-        /// The event as it is to be stored. The name, the resource version and the first time are
-        /// the stored event's, the message and the time are this one's, and the count is new.
+        /// The event as it is to be stored. It has the name, the resource version and the first
+        /// time of the stored event, the message and the time of this event, and a new count.
         event: Event,
         /// The key for [`EventCorrelator::confirm`](super::EventCorrelator::confirm).
         key: CorrelationKey,
     },
-    /// Do nothing: the event's source has used up the budget for the event's object (the spam
+    /// Do nothing: the event's source has used up its budget for the event's object (the spam
     /// filter). The event has been counted.
     Skip,
-    /// Do nothing now, because the budget is used up. The store has the event and does not know
-    /// this count yet. Only
-    /// [`correlate_or_hold`](super::EventCorrelator::correlate_or_hold) returns this answer.
+    /// Do nothing now, because the budget is used up. The store has the event but does not know
+    /// this count yet. Only [`correlate_or_hold`](super::EventCorrelator::correlate_or_hold)
+    /// returns this answer.
     Held {
-        /// The event as it should be in the store in the end, as in [`Update`](Self::Update).
+        /// The event as it should eventually be in the store, as in [`Update`](Self::Update).
         event: Event,
         /// The key for [`EventCorrelator::confirm`](super::EventCorrelator::confirm). Later answers
         /// with an equal key replace this one.
@@ -67,7 +67,7 @@ pub enum Correlation {
     },
 }
 
-/// The counters of what a correlator has decided so far, in events.
+/// The counters of a correlator's decisions so far, in events.
 ///
 /// While no call is running, `created` + `updated` + `filtered` is the number of events that were
 /// correlated.
@@ -92,13 +92,13 @@ pub struct CorrelatorStats {
     pub created: u64,
     /// Events to be counted on a stored event.
     pub updated: u64,
-    /// Events that were folded into one that stands for a group, even if the spam filter then
+    /// Events that were folded into an aggregate event for a group, even if the spam filter then
     /// skipped them.
     pub aggregated: u64,
-    /// Events that the spam filter skipped or held back.
+    /// Events that the spam filter skipped or held.
     pub filtered: u64,
-    /// Entries that the full caches evicted. If this grows, counts start again
-    /// from one, budgets are full again, and `cache_size` is too small.
+    /// Entries that the full caches evicted. If this number grows, `cache_size` is too small, and
+    /// evicted counts start again from one and evicted budgets are full again.
     pub evicted: u64,
 }
 

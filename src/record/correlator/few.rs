@@ -20,7 +20,7 @@ impl<T> Few<T> {
         usize::from(self.first.is_some()) + self.more.as_ref().map_or(0, |more| more.len())
     }
 
-    /// Returns a value. `make` makes it if it is missing.
+    /// Returns a value. If it is missing, creates it with `make`.
     pub(super) fn get_or_insert_with(
         &mut self,
         hash: u64,
@@ -62,7 +62,8 @@ impl<T> Few<T> {
             if more.is_empty() {
                 self.more = None;
             } else if more.len() < more.capacity() / 8 {
-                // One value that stays in use would keep the memory of all that were there.
+                // Without this, a single value that stays in use would keep the memory of all
+                // earlier values allocated.
                 more.shrink_to(2 * more.len(), |(hash, _)| *hash);
             }
         }

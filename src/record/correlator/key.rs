@@ -1,13 +1,12 @@
-//! Keys with structure. They decide whether two events are the same, similar, or of one budget.
+//! Structured keys. They determine whether two events are equal, similar, or share a budget.
 //!
-//! client-go joins the fields into one string, with nothing between them, so that `ab` and `c` are
-//! the same as `a` and `bc`. Here a key consists of the fields themselves. A lookup hashes and
-//! compares the event's own fields, and builds nothing. It copies only keys that are new to a
-//! cache.
+//! client-go joins the fields into one string without separators, so `ab` and `c` are the same as
+//! `a` and `bc`. Here a key consists of the fields themselves. A lookup hashes and compares the
+//! event's own fields without building a key. It copies only keys that are new to a cache.
 //!
 //! All three keys of an event begin with the same eight fields: source, object and type. This
 //! [`Base`] is hashed once, and all keys that are in use at the same time share one copy. Keys
-//! compare it by its address wherever the address says enough.
+//! compare the address of the base where that is sufficient.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -67,17 +66,17 @@ pub(super) fn text_hash(text: &str, state: &ahash::RandomState) -> u64 {
     hasher.finish()
 }
 
-/// Returns whether three texts are equal to three others.
+/// Returns whether three strings are equal to three others.
 pub(super) fn are(mine: &[Text; 3], others: [&Text; 3]) -> bool {
     mine.iter().zip(others).all(|(mine, other)| {
-        // Texts that are literals, or copies of each other, often lie in one place.
+        // Strings that are literals, or copies of each other, often share the same address.
         mine.len() == other.len() && (mine.is_empty() || mine.as_ptr() == other.as_ptr() || mine == other)
     })
 }
 
-/// Returns copies of three texts.
+/// Returns copies of three strings.
 pub(super) fn copied([a, b, c]: [&Text; 3]) -> [Text; 3] {
-    // Not `map`, because the compiler then moves each text five times, in small pieces.
+    // Not `map`, because the compiler then moves each string five times, in small pieces.
     [a.clone(), b.clone(), c.clone()]
 }
 
@@ -98,8 +97,8 @@ pub(super) struct Key {
 pub(super) enum Kind {
     /// An event. Equal events have the same base, reason, message and field path.
     Event,
-    /// The event that stands for a group of similar events. These have the same base, reason and
-    /// reporter, or the same text that the user's function returned.
+    /// The aggregate event for a group of similar events. These have the same base, reason and
+    /// reporter, or the user-supplied function returned the same string for them.
     Group,
 }
 
@@ -123,7 +122,7 @@ impl<'a> KeyRef<'a> {
         Self { kind: Kind::Group, hash: lookup.hashes.group, fields: lookup.group_fields() }
     }
 
-    /// Returns the key of a group by the user's function. Its base says all.
+    /// Returns the key of a group from the user-supplied function. Its base fully identifies it.
     pub(super) fn custom_group(hash: u64) -> Self {
         Self { kind: Kind::Group, hash, fields: NO_FIELDS }
     }
@@ -139,7 +138,7 @@ impl<'a> KeyRef<'a> {
 }
 
 impl Key {
-    /// Returns whether the event that is stored under this key stands for a group.
+    /// Returns whether the event stored under this key is the aggregate event of a group.
     pub(super) fn is_of_group(&self) -> bool {
         self.kind == Kind::Group
     }
@@ -149,11 +148,11 @@ impl Key {
     }
 }
 
-/// A key to the entry of a correlator's memory that a decision was about. The caller passes it back
-/// to [`confirm`](super::EventCorrelator::confirm), with the store's answer.
+/// A key to the correlator's entry that a decision was about. The caller passes it back to
+/// [`confirm`](super::EventCorrelator::confirm), with the store's answer.
 ///
-/// A clone costs one reference count. Two keys of one correlator are equal if they belong to events
-/// that count as one. Keys of two correlators are never equal.
+/// A clone costs one reference count. Two keys of one correlator are equal if their events are
+/// counted as one. Keys of two correlators are never equal.
 ///
 /// # Examples
 ///
@@ -201,7 +200,7 @@ impl Hash for CorrelationKey {
 
 impl fmt::Debug for CorrelationKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The output leaves out the texts, which may hold what should not be in a log.
+        // The strings are left out, because they may contain data that does not belong in a log.
         let kind = match (self.0.kind, &self.0.base) {
             (Kind::Event, _) => "Event",
             (Kind::Group, Base::Fields(_)) => "Group",

@@ -4,14 +4,14 @@
 //!
 //! * [`aggregator`] folds similar events.
 //! * [`observer`] counts equal events.
-//! * [`spam_filter`] cuts off a source that writes too much about an object.
+//! * [`spam_filter`] limits a source that writes too much about an object.
 //!
-//! Counting comes before cutting off, so the counts include skipped events. Each stage remembers in
-//! a [`cache`] of its own. The [`key`]s are made of an event's fields, and begin with a common
+//! Counting precedes limiting, so the counts include skipped events. Each stage keeps its state in
+//! a separate [`cache`]. The [`key`]s consist of an event's fields, and begin with a common
 //! [`base`]. A map has the entries of one base in one place ([`few`]). A full cache evicts its
 //! least recently used entry. A decision is about one event at one time of the clock.
 //!
-//! The stages are independent, so the correlator may ask them in any order. It asks for the budget
+//! The stages are independent, so the correlator may run them in any order. It checks the budget
 //! first, because the budget's key is the beginning of the other keys.
 
 mod aggregator;
@@ -47,45 +47,45 @@ pub use key::CorrelationKey;
 pub use options::CorrelatorOptions;
 pub use stage_options::{Aggregation, SpamFilter};
 
-/// A correlator that folds, counts and limits events, as client-go's does. It is `Send` and `Sync`,
-/// so any number of threads may use one.
+/// A correlator that folds, counts and limits events, like client-go's. It is `Send` and `Sync`, so
+/// any number of threads may use one.
 ///
-/// Used by one thread, a correlator decides as client-go does, except for two things that client-go
-/// leaves to chance or forgets, and five that client-go does in another way:
+/// When used by one thread, a correlator makes the same decisions as client-go, with two exceptions
+/// where client-go is not deterministic or loses information, and five where client-go behaves
+/// differently:
 ///
 /// * The first events of a group of similar ones stay separate events. client-go removes an
 ///   arbitrary one from a full group.
-/// * The correlator remembers what the store answered about an event that stands for a group.
-/// * A key consists of fields. client-go joins the fields into one string, so two events that
-///   differ can have one key.
+/// * The correlator keeps what the store answered about an aggregate event for a group.
+/// * A key consists of fields. client-go joins the fields into one string, so two different events
+///   can have the same key.
 /// * An event that is folded has no separate entry. client-go adds one for each message of the
-///   group, and forgets other entries for these if the cache is too small.
-/// * A negative count is not continued, and the largest count stays. client-go counts on from a
-///   negative count, and continues with the smallest one after the largest.
-/// * A full cache of 128 entries or more evicts in an approximate order, unless the correlator is a
-///   recording's or [exact](Self::new_exact).
-/// * In the names that the correlator makes, a time before 1970 counts as 1970, and a time from
+///   group, and evicts other entries for these if the cache is too small.
+/// * A negative count is not continued, and the maximum count stays. client-go counts on from a
+///   negative count, and wraps round to the smallest one after the maximum.
+/// * A full cache of 128 entries or more evicts in an approximate order, unless the correlator
+///   belongs to a recording or is [exact](Self::new_exact).
+/// * In the names that the correlator generates, a time before 1970 counts as 1970, and a time from
 ///   2200 on counts as the beginning of 2200. client-go's numbers are negative before 1970 and wrap
 ///   round after 2262.
 ///
 /// If several threads use a correlator, a decision is atomic for its source, object and type. If
-/// the user's functions make the keys, each stage is atomic for its key instead. A count never
-/// decreases.
+/// user-supplied functions generate the keys, each stage is atomic for its key instead. A count
+/// never decreases.
 ///
-/// Memory is bounded by three caches of `cache_size` entries, plus the one or two entries that
-/// each thread is adding. A cache evicts nothing before it is full, and then its least recently
-/// used entry. In a recording, after [`new_exact`](Self::new_exact), and in a cache of fewer than
-/// 128 entries, this order is exact. A larger cache of [`new`](Self::new) is divided by source,
-/// object and type into up to 64 shards of at least 64 entries each. Its order is approximate: each
-/// shard evicts its own least recently used entry. An entry has a copy of the names in its key, and
-/// shares the message of the event that made the entry. An entry of the first cache keeps up to
-/// `max_events - 1` messages. The 32 bytes that order an entry stay allocated until its shard is
-/// empty.
+/// Memory is bounded by three caches of `cache_size` entries, plus the one or two entries that each
+/// thread is adding. A cache evicts nothing before it is full, and then its least recently used
+/// entry. In a recording, after [`new_exact`](Self::new_exact), and in a cache of fewer than 128
+/// entries, this order is exact. A larger cache of [`new`](Self::new) is divided by source, object
+/// and type into up to 64 shards of at least 64 entries each. Its order is approximate: each shard
+/// evicts its own least recently used entry. An entry has a copy of the names in its key, and
+/// shares the message of the event that created the entry. An entry of the first cache keeps up to
+/// `max_events - 1` messages. The 32 bytes for the position of an entry in the order stay allocated
+/// until its shard is empty.
 ///
-/// A decision allocates the parts of its answer, and the entries of keys that are new. Without
-/// functions of the user's, a decision to skip an event whose keys are known allocates nothing. A
-/// thread waits for another one, briefly, only if their objects share a shard, or if one of them
-/// evicts an entry.
+/// A decision allocates the parts of its answer, and the entries of new keys. Without user-supplied
+/// functions, a decision to skip an event with known keys allocates nothing. A thread waits for
+/// another one, briefly, only if their objects share a shard, or if one of them evicts an entry.
 ///
 /// # Examples
 ///
@@ -117,17 +117,17 @@ pub struct EventCorrelator {
 }
 
 impl EventCorrelator {
-    /// Decides about one event, and remembers it.
+    /// Decides about one event, and updates the correlator's state.
     ///
     /// The event need not be stored before the next equal one is correlated. The correlator assumes
-    /// that the event is stored, and answers the next one with an update. A store that then does
-    /// not find the event must create the event of the update.
+    /// that the event is stored, and answers the next one with an update. If the store then does
+    /// not find the event, it must create the event of the update.
     ///
     /// # Panics
     ///
     /// Panics only if one of the functions of the options does, except
-    /// [`on_skip`](CorrelatorOptions::on_skip), whose panic is caught. The event may have been
-    /// counted already then.
+    /// [`on_skip`](CorrelatorOptions::on_skip), whose panic is caught. In that case the event may
+    /// have been counted already.
     ///
     /// # Examples
     ///
@@ -153,18 +153,18 @@ impl EventCorrelator {
         decision
     }
 
-    /// Does what [`correlate`](Self::correlate) does, but answers with [`Correlation::Held`]
-    /// instead of [`Correlation::Skip`] if the store has the event, and only its new count is
+    /// Does the same as [`correlate`](Self::correlate), but answers with [`Correlation::Held`]
+    /// instead of [`Correlation::Skip`] if the store has the event, and only the new count is
     /// missing there.
     ///
     /// Keep the newest held event of each key. Write it when you want the store to have the true
-    /// count, and at the end. A later answer with the same key replaces what you keep, because its
-    /// count includes all occurrences before it. A recording does the same.
+    /// count, and at the end. A later answer with the same key replaces the event that you keep,
+    /// because its count includes all earlier occurrences. A recording does the same.
     ///
     /// # Panics
     ///
-    /// As [`correlate`](Self::correlate). The function for the message of a group runs for held
-    /// events too.
+    /// Panics like [`correlate`](Self::correlate). The function for the message of a group runs for
+    /// held events too.
     ///
     /// # Examples
     ///
@@ -209,7 +209,7 @@ impl EventCorrelator {
         self.on_skip.as_ref().is_some_and(|hook| catch_panic(|| hook(event)).is_none())
     }
 
-    /// Decides about one event, without the hook for skipped events. `holds` says whether a repeat
+    /// Decides about one event, without the hook for skipped events. If `holds` is true, a repeat
     /// of an event that has passed is held instead of skipped.
     pub(crate) fn decide(&self, event: &Event, holds: bool) -> Correlation {
         let now = Timestamp::from(self.clock.now());
@@ -246,11 +246,11 @@ impl EventCorrelator {
         if is_repeat { Correlation::Update { event, key } } else { Correlation::Create { event, key } }
     }
 
-    /// Remembers the store's answer to the decision with this key: the resource version, and the
-    /// name that the event really has. An event that stands for a group keeps the name that the
-    /// correlator gave it, as in client-go.
+    /// Records the store's answer to the decision with this key: the resource version, and the
+    /// actual name of the event. An aggregate event for a group keeps the name that the correlator
+    /// gave it, as in client-go.
     ///
-    /// The caller need not call this if the write failed. Answers may come late or out of order.
+    /// The caller need not call this if the write failed. Answers may arrive late or out of order.
     ///
     /// # Examples
     ///
@@ -277,13 +277,13 @@ impl EventCorrelator {
         });
     }
 
-    /// Does what [`confirm`](Self::confirm) does for an event that was decided with the name
+    /// Does the same as [`confirm`](Self::confirm) for an event that was decided with the name
     /// `decided`, if the correlator still counts on that event. Returns the name that the event has
     /// from now on.
     ///
-    /// An answer may come when the correlator has forgotten the event, or counts on another one.
-    /// Decisions with higher counts may be on their way then, so the answer must not bring the
-    /// event back.
+    /// An answer may arrive when the correlator has evicted the event, or counts on another one.
+    /// Decisions with higher counts may be on their way then, so the answer must not add the event
+    /// again.
     pub(crate) fn confirm_late(&self, key: &CorrelationKey, decided: &Text, stored: Stored) -> Text {
         self.with_base_of(key, |access| match named(key, [decided, &stored.name], access) {
             Some(seen) => {
@@ -294,7 +294,7 @@ impl EventCorrelator {
         })
     }
 
-    /// Gives a new name to an event, even to one that stands for a group, because the store has
+    /// Gives a new name to an event, even to the aggregate event of a group, because the store has
     /// another event with the name `decided`.
     pub(crate) fn rename(&self, key: &CorrelationKey, decided: &Text, name: &Text) {
         self.with_base_of(key, |access| {
@@ -337,7 +337,7 @@ impl EventCorrelator {
         self.with(key.0.base_hash, key.0.base_ref(), work)
     }
 
-    /// Runs the stages whose keys are made of the event's own fields. Returns whether the event
+    /// Runs the stages whose keys consist of the event's own fields. Returns whether the event
     /// passes the spam filter, as far as that is known by then.
     fn pass(
         &self,
@@ -372,7 +372,7 @@ impl EventCorrelator {
             if notes {
                 seen.pass();
             }
-            // An event that is skipped costs no copies.
+            // A skipped event must not cost any copies.
             let entry = || ObservedEntry { key: key.clone(), stored: is_repeat.then(|| seen.stored()) };
             let entry = (passes || holds && is_repeat && is_known).then(entry);
             Observed { is_folded: false, is_repeat, is_known, is_noted: seen.has_passed(), entry }
@@ -382,8 +382,8 @@ impl EventCorrelator {
         (passes, observed)
     }
 
-    /// Runs the first two stages with the keys that the user's function made. Returns `None` if the
-    /// event is not folded.
+    /// Runs the first two stages with the keys from the user-supplied function. Returns `None` if
+    /// the event is not folded.
     fn fold_custom(&self, lookup: &Lookup<'_>, (group, member): &(Text, Text)) -> Option<Observed> {
         let aggregator = self.aggregator.as_ref()?;
         let [hash, member_hash] = [group, member].map(|text| text_hash(text, self.caches.hasher()));
@@ -395,8 +395,8 @@ impl EventCorrelator {
         })
     }
 
-    /// Runs the second stage for the event that stands for a group. `notes` says whether the event
-    /// is known to pass the last stage. The event's name is made of the moment, as in client-go,
+    /// Runs the second stage for the aggregate event of a group. `notes` is true if the event is
+    /// known to pass the last stage. The event's name is derived from the time, as in client-go,
     /// but is never one that a recorder has given to an event.
     fn observe_group(
         &self,
@@ -419,7 +419,8 @@ impl EventCorrelator {
         Observed { is_folded: true, is_repeat, is_known, is_noted: seen.has_passed(), entry }
     }
 
-    /// Runs the last stage with the user's key, which is made of the event as it would be stored.
+    /// Runs the last stage with the user-supplied key, which is derived from the event as it would
+    /// be stored.
     fn pass_custom(&self, lookup: &Lookup<'_>, filter: &BucketRules, result: &Event) -> bool {
         let Some(budget) = filter.custom_key(result) else { return true };
         let hash = text_hash(&budget, self.caches.hasher());
@@ -433,11 +434,11 @@ fn has_budget(lookup: &Lookup<'_>, filter: &BucketRules, access: &mut Access<'_>
     filter.exempts(lookup.event) || filter.take(bucket, lookup.now)
 }
 
-/// The answer of the first stage, or the way to it.
+/// The answer of the first stage, or how to determine it.
 enum Fold {
     /// Not known yet. The event's fields decide.
     ByFields,
-    /// The answer by the user's key. `None` if the event is not folded.
+    /// The result with the user-supplied key. `None` if the event is not folded.
     Done(Option<Observed>),
 }
 

@@ -1,5 +1,4 @@
-//! The second stage of a correlator, which counts an event that comes again instead of storing
-//! another one.
+//! The second stage of a correlator, which counts a repeated event instead of storing another one.
 
 use super::key::Key;
 use crate::record::event::{Event, Stored, Text, Timestamp};
@@ -8,13 +7,14 @@ use crate::sync::Arc;
 /// The known state of an event that has been seen, as it should be in the store.
 pub(super) struct Seen {
     stored: Stored,
-    /// Whether an occurrence has passed the spam filter, so that the store has the event, or will.
+    /// Whether an occurrence has passed the spam filter, so that the store has the event or will
+    /// have it.
     has_passed: bool,
 }
 
 impl Seen {
-    /// Returns the state of an event that has not been seen, which has a count of zero. An event
-    /// that came with a count of zero or less therefore counts as new again.
+    /// Returns the state of an event that has not been seen, with a count of zero. An event that
+    /// arrived with a count of zero or less therefore counts as new again.
     pub(super) fn nothing() -> Self {
         Self { stored: Stored::default(), has_passed: false }
     }
@@ -44,12 +44,12 @@ impl Seen {
         self.has_passed = true;
     }
 
-    /// Remembers an event as stored.
+    /// Records an event as stored.
     pub(super) fn store(&mut self, event: &Event) {
         self.stored = Stored::from(event);
     }
 
-    /// Remembers the first occurrence of an event that the correlator made itself as stored.
+    /// Records the first occurrence of an event that the correlator itself created as stored.
     pub(super) fn store_own(&mut self, name: Text, now: Timestamp) {
         self.stored = Stored { name, count: 1, first_timestamp: Some(now), ..Stored::default() };
     }
@@ -62,13 +62,13 @@ impl Seen {
         self.stored.name = name;
     }
 
-    /// Remembers what the store made of an event. If `keeps_name`, an event that has been seen
+    /// Records the store's answer about an event. If `keeps_name`, an event that has been seen
     /// keeps its name.
     pub(super) fn confirm(&mut self, stored: &Stored, keeps_name: bool) {
         let before = self.stored.count;
-        // client-go never learns the name under which an event that stands for a group was stored.
+        // client-go never learns the name under which an aggregate event was stored.
         let name = if keeps_name && before > 0 { &self.stored.name } else { &stored.name }.clone();
-        // An answer may come after the next occurrence has been counted, and a count never
+        // An answer may arrive after the next occurrence has been counted, and a count never
         // decreases.
         self.has_passed = true;
         self.stored = Stored {
@@ -87,9 +87,9 @@ pub(super) struct Observed {
     pub(super) is_repeat: bool,
     /// Whether an earlier occurrence has passed the spam filter.
     pub(super) is_known: bool,
-    /// Whether the entry knows that this one or an earlier one has passed.
+    /// Whether the entry records that this occurrence or an earlier one has passed.
     pub(super) is_noted: bool,
-    /// `None` for an event about which nothing is to be written.
+    /// `None` for an event that is not to be written.
     pub(super) entry: Option<ObservedEntry>,
 }
 
@@ -97,7 +97,7 @@ pub(super) struct Observed {
 pub(super) struct ObservedEntry {
     pub(super) key: Arc<Key>,
     /// The fields that the event to be stored takes over from the entry. `None` if the entry was
-    /// made from the event itself.
+    /// created from the event itself.
     pub(super) stored: Option<Stored>,
 }
 

@@ -17,16 +17,16 @@ pub(super) type MessageFn = Arc<dyn Fn(&Event) -> Text + Send + Sync>;
 pub(super) type SpamKeyFn = Arc<dyn Fn(&Event) -> Text + Send + Sync>;
 pub(super) type SkipFn = Arc<dyn Fn(&Event) + Send + Sync>;
 
-/// The largest number of entries that a cache can be asked to hold.
+/// The maximum number of entries of a cache that the options accept.
 const MAX_ENTRIES: usize = 1 << 24;
 
 /// Options of an [`EventCorrelator`](super::EventCorrelator). The defaults are client-go's.
 ///
-/// They can come from a configuration file, with the setters' names as keys. client-go's names are
-/// understood as well. An interval is text such as `10m`, or a number of seconds. `null` switches a
-/// stage off. A key that is left out has its default, and a key that does not exist is an error. A
-/// value out of range is an error that names the option when a correlator or a broadcaster is built
-/// or a recording is started.
+/// They can be read from a configuration file, with the setters' names as keys. client-go's names
+/// are accepted as well. An interval is text such as `10m`, or a number of seconds. `null` switches
+/// a stage off. A key that is left out has its default, and an unknown key is an error. A value out
+/// of range is an error that names the option when a correlator or a broadcaster is built or a
+/// recording is started.
 ///
 /// # Examples
 ///
@@ -111,7 +111,7 @@ impl CorrelatorOptions {
     ///
     /// Counting remains. An event that is equal to an earlier one in source, object (without its
     /// resource version), type, reason and message is not stored again. It is an update of the
-    /// stored event, which keeps its name and its first time, and has a count one higher. The
+    /// stored event, which keeps its name and its first time, and whose count is incremented. The
     /// correlator keeps [`cache_size`](Self::cache_size) events for this. An event that it has
     /// evicted is stored as a new one, with its own name.
     ///
@@ -201,15 +201,15 @@ impl CorrelatorOptions {
         self
     }
 
-    /// Sets a hook for every event that the spam filter skips or holds back. There is no hook by
+    /// Sets a hook for every event that the spam filter skips or holds. There is no hook by
     /// default.
     ///
-    /// The hook gets the event as it came to the correlator. It runs on the thread that correlates,
-    /// which is a recording's own thread if the options are a recording's, outside every lock of
-    /// the library. It must be quick, and must not wait for its own broadcaster. An event that the
-    /// hook records may be skipped too, and the hook then runs for that event as well. If the hook
-    /// panics, the panic ends there: the event is skipped all the same, and a recording counts the
-    /// panic in [`panics`](crate::stats::RecordingStats::panics).
+    /// The hook receives the event as it was passed to the correlator. It runs on the thread that
+    /// correlates, outside every lock of the library. If the options are a recording's, this is the
+    /// recording's own thread. The hook must be quick, and must not wait for its own broadcaster.
+    /// An event that the hook records may be skipped too, and the hook then runs for that event as
+    /// well. If the hook panics, the panic is caught: the event is skipped all the same, and a
+    /// recording counts the panic in [`panics`](crate::stats::RecordingStats::panics).
     ///
     /// # Examples
     ///
@@ -239,9 +239,9 @@ impl CorrelatorOptions {
         self
     }
 
-    /// Sets the function that decides which events are similar. Its first text names the group, the
-    /// second the member. By default the first text is made of everything except the message and
-    /// the field path, and the second is the message.
+    /// Sets the function that decides which events are similar. The first string that it returns
+    /// names the group, the second the member. By default the first one is derived from everything
+    /// except the message and the field path, and the second is the message.
     ///
     /// # Examples
     ///
@@ -270,8 +270,8 @@ impl CorrelatorOptions {
         self
     }
 
-    /// Sets the function that writes the message of an event that stands for a group, from the
-    /// latest event of the group. The default is that event's message after
+    /// Sets the function that generates the message of an aggregate event, from the latest event of
+    /// its group. By default this is that event's message with the prefix
     /// `(combined from similar events): `.
     ///
     /// # Examples
@@ -327,8 +327,8 @@ impl CorrelatorOptions {
         self
     }
 
-    /// Sets the clock for the interval of a group, the times of an event that stands for a group,
-    /// and the budgets.
+    /// Sets the clock for the interval of a group, the times of an aggregate event, and the
+    /// budgets.
     ///
     /// # Examples
     ///

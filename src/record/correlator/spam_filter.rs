@@ -2,8 +2,8 @@
 //! crowd out the rest.
 //!
 //! Each key has a token bucket, which is full at first. Every event takes one token. If the bucket
-//! has none, the event is skipped, but counted. The arithmetic is that of Go's `x/time/rate` in the
-//! same order of operations, so that decisions on the edge come out alike.
+//! has none, the event is skipped, but counted. The arithmetic is the same as in Go's
+//! `x/time/rate`, in the same order of operations, so that borderline decisions are the same.
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ impl BucketRules {
         self.key.is_some()
     }
 
-    /// Returns the budget's key. Returns `None` if the user gave no function for it.
+    /// Returns the budget's key. Returns `None` if the user did not set a function for it.
     pub(super) fn custom_key(&self, event: &Event) -> Option<Text> {
         self.key.as_ref().map(|key| key(event))
     }
@@ -53,14 +53,14 @@ impl BucketRules {
         self.exempts_warnings && event.event_type() == Some(EventType::Warning)
     }
 
-    /// Takes budget for one more event. Returns whether there was any left.
+    /// Takes one token for one more event. Returns whether the event is within the budget.
     pub(super) fn take(&self, bucket: &mut Bucket, now: Timestamp) -> bool {
         // The bucket gains nothing if the clock went backwards.
         let gained = go_seconds(now.duration_since(bucket.last)) * self.rate;
         let tokens = (bucket.tokens + gained).min(self.burst) - 1.0;
         // A wait of less than a nanosecond counts as none.
         let accepted = tokens >= 0.0 || -tokens / self.rate * 1e9 < 1.0;
-        // Only an accepted event moves the time, even backwards.
+        // Only an accepted event updates the time, even backwards.
         if accepted {
             *bucket = Bucket { tokens, last: now };
         }
@@ -68,7 +68,7 @@ impl BucketRules {
     }
 }
 
-/// Returns the seconds of a duration, as Go's `Duration.Seconds` does.
+/// Returns the seconds of a duration, like Go's `Duration.Seconds`.
 #[allow(clippy::cast_precision_loss, reason = "whole seconds between two dates are far below 2^53")]
 fn go_seconds(duration: Duration) -> f64 {
     duration.as_secs() as f64 + f64::from(duration.subsec_nanos()) / 1e9

@@ -1,4 +1,5 @@
-//! Options of two stages of a correlator: plain data, checked with the correlator's.
+//! Options of two stages of a correlator: plain data, which is checked together with the
+//! correlator's options.
 //!
 //! Every default is a constant of client-go's `tools/record/events_cache.go`.
 
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::BuildError;
 use crate::serde_object::object_only;
 
-/// Options that say when similar events are folded into one.
+/// Options that determine when similar events are folded into one.
 ///
 /// # Examples
 ///
@@ -62,18 +63,18 @@ struct AggregationObject {
 /// The budget for the events of one source about one object, of one type.
 ///
 /// All reasons of that type share the budget, so a flood of one reason uses it up for the others.
-/// [`spam_key`](crate::CorrelatorOptions::spam_key) can give each reason a budget of its own.
+/// [`spam_key`](crate::CorrelatorOptions::spam_key) can give each reason a separate budget.
 ///
-/// With the default budget, 25 events pass at once, and then one in five minutes. What happens to
-/// the others depends on the store:
+/// With the default budget, a burst of 25 events passes, and then one every five minutes. What
+/// happens to the others depends on the store:
 ///
-/// - If the store has the event, the recording holds its count back and writes it later: at a
-///   flush, at the end, after
-///   [`refresh_every`](crate::record::RecordingBuilder::refresh_every), or with the next equal
-///   event that passes. This write uses no budget. The count and the last time in the store are
-///   then exact, and the events count as updated.
-/// - If no equal event has passed, the event is skipped: a sink never gets it. A recording counts
-///   it in [`skipped`](crate::stats::RecordingStats::skipped), and does not report it to `on_loss`.
+/// - If the store has the event, the recording holds its count and writes it later: at a flush, at
+///   the end, after [`refresh_every`](crate::record::RecordingBuilder::refresh_every), or with the
+///   next equal event that passes. This write uses no budget. The count and the last time in the
+///   store are then exact, and the events count as updated.
+/// - If no equal event has passed, the event is skipped, and a sink never gets it. A recording
+///   counts it in [`skipped`](crate::stats::RecordingStats::skipped), and does not report it to
+///   `on_loss`.
 ///
 /// There are four ways to change this:
 ///
@@ -153,8 +154,8 @@ impl Aggregation {
         self
     }
 
-    /// Sets the time after the last similar event until the group is forgotten. More than zero,
-    /// default 10 minutes.
+    /// Sets how long a group is kept after its last similar event. More than zero, default 10
+    /// minutes.
     ///
     /// # Examples
     ///
@@ -196,7 +197,7 @@ impl Aggregation {
 }
 
 impl SpamFilter {
-    /// Sets the number of events that may come at once. At least 1, default 25.
+    /// Sets the number of events that may pass in a burst. At least 1, default 25.
     #[doc(alias = "BurstSize")]
     pub fn burst(mut self, events: u32) -> Self {
         self.burst = events;
@@ -210,7 +211,7 @@ impl SpamFilter {
         self
     }
 
-    /// Sets whether events of type `Warning` always pass, and use up nothing. Default false.
+    /// Sets whether events of type `Warning` always pass without using the budget. Default false.
     ///
     /// # Examples
     ///

@@ -1,5 +1,5 @@
-//! Lines in the log about a sink that fails, with the feature `tracing`. Of each kind the first
-//! line is written at once, and then at most one in ten seconds. Without the feature only the
+//! Log lines about a failing sink, with the feature `tracing`. The first line of each kind is
+//! written immediately, and then at most one every ten seconds. Without the feature, only the
 //! statistics report a failure.
 
 use crate::catch::catch_panic;
@@ -20,7 +20,7 @@ pub(super) struct Alerts {
     group: log::Silence,
     #[cfg(feature = "tracing")]
     group_end: log::Silence,
-    /// Whether the log says that the store is unavailable.
+    /// Whether the store's outage has been logged.
     #[cfg(feature = "tracing")]
     is_told: bool,
 }
@@ -34,18 +34,18 @@ impl Alerts {
         Self { hook, ..Self::default() }
     }
 
-    /// Tells the hook that the store is unavailable. Returns whether the hook panicked.
+    /// Calls the hook, because the store is unavailable. Returns whether the hook panicked.
     pub(super) fn begin(&mut self, recording: &str, since: Timestamp, cause: &str) -> bool {
         self.tell(&Outage { recording, group: None, since, cause: Some(cause) })
     }
 
-    /// Logs that the store answers again, and tells the hook. Returns whether the hook panicked.
+    /// Logs that the store answers again, and calls the hook. Returns whether the hook panicked.
     pub(super) fn end(&mut self, recording: &str, since: Timestamp) -> bool {
         self.answers(recording, since);
         self.tell(&Outage { recording, group: None, since, cause: None })
     }
 
-    /// Logs that a group is slow or closed, and tells the hook. Returns whether the hook panicked.
+    /// Logs that a group is slow or closed, and calls the hook. Returns whether the hook panicked.
     pub(super) fn group_begins(
         &mut self,
         clock: &Clock,
@@ -59,7 +59,7 @@ impl Alerts {
         self.tell(&outage)
     }
 
-    /// Logs that a group works again, and tells the hook. Returns whether the hook panicked.
+    /// Logs that a group works again, and calls the hook. Returns whether the hook panicked.
     pub(super) fn group_ends(
         &mut self,
         clock: &Clock,
@@ -100,8 +100,8 @@ mod log {
 
     const PAUSE: Duration = Duration::from_secs(10);
 
-    /// The limit on one kind of line: the time until which none is written, and the number of lines
-    /// left out since the last one.
+    /// The rate limit of one kind of line: the time until which no line is written, and the number
+    /// of lines left out since the last one.
     #[derive(Default)]
     pub(super) struct Silence {
         until: Deadline,
@@ -154,7 +154,7 @@ mod log {
             }
         }
 
-        /// Logs that the store answers again, if the log says that the store is unavailable.
+        /// Logs that the store answers again, if its outage has been logged.
         pub(crate) fn answers(&mut self, recording: &str, since: Timestamp) {
             if std::mem::take(&mut self.is_told) {
                 let recording = escape(recording);

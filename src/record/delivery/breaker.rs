@@ -1,7 +1,7 @@
 //! A circuit breaker for a store, or for a group of its events, that may be unavailable.
 //!
-//! The store's breaker opens when the sink says that the store itself is unavailable
-//! ([`SinkErrorKind::Unavailable`]), and that of a group when nothing of the group is answered
+//! The store's breaker opens when the sink reports that the store itself is unavailable
+//! ([`SinkErrorKind::Unavailable`]). A group's breaker opens when nothing of the group is answered
 //! ([`SinkErrorKind::GroupUnavailable`]). Any answer closes the breaker. While it is open, the
 //! driver writes nothing of the store or the group, except one probe after each pause. Any other
 //! failure concerns only its own key.
@@ -27,22 +27,22 @@ pub(super) struct CircuitBreaker {
     has_answered: bool,
     /// Whether the store left an attempt of this round without an answer.
     has_missed: bool,
-    /// The longest time that the store asked for in this round.
+    /// The longest back-off that the store requested in this round.
     wait: Option<Duration>,
 }
 
-/// The state of the breaker, which says what may be written now.
+/// The state of the breaker, which determines what may be written now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BreakerState {
     Closed,
-    /// One write, to see whether the store is there again.
+    /// One write, to find out whether the store is available again.
     HalfOpen,
-    /// Nothing until this time. With `None`, nothing until an attempt that still runs is answered.
+    /// Nothing until this time. With `None`, nothing until a running attempt is answered.
     Open(Option<Duration>),
 }
 
 impl CircuitBreaker {
-    /// Notes that the store did not answer. `opens` says whether this opens a closed breaker.
+    /// Notes that the store did not answer. `opens` is true if this opens a closed breaker.
     pub(super) fn missed(&mut self, now: Timestamp, wait: Option<Duration>, opens: bool) {
         if opens || self.since.is_some() {
             self.since.get_or_insert(now);
@@ -59,7 +59,7 @@ impl CircuitBreaker {
     }
 
     /// Ends a round of answers. If the breaker is open and some attempt of the round had no answer,
-    /// returns how many such rounds there were in a row, and the time that the store asked for.
+    /// returns the number of such rounds in a row, and the back-off that the store requested.
     /// Otherwise returns `None`.
     pub(super) fn end_round(&mut self) -> Option<(u32, Option<Duration>)> {
         if self.has_answered {
@@ -92,8 +92,8 @@ impl CircuitBreaker {
         self.attempts
     }
 
-    /// Returns what may be written now. `is_idle` returns whether no attempt runs whose answer is
-    /// worth waiting for.
+    /// Returns what may be written now. `is_idle` returns whether there is no running attempt whose
+    /// answer is worth waiting for.
     pub(super) fn state(
         &self,
         is_idle: impl FnOnce() -> bool,
@@ -102,7 +102,7 @@ impl CircuitBreaker {
         match self.since {
             None => BreakerState::Closed,
             Some(_) if !has_passed(self.until) => BreakerState::Open(Some(self.until)),
-            // The attempts that still run may bring the answer.
+            // One of the running attempts may still be answered.
             Some(_) if !is_idle() => BreakerState::Open(None),
             Some(_) => BreakerState::HalfOpen,
         }

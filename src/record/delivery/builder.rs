@@ -1,4 +1,4 @@
-//! The options of a recording, and its start.
+//! The options of a recording.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,8 +14,8 @@ use super::handle::Recordings;
 use super::outage::{Outage, OutageHook};
 use super::retry::{RetryIf, RetryPolicy};
 
-/// A builder for a recording that differs from the broadcaster's defaults. [`start`](Self::start)
-/// starts the recording.
+/// A builder for a recording whose options differ from the broadcaster's defaults.
+/// [`start`](Self::start) starts the recording.
 ///
 /// # Examples
 ///
@@ -52,7 +52,7 @@ pub struct RecordingBuilder<'b> {
     pub(super) recordings: &'b Recordings,
 }
 
-/// An option that may be off, and whose default depends on the sink.
+/// An option that can be off, and whose default depends on the sink.
 #[derive(Debug)]
 pub(super) enum Choice<T> {
     Default,
@@ -93,9 +93,9 @@ impl<'b> RecordingBuilder<'b> {
         }
     }
 
-    /// Sets the name in statistics and errors, and of the recording's thread. The threads that call
-    /// the sink have the same name with `1/`, `2/` and so on before it. Default `recording`, then
-    /// `recording-2` and so on.
+    /// Sets the name of the recording in statistics and errors, and of its thread. The threads that
+    /// call the sink have the same name with the prefix `1/`, `2/` and so on. Default `recording`,
+    /// then `recording-2` and so on.
     ///
     /// # Examples
     ///
@@ -114,11 +114,12 @@ impl<'b> RecordingBuilder<'b> {
         self
     }
 
-    /// Sets how many events wait at most while the sink is slow or fails. 1 to 16,777,216, default
-    /// as the broadcaster's. On an [inline](crate::EventBroadcaster::new_inline) broadcaster, the
-    /// default is `incoming_capacity` and `queue_capacity` together. A repeat of an event whose
-    /// write is pending takes no space, except with [`WriteOrder::Bus`]. Once as many events wait,
-    /// further ones are lost, repeats too.
+    /// Sets the maximum number of events that wait while the sink is slow or fails. 1 to
+    /// 16,777,216, default as the broadcaster's. On an
+    /// [inline](crate::EventBroadcaster::new_inline) broadcaster, the default is the sum of
+    /// `incoming_capacity` and `queue_capacity`. A repeat of an event whose write is pending takes
+    /// no space, except with [`WriteOrder::Bus`]. When the limit is reached, further events are
+    /// lost, including repeats.
     ///
     /// # Examples
     ///
@@ -136,12 +137,12 @@ impl<'b> RecordingBuilder<'b> {
         self
     }
 
-    /// Sets how many events of one [group](crate::EventSink::group) wait or are under way at most,
-    /// once other groups are known. Groups that are slow or not served have twice as many together.
-    /// A further event of the group is lost, and counts as
+    /// Sets how many events of one [group](crate::EventSink::group) may wait or be under way, once
+    /// other groups are known. All groups that are slow or not served share twice this number. A
+    /// further event of the group is lost and counts as
     /// [`group_full`](crate::stats::RecordingStats::group_full), so that it takes no capacity from
     /// other groups. A repeat of an event that waits or is under way is not refused. 1 or more.
-    /// While there is only one group, and with [`OverflowPolicy::Wait`], a group may have the whole
+    /// While there is only one group, and with [`OverflowPolicy::Wait`], a group may use the whole
     /// queue.
     ///
     /// Default: a quarter of [`queue_capacity`](Self::queue_capacity). A group that is neither slow
@@ -167,8 +168,8 @@ impl<'b> RecordingBuilder<'b> {
     /// Sets what happens to an event while [`queue_capacity`](Self::queue_capacity) events wait.
     /// Default as the broadcaster's.
     ///
-    /// [`Wait`](OverflowPolicy::Wait) loses nothing. A sink that fails then holds up all watchers
-    /// for as long as its writes are tried again, and recorders find the broadcaster full.
+    /// [`Wait`](OverflowPolicy::Wait) loses nothing. A failing sink then blocks all watchers for as
+    /// long as its writes are retried, and recorders find the broadcaster full.
     /// [`Evict`](OverflowPolicy::Evict) would end the recording, so `start` refuses it.
     ///
     /// # Examples
@@ -189,8 +190,8 @@ impl<'b> RecordingBuilder<'b> {
     }
 
     /// Sets a filter. Events for which `keep` returns `false` are not recorded. `keep` runs on the
-    /// dispatcher, or on the thread that records if the broadcaster is
-    /// [inline](crate::EventBroadcaster::new_inline), see [`WatchBuilder::filter`].
+    /// dispatcher, or on an [inline](crate::EventBroadcaster::new_inline) broadcaster on the thread
+    /// that records. See [`WatchBuilder::filter`].
     ///
     /// # Examples
     ///
@@ -212,8 +213,8 @@ impl<'b> RecordingBuilder<'b> {
         self
     }
 
-    /// Sets how events are folded, counted and held back. The clock is the broadcaster's, whatever
-    /// the options say.
+    /// Sets how events are aggregated, counted and deferred. The clock is always the broadcaster's,
+    /// whatever clock the options have.
     ///
     /// # Examples
     ///
@@ -238,13 +239,12 @@ impl<'b> RecordingBuilder<'b> {
         self
     }
 
-    /// Sets how events are counted that have an
-    /// [event time](crate::record::EventBroadcasterBuilder::event_time). The correlator sees only
-    /// events without one.
+    /// Sets how events with an [event time](crate::record::EventBroadcasterBuilder::event_time) are
+    /// counted. The correlator sees only events without one.
     ///
     /// Default: the default [`SeriesOptions`]. With [`WriteOrder::Bus`] the default is
-    /// [`SeriesUpdate::Always`](crate::record::SeriesUpdate::Always), because a log has each event.
-    /// With `None` events are not counted, and each is stored as a new one.
+    /// [`SeriesUpdate::Always`](crate::record::SeriesUpdate::Always), because a log contains each
+    /// event. With `None`, events are not counted, and each is stored as a new one.
     ///
     /// # Examples
     ///
@@ -271,15 +271,15 @@ impl<'b> RecordingBuilder<'b> {
         self
     }
 
-    /// Sets the shortest time between two writes of one stored event, so that a count that grows
-    /// fast costs few writes. 1 ms or more. Default `None`: each repeat that the spam filter passes
-    /// is written.
+    /// Sets the minimum time between two writes of one stored event, so that a fast-growing count
+    /// costs few writes. 1 ms or more. Default `None`: each repeat that the spam filter passes is
+    /// written.
     ///
-    /// A repeat that follows too soon is counted and held. The last count is written when the time
-    /// is over. It is written earlier at a flush and at the end, and for the key that has the least
-    /// time left if the counts of more keys are held than
-    /// [`cache_size`](CorrelatorOptions::cache_size). An event that is held takes no space
-    /// in the queue. For events with an event time use
+    /// A repeat that follows too soon is counted and held, and the last count is written when the
+    /// time has passed. It is written earlier at a flush and at the end of the recording. If the
+    /// counts of more keys are held than [`cache_size`](CorrelatorOptions::cache_size), the count
+    /// of the key with the least time left is also written early. An event that is held takes no
+    /// space in the queue. For events with an event time use
     /// [`SeriesUpdate::Every`](crate::record::SeriesUpdate::Every).
     ///
     /// # Examples
@@ -312,8 +312,8 @@ impl<'b> RecordingBuilder<'b> {
         self
     }
 
-    /// Sets how long a count is held at most that the spam filter stopped. 1 ms or more. With
-    /// `None` it is written only at a flush and at the end. By default the sink decides
+    /// Sets the maximum time for which a count that the spam filter stopped is held. 1 ms or more.
+    /// With `None` it is written only at a flush and at the end. By default the sink decides
     /// ([`EventSink::refresh_every`](crate::EventSink::refresh_every)).
     ///
     /// # Examples
@@ -334,7 +334,7 @@ impl<'b> RecordingBuilder<'b> {
         self
     }
 
-    /// Sets when a failed write is tried again.
+    /// Sets when a failed write is retried.
     ///
     /// # Examples
     ///
@@ -354,12 +354,12 @@ impl<'b> RecordingBuilder<'b> {
         self
     }
 
-    /// Sets which of the errors after which an event is tried again (those of the
-    /// [kinds](crate::sink::SinkErrorKind) `Retry`, `Unavailable`, `GroupUnavailable` and
-    /// `Forbidden`) are worth another attempt: those for which `worth` returns `true`. If `worth`
-    /// returns `false`, the event is given up at once, and counts as exhausted, or as rejected if
-    /// it was forbidden. By default all of them are worth it. `worth` runs on the recording's
-    /// thread. If it panics, the event is tried again.
+    /// Sets a function that decides whether a temporary error is worth another attempt. It is
+    /// called for errors of the [kinds](crate::sink::SinkErrorKind) `Retry`, `Unavailable`,
+    /// `GroupUnavailable` and `Forbidden`. If `worth` returns `false`, the event is dropped
+    /// immediately, and counts as exhausted, or as rejected if it was forbidden. By default every
+    /// such error is worth another attempt. `worth` runs on the recording's thread. If it panics,
+    /// the event is retried.
     ///
     /// # Examples
     ///
@@ -376,15 +376,20 @@ impl<'b> RecordingBuilder<'b> {
         self
     }
 
-    /// Sets a hook that learns when the store becomes unavailable, and when it answers again: at
-    /// the sink's first error of the kind `Unavailable`, when nothing is answered
-    /// for longer than one second while an operation is under way, which a fake clock does not
-    /// measure, and when two [groups](crate::EventSink::group), or the only one, are not served and
-    /// nothing else is answered. If there are several groups, the hook also learns when one of them
-    /// is slow or not served, and when it works again ([`Outage::group`]). The hook runs on the
-    /// recording's thread. A panic of the hook is caught and counted.
+    /// Sets a hook that is called when the store becomes unavailable, and when it answers again.
+    /// The store counts as unavailable in these cases:
     ///
-    /// The statistics say the same:
+    /// - The sink returns an error of the kind `Unavailable`.
+    /// - No operation is answered for longer than one second while one is under way. A fake clock
+    ///   does not measure this.
+    /// - Two [groups](crate::EventSink::group), or the only one, are not served, and nothing else
+    ///   is answered.
+    ///
+    /// If there are several groups, the hook is also called when one of them is slow or not served,
+    /// and when it works again ([`Outage::group`]). The hook runs on the recording's thread. A
+    /// panic of the hook is caught and counted.
+    ///
+    /// The statistics contain the same information:
     /// [`RecordingStats::unavailable_since`](crate::stats::RecordingStats::unavailable_since),
     /// [`RecordingStats::degraded_groups`](crate::stats::RecordingStats::degraded_groups) and
     /// [`RecordingStats::last_failure`](crate::stats::RecordingStats::last_failure).
@@ -431,11 +436,11 @@ impl<'b> RecordingBuilder<'b> {
     /// allowed. The recording's own thread never calls the sink, except for
     /// [`group`](crate::EventSink::group).
     ///
-    /// More threads help a sink that does one operation, or one batch, at a time and waits for a
-    /// network. Each thread takes the next writes when it is free. A call that hangs occupies its
-    /// thread, and delays the events that it was given. A sink whose
-    /// [`mode`](crate::EventSink::mode) is [`InFlight`](crate::sink::SinkMode::InFlight) needs one
-    /// thread only.
+    /// More threads help a sink that performs one operation, or one batch, at a time and waits for
+    /// a network. Each thread takes the next writes when it is free. A call that hangs occupies its
+    /// thread, and delays the events that this thread has taken. A sink whose
+    /// [`mode`](crate::EventSink::mode) is [`InFlight`](crate::sink::SinkMode::InFlight) needs only
+    /// one thread.
     ///
     /// # Examples
     ///

@@ -1,15 +1,16 @@
-//! The driver of a recording. It correlates the events, has them written, tries again, and
-//! remembers the outcomes.
+//! The driver of a recording. It correlates the events, passes them to the writers, retries failed
+//! writes, and records the outcomes.
 //!
-//! One thread decides everything, in rounds. In each round it does this:
+//! One thread makes all decisions, in rounds. In each round it does this:
 //!
-//! 1. It takes in the answers of the sink.
-//! 2. It makes those writes ready that are due to be tried again.
-//! 3. It takes in events, and makes a pending write of each, or replaces the one of its key.
-//! 4. It gives the writers that are free the writes that are ready.
+//! 1. It processes the sink's answers.
+//! 2. It makes the writes ready whose retry is due.
+//! 3. It reads events, and turns each into a pending write, or replaces the pending write of its
+//!    key.
+//! 4. It gives the ready writes to the free writers.
 //! 5. It reports its progress.
 //!
-//! The driver never calls the sink, so it takes in events while the sink is at work or hangs.
+//! The driver never calls the sink, so it reads events even while the sink is busy or hangs.
 
 mod failure;
 mod intake;
@@ -41,35 +42,35 @@ use super::writers::Writers;
 /// The time after which a sink that has answered nothing counts as unavailable.
 const SILENCE: Duration = Duration::from_secs(1);
 
-/// The state of a running recording. It lives on the recording's thread.
+/// The state of a running recording, which is owned by the recording's thread.
 pub(super) struct Driver {
     // The fields are dropped in this order, the reader last. A thread that waits for the end
     // therefore also waits until the sink and the correlator's functions are dropped.
     pub(super) writers: Writers,
-    /// The only owner of its caches and of the user's functions in its options, so that both are
-    /// dropped when the recording ends.
+    /// The only owner of its caches and of the user-supplied functions in its options, so that both
+    /// are dropped when the recording ends.
     pub(super) correlator: EventCorrelator,
-    /// The series in which events are counted that have an event time.
+    /// The series, in which events with an event time are counted.
     pub(super) series: SeriesMemory,
-    /// The flushes that run. While there are any, nothing is held back.
+    /// The running flushes. While there are any, nothing is held.
     pub(super) flushes: Arc<Flushes>,
     pub(super) pending: PendingWrites,
-    /// The events that were given up and that a later write may yet carry.
+    /// The events that were dropped and that a later write may still carry.
     pub(super) refused: RefusedCounts,
     pub(super) breaker: CircuitBreaker,
-    /// The groups whose breakers have seen something in this round.
+    /// The groups whose breakers have recorded an answer or a miss in this round.
     pub(super) judged: Vec<GroupIndex>,
     /// The number of answers so far.
     pub(super) answers: u64,
-    /// When the sink answered last: by the clock that never goes back, and of the day.
+    /// When the sink answered last, by the monotonic clock and as time of day.
     pub(super) answered: Option<(Duration, Timestamp)>,
     /// The number of answers when the store was last found to be unavailable.
     pub(super) away_at: u64,
-    /// When the driver last looked for work to give.
+    /// When the driver last tried to give work to the writers.
     pub(super) looked_at: Duration,
-    /// When a group will be slow, if an operation that is under way has no answer by then.
+    /// When a group becomes slow if an operation under way has no answer by then.
     pub(super) slow_at: Option<Duration>,
-    /// Whether the groups that are sick have changed since they were published.
+    /// Whether the sick groups have changed since they were last published.
     pub(super) has_new_groups: bool,
     pub(super) alerts: Alerts,
     /// Whether the end had begun when this round began.
@@ -79,14 +80,15 @@ pub(super) struct Driver {
     pub(super) clock: Clock,
     pub(super) retry: RetryPolicy,
     pub(super) retry_if: Option<RetryIf>,
-    /// The counters so far. The texts about failures are those that have not been published yet.
+    /// The counters so far. The descriptions of failures are only those that have not been
+    /// published yet.
     pub(super) tally: RecordingStats,
-    /// The published counters: all except those that the watcher keeps itself.
+    /// The published counters: all except those that the watcher itself keeps.
     pub(super) stats: Arc<Mutex<RecordingStats>>,
     pub(super) losses: Arc<LossHook>,
-    /// The number of events that have been decided since the driver last gave back room.
+    /// The number of events decided since the driver last returned capacity to the queue.
     pub(super) decided: u64,
-    /// An empty list, for its allocated room.
+    /// An empty list that is kept for its allocation.
     pub(super) ops: Ops,
     pub(super) reader: BulkReader<Event>,
 }
@@ -121,7 +123,7 @@ impl Driver {
         }
         // The user's functions are dropped one by one, because each may panic.
         let Self { writers, pending, correlator, alerts, retry_if, reader, .. } = self;
-        // The last of the writers drops the sink, which names the groups.
+        // The last writer drops the sink. The groups also hold the sink, so they are dropped first.
         drop(pending);
         drop(writers);
         catch_panic(|| drop(correlator));
@@ -130,8 +132,8 @@ impl Driver {
         drop(reader);
     }
 
-    /// Makes those writes ready that have waited long enough. After the end has begun, these are
-    /// all that wait.
+    /// Makes the writes ready that have waited long enough. After the end has begun, these are all
+    /// waiting writes.
     fn retry_due(&mut self) {
         if self.breaker_state() == BreakerState::Closed {
             let (clock, is_ending) = (&self.clock, self.is_ending);
@@ -158,7 +160,7 @@ impl Driver {
             *retried += u64::from(std::mem::take(&mut ticket.is_retry));
         };
         if state == BreakerState::HalfOpen {
-            // One writer gets one event, to see whether the store is there again.
+            // One writer gets one event, to find out whether the store is available again.
             self.pending.take_probe(since, &mut self.ops, |ticket| note(ticket, true));
         } else {
             let total = self.writers.places(has_groups);
@@ -179,21 +181,21 @@ impl Driver {
     /// Returns how many operations the sink may get now.
     fn free_places(&self) -> usize {
         let in_flight = self.pending.in_flight();
-        // In the order of the bus, the next write waits for the answer to the last one.
+        // In the order of the bus, the next write waits for the answer to the previous one.
         if self.order == WriteOrder::Bus && in_flight > 0 {
             return 0;
         }
         self.writers.free(in_flight, self.pending.groups.are_several())
     }
 
-    /// Publishes what has been decided. The outcomes come first, so that each delivered event has
-    /// one, unless the event waits with another.
+    /// Publishes the progress. The outcomes are published first, so that each delivered event has
+    /// one, unless it waits together with another event.
     fn publish_progress(&mut self) {
         let correlator = self.correlator.stats();
         self.tally.aggregated = correlator.aggregated;
         self.tally.evicted = correlator.evicted + self.series.evicted();
         let mut stats = self.stats.lock();
-        // The texts are moved, because copies in every round would be two allocations.
+        // The strings are moved, because copies would be two allocations in every round.
         let last_refusal = self.tally.last_refusal.take().or_else(|| stats.last_refusal.take());
         let last_failure = self.tally.last_failure.take().or_else(|| stats.last_failure.take());
         let degraded_groups = if std::mem::take(&mut self.has_new_groups) {
@@ -212,9 +214,9 @@ impl Driver {
     fn sleep(&mut self, is_over: bool, stage: EndStage) {
         let due = match self.breaker_state() {
             BreakerState::Closed => self.pending.next_due(),
-            // The probe has become due since the last look.
+            // The probe has become due since the last check.
             BreakerState::HalfOpen if self.pending.has_any() && self.free_places() > 0 => return,
-            // There is nothing to try, or no writer to try it.
+            // There is nothing to try, or no free writer to try it.
             BreakerState::HalfOpen => None,
             BreakerState::Open(until) => until,
         };
@@ -228,11 +230,11 @@ impl Driver {
     }
 
     fn breaker_state(&self) -> BreakerState {
-        // Everything that is left gets its one attempt, whether the store is there or not.
+        // Everything that is left gets its one attempt, whether the store is available or not.
         if self.is_ending {
             return BreakerState::Closed;
         }
-        // An operation that has run for long says nothing about the store as it is now.
+        // An operation that has run for long does not indicate the current state of the store.
         let is_idle = || self.pending.under_way().all(|op| self.has_lasted(op.since.0, SILENCE));
         self.breaker.state(is_idle, |at| self.has_passed(at))
     }

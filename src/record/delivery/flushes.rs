@@ -1,4 +1,4 @@
-//! The flushes that run. While there are any, no recording holds anything back.
+//! The running flushes. While there are any, no recording holds writes.
 
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicUsize, Ordering};
@@ -14,8 +14,8 @@ pub(crate) struct RunningFlush(Arc<Flushes>);
 impl Flushes {
     /// Begins a flush. The caller then wakes the recordings.
     pub(super) fn begin(self: &Arc<Self>) -> RunningFlush {
-        // Relaxed: the fence in `wake` orders this before the look at the recording's cell. Its
-        // partner is the recording's fence between arming the cell and its last look.
+        // Relaxed: the fence in `wake` orders this before the read of the recording's cell. Its
+        // partner is the recording's fence between arming the cell and its last check.
         self.running.fetch_add(1, Ordering::Relaxed);
         RunningFlush(self.clone())
     }
@@ -28,7 +28,8 @@ impl Flushes {
 
 impl Drop for RunningFlush {
     fn drop(&mut self) {
-        // Relaxed: a count. A recording that hears late of it writes earlier than it has to.
+        // Relaxed: a count. A recording that reads a stale value only writes earlier than it has
+        // to.
         self.0.running.fetch_sub(1, Ordering::Relaxed);
     }
 }

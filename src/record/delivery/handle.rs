@@ -1,4 +1,4 @@
-//! Handles to recordings, and the list of them.
+//! Handles to recordings, and the list of all recordings.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,8 +12,8 @@ use crate::sync::{Arc, Mutex};
 
 use super::flushes::{Flushes, RunningFlush};
 
-/// A handle to a running recording. If the handle is dropped, the recording runs on until the
-/// broadcaster ends.
+/// A handle to a running recording. Dropping the handle does not stop the recording, which then
+/// runs until the broadcaster ends.
 ///
 /// # Examples
 ///
@@ -43,7 +43,7 @@ pub struct RecordingHandle {
 }
 
 impl RecordingHandle {
-    /// Ends the recording, without waiting. The recording is offered nothing more, and each queued
+    /// Ends the recording, without waiting. The recording receives no more events, and each queued
     /// event gets one attempt.
     ///
     /// # Examples
@@ -64,8 +64,8 @@ impl RecordingHandle {
         self.watch.stop();
     }
 
-    /// Waits until the recording has ended, and returns `true`. Returns `false` at the timeout. On
-    /// a thread of the same broadcaster, and on the thread that the sink
+    /// Waits until the recording has ended, and returns `true`. Returns `false` on timeout. On a
+    /// thread of the same broadcaster, and on the thread that the sink
     /// [needs](crate::EventSink::needed_thread), the call does not wait.
     ///
     /// # Blocking
@@ -94,7 +94,7 @@ impl RecordingHandle {
         self.needed.as_ref().is_some_and(NeededThread::is_current)
     }
 
-    /// Returns what the recording has done so far.
+    /// Returns the counters of the recording so far.
     ///
     /// # Examples
     ///
@@ -117,7 +117,7 @@ impl RecordingHandle {
     /// ```
     pub fn stats(&self) -> RecordingStats {
         // The watcher's counters are read first, so that each delivered event has its outcome, or
-        // waits with another.
+        // waits together with another one.
         let watcher = self.watch.stats();
         RecordingStats { watcher, ..self.stats.lock().clone() }
     }
@@ -139,7 +139,7 @@ pub(crate) struct Recordings {
 
 #[derive(Default)]
 struct List {
-    /// The number of recordings that were to be started, for the default names.
+    /// The number of recordings for which a start was attempted, for the default names.
     named: u64,
     /// The listed recordings, in the order of their start.
     recordings: Vec<RecordingHandle>,
@@ -147,7 +147,8 @@ struct List {
     departed: Option<RecordingStats>,
 }
 
-/// The number of listed recordings, including ended ones, at which the ended ones are added up.
+/// The number of listed recordings, including ended ones, at which the ended ones are merged into
+/// one sum.
 const LISTED: usize = 64;
 
 impl Recordings {
@@ -155,28 +156,28 @@ impl Recordings {
         Self { clock, losses, flushes: Arc::default(), list: Mutex::new(List::default()) }
     }
 
-    /// Makes the recordings write what they hold back, until the result is dropped.
+    /// Makes the recordings write the counts that they hold, until the result is dropped.
     pub(crate) fn begin_flush(&self) -> RunningFlush {
         let flush = self.flushes.begin();
         self.list.lock().recordings.iter().for_each(|recording| wake_reader(&recording.watch));
         flush
     }
 
-    /// Returns the handle of a recording that runs and whose sink needs this thread. Returns `None`
-    /// if there is none, so this thread may wait for all recordings.
+    /// Returns the handle of a running recording whose sink needs this thread. Returns `None` if
+    /// there is none, in which case this thread may wait for all recordings.
     pub(crate) fn that_needs_this_thread(&self) -> Option<WatchHandle> {
         self.running().into_iter().find(RecordingHandle::needs_this_thread).map(|recording| recording.watch)
     }
 
-    /// Waits for the recordings whose sinks do not need this thread, each for what is `left` of the
-    /// time by then.
+    /// Waits for the recordings whose sinks do not need this thread. Each wait is limited to the
+    /// time that is `left` by then.
     pub(crate) fn join_others(&self, left: impl Fn() -> Duration) {
         for recording in self.running() {
             let _ = recording.join(left());
         }
     }
 
-    /// Returns how many events each recording that runs has not handled yet, and its name.
+    /// Returns the number of unhandled events of each running recording, with the recording's name.
     pub(crate) fn unhandled(&self) -> Vec<(u64, String)> {
         let unhandled = |recording: RecordingHandle| {
             let stats = recording.stats();
@@ -186,7 +187,7 @@ impl Recordings {
         self.running().into_iter().map(unhandled).collect()
     }
 
-    /// Returns the recordings that run. The caller may call their sinks' functions, because the
+    /// Returns the running recordings. The caller may call their sinks' functions, because the
     /// list's lock is free again.
     fn running(&self) -> Vec<RecordingHandle> {
         let list = self.list.lock();
@@ -200,7 +201,7 @@ impl Recordings {
     }
 
     pub(super) fn add(&self, recording: RecordingHandle) {
-        // Dropped after the lock is free again, because a handle owns a function of the sink's.
+        // Dropped after the lock is free again, because a handle owns a function of the sink.
         let ended: Vec<_>;
         let mut list = self.list.lock();
         if list.recordings.len() >= LISTED {
@@ -216,8 +217,8 @@ impl Recordings {
         list.recordings.push(recording);
     }
 
-    /// Returns what each recording has done so far. Those that ended long ago are added up in the
-    /// first.
+    /// Returns the counters of each recording so far. The first entry is the sum of those that
+    /// ended long ago, if there are any.
     pub(crate) fn stats(&self) -> Vec<RecordingStats> {
         // Lock order: `Recordings::list` before `RecordingHandle::stats` and `Driver::stats`, as in
         // `add`.

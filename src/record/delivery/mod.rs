@@ -1,15 +1,15 @@
-//! Recordings. Each takes events from its own watcher, correlates them, and brings them to a sink.
+//! Recordings. Each takes events from its own watcher, correlates them, and writes them to a sink.
 //!
-//! A recording is a handler of the bus, on its own thread, so flush and shutdown wait for it as for
-//! any other. It has its own correlator, so two sinks count independently. Its threads:
+//! A recording is a handler of the bus on its own thread, so flush and shutdown wait for it like
+//! any other handler. It has its own correlator, so two sinks count independently. Its threads:
 //!
-//! - The [`driver`] decides about one event after the other, in order, and keeps for each stored
-//!   event the newest state that the store has yet to be told ([`pending`]).
-//! - The [`writers`] call the sink. Each gets a batch of what is pending at that moment.
+//! - The [`driver`] decides about each event in order, and keeps the newest state of each stored
+//!   event that has not reached the store yet ([`pending`]).
+//! - The [`writers`] call the sink. Each gets a batch of the writes that are pending at that time.
 //!
-//! An event that has not been written counts against the watcher's queue, unless a later state of
-//! the same stored event stands for it. The pauses between attempts end at once when the recording
-//! is stopped or the bus is closed. From then on every event that is left gets one attempt.
+//! An event that has not been written counts against the watcher's queue, unless it is covered by a
+//! later state of the same stored event. When the recording is stopped or the bus is closed, the
+//! pauses between attempts end immediately. Each remaining event then gets one attempt.
 
 mod alerts;
 mod breaker;

@@ -5,7 +5,7 @@ use std::fmt;
 use crate::escape::escape;
 use crate::record::event::Timestamp;
 
-/// A function that learns that the store is unavailable, and that it is there again.
+/// A function that is called when the store becomes unavailable, and when it is available again.
 pub(super) type OutageHook = Box<dyn FnMut(&Outage<'_>) + Send>;
 
 /// The beginning or the end of an outage of a recording's store, as
@@ -47,12 +47,12 @@ pub struct Outage<'a> {
     /// The name of the recording.
     pub recording: &'a str,
     /// The [group](crate::EventSink::group) that is slow or not served, or `None` if the store is
-    /// unavailable, for all groups.
+    /// unavailable for all groups.
     pub group: Option<&'a str>,
-    /// The time of day at which the outage began.
+    /// The time of day when the outage began.
     pub since: Timestamp,
-    /// The sink's error, cut and escaped, or that the sink does not answer. `None` at the end of
-    /// the outage: the store answers again, or serves the group again.
+    /// The sink's error, truncated and escaped, or a note that the sink does not answer. `None` at
+    /// the end of the outage, when the store answers again or serves the group again.
     #[doc(alias = "is_over")]
     pub cause: Option<&'a str>,
 }

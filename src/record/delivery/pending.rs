@@ -1,20 +1,20 @@
-//! The pending writes of a recording: what the store has yet to be told.
+//! The pending writes of a recording: the states that the store does not have yet.
 //!
 //! A write carries the whole state of a stored event, with its count. Only the newest state of each
 //! event therefore matters, and each key has at most one pending write. A later decision for the
 //! key replaces what the write carries, wherever the write is:
 //!
-//! - It waits for its turn.
+//! - It is ready, and waits in a lane.
 //! - It waits for its next attempt.
-//! - It waits behind a write of the same key that the sink has.
+//! - It waits for a write of the same key that the sink has.
 //! - It is held ([`hold`]).
 //!
 //! Each group of events has a lane, which holds the group's keys in the order in which they became
-//! pending. The sink gets the next write of a key only after it has answered the last one, so the
-//! writes of a key come to the sink one after the other, with counts that grow.
+//! pending. The sink gets the next write of a key only after it has answered the last one, so it
+//! gets the writes of a key sequentially, with growing counts.
 //!
 //! With [`WriteOrder::Bus`] nothing is replaced. One lane holds all writes in the order of the
-//! events, and a write that waits for its next attempt holds up the lane. Only a write that is held
+//! events, and a write that waits for its next attempt blocks the lane. Only a write that is held
 //! is replaced.
 
 mod groups;
@@ -44,7 +44,7 @@ pub(super) use groups::{Places, Share, Trouble};
 pub(super) use holds::Pace;
 pub(super) use lane::GroupIndex;
 
-/// The number of keys whose room is kept while nothing is pending.
+/// The number of keys whose memory is kept while nothing is pending.
 const KEPT: usize = 1024;
 
 pub(super) struct PendingWrites {
@@ -60,7 +60,8 @@ pub(super) struct PendingWrites {
     waiting: BTreeSet<Entry>,
     /// The same writes, by the time when they are due.
     due: BTreeSet<(Duration, KeyIndex)>,
-    /// The last probe. If none is ready, the next waiting one behind it is the next probe.
+    /// The last probe. If none is ready, the next waiting write after this one becomes the next
+    /// probe.
     probed: Entry,
     share: Share,
     /// The number of writes in the lanes.
@@ -90,30 +91,30 @@ impl PendingWrites {
         }
     }
 
-    /// Returns whether the store has been told everything.
+    /// Returns whether the store has everything.
     pub(super) fn is_empty(&self) -> bool {
         self.free.len() + self.idle == self.keys.len()
     }
 
-    /// Returns the number of writes that the store has yet to be told, those that the sink has
-    /// included, and those that are held not.
+    /// Returns the number of writes that the store does not have yet, including those that the sink
+    /// has, and without those that are held.
     pub(super) fn len(&self) -> usize {
         self.keys.len() - self.free.len() - self.idle - self.holds.held.len()
     }
 
-    /// Frees the room of many keys if none is left, for example after an outage.
+    /// Frees the memory of many keys if none of them is left, for example after an outage.
     pub(super) fn tidy(&mut self) {
         if self.free.len() == self.keys.len() && self.keys.capacity() > KEPT {
             (self.keys, self.free, self.by_key) = (Vec::new(), Vec::new(), HashTable::new());
             self.under_way = UnderWayList::default();
-            // Entries that are out of date would name places that are gone.
+            // Stale entries would refer to places that no longer exist.
             self.groups.clear_lanes(None);
         }
     }
 
     /// Returns whether there are writes that may be given to the sink now.
     pub(super) fn has_ready(&self) -> bool {
-        // In the order of the bus, a write that waits for its next attempt holds up all others.
+        // In the order of the bus, a write that waits for its next attempt blocks all others.
         self.ready > 0 && (self.order == WriteOrder::PerKey || self.waiting.is_empty())
     }
 
@@ -139,12 +140,12 @@ impl PendingWrites {
 
     // ── new writes ──
 
-    /// Adds a new write. Returns the number of events whose room is free, because an earlier write
-    /// stands for them, or because the write is held.
+    /// Adds a new write. Returns the number of events that no longer take queue capacity, because
+    /// an earlier write covers them, or because the write is held.
     ///
     /// # Errors
     ///
-    /// Returns the place of the key and the write if the group has its share.
+    /// Returns the place of the key and the write if the group has reached its share.
     pub(super) fn admit(
         &mut self,
         key: WriteKey,
@@ -153,7 +154,8 @@ impl PendingWrites {
     ) -> Result<u64, (KeyIndex, Box<Write>)> {
         let at = self.index_of(key, &write, now);
         let state = &self.keys[at as usize];
-        // A write before this one does not carry its count, so this one could not be made up for.
+        // An earlier write does not carry this write's count, so its success could not make up for
+        // a refusal of this one.
         let has_earlier = state.pending.is_some() || state.is_sent;
         if !has_earlier && !self.groups.has_room(state.group, self.share, self.len() as u64) {
             return Err((at, Box::new(write)));
@@ -161,14 +163,14 @@ impl PendingWrites {
         Ok(self.pass(at, write, now))
     }
 
-    /// Forgets the place of a key that has got no write after all.
+    /// Removes the place of a key that did not get a write after all.
     pub(super) fn dismiss(&mut self, at: KeyIndex) {
         if self.keys[at as usize].is_idle() && !self.is_quiet(at) {
             self.remove_idle(at);
         }
     }
 
-    /// Returns the place of a key where the write belongs.
+    /// Returns the place of the key to which the write belongs.
     fn index_of(&mut self, key: WriteKey, write: &Write, now: Duration) -> KeyIndex {
         let keys = &self.keys;
         let found = self.by_key.find(key.hash(), |&at| keys[at as usize].key.as_ref() == Some(&key)).copied();
@@ -178,8 +180,8 @@ impl PendingWrites {
         if is_same && (self.order == WriteOrder::PerKey || state.is_held() || state.is_idle()) {
             return at;
         }
-        // This write is one of its own, because of the order, or because the correlator has
-        // forgotten the stored event and begins another one. A count that is held is written first.
+        // This write is a separate one, because of the order, or because the correlator has evicted
+        // the stored event and started another one. A held count is written first.
         self.release(at, now);
         if self.keys[at as usize].is_idle() {
             self.remove_idle(at);
@@ -199,8 +201,8 @@ impl PendingWrites {
         let at = self.free.pop().unwrap_or(self.keys.len() as KeyIndex);
         match self.keys.get_mut(at as usize) {
             Some(free) => *free = state,
-            // The index fits, because a watcher's queue holds at most 2^24 events, and a memory as
-            // many series, held writes and keys.
+            // The index fits, because a watcher's queue holds at most 2^24 events, and the memory
+            // holds at most 2^24 series, held writes and keys.
             None => self.keys.push(state),
         }
         self.idle += 1;
@@ -214,8 +216,8 @@ impl PendingWrites {
         at
     }
 
-    /// Replaces the pending write of a key, or adds it to the end of its lane. A write that is held
-    /// goes out now, too.
+    /// Replaces the pending write of a key, or adds it to the end of its lane. A held write is now
+    /// sent, too.
     fn replace(&mut self, at: KeyIndex, write: Write) -> u64 {
         let was_held = self.unhold(at);
         let state = &mut self.keys[at as usize];
@@ -234,15 +236,16 @@ impl PendingWrites {
         free
     }
 
-    /// Adds the pending write of a key to the end of its lane, or leaves it behind the one that the
-    /// sink has.
+    /// Adds the pending write of a key to the end of its lane, unless it has to wait for the write
+    /// that the sink has.
     fn make_ready(&mut self, at: KeyIndex) {
         let group = self.group(at);
         self.groups.at_mut(group).load += 1;
         self.enqueue(at);
     }
 
-    /// Adds the pending write of a key to the end of its lane, unless the sink has one of the key.
+    /// Adds the pending write of a key to the end of its lane, unless the sink has a write of the
+    /// key.
     fn enqueue(&mut self, at: KeyIndex) {
         let state = &self.keys[at as usize];
         let Some(write) = state.pending.as_ref().filter(|_| !state.is_sent && !state.is_held()) else {
@@ -279,8 +282,8 @@ impl PendingWrites {
 
     // ── back from the sink ──
 
-    /// Ends the write that the sink had. `stored` holds the name and the version that the stored
-    /// event has now, for the pending write of the key. `None` if the write was given up.
+    /// Ends the write that the sink had. `stored` holds the current name and version of the stored
+    /// event, for the pending write of the key. It is `None` if the write was dropped.
     pub(super) fn finish(&mut self, at: KeyIndex, stored: Option<(Text, Text)>) {
         self.note_settled(at);
         let state = &mut self.keys[at as usize];
@@ -301,16 +304,16 @@ impl PendingWrites {
         }
     }
 
-    /// Puts back a write that the sink had: until this time, or `None` if it may be tried again at
-    /// once. Returns the number of events whose room is free, because the write now stands for the
-    /// pending one of its key, too.
+    /// Puts back a write that the sink had, until this time, or with `None` for an immediate retry.
+    /// Returns the number of events that no longer take queue capacity, because the write now also
+    /// covers the pending write of its key.
     pub(super) fn put_back(&mut self, at: KeyIndex, mut write: Write, until: Option<Duration>) -> u64 {
         let room = self.take(at).map_or(0, |later| write.absorb(later));
         self.note_back(at);
         let entry = (write.ticket.offset, at);
         let state = &mut self.keys[at as usize];
         let group = state.group;
-        // The event may have got another name while the sink had the write.
+        // The event may have been renamed while the sink had the write.
         write.event.metadata.name.clone_from(&state.name);
         (state.pending, state.due, state.is_sent) = (Some(write), until, false);
         if let Some(until) = until {
@@ -325,8 +328,8 @@ impl PendingWrites {
         room
     }
 
-    /// Gives a new name to a stored event, and to its later writes where they are writes of their
-    /// own. This takes as long as there are such writes.
+    /// Gives a new name to a stored event, and to its later writes if they are separate writes. The
+    /// time that this takes is proportional to their number.
     pub(super) fn rename(&mut self, at: KeyIndex, name: &Text) {
         let old = self.keys[at as usize].name.clone();
         let mut next = at;
@@ -347,7 +350,7 @@ impl PendingWrites {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// Makes those writes ready that are due, as `is_due` says.
+    /// Makes those writes ready for which `is_due` returns true.
     pub(super) fn retry_due(&mut self, is_due: impl Fn(Duration) -> bool) {
         while let Some(&(_, at)) = self.due.first().filter(|(due, _)| is_due(*due)) {
             self.retry(at);
@@ -378,7 +381,8 @@ impl PendingWrites {
                 }
             }
         }
-        // Entries that are out of date name places that may be gone, or be another key's, later.
+        // Stale entries refer to places that may no longer exist, or may later belong to another
+        // key.
         self.groups.clear_lanes(group);
         left.sort_by_key(|(_, write)| write.ticket.offset);
         left
@@ -396,7 +400,7 @@ impl PendingWrites {
         self.free.push(at);
     }
 
-    /// Makes later decisions for the key begin anew.
+    /// Makes later decisions for the key start a new entry.
     fn unlist(&mut self, at: KeyIndex) {
         let hash = self.key(at).map_or(0, |(key, _)| key.hash());
         if let Ok(entry) = self.by_key.find_entry(hash, |&other| other == at) {
@@ -438,8 +442,8 @@ mod tests {
         (sent.at, Write::back(sent.ticket, op))
     }
 
-    /// The last write of a series may have the offset of its write before, which the sink still
-    /// has. If that one comes back, the two become one, which is taken once.
+    /// The last write of a series may have the same offset as its previous write, which the sink
+    /// still has. If the previous write is put back, the two become one, which is taken once.
     #[test]
     fn a_write_that_comes_back_beside_one_of_its_offset_is_taken_once() {
         let mut pending = PendingWrites::new(WriteOrder::PerKey, None, SHARE, PACE);
@@ -467,8 +471,8 @@ mod tests {
         assert_eq!(pending.offset(), None);
     }
 
-    /// Events that a series has held are older than those that have come since, and are taken
-    /// first.
+    /// Events that a series has held are older than the events that have arrived since, and are
+    /// taken first.
     #[test]
     fn a_write_of_older_events_comes_first() {
         let mut pending = PendingWrites::new(WriteOrder::PerKey, None, SHARE, PACE);

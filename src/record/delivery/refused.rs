@@ -1,4 +1,4 @@
-//! The events that were given up, by key, for as long as a later write may carry their count.
+//! The dropped events, by key, for as long as a later write may carry their count.
 
 use std::collections::HashMap;
 
@@ -6,13 +6,14 @@ use super::write::WriteKey;
 use crate::record::event::Text;
 use crate::record::loss::LossReason;
 
-/// Events that were given up, by stored event. A count includes all occurrences before it, so the
-/// next write of the same event that the store accepts makes up for them.
+/// Dropped events, by stored event. A count includes all earlier occurrences, so the next write of
+/// the same event that the store accepts makes up for them.
 pub(super) struct RefusedCounts {
     recent: HashMap<WriteKey, Refused>,
-    /// The entries that were the recent ones before these. They go when there are new ones.
+    /// The entries that were previously in `recent`. They are dropped when the next ones replace
+    /// them.
     older: HashMap<WriteKey, Refused>,
-    /// The number of recent entries at most.
+    /// The maximum number of recent entries.
     capacity: usize,
 }
 
@@ -27,7 +28,7 @@ impl RefusedCounts {
         Self { recent: HashMap::new(), older: HashMap::new(), capacity }
     }
 
-    /// Adds events of a write that was given up.
+    /// Adds the events of a dropped write.
     pub(super) fn add(&mut self, key: &WriteKey, name: &Text, reason: LossReason, events: u64) {
         let mut counts = self.take(key, name).unwrap_or_default();
         match counts.iter_mut().find(|(other, _)| *other == reason) {
@@ -40,8 +41,8 @@ impl RefusedCounts {
         self.recent.insert(key.clone(), Refused { name: name.clone(), counts });
     }
 
-    /// Takes the events that were given up, if the stored event is still the one with this name.
-    /// Otherwise the correlator has begun another one, whose count does not include them.
+    /// Removes and returns the dropped events, if the stored event still has this name. Otherwise
+    /// the correlator has started another one, whose count does not include them.
     pub(super) fn take(&mut self, key: &WriteKey, name: &Text) -> Option<Vec<(LossReason, u64)>> {
         if self.recent.is_empty() && self.older.is_empty() {
             return None;

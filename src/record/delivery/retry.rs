@@ -1,4 +1,4 @@
-//! The policy for failed writes: when a recording tries them again.
+//! The policy that determines when a recording retries failed writes.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
@@ -9,28 +9,31 @@ use crate::error::BuildError;
 use crate::record::sink::SinkError;
 use crate::serde_object::object_only;
 
-/// A function that returns whether an error that a sink calls temporary is worth another attempt.
+/// A function that returns whether an error that a sink reports as temporary is worth another
+/// attempt.
 pub(super) type RetryIf = Box<dyn FnMut(&SinkError) -> bool + Send>;
 
-/// A policy that says how often, and when, a recording tries again what a sink could not do.
+/// A policy that determines how often, and when, a recording retries a failed write.
 ///
 /// The defaults are client-go's: 12 attempts, 10 seconds apart. The first pause is shortened at
-/// random, so that many programs do not come back together. A recording tries again after an error
-/// of a kind that the sink calls temporary ([`SinkErrorKind`](crate::sink::SinkErrorKind)), except
-/// one that [`retry_if`](crate::record::RecordingBuilder::retry_if) refuses.
+/// random, so that many programs do not all retry at the same time. A recording retries after an
+/// error of a kind that the sink reports as temporary
+/// ([`SinkErrorKind`](crate::sink::SinkErrorKind)), unless
+/// [`retry_if`](crate::record::RecordingBuilder::retry_if) refuses.
 ///
-/// An event that waits holds up later events of the same key, and nothing else. The later events
-/// are counted meanwhile, and the next attempt writes the newest count. They share the attempts of
-/// the one that waits. With [`WriteOrder::Bus`](crate::sink::WriteOrder::Bus) an event that waits
-/// holds up all events behind it.
+/// An event that waits for a retry delays only later events of the same key. These are counted
+/// until then, the next attempt writes the newest count, and they share the attempts of the waiting
+/// event. With [`WriteOrder::Bus`](crate::sink::WriteOrder::Bus), an event that waits delays all
+/// events that follow it.
 ///
 /// If the sink reports that the store itself is unavailable (`SinkErrorKind::Unavailable`), the
-/// recording stops writing. After each pause it tries one event, each time one of another key if
-/// there is one, until the store answers. The pauses are those of this policy. A probe without an
-/// answer does not count as an attempt of its event. Meanwhile events wait, as many as the queue
-/// holds. With a [`delay`](Self::delay) of zero the recording tries without a pause. An event that
-/// is not to be tried again, because [`attempts`](Self::attempts) is 1 or
-/// [`retry_if`](crate::record::RecordingBuilder::retry_if) says so, makes no other event wait.
+/// recording stops writing. After each pause it tries one event, each time for a different key if
+/// there is one, until the store answers. The pauses are the ones of this policy. A probe without
+/// an answer does not count as an attempt of its event. Until the store answers, events wait, up to
+/// the capacity of the queue. With a [`delay`](Self::delay) of zero, the recording retries without
+/// a pause. An event that is not to be retried, because [`attempts`](Self::attempts) is 1 or
+/// because of [`retry_if`](crate::record::RecordingBuilder::retry_if), does not make other events
+/// wait.
 ///
 /// # Examples
 ///
@@ -74,8 +77,8 @@ struct RetryPolicyObject {
     max_delay: Duration,
 }
 
-/// A choice of pauses that become a random part of what they would be, so that many programs do not
-/// come back together.
+/// A choice of pauses that are shortened to a random fraction, so that many programs do not all
+/// retry at the same time.
 ///
 /// # Examples
 ///
@@ -92,10 +95,10 @@ struct RetryPolicyObject {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Jitter {
-    /// The pause before the second attempt, as in client-go. Never one that a sink has asked for.
+    /// The pause before the second attempt, as in client-go, unless the sink asked for that pause.
     #[default]
     First,
-    /// All pauses, except those that a sink has asked for.
+    /// All pauses except those that a sink asked for.
     All,
     /// No pause is shortened.
     Never,
@@ -106,15 +109,15 @@ object_only!(RetryPolicy, RetryPolicyObject);
 impl Default for RetryPolicy {
     fn default() -> Self {
         // `attempts` and `delay` are client-go's `maxTriesPerEvent` and `defaultSleepDuration`.
-        // `max_delay` is our own.
+        // client-go has no counterpart to `max_delay`.
         let (delay, max_delay) = (Duration::from_secs(10), Duration::from_secs(60));
         Self { attempts: 12, delay, factor: 1, jitter: Jitter::First, max_delay }
     }
 }
 
 impl RetryPolicy {
-    /// Sets the number of attempts for an event in all. 1 or more, default 12. A probe of a store
-    /// that is unavailable does not count.
+    /// Sets the total number of attempts for an event. 1 or more, default 12. A probe of an
+    /// unavailable store does not count.
     pub fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts;
         self
@@ -126,21 +129,21 @@ impl RetryPolicy {
         self
     }
 
-    /// Sets the factor by which each further pause is longer than the one before. 1 or more.
-    /// Default 1, with which all pauses are the same.
+    /// Sets the factor by which each pause is longer than the previous one. 1 or more. Default 1,
+    /// which makes all pauses equal.
     pub fn factor(mut self, factor: u32) -> Self {
         self.factor = factor;
         self
     }
 
-    /// Sets the pauses that are shortened at random. Default [`Jitter::First`].
+    /// Sets which pauses are shortened at random. Default [`Jitter::First`].
     pub fn jitter(mut self, jitter: Jitter) -> Self {
         self.jitter = jitter;
         self
     }
 
-    /// Sets the longest pause to which the factor leads, and the longest that a sink can ask for. A
-    /// longer [`delay`](Self::delay) is not cut. Default 1 min.
+    /// Sets the upper limit for pauses that the factor increases or a sink asks for. A longer
+    /// [`delay`](Self::delay) is not shortened. Default 1 min.
     pub fn max_delay(mut self, pause: Duration) -> Self {
         self.max_delay = pause;
         self
@@ -173,9 +176,9 @@ impl RetryPolicy {
     }
 }
 
-/// Returns a random number of at least 0 and less than 1.
+/// Returns a random number from 0 up to, but not including, 1.
 fn part() -> f64 {
-    // A hasher's keys are random, and no two hashers have the same.
+    // A hasher's keys are random, and no two hashers have the same keys.
     let bits = RandomState::new().hash_one(()) as u32;
     f64::from(bits) / (f64::from(u32::MAX) + 1.0)
 }

@@ -20,11 +20,11 @@ use super::refused::RefusedCounts;
 use super::write::Ops;
 use super::writers::Writers;
 
-/// The largest number of workers that a recording can be asked to have.
+/// The maximum number of workers of a recording.
 const MAX_WORKERS: usize = 256;
 
 impl RecordingBuilder<'_> {
-    /// Starts the recording's thread, and those that call the sink.
+    /// Starts the recording's thread, and the threads that call the sink.
     ///
     /// # Errors
     ///
@@ -32,12 +32,12 @@ impl RecordingBuilder<'_> {
     /// - [`WatchError::Invalid`] if an option is out of range.
     /// - [`WatchError::Thread`] if the system cannot start a thread.
     /// - [`WatchError::WouldDeadlock`] if this is called on a thread of this broadcaster while the
-    ///   incoming queue is full. On an inline broadcaster: inside a call, see
+    ///   incoming queue is full, or, on an inline broadcaster, inside a call. See
     ///   [`WatchBuilder::watch`](crate::WatchBuilder::watch).
     ///
     /// # Blocking
     ///
-    /// As [`WatchBuilder::watch`](crate::WatchBuilder::watch).
+    /// Blocks like [`WatchBuilder::watch`](crate::WatchBuilder::watch).
     ///
     /// # Examples
     ///
@@ -77,8 +77,8 @@ impl RecordingBuilder<'_> {
             let share = share(self.group_queue_capacity, reader.capacity(), watch.stats().policy);
             let grouping = (order == WriteOrder::PerKey).then_some(sink as Arc<dyn EventSink>);
             let (stats, losses) = (stats.clone(), recordings.losses.clone());
-            // The recording is listed before it runs. A thread that sees what the recording does
-            // therefore finds it listed, even a shutdown at this moment.
+            // The recording is listed before it runs. A thread that sees an effect of the recording
+            // therefore finds it listed, even during a concurrent shutdown.
             recordings.add(RecordingHandle { watch, stats: stats.clone(), needed: needed.clone() });
             let driver = Driver {
                 writers,
@@ -115,10 +115,10 @@ impl RecordingBuilder<'_> {
     }
 }
 
-/// Returns the share of a group in what waits.
+/// Returns the share of a group in the waiting writes.
 fn share(chosen: Option<usize>, capacity: u64, policy: Option<OverflowPolicy>) -> Share {
     match (policy, chosen) {
-        // With `Wait`, nothing is lost because something is full.
+        // With `Wait`, nothing is lost because a queue is full.
         (Some(OverflowPolicy::Wait), _) => Share { of_one: u64::MAX, lent: u64::MAX },
         (_, Some(len)) => Share { of_one: len as u64, lent: 0 },
         (_, None) => Share { of_one: (capacity / 4).max(1), lent: capacity / 2 },

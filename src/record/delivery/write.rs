@@ -35,8 +35,8 @@ impl From<CorrelationKey> for WriteKey {
     }
 }
 
-/// Operations and their numbers. They pass from one list to another as a whole where that is
-/// possible, because events are large.
+/// Operations and their numbers. Where possible, they are moved from one list to another as a
+/// whole, because events are large.
 #[derive(Default)]
 pub(super) struct Ops {
     pub(super) ids: Vec<OpId>,
@@ -50,23 +50,24 @@ impl Ops {
     }
 }
 
-/// An event that is to be in the store, with the known facts about the attempts.
+/// An event that should be in the store, with the known facts about the attempts.
 pub(super) struct Write {
     pub(super) event: Event,
     pub(super) ticket: Ticket,
 }
 
-/// Everything about a write except the event, which the sink has meanwhile.
+/// Everything about a write except the event, which the sink has while the operation is under way.
 #[derive(Default)]
 #[allow(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 pub(super) struct Ticket {
-    /// The offset by which the write has its place among the others: that of the first event for
-    /// which it stands, or of the last one that was counted while the write was held.
+    /// The offset that determines the position of the write among the others. This is the offset of
+    /// the first event that the write covers, or of the last event that was counted while the write
+    /// was held.
     pub(super) offset: u64,
-    /// The number of delivered events for which the write stands. 0 for the last write of a series
-    /// that tells the store nothing new.
+    /// The number of delivered events that the write covers. 0 for the last write of a series that
+    /// contains nothing new for the store.
     pub(super) events: u64,
-    /// The number of these that still count against the watcher's queue.
+    /// The number of these events that still count against the watcher's queue.
     pub(super) in_hand: u64,
     /// Whether the first of these events is a new one, and counts as created.
     pub(super) is_new: bool,
@@ -77,25 +78,27 @@ pub(super) struct Ticket {
     pub(super) creates: bool,
     /// The number of attempts that failed. A probe without an answer does not count.
     pub(super) failed: u32,
-    /// The count of the first attempt to create the event that ended without an answer that says
-    /// whether it was done. `None` if there was none.
+    /// The count of the first attempt to create the event that ended without an answer about
+    /// whether it succeeded. `None` if there was none.
     pub(super) unsure: Option<i32>,
     /// Whether the event's name was taken, and the event has a new one.
     pub(super) is_renamed: bool,
-    /// Whether the next attempt is one beyond the first.
+    /// Whether the next attempt is not the first one.
     pub(super) is_retry: bool,
     /// Whether the end had begun when the write was last given to the sink.
     pub(super) is_last: bool,
-    /// Whether the write was last given to the sink to see if the store is there again.
+    /// Whether the write was last given to the sink to find out whether the store is available
+    /// again.
     pub(super) is_probe: bool,
-    /// When the sink was first not allowed to do it since it last failed in another way.
+    /// When the sink was first not allowed to do the write since the write last failed in another
+    /// way.
     pub(super) refused_at: Option<Duration>,
     /// The time of day when the first attempt failed. `None` if none has failed.
     pub(super) failing_since: Option<Timestamp>,
 }
 
 impl Ticket {
-    /// Notes that an attempt to create the event with this count may have been done.
+    /// Notes that an attempt to create the event with this count may have succeeded.
     pub(super) fn doubt(&mut self, times: i32) {
         if self.creates {
             self.unsure.get_or_insert(times);
@@ -104,14 +107,14 @@ impl Ticket {
 }
 
 impl Write {
-    /// Returns the write of one event: of a new one, or of a repeat.
+    /// Returns the write of one event, which is new or a repeat.
     pub(super) fn of(event: Event, offset: u64, is_new: bool) -> Self {
         let (events, in_hand, is_update, creates) = (1, 1, !is_new, is_new);
         let ticket = Ticket { offset, events, in_hand, is_new, is_update, creates, ..Ticket::default() };
         Self { event, ticket }
     }
 
-    /// Returns the write that a series asks for, with its key.
+    /// Returns the write that a series requests, with its key.
     pub(super) fn of_series(write: SeriesWrite) -> (WriteKey, Self) {
         let SeriesWrite { key, event, is_update, offset, events, in_hand } = write;
         let (is_new, creates) = (!is_update, !is_update);
@@ -124,7 +127,7 @@ impl Write {
         self.ticket.creates = !self.ticket.is_update;
     }
 
-    /// Makes the write an update of the event that is in the store after all.
+    /// Turns the write into an update of the event, which is in the store after all.
     pub(super) fn turn_to_update(&mut self) {
         (self.ticket.is_update, self.ticket.creates) = (true, false);
         self.ticket.unsure = None;
@@ -136,17 +139,17 @@ impl Write {
         self.ticket.unsure = None;
     }
 
-    /// Takes over the name and the version of the stored event. The store answered with them to the
-    /// write before this one, which is about the same event.
+    /// Takes over the name and the version of the stored event. The store returned them for the
+    /// previous write, which is about the same event.
     pub(super) fn follow(&mut self, name: Text, version: Text) {
         self.event.metadata.name = name;
         self.event.metadata.set_resource_version(version);
     }
 
-    /// Replaces the event by a later state of it, which holds all that this one holds, and more.
-    /// Returns the number of events whose room nobody needs any more.
+    /// Replaces the event by a later state of it, which contains everything in this one, and more.
+    /// Returns the number of events that no longer take queue capacity.
     ///
-    /// A new event gets the later count, time and message, as the store would give it by a patch.
+    /// A new event gets the later count, time and message, as if the store had applied a patch.
     pub(super) fn absorb(&mut self, later: Self) -> u64 {
         let Self { mut event, ticket } = later;
         if self.ticket.is_update {
@@ -179,7 +182,7 @@ impl Write {
         Self { event: op.into_event(), ticket }
     }
 
-    /// Notes that the attempt to create the event may have been done.
+    /// Notes that the attempt to create the event may have succeeded.
     pub(super) fn doubt(&mut self) {
         self.ticket.doubt(times(&self.event));
     }
@@ -191,7 +194,7 @@ impl Write {
             let object = &event.involved_object;
             [&object.kind, &object.namespace, &object.name, &object.uid].map(Text::clone)
         };
-        // An event with an event time has a reporter in place of the source and the first time.
+        // An event with an event time has a reporter instead of the source and the first time.
         let by = |event: &Event| {
             let reporter = [&event.reporting_controller, &event.reporting_instance].map(Text::clone);
             let timed = event.event_time().map(|at| (at, reporter));
@@ -207,7 +210,7 @@ impl Write {
     }
 }
 
-/// Returns how often an event was seen, as its own fields say.
+/// Returns how often an event was seen, according to its own fields.
 pub(super) fn times(event: &Event) -> i32 {
     match event.series() {
         Some(series) if is_timed(event) => series.count,

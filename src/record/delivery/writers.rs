@@ -1,5 +1,5 @@
-//! The writers: the threads that call the sink. The recording's own thread never does, except to
-//! ask for an event's group.
+//! The writers: the threads that call the sink. The recording's own thread never calls it, except
+//! for an event's group.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,18 +13,18 @@ use crate::sync::{Arc, Mutex, Parker, Unparker, park_until, thread};
 
 use super::write::{Ops, times};
 
-/// The largest number of operations that the sink gets at once.
+/// The maximum number of operations that the sink gets together.
 pub(super) const BATCH: usize = 256;
 
-/// The longest time that the operations should take that a writer gets together. If they take
-/// longer twice in a row, the next ones are half as many, otherwise they may be twice as many. A
-/// sink that works therefore answers several times a second.
+/// The maximum time that a writer's batch of operations should take. If batches take longer twice
+/// in a row, the next one is half as large, otherwise it may be twice as large. A working sink
+/// therefore answers several times a second.
 const LONG_CALL: Duration = Duration::from_millis(250);
 
-/// The size of the first batch. It is small, so that a slow sink answers soon.
+/// The size of the first batch. It is small, so that even a slow sink answers soon.
 const FIRST_BATCH: usize = 16;
 
-/// The writers as the driver sees them. The last of their threads to end drops the sink.
+/// The driver's view of the writers. The last of their threads to end drops the sink.
 pub(super) struct Writers {
     mode: SinkMode,
     order: WriteOrder,
@@ -33,11 +33,11 @@ pub(super) struct Writers {
     threads: Vec<(Unparker, thread::JoinHandle<()>)>,
     /// The number of operations that a free writer may get.
     limit: usize,
-    /// The last operations that were given out: when, and how many. `None` when they are done.
+    /// The operations that were given out last: when, and how many. `None` when they are done.
     round: Option<(Duration, usize)>,
     /// Whether the round before was slow.
     was_slow: bool,
-    /// An empty list, for its allocated room.
+    /// An empty list that is kept for its allocation.
     answers: Vec<(OpId, Reply)>,
 }
 
@@ -46,14 +46,14 @@ pub(super) struct Writers {
 struct Queue {
     ids: VecDeque<OpId>,
     ops: VecDeque<SinkOp>,
-    /// The number of operations that a writer takes at once.
+    /// The number of operations that a writer takes together.
     share: usize,
     /// The writers that have nothing to do.
     idle: Vec<usize>,
-    /// Whether a writer has become idle since the driver looked.
+    /// Whether a writer has become idle since the driver last checked.
     has_news: bool,
     is_closed: bool,
-    /// Caught panics of the sink that took several operations along.
+    /// Caught panics of the sink that affected several operations.
     panics: u64,
 }
 
@@ -66,7 +66,7 @@ impl Writers {
         watch: &WatchHandle,
     ) -> std::io::Result<Self> {
         let driver = watch.clone();
-        // If a thread cannot start, the drop of this ends those that have started.
+        // If a thread cannot start, dropping this ends the threads that have started.
         let mut this = Self {
             mode: sink.mode(),
             order,
@@ -90,7 +90,8 @@ impl Writers {
                 watch: watch.clone(),
             };
             let unparker = parker.unparker();
-            // The number comes first, because Linux cuts the name of a thread at 15 bytes.
+            // The number is at the beginning, because Linux truncates the name of a thread to 15
+            // bytes.
             let thread = thread::spawn(format!("{}/{name}", number + 1), move || writer.run(&parker))?;
             this.threads.push((unparker, thread));
         }
@@ -99,12 +100,12 @@ impl Writers {
         Ok(this)
     }
 
-    /// Returns how many operations may be under way at the same time. `has_groups` says whether
-    /// more than one group is known.
+    /// Returns how many operations may be under way at the same time. `has_groups` is true if more
+    /// than one group is known.
     pub(super) fn places(&self, has_groups: bool) -> usize {
         match self.mode {
             SinkMode::InFlight(places) => places.max(1),
-            // An operation behind a slow one of another group would wait for it.
+            // An operation that is queued after a slow one of another group would wait for it.
             SinkMode::OneByOne if has_groups => self.threads.len(),
             _ => self.threads.len().saturating_mul(self.limit),
         }
@@ -113,8 +114,9 @@ impl Writers {
     /// Returns how many operations the free writers may get, if this many are under way.
     pub(super) fn free(&self, under_way: usize, has_groups: bool) -> usize {
         let queue = self.queue.lock();
-        // A writer that has become idle since `settle` looked gets its work in the next round, when
-        // it is known how long it took for the last. It has set `has_news`, so that comes at once.
+        // A writer that has become idle since the check in `settle` gets its work in the next
+        // round, when the duration of its last work is known. It has set `has_news`, so the next
+        // round follows immediately.
         let is_settled = self.round.is_none();
         let writers = if queue.ops.is_empty() && is_settled { queue.idle.len() } else { 0 };
         match self.mode {
@@ -140,7 +142,7 @@ impl Writers {
             SinkMode::OneByOne if self.order == WriteOrder::PerKey => 1,
             _ => len.div_ceil(queue.idle.len() - first),
         };
-        // The queue is empty, because a writer is free. The caller gets its room back.
+        // The queue is empty, because a writer is free. The caller gets the allocations back.
         ops.ids = Vec::from(std::mem::replace(&mut queue.ids, std::mem::take(&mut ops.ids).into()));
         ops.ops = Vec::from(std::mem::replace(&mut queue.ops, std::mem::take(&mut ops.ops).into()));
         for writer in queue.idle.drain(first..) {
@@ -148,7 +150,7 @@ impl Writers {
         }
     }
 
-    /// Takes the answers that have come. After that, the caller looks for free writers.
+    /// Takes the answers that have arrived. After that, the caller checks for free writers.
     pub(super) fn take_answers(&mut self) -> Vec<(OpId, Reply)> {
         self.queue.lock().has_news = false;
         let mut answers = std::mem::take(&mut self.answers);
@@ -156,9 +158,9 @@ impl Writers {
         answers
     }
 
-    /// Takes back an empty list, for its allocated room. Adjusts the number of operations that a
-    /// writer may get, if those that were given out last are done. `now` is `None` if the clock is
-    /// fake, because a call takes real time.
+    /// Takes back an empty list, to reuse its allocation. Adjusts the number of operations that a
+    /// writer may get, if the last ones are done. `now` is `None` if the clock is fake, because a
+    /// call takes real time.
     pub(super) fn settle(&mut self, answers: Vec<(OpId, Reply)>, now: Option<Duration>) {
         self.answers = answers;
         let is_done = || {
@@ -167,7 +169,7 @@ impl Writers {
         };
         let Some((since, len)) = self.round.filter(|_| is_done()) else { return };
         self.round = None;
-        // One slow answer says little about the sink.
+        // One slow answer is not enough to judge the sink.
         let is_slow = now.is_some_and(|now| now >= since.saturating_add(LONG_CALL));
         let was_slow = std::mem::replace(&mut self.was_slow, is_slow);
         if self.was_slow {
@@ -175,13 +177,13 @@ impl Writers {
                 self.limit = (len / 2).max(1);
             }
         } else if len >= self.limit.div_ceil(2) {
-            // Of several groups, a few that have something to send may fill only half of the
-            // places.
+            // If there are several groups, the ones that have something to send may fill only half
+            // of the places.
             self.limit = (self.limit * 2).min(BATCH);
         }
     }
 
-    /// Returns the number of panics that took several operations along since the last call.
+    /// Returns the number of panics since the last call that affected several operations.
     pub(super) fn take_panics(&self) -> u64 {
         std::mem::take(&mut self.queue.lock().panics)
     }
@@ -193,7 +195,7 @@ impl Writers {
 }
 
 impl Drop for Writers {
-    /// When this returns, the sink is dropped.
+    /// Waits for the writers. Afterwards, the sink has been dropped.
     fn drop(&mut self) {
         self.queue.lock().is_closed = true;
         for (unparker, _) in &self.threads {
@@ -210,7 +212,7 @@ impl Drop for Writers {
 struct Next {
     /// Whether there will be no more operations.
     is_closed: bool,
-    /// Whether the driver may have more to give from here on.
+    /// Whether the driver may have more work to give from here on.
     has_news: bool,
 }
 
@@ -243,7 +245,7 @@ impl<S: EventSink> Writer<S> {
             if is_empty && is_closed {
                 break;
             }
-            // The driver looks for answers and free writers.
+            // The driver checks for answers and free writers.
             if has_news || is_empty && std::mem::take(&mut has_worked) {
                 self.replies.wake();
             }
@@ -277,8 +279,8 @@ impl<S: EventSink> Writer<S> {
             Some(at) if most > 0 => drop(queue.idle.swap_remove(at)),
             _ => {}
         }
-        // A writer is free while none of the operations waits: this one, which has just become
-        // idle, or another one, since this one took the last.
+        // A writer is free while no operation waits. It is either this one, which has just become
+        // idle, or another one, because this one took the last operation.
         let is_new = if most == 0 { at.is_none() } else { queue.ops.is_empty() };
         let has_news = is_new && !queue.idle.is_empty();
         queue.has_news |= has_news;
@@ -286,7 +288,8 @@ impl<S: EventSink> Writer<S> {
     }
 
     fn perform_one_by_one(&self, ops: &mut Ops) {
-        // The driver is woken when a writer has nothing left to do. Before, it could give no work.
+        // The driver is woken when a writer has nothing left to do. Before that, it could not give
+        // any work.
         for (id, op) in ops.ids.drain(..).zip(ops.ops.drain(..)) {
             let reply = self.perform(op);
             self.replies.push_quietly([(id, reply)]);
@@ -300,8 +303,8 @@ impl<S: EventSink> Writer<S> {
         }
     }
 
-    /// Submits operations together. If the sink panics, nobody knows how far it came, so each of
-    /// those that it has not answered comes again on its own.
+    /// Submits operations together. If the sink panics, the operations that it has not answered may
+    /// or may not have been done, so each of them is submitted again separately.
     fn submit(&self, ops: &mut Ops) {
         let is_alone = ops.ids.len() == 1;
         let (ids, ops) = (std::mem::take(&mut ops.ids), std::mem::take(&mut ops.ops));
@@ -318,7 +321,7 @@ impl<S: EventSink> Writer<S> {
         }
     }
 
-    /// Has the sink perform one operation after the other, until one fails or has no answer yet.
+    /// Lets the sink perform the operations sequentially, until one fails or has no answer yet.
     fn perform_in_order(&self, ops: &mut Ops) {
         let mut left = ops.ids.drain(..).zip(ops.ops.drain(..));
         for (id, op) in left.by_ref() {

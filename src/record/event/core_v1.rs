@@ -15,7 +15,7 @@ use super::text::Text;
 use super::timestamp::Timestamp;
 use super::wire_fields;
 
-/// The type of an event: whether it is in order or asks for attention.
+/// The type of an event, which is either normal or needs attention.
 ///
 /// # Examples
 ///
@@ -31,14 +31,14 @@ use super::wire_fields;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum EventType {
-    /// Something is as it should be.
+    /// Things are as they should be.
     Normal,
-    /// Something asks for attention.
+    /// Something needs attention.
     Warning,
 }
 
 impl EventType {
-    /// Returns the name that events carry.
+    /// Returns the name that is stored in events.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Normal => "Normal",
@@ -56,7 +56,7 @@ impl fmt::Display for EventType {
 impl FromStr for EventType {
     type Err = ParseError;
 
-    /// Reads the name that events carry, `Normal` or `Warning`.
+    /// Reads the name that is stored in events, `Normal` or `Warning`.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         match text {
             "Normal" => Ok(Self::Normal),
@@ -89,10 +89,10 @@ impl From<EventType> for Text {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct EventSeries {
-    /// The number of occurrences up to the last one reported.
+    /// The number of occurrences up to the last reported one.
     #[serde(skip_serializing_if = "wire_fields::is_zero")]
     pub count: i32,
-    /// The time of the last occurrence reported, kept to the microsecond.
+    /// The time of the last reported occurrence, with microsecond precision.
     #[serde(serialize_with = "wire_fields::write_micros")]
     pub last_observed_time: Option<Timestamp>,
 }
@@ -123,9 +123,9 @@ impl EventSeries {
 
 /// Something that happened to an object: core/v1's `Event`.
 ///
-/// The fields are not validated: an event that was read from a store may be of any type and lack
-/// anything. Start from [`Event::default`] and set the fields that you know. A recorder fills in
-/// the rest.
+/// The fields are not validated: an event that was read from a store may have any type, and any
+/// field may be missing. Start from [`Event::default`] and set the fields that you know. A recorder
+/// fills in the rest.
 ///
 /// The bus moves an event by value from queue to queue, because one allocation for each event would
 /// halve the rate of a bus. The size of an event therefore matters (440 bytes, checked by a test).
@@ -163,7 +163,7 @@ pub struct Event {
     pub last_timestamp: Option<Timestamp>,
     /// The number of times that the event was seen.
     pub count: i32,
-    /// The event's type: `Normal` or `Warning`, but stored events may have any other.
+    /// The event's type: `Normal` or `Warning`. Stored events may have any other type.
     /// [`event_type`](Event::event_type) reads this field.
     pub type_: Text,
     /// The program that reports the event. In JSON, this is `reportingComponent`.
@@ -206,7 +206,7 @@ impl Event {
         self.rare.get_or_insert_with(|| Box::new(Rare::EMPTY))
     }
 
-    /// Sets a value, but does not make the box only to hold an empty value.
+    /// Sets a value, but does not allocate the box only to hold an empty value.
     fn set<T>(&mut self, value: T, is_some: bool, field: fn(&mut Rare) -> &mut T) {
         if is_some || self.rare.is_some() {
             *field(self.rare_mut()) = value;
@@ -232,7 +232,7 @@ impl Event {
         [EventType::Normal, EventType::Warning].into_iter().find(|t| t.as_str() == self.type_)
     }
 
-    /// Returns the document's kind: `Event` if the event was read from JSON that says so. A
+    /// Returns the document's kind: `Event` if the event was read from JSON with this kind. A
     /// recorder leaves the kind empty.
     pub fn kind(&self) -> &Text {
         &self.rare().kind
@@ -258,8 +258,8 @@ impl Event {
         self.set(kind, is_some, |rare| &mut rare.kind);
     }
 
-    /// Returns the document's version: `v1` if the event was read from JSON that says so, or that
-    /// says `events.k8s.io/v1`. A recorder leaves the version empty.
+    /// Returns the document's version: `v1` if the event was read from JSON with this version or
+    /// with `events.k8s.io/v1`. A recorder leaves the version empty.
     pub fn api_version(&self) -> &Text {
         &self.rare().api_version
     }
@@ -271,7 +271,7 @@ impl Event {
         self.set(api_version, is_some, |rare| &mut rare.api_version);
     }
 
-    /// Returns the action that was taken about the object: one word in `CamelCase`.
+    /// Returns the action that was taken on the object: one word in `CamelCase`.
     pub fn action(&self) -> &Text {
         &self.rare().action
     }
@@ -294,8 +294,8 @@ impl Event {
         self.set(action, is_some, |rare| &mut rare.action);
     }
 
-    /// Returns the time of the newer events API: when the event was first seen, to the microsecond.
-    /// Returns `None` if this time is not set.
+    /// Returns the time of the newer events API: when the event was first seen, with microsecond
+    /// precision. Returns `None` if this time is not set.
     pub fn event_time(&self) -> Option<Timestamp> {
         self.rare().event_time
     }
@@ -350,7 +350,7 @@ impl Event {
     /// 3. [`first_timestamp`](Self::first_timestamp)
     /// 4. [`event_time`](Self::event_time)
     ///
-    /// Returns `None` if none of them is set, even if a store has noted when it created the event.
+    /// Returns `None` if none of them is set, even if the creation time that a store sets is known.
     /// kubectl reads the fields in the same order. Tables, logs, queries and stores of this crate
     /// call this method, so they agree about the time of an event.
     ///
@@ -399,7 +399,7 @@ impl Event {
 
     /// Returns how often the event was seen: the count of the [`series`](Self::series) if there is
     /// one, otherwise [`count`](Self::count). The result is at least 1, because an event that
-    /// exists was seen, even if it carries no count.
+    /// exists was seen, even if it has no count.
     ///
     /// # Examples
     ///
@@ -419,7 +419,7 @@ impl Event {
         self.series().map_or(self.count, |series| series.count).max(1).unsigned_abs()
     }
 
-    /// Returns a second object that had a part in the event. Returns `None` if there is no such
+    /// Returns a second object that was involved in the event. Returns `None` if there is no such
     /// object.
     pub fn related(&self) -> Option<&ObjectReference> {
         self.rare().related.as_ref()

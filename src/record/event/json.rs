@@ -9,12 +9,12 @@ use super::wire_events_v1::EventsV1Out;
 use crate::escape::escape;
 
 impl Event {
-    /// Returns the event as Go's encoder writes a core/v1 Event: on one line, without a newline at
-    /// the end.
+    /// Returns the event in the format of Go's encoder for a core/v1 Event: on one line, without a
+    /// newline at the end.
     ///
-    /// Times are cut to the precision that Kubernetes keeps: whole seconds or microseconds.
-    /// [`from_json`](Self::from_json) reads the same event back, except for what was cut. If `kind`
-    /// or `apiVersion` was set to a value other than `Event` and `v1`,
+    /// Times are truncated to the precision that Kubernetes keeps: whole seconds or microseconds.
+    /// [`from_json`](Self::from_json) reads the same event back, except for the truncated part. If
+    /// `kind` or `apiVersion` was set to a value other than `Event` and `v1`,
     /// [`from_json`](Self::from_json) returns an error.
     ///
     /// # Examples
@@ -35,16 +35,17 @@ impl Event {
         json_writer::to_string(self, 768 + self.message.len())
     }
 
-    /// Returns the event as Go's encoder writes an Event of events.k8s.io/v1: on one line, without
-    /// a newline at the end.
+    /// Returns the event in the format of Go's encoder for an Event of events.k8s.io/v1: on one
+    /// line, without a newline at the end.
     ///
-    /// Kubernetes keeps one object for both APIs. This is the other document of the same event. It
-    /// says `events.k8s.io/v1`, whatever [`api_version`](Self::api_version) is. Times are cut as in
-    /// [`to_json`](Self::to_json), and [`from_json`](Self::from_json) reads both documents.
+    /// Kubernetes keeps one object for both APIs. This is the other document of the same event. Its
+    /// version is `events.k8s.io/v1`, whatever [`api_version`](Self::api_version) is. Times are
+    /// truncated as in [`to_json`](Self::to_json), and [`from_json`](Self::from_json) reads both
+    /// documents.
     ///
-    /// Nothing is checked. An API server takes an event through this API only if it has an event
-    /// time, a reporting controller and instance, an action, a reason and a type, and neither
-    /// count, source nor first and last time.
+    /// Nothing is checked. An API server accepts an event through this API only if it has an event
+    /// time, a reporting controller and instance, an action, a reason and a type, and no count,
+    /// source, first or last time.
     ///
     /// # Examples
     ///
@@ -80,15 +81,15 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// If the text cannot be read, the error says what is wrong and where:
+    /// Returns an error with a description and the place if the text cannot be read:
     ///
     /// - The text is not a JSON object.
     /// - A field occurs twice, or is of another type.
     /// - A count is not a 32-bit integer.
     /// - A time is not RFC 3339 of the years 0000 to 9999.
-    /// - A text contains half of a surrogate pair.
+    /// - A string contains half of a surrogate pair.
     ///
-    /// If the document is not an event, the error says what was found and what to read instead.
+    /// If the document is not an event, the error names what was found and what to read instead.
     /// Such documents are an `EventList`, an event of a watch, any other kind, and an Event of
     /// another API.
     ///
@@ -112,7 +113,7 @@ impl Event {
     }
 }
 
-/// The error for text that is not the JSON of an event. It says what is wrong, and where.
+/// The error for text that is not the JSON of an event. It describes the problem and its place.
 ///
 /// # Examples
 ///
@@ -130,7 +131,7 @@ impl Event {
 pub struct EventJsonError {
     line: usize,
     column: usize,
-    /// The description with the place at its end, escaped and cut to 300 characters.
+    /// The description with the place at its end, escaped and truncated to 300 characters.
     text: String,
 }
 

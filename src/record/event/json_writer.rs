@@ -4,11 +4,12 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-/// Returns a document as Go's encoder writes it, on one line. `capacity` is its expected length in
-/// bytes.
+/// Returns a document in the format of Go's encoder, on one line. `capacity` is its expected length
+/// in bytes.
 pub(super) fn to_string(document: &impl Serialize, capacity: usize) -> String {
     let mut json = Vec::with_capacity(capacity);
-    // Never fails: a document consists of texts, numbers and times, and a vector takes everything.
+    // Never fails: a document consists of strings, numbers and times, and a vector accepts
+    // everything.
     let _ = serde_json::to_writer(&mut json, document);
     // The default is never used: the serializer writes UTF-8.
     let json = String::from_utf8(json).unwrap_or_default();
@@ -19,13 +20,13 @@ pub(super) fn to_string(document: &impl Serialize, capacity: usize) -> String {
 /// U+2029, and many other characters.
 #[allow(clippy::needless_bitwise_bool, reason = "without branches the compiler looks at many bytes at once")]
 fn may_need_escapes(json: &[u8]) -> bool {
-    // A fold of booleans instead of numbers would be compiled to a branch for each byte.
+    // Folding booleans instead of numbers avoids a branch for each byte.
     let needs = |byte: u8| (byte == b'<') | (byte == b'>') | (byte == b'&') | (byte == 0xE2);
     json.iter().fold(0, |found, byte| found | u8::from(needs(*byte))) != 0
 }
 
 /// Adds the escapes that make JSON safe inside HTML and JavaScript. Go writes these by default. In
-/// JSON, the characters occur only within texts.
+/// JSON, the characters occur only within strings.
 fn escape(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len() + json.len() / 4);
     let mut written = 0;

@@ -2,15 +2,15 @@
 //!
 //! The code here does not depend on buses, clocks or stores.
 //!
-//! - `text` and `timestamp` are the values of which everything is made.
+//! - `text` and `timestamp` are the values that everything else consists of.
 //! - `core_v1` is the event.
-//! - `parts` is what the caller of a recorder gives. `name` makes the names of events. `timed` is
-//!   the form that events.k8s.io/v1 demands.
-//! - `wire` is the shape of an event as a document, `wire_events_v1` is the other one, and
-//!   `json_writer` and `json` are their text.
+//! - `parts` are the values that the caller of a recorder supplies. `name` generates the names of
+//!   events. `timed` is the form that events.k8s.io/v1 requires.
+//! - `wire` and `wire_events_v1` are the two shapes of an event as a document, and `json_writer`
+//!   and `json` are their text.
 //! - `read` reads events from the output of other programs.
-//! - `patch` is the one change that a stored event gets.
-//! - `stored` is what a recording has to know of a stored event.
+//! - `patch` is the only change that is made to a stored event.
+//! - `stored` has the fields of a stored event that a recording needs.
 
 mod core_v1;
 mod json;

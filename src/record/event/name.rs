@@ -1,4 +1,4 @@
-//! Names of events, as client-go makes them: `<object>.<nanoseconds since 1970 in hexadecimal>`.
+//! Names of events in client-go's format: `<object>.<nanoseconds since 1970 in hexadecimal>`.
 
 use crate::clock::Clock;
 
@@ -21,13 +21,13 @@ pub(crate) fn number(clock: &Clock, object: &str, now: Timestamp) -> u64 {
     clock.numbers().take(hash(object), now.name_number())
 }
 
-/// Returns the name with this number, which comes from [`number`], if it is a DNS subdomain, as
-/// Kubernetes demands. Otherwise returns a name in the form of a random UUID, made from the object,
-/// the number and a seed.
+/// Returns the name with this number, which was returned by [`number`], if the name is a DNS
+/// subdomain, as Kubernetes requires. Otherwise returns a name in the form of a random UUID,
+/// derived from the object, the number and a seed.
 pub(crate) fn numbered(clock: &Clock, object: &str, number: u64) -> Text {
     let mut buffer = [0; MAX_NAME];
     match render(&mut buffer, object, number) {
-        // The part behind the dot is a valid label on its own.
+        // The part after the dot is itself a valid label.
         Some(name) if is_subdomain(object) => Text::copied(name),
         _ => uuid(number, hash(object) ^ if clock.is_fake() { 0 } else { seed() }),
     }
@@ -42,7 +42,7 @@ fn seed() -> u64 {
 
 /// Returns the name of an event about `object`, without validating the name.
 pub(crate) fn plain(object: &str, nanoseconds: u64) -> Text {
-    // Most names fit in the buffer, so the only allocation is that of the text.
+    // Most names fit in the buffer, so the `Text` is the only allocation.
     let mut buffer = [0; MAX_NAME];
     match render(&mut buffer, object, nanoseconds) {
         Some(name) => Text::copied(name),
@@ -62,7 +62,7 @@ fn render<'a>(buffer: &'a mut [u8; MAX_NAME], object: &str, nanoseconds: u64) ->
     std::str::from_utf8(name).ok()
 }
 
-/// Writes the last digits of a number in hexadecimal, as many as `digits` has room for, at most 16.
+/// Writes the last digits of a number in hexadecimal, as many as fit in `digits`, at most 16.
 pub(crate) fn write_hex(number: u64, digits: &mut [u8]) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     for (place, digit) in digits.iter_mut().rev().enumerate() {
@@ -92,8 +92,8 @@ pub(crate) fn is_subdomain(name: &str) -> bool {
         && bytes.last().is_some_and(|&byte| is_alphanumeric(byte))
 }
 
-/// Returns a hash of the ends of a name and of its length, which tell most objects of one program
-/// apart.
+/// Returns a hash of the length of a name and of its beginning and end, which distinguishes most
+/// objects of one program.
 pub(crate) fn hash(object: &str) -> u64 {
     let bytes = object.as_bytes();
     let word = |bytes: Option<&[u8; 8]>| bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes));
@@ -103,7 +103,7 @@ pub(crate) fn hash(object: &str) -> u64 {
     mix(word(first).rotate_left(32) ^ word(last) ^ short ^ bytes.len() as u64)
 }
 
-/// Returns a UUID of RFC 9562's version 4, made from two numbers.
+/// Returns a UUID of RFC 9562's version 4, derived from two numbers.
 fn uuid(number: u64, seed: u64) -> Text {
     let high = mix(number ^ seed);
     let low = mix(high.wrapping_add(seed));

@@ -1,10 +1,10 @@
-//! The parts of an event that the caller of a recorder gives, and how they become an event.
+//! The parts of an event that the caller of a recorder supplies, and how they become an event.
 //!
-//! An event is made in two steps, because a program should get on with its own work:
+//! An event is built in two steps, so that the calling program is delayed as little as possible:
 //!
-//! 1. [`EventParts::into_event`], on the caller's thread, makes the event in one expression. It
+//! 1. [`EventParts::into_event`], on the caller's thread, builds the event in one expression. It
 //!    only takes a number for the event's name.
-//! 2. [`complete`], on the dispatcher, makes the name, which takes an allocation.
+//! 2. [`complete`], on the dispatcher, generates the name, which takes an allocation.
 
 use crate::clock::Clock;
 
@@ -16,10 +16,10 @@ use super::text::Text;
 use super::timed;
 use super::timestamp::Timestamp;
 
-/// The namespace of an event about an object without one, if nobody has chosen another.
+/// The default namespace of an event about an object without one.
 pub(crate) const DEFAULT_NAMESPACE: Text = Text::from_static("default");
 
-/// The parts of an event that its caller gives. The recorder adds the others.
+/// The parts of an event that its caller supplies. The recorder adds the others.
 pub(crate) struct EventParts {
     pub(crate) involved_object: ObjectReference,
     pub(crate) type_: Text,
@@ -39,7 +39,7 @@ impl EventParts {
         Self { involved_object, type_, reason, message, at: None, metadata, rare: None }
     }
 
-    /// Returns the event, which happened once and has no name yet. Until [`complete`] makes the
+    /// Returns the event, which happened once and has no name yet. Until [`complete`] generates the
     /// name, `first_timestamp` holds the name's number, and only `last_timestamp` the event's time.
     /// The event of an object without a namespace is in `cluster_namespace`.
     #[inline]
@@ -79,8 +79,8 @@ impl From<Event> for EventParts {
     }
 }
 
-/// Makes the name of an event that comes from [`EventParts::into_event`], and gives the event an
-/// event time if it is to have one. Leaves an event alone that has a name.
+/// Generates the name of an event that was returned by [`EventParts::into_event`], and gives the
+/// event an event time if it should have one. Does not change an event that already has a name.
 pub(crate) fn complete(event: &mut Event, clock: &Clock, has_event_time: bool) {
     if event.metadata.name.is_empty() {
         let number = event.first_timestamp.and_then(|at| u64::try_from(at.as_nanos()).ok());

@@ -1,4 +1,4 @@
-//! The one change that a stored event gets when it is seen again.
+//! The only change that is made to a stored event when it is seen again.
 
 use serde::Serialize;
 
@@ -40,8 +40,9 @@ pub(crate) fn changed_series(event: &Event) -> Option<EventSeries> {
 
 impl Event {
     /// Returns the strategic merge patch that gives a stored event the count, last time and message
-    /// of this one, as client-go would send it: JSON with `count`, `lastTimestamp` and `message`.
-    /// If the event has an event time and a series, and no count, the JSON has the series alone.
+    /// of this one, in the form in which client-go would send it: JSON with `count`,
+    /// `lastTimestamp` and `message`. If the event has an event time and a series, and no count,
+    /// the JSON has only the series.
     ///
     /// client-go computes this patch as the difference from an event whose count is 0, whose last
     /// time is 1970-01-01T00:00:00Z and whose message is empty. Values equal to these are therefore

@@ -18,7 +18,7 @@ use crate::serde_object::object_only;
 ///
 /// # Examples
 ///
-/// A type of yours can be the subject of events if it converts into a reference:
+/// Your own type can be the subject of events if it converts into a reference:
 ///
 /// ```
 /// use eventcast::ObjectReference;
@@ -43,13 +43,13 @@ pub struct ObjectReference {
     /// The object's kind, such as `Pod`.
     #[serde(skip_serializing_if = "wire_fields::is_empty")]
     pub kind: Text,
-    /// The object's namespace. Empty for an object outside of namespaces.
+    /// The object's namespace. Empty for an object without a namespace.
     #[serde(skip_serializing_if = "wire_fields::is_empty")]
     pub namespace: Text,
     /// The object's name.
     #[serde(skip_serializing_if = "wire_fields::is_empty")]
     pub name: Text,
-    /// The identifier that tells the object from earlier ones of the same name.
+    /// The identifier that distinguishes the object from earlier ones of the same name.
     #[serde(skip_serializing_if = "wire_fields::is_empty")]
     pub uid: Text,
     /// The version of the object's kind, with the group before it if there is one: `v1`, `apps/v1`.
@@ -58,7 +58,7 @@ pub struct ObjectReference {
     /// The version of the object at the time of the event.
     #[serde(skip_serializing_if = "wire_fields::is_empty")]
     pub resource_version: Text,
-    /// The part of the object that is meant, such as `spec.containers{web}`.
+    /// The part of the object that the event is about, such as `spec.containers{web}`.
     #[serde(skip_serializing_if = "wire_fields::is_empty")]
     pub field_path: Text,
 }
@@ -134,18 +134,18 @@ impl fmt::Display for ObjectReference {
     }
 }
 
-/// Reads `Kind/name` or `Kind/namespace/name`, as a reference is shown.
+/// Reads `Kind/name` or `Kind/namespace/name`, the format in which a reference is shown.
 ///
-/// A reference that is read this way shows the same text. The other way round, the text of a
-/// reference reads as the same reference if all of these hold:
+/// A reference that is read this way is shown as the same text. In the other direction, the text of
+/// a reference is read as the same reference if all of these hold:
 ///
 /// - It has a kind and a name.
 /// - Its kind, namespace and name contain no slash, no backslash, and no character that is shown
 ///   escaped.
 /// - Its other fields, which are not shown, are empty.
 ///
-/// The text cannot tell a slash in a name from one before the name: `Disk/dev/sda` is read as the
-/// disk `sda` in the namespace `dev`.
+/// The text cannot distinguish a slash in a name from one before the name: `Disk/dev/sda` is read
+/// as the disk `sda` in the namespace `dev`.
 ///
 /// # Errors
 ///
@@ -188,7 +188,7 @@ fn parse(text: &str) -> Option<ObjectReference> {
     is_read.then(|| ObjectReference::new(kind, name).in_namespace(namespace.unwrap_or_default()))
 }
 
-/// The program that reports an event, and the machine that the program runs on. A text alone
+/// The program that reports an event, and the machine that the program runs on. A plain string
 /// converts into a source with this component and without a host.
 ///
 /// # Examples

@@ -1,13 +1,13 @@
-//! The fields of a stored event that a recording has to know.
+//! The fields of a stored event that a recording needs.
 
 use super::core_v1::Event;
 use super::text::Text;
 use super::timestamp::Timestamp;
 
-/// The part of a store's answer that a correlator remembers.
+/// The part of a store's answer that a correlator keeps.
 ///
-/// A store that answers to many operations at once returns these fields instead of whole events.
-/// They are made of an event as stored.
+/// A store that answers many operations together returns these fields instead of whole events. They
+/// are taken from an event as stored.
 ///
 /// # Examples
 ///
@@ -28,7 +28,7 @@ use super::timestamp::Timestamp;
 pub struct Stored {
     /// The name that the event has in the store.
     pub name: Text,
-    /// The version that the store gave to the event, or an empty text if it gives none.
+    /// The version that the store gave to the event, or an empty string if it gives none.
     pub resource_version: Text,
     /// The number of times that the event was seen.
     pub count: i32,

@@ -9,12 +9,12 @@ use smol_str::{SmolStr, SmolStrBuilder};
 
 /// Immutable text that is cheap to clone: at most one reference count.
 ///
-/// - A text of up to 23 bytes lies in the value itself.
+/// - A text of up to 23 bytes is stored inline, in the value itself.
 /// - Longer text is allocated, once.
 /// - [`from_static`](Self::from_static) and a `format_args!` without arguments copy nothing.
 ///
-/// A text is made from `&str`, `String`, `char`, `Arc<str>`, `Cow<str>` or `format_args!`. It
-/// compares, orders and hashes as the `str` that it derefs to.
+/// A text is created from `&str`, `String`, `char`, `Arc<str>`, `Cow<str>` or `format_args!`. It
+/// compares, orders and hashes like the `str` that it derefs to.
 ///
 /// # Examples
 ///
@@ -35,7 +35,7 @@ impl Text {
     /// The empty text, as a constant.
     pub(crate) const EMPTY: Self = Self(SmolStr::new_static(""));
 
-    /// Creates a text from a literal, in constants too.
+    /// Creates a text from a literal, also in constants.
     ///
     /// # Examples
     ///
@@ -85,7 +85,7 @@ impl Text {
         Self::copied(std::str::from_utf8(&digits[at..]).unwrap_or_default())
     }
 
-    /// Returns a text of `first` and `second`, one after the other.
+    /// Returns `first` followed by `second` as one text.
     pub(crate) fn joined(first: &str, second: &str) -> Self {
         let len = first.len() + second.len();
         let mut buffer = [0; 256];
@@ -93,10 +93,10 @@ impl Text {
         else {
             return format_args!("{first}{second}").into();
         };
-        // Most texts fit in the buffer, so the only allocation is that of the text.
+        // Most results fit in the buffer, so the `Text` is the only allocation.
         start.copy_from_slice(first.as_bytes());
         end.copy_from_slice(second.as_bytes());
-        // The default is never used: two texts in a row are valid UTF-8.
+        // The default is never used: the concatenation of two strings is valid UTF-8.
         Self::copied(std::str::from_utf8(&buffer[..len]).unwrap_or_default())
     }
 }
@@ -135,7 +135,7 @@ impl fmt::Debug for Text {
 }
 
 impl From<&str> for Text {
-    /// Copies the text. Up to 23 bytes lie in the value itself, and a longer text is allocated.
+    /// Copies the text. Up to 23 bytes are stored inline, and a longer text is allocated.
     #[inline]
     fn from(text: &str) -> Self {
         Self::copied(text)

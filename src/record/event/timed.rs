@@ -1,8 +1,8 @@
-//! Events with an event time: the form that events.k8s.io/v1 demands. Here are its limits, and how
-//! a recorded event becomes one.
+//! Events with an event time: the form that events.k8s.io/v1 requires. This module has its limits,
+//! and turns a recorded event into this form.
 //!
-//! The limits are those of the API server's validation (Kubernetes 1.36). It checks them for an
-//! event with an event time, through either API. It counts bytes.
+//! The limits match the API server's validation (Kubernetes 1.36). It checks them for an event with
+//! an event time, through either API. It counts bytes.
 
 use std::fmt;
 
@@ -39,7 +39,7 @@ pub enum EventField {
     /// The reason must have 1 to 128 bytes.
     Reason,
     /// The reporting controller must be a qualified name: a name of 1 to 63 ASCII letters, digits,
-    /// `-`, `_` and `.`, perhaps with a DNS subdomain and a slash before it.
+    /// `-`, `_` and `.`, optionally preceded by a DNS subdomain and a slash.
     ReportingController,
     /// The reporting instance must have 1 to 128 bytes.
     ReportingInstance,
@@ -63,13 +63,12 @@ impl fmt::Display for EventField {
     }
 }
 
-/// Returns whether an event is counted in its series: it has an event time, and no count as
-/// core/v1 has it.
+/// Returns whether an event is counted in its series: it has an event time, and no core/v1 count.
 pub(crate) fn is_timed(event: &Event) -> bool {
     event.event_time().is_some() && event.count == 0
 }
 
-/// Returns the first of these two texts that an event with an event time must not have.
+/// Returns the first of these two strings that is not allowed in an event with an event time.
 pub(crate) fn wrong_text(reason: &str, action: &str) -> Option<EventField> {
     if !(1..=MAX_TIMED_TEXT).contains(&reason.len()) {
         return Some(EventField::Reason);
@@ -77,8 +76,8 @@ pub(crate) fn wrong_text(reason: &str, action: &str) -> Option<EventField> {
     (action.len() > MAX_TIMED_TEXT).then_some(EventField::Action)
 }
 
-/// Returns the part of a source that an event with an event time must not have. The component is
-/// the reporting controller, and the host the reporting instance.
+/// Returns the part of a source that is not allowed in an event with an event time. The component
+/// is the reporting controller, and the host the reporting instance.
 pub(crate) fn wrong_source(source: &EventSource) -> Option<EventField> {
     if !is_qualified(&source.component) {
         return Some(EventField::ReportingController);
@@ -87,9 +86,9 @@ pub(crate) fn wrong_source(source: &EventSource) -> Option<EventField> {
     (!is_right).then_some(EventField::ReportingInstance)
 }
 
-/// Returns whether `text` is a qualified name, as Kubernetes defines it: a name of ASCII letters,
-/// digits, `-`, `_` and `.` that begins and ends with a letter or a digit. A DNS subdomain and a
-/// slash may stand before the name.
+/// Returns whether `text` is a qualified name as defined by Kubernetes: a name of ASCII letters,
+/// digits, `-`, `_` and `.` that begins and ends with a letter or a digit. It may be preceded by a
+/// DNS subdomain and a slash.
 pub(crate) fn is_qualified(text: &str) -> bool {
     let (prefix, name) = text.split_once('/').map_or((None, text), |(prefix, name)| (Some(prefix), name));
     let is_prefix = |prefix: &str| prefix.len() <= name::MAX_NAME && name::is_subdomain(prefix);
@@ -105,14 +104,15 @@ pub(crate) fn is_name_part(name: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 
-/// Returns the time as Kubernetes keeps an event time: to the microsecond, the rest cut off.
+/// Returns the time in the precision that Kubernetes keeps for an event time: truncated to
+/// microseconds.
 pub(crate) fn whole_micros(at: Timestamp) -> Option<Timestamp> {
     let nanos = at.subsec_nanos();
     Timestamp::new(at.as_secs(), nanos - nanos % 1000)
 }
 
-/// Turns a complete recorded event into one with an event time. What only core/v1 has (source,
-/// count, first and last time) is unset, as an API server demands.
+/// Turns a complete recorded event into one with an event time. The fields that exist only in
+/// core/v1 (source, count, first and last time) are unset, as an API server requires.
 pub(crate) fn set_event_time(event: &mut Event) {
     let at = event.last_timestamp.take().and_then(whole_micros);
     event.set_event_time(at);
@@ -121,15 +121,15 @@ pub(crate) fn set_event_time(event: &mut Event) {
     event.source = EventSource::default();
 }
 
-/// Makes the reason the action of an event that has none. This comes after scrubbing, because the
-/// reason may hold what must not be shown.
+/// Sets the action of an event that has none to its reason. This must happen after scrubbing,
+/// because the reason may contain data that must not be shown.
 pub(crate) fn set_action(event: &mut Event) {
     if event.action().is_empty() {
         event.set_action(event.reason.clone());
     }
 }
 
-/// Returns the source of a recorder whose events have an event time: with a host, which stands for
+/// Returns the source of a recorder whose events have an event time. It has a host, which becomes
 /// the reporting instance.
 pub(crate) fn with_instance(source: EventSource) -> EventSource {
     if !source.host.is_empty() {

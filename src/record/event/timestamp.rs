@@ -14,11 +14,11 @@ use crate::escape::escape;
 
 /// A point in time: whole seconds since 1970-01-01 00:00:00 UTC, and nanoseconds.
 ///
-/// A timestamp lies within the years that RFC 3339 can write, 0000 to 9999. It is shown in this
-/// form, in UTC:
+/// A timestamp is within the years that RFC 3339 can write, 0000 to 9999. It is shown in this
+/// format, in UTC:
 ///
 /// - Without a precision: with the fraction that it has.
-/// - With a precision: with exactly that many digits, cut off and not rounded.
+/// - With a precision: with exactly that many digits, truncated and not rounded.
 ///
 /// # Examples
 ///
@@ -108,7 +108,7 @@ impl Timestamp {
         i128::from(self.seconds) * NANOS_PER_SECOND + i128::from(self.subsec_nanos())
     }
 
-    /// Returns the time that is this many nanoseconds after 1970. The opposite of
+    /// Returns the time that is this many nanoseconds after 1970. The inverse of
     /// [`as_nanos`](Self::as_nanos).
     #[inline]
     pub(crate) fn from_nanos(nanoseconds: u64) -> Self {
@@ -248,7 +248,7 @@ impl fmt::Debug for Timestamp {
     }
 }
 
-/// Reads RFC 3339 as Go does: `T` and `Z` in upper case, an offset or `Z`, no leap second, and a
+/// Reads RFC 3339 like Go: `T` and `Z` in upper case, an offset or `Z`, no leap second, and a
 /// fraction of any length, of which nine digits count.
 ///
 /// # Examples
@@ -297,8 +297,8 @@ fn parse(text: &str) -> Option<Timestamp> {
     Timestamp::new(civil.duration_since(EPOCH).as_secs() - offset, nanos)
 }
 
-/// Reads a text that is exactly what the value shows. jiff alone also reads other forms, such as a
-/// leap second.
+/// Reads a text only if it equals the text that the value is shown as. jiff alone also reads other
+/// forms, such as a leap second.
 fn exact<T: FromStr + fmt::Display>(text: &str) -> Option<T> {
     text.parse().ok().filter(|value: &T| value.to_string() == text)
 }

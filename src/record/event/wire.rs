@@ -2,9 +2,9 @@
 //!
 //! When an event is written:
 //!
-//! - An empty text, a zero and an empty map are left out.
+//! - An empty string, a zero and an empty map are left out.
 //! - A missing time is `null`, except the metadata's, which is left out.
-//! - `metadata`, `involvedObject`, `source` and the two `reporting*` fields are always there.
+//! - `metadata`, `involvedObject`, `source` and the two `reporting*` fields are always present.
 //!
 //! When an event is read:
 //!
@@ -116,7 +116,7 @@ struct EventIn {
     deprecated_last_timestamp: Option<Timestamp>,
     #[serde(default, deserialize_with = "nullable")]
     deprecated_count: i32,
-    // These fields are in no event. Other documents about events have them.
+    // An event does not have these fields, but other documents about events do.
     #[serde(default)]
     items: Option<IgnoredAny>,
     #[serde(default)]
@@ -125,8 +125,7 @@ struct EventIn {
 
 impl EventIn {
     /// Returns whether the document is an event of events.k8s.io. Its versions v1beta1 and v1 have
-    /// the same names. A document that does not say its version is one if it has only that API's
-    /// names.
+    /// the same names. A document without a version is one if it has only that API's names.
     fn is_events_v1(&self) -> bool {
         match self.api_version.as_str() {
             "events.k8s.io/v1" | "events.k8s.io/v1beta1" => true,
@@ -144,8 +143,8 @@ impl EventIn {
         self.involved_object == ObjectReference::default()
     }
 
-    /// Moves the values of a document of events.k8s.io to where core/v1 has them, as an API server
-    /// converts an event. Core/v1's own names mean nothing in such a document.
+    /// Moves the values of a document of events.k8s.io to the fields of core/v1, in the way in
+    /// which an API server converts an event. Core/v1's own names are ignored in such a document.
     fn convert(&mut self) {
         self.involved_object = self.regarding.take().unwrap_or_default();
         self.message = self.note.take().unwrap_or_default();
@@ -190,7 +189,7 @@ impl EventIn {
     }
 }
 
-/// Writes the event as core/v1 does. [`Event::to_json`] writes JSON with Go's escapes.
+/// Writes the event in the core/v1 format. [`Event::to_json`] writes JSON with Go's escapes.
 impl Serialize for Event {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         EventOut {
@@ -216,7 +215,7 @@ impl Serialize for Event {
     }
 }
 
-/// Reads an event as core/v1 does, with the rules of [`Event::from_json`].
+/// Reads an event in the core/v1 format, with the rules of [`Event::from_json`].
 impl<'de> Deserialize<'de> for Event {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut found = EventIn::deserialize(ObjectOnly(deserializer))?;

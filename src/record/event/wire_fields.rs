@@ -16,7 +16,7 @@ pub(super) fn is_zero(count: &i32) -> bool {
     *count == 0
 }
 
-/// Returns whether there is no time, or only one that Go takes for none.
+/// Returns whether there is no time, or only one that Go treats as unset.
 #[allow(clippy::trivially_copy_pass_by_ref, clippy::ref_option, reason = "serde's signature")]
 pub(super) fn is_unset(at: &Option<Timestamp>) -> bool {
     at.is_none_or(|at| at == Timestamp::GO_ZERO)

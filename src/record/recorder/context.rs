@@ -16,26 +16,26 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 
 use super::recorded::Recorded;
 
-/// The default for the longest message, in bytes: more than twice the longest of eleven thousand
-/// real ones.
+/// The default maximum length of a message, in bytes: more than twice the longest of eleven
+/// thousand real messages.
 pub(crate) const DEFAULT_MAX_MESSAGE_LEN: usize = 16 * 1024;
 
-/// The end of a message that was cut.
+/// The suffix of a truncated message.
 const MARK: &str = "...";
 
-/// A function that rewrites an event before anybody sees the event.
+/// A function that rewrites an event before it is published or reported.
 pub(crate) type Scrub = Box<dyn Fn(&mut Event) + Send + Sync>;
 
 /// The state that the recorders of one broadcaster share.
 pub(crate) struct RecorderContext {
     pub(crate) clock: Clock,
-    /// The longest message in bytes, including the mark: 1 or more.
+    /// The maximum length of a message in bytes, including the mark: 1 or more.
     pub(crate) max_message_len: usize,
     pub(crate) scrub: Option<Scrub>,
-    /// Whether recorded events have an event time, as events.k8s.io/v1 demands.
+    /// Whether recorded events have an event time, as events.k8s.io/v1 requires.
     pub(crate) has_event_time: bool,
     /// Whether the bus is inline. The recorders then complete the events, because the bus would do
-    /// it under its lock.
+    /// so under its lock.
     pub(crate) is_inline: bool,
     pub(crate) losses: Arc<LossHook>,
     counters: RecorderCounters,
@@ -52,7 +52,7 @@ struct RecorderCounters {
     truncated: AtomicU64,
 }
 
-/// The counts of events that the recorders of one broadcaster have refused or cut so far.
+/// The number of events that the recorders of one broadcaster have refused or truncated so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -69,8 +69,8 @@ pub struct RecorderStats {
     pub invalid: u64,
     /// See [`Recorded::ScrubPanicked`].
     pub scrub_panics: u64,
-    /// Events whose message was cut because it was too long, including those that the full or
-    /// closed queue then refused.
+    /// Events whose message was truncated because it was too long, including events that were then
+    /// refused because the queue was full or closed.
     pub truncated: u64,
     /// Panics of the `on_loss` hook.
     pub hook_panics: u64,
@@ -151,15 +151,16 @@ impl RecorderContext {
         }
     }
 
-    /// Returns the function with which the dispatcher makes the names of events. Returns `None` if
-    /// the recorders make them: the `scrub` function sees them, or there is no dispatcher.
+    /// Returns the function with which the dispatcher generates the names of events. Returns `None`
+    /// if the recorders generate them, because the `scrub` function has to see them or there is no
+    /// dispatcher.
     pub(crate) fn completion(&self) -> Option<Completion<Event>> {
         let (clock, has_event_time) = (self.clock.clone(), self.has_event_time);
         let completion = move |event: &mut Event| complete_unchanged(event, &clock, has_event_time);
         (self.scrub.is_none() && !self.is_inline).then(|| Box::new(completion) as _)
     }
 
-    /// Completes an event that is not scrubbed and not cut, unless the dispatcher does it.
+    /// Completes an event that is neither scrubbed nor truncated, unless the dispatcher does so.
     #[inline]
     pub(super) fn complete_without_dispatcher(&self, event: &mut Event) {
         if self.is_inline {
@@ -167,25 +168,25 @@ impl RecorderContext {
         }
     }
 
-    /// Makes the name of an event, and what else it has before it is scrubbed.
+    /// Generates the name of an event, and the other fields that it needs before it is scrubbed.
     pub(super) fn complete(&self, event: &mut Event) {
         complete(event, &self.clock, self.has_event_time);
     }
 
-    /// Returns whether an event with this message is scrubbed or cut before it is published.
+    /// Returns whether an event with this message is scrubbed or truncated before it is published.
     pub(super) fn changes(&self, message: &str) -> bool {
         self.scrub.is_some() || message.len() > self.max_message_len
     }
 
     /// Rewrites the event with the user's function. Returns `false` if the function panicked. The
-    /// event must then not be shown to anybody.
+    /// event must then not be published or reported.
     pub(super) fn scrub(&self, event: &mut Event) -> bool {
         self.scrub.as_ref().is_none_or(|scrub| catch_panic(|| scrub(event)).is_some())
     }
 
-    /// Returns the part of an unscrubbed event that may be shown: its object, type and reason,
-    /// scrubbed as an event of their own, without the message. Returns an empty event if this
-    /// scrubbing panics too.
+    /// Returns the part of an unscrubbed event that may be reported: its object, type and reason,
+    /// scrubbed as a separate event, without the message. Returns an empty event if this scrubbing
+    /// panics too.
     pub(super) fn bare(&self, parts: EventParts) -> Event {
         let mut bare = Event::default();
         bare.involved_object = parts.involved_object;
@@ -194,8 +195,8 @@ impl RecorderContext {
         if self.scrub(&mut bare) { bare } else { Event::default() }
     }
 
-    /// Does what comes after scrubbing: sets the action if the event needs one, cuts a message that
-    /// is too long, and counts the cut.
+    /// Completes an event after scrubbing: sets the action if the event needs one, truncates a
+    /// message that is too long, and counts the truncation.
     pub(super) fn finish(&self, event: &mut Event) {
         if self.has_event_time {
             timed::set_action(event);
@@ -214,7 +215,7 @@ impl RecorderContext {
     }
 
     /// Counts a refusal and reports it to the user. A refusal by a disabled recorder is only
-    /// counted. The event has been scrubbed, or comes from [`bare`](Self::bare).
+    /// counted. The event has been scrubbed, or was returned by [`bare`](Self::bare).
     #[cold]
     pub(super) fn refuse(&self, recorded: Recorded, component: &str, event: &Event) -> Recorded {
         let counters = &self.counters;
@@ -238,7 +239,7 @@ impl RecorderContext {
     }
 }
 
-/// Completes an event that is not scrubbed and not cut.
+/// Completes an event that is neither scrubbed nor truncated.
 fn complete_unchanged(event: &mut Event, clock: &Clock, has_event_time: bool) {
     complete(event, clock, has_event_time);
     if has_event_time {

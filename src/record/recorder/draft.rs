@@ -1,4 +1,4 @@
-//! Drafts of events, for values that the short calls have no parameter for.
+//! Drafts of events, for values that the short methods have no parameter for.
 
 use std::fmt;
 
@@ -7,7 +7,8 @@ use crate::record::event::{Event, EventType, ObjectReference, Text, Timestamp};
 use super::handle::Recorder;
 use super::recorded::Recorded;
 
-/// An event that is still being written. Nothing happens before [`record`](Self::record).
+/// An event that is still being built. Nothing is recorded before [`record`](Self::record) is
+/// called.
 ///
 /// # Examples
 ///
@@ -36,8 +37,8 @@ pub struct EventDraft<'r> {
 }
 
 impl Recorder {
-    /// Creates a draft of an event with more than the other methods take: labels, a related object,
-    /// an action, or several such values. [`record`](EventDraft::record) records the event.
+    /// Creates a draft of an event with values that the other methods do not take, such as labels,
+    /// a related object or an action. [`record`](EventDraft::record) records the event.
     ///
     /// # Examples
     ///
@@ -79,7 +80,7 @@ impl<'r> EventDraft<'r> {
         Self { recorder, event }
     }
 
-    /// Sets the message, as text or as `format_args!(..)`, which is formatted at once.
+    /// Sets the message, either as text or as `format_args!(..)`, which is formatted immediately.
     ///
     /// # Examples
     ///
@@ -97,7 +98,7 @@ impl<'r> EventDraft<'r> {
         self
     }
 
-    /// Sets an annotation. The last value of a key counts.
+    /// Sets an annotation. The last value set for a key counts.
     ///
     /// # Examples
     ///
@@ -116,7 +117,7 @@ impl<'r> EventDraft<'r> {
         self
     }
 
-    /// Sets a label. The last value of a key counts.
+    /// Sets a label. The last value set for a key counts.
     ///
     /// # Examples
     ///
@@ -134,7 +135,7 @@ impl<'r> EventDraft<'r> {
         self
     }
 
-    /// Sets a second object that had a part in the event.
+    /// Sets a second object that was involved in the event.
     ///
     /// # Examples
     ///
@@ -152,7 +153,7 @@ impl<'r> EventDraft<'r> {
         self
     }
 
-    /// Sets the action that was taken about the object: one word in `CamelCase`.
+    /// Sets the action that was taken on the object: one word in `CamelCase`.
     ///
     /// # Examples
     ///
@@ -170,8 +171,8 @@ impl<'r> EventDraft<'r> {
         self
     }
 
-    /// Sets the time when the event happened, if not now. This time becomes its first and last
-    /// timestamp. Its name and the windows of the correlator follow the clock.
+    /// Sets the time when the event happened, if it is not now. This becomes the event's first and
+    /// last timestamp. The event's name and the windows of the correlator still follow the clock.
     ///
     /// # Examples
     ///

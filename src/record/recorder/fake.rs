@@ -1,4 +1,4 @@
-//! A recorder for tests: a real one, whose events the test takes out of the queue.
+//! A recorder for tests: a real recorder whose events the test takes from the queue.
 
 use std::collections::VecDeque;
 use std::fmt::{self, Write as _};
@@ -13,8 +13,8 @@ use super::handle::Recorder;
 
 /// A source of real [`Recorder`]s for tests, which keeps the events that they record.
 ///
-/// It has no thread and waits for nothing. An event that does not fit is refused as
-/// [`Recorded::Full`](super::Recorded::Full), as by a broadcaster.
+/// It has no thread and never waits. Like a broadcaster, it refuses an event that does not fit with
+/// [`Recorded::Full`](super::Recorded::Full).
 ///
 /// # Examples
 ///
@@ -56,8 +56,8 @@ impl FakeRecorder {
         Self::with_clock(capacity, Clock::system())
     }
 
-    /// Creates the same fake on a clock. With a [`FakeClock`](crate::testing::FakeClock), times and
-    /// names are the same in every run.
+    /// Creates the same fake with a clock. With a [`FakeClock`](crate::testing::FakeClock), times
+    /// and names are the same in every run.
     ///
     /// # Examples
     ///
@@ -76,7 +76,7 @@ impl FakeRecorder {
         Self { queue, context: Arc::new(RecorderContext::with_clock(clock)) }
     }
 
-    /// Returns a recorder that records here in the name of `source`, as
+    /// Returns a recorder that records to this fake in the name of `source`, like
     /// [`EventBroadcaster::recorder`](crate::EventBroadcaster::recorder).
     ///
     /// # Examples
@@ -92,7 +92,7 @@ impl FakeRecorder {
         Recorder::on(Destination::Fake(self.queue.clone()), source.into(), self.context.clone())
     }
 
-    /// Takes out all recorded events, in order.
+    /// Removes and returns all recorded events, in order.
     ///
     /// # Examples
     ///
@@ -109,7 +109,7 @@ impl FakeRecorder {
         self.queue.events.lock().drain(..).collect()
     }
 
-    /// Takes out all recorded events, as client-go's fake recorder writes them:
+    /// Removes all recorded events, and returns them in the format of client-go's fake recorder:
     /// `Warning BackOff restart 3`, followed by ` map[key:value]` if there are annotations. Nothing
     /// is escaped.
     ///

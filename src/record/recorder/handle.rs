@@ -19,15 +19,15 @@ use super::recorded::Recorded;
 ///
 /// It is `Send` and `Sync`, and a clone costs one reference count.
 ///
-/// No call waits, and no call panics on its own. No call logs, except that the feature `tracing`
-/// warns of losses if there is no `on_loss` hook. A recorder does not keep the broadcaster open.
-/// After the broadcaster is closed, calls return [`Recorded::Closed`].
+/// No call waits, and no call itself panics. No call logs, except that the feature `tracing` warns
+/// of losses if there is no `on_loss` hook. A recorder does not keep the broadcaster open. After
+/// the broadcaster is closed, calls return [`Recorded::Closed`].
 ///
 /// Each event gets these values:
 ///
 /// - The name `<object>.<time in hexadecimal>`, unique in this process. If this is not a valid
-///   name, the event gets one that looks like a random UUID.
-/// - The namespace of its object. If the object has none: `default`, or the namespace that
+///   name, the event gets a name that looks like a random UUID.
+/// - The namespace of its object. If the object has none, `default` or the namespace that
 ///   [`cluster_scoped_namespace`](Self::cluster_scoped_namespace) sets.
 /// - The current time, as its first and last timestamp.
 /// - A count of one.
@@ -62,9 +62,9 @@ pub struct Recorder {
 struct RecorderState {
     queue: Destination,
     source: EventSource,
-    /// The part of the source because of which an API server would refuse every event.
+    /// The invalid part of the source because of which an API server would refuse every event.
     fault: Option<EventField>,
-    /// The namespace of events about objects without one.
+    /// The namespace of events about objects that have none.
     cluster_namespace: Text,
     context: Arc<RecorderContext>,
 }
@@ -108,16 +108,16 @@ impl Recorder {
 
     /// Sets the namespace of events about objects that have none, such as nodes and cluster-scoped
     /// custom resources. Returns the recorder. Its other clones keep their namespace. The default,
-    /// also for an empty text, is `default`.
+    /// also for an empty string, is `default`.
     ///
     /// The reference to the object stays as it is, without a namespace, so `kubectl describe` finds
-    /// the event. A store may restrict the choice:
+    /// the event. A store may restrict the namespaces:
     ///
     /// - An API server, [`MemorySink`](crate::MemorySink) and `SqliteSink` accept such an event in
     ///   `default`. If the event has an
     ///   [event time](crate::record::EventBroadcasterBuilder::event_time), they also accept
     ///   `kube-system`. They reject every other namespace.
-    /// - A sink of your own may accept any.
+    /// - Your own sink may accept any namespace.
     ///
     /// # Examples
     ///
@@ -145,14 +145,14 @@ impl Recorder {
 
     /// Records an event.
     ///
-    /// The object is a reference, or a type of yours that converts into one. An object in an `Arc`
-    /// or a `Box` is passed as `&*object`, because no conversion from `&Arc<T>` exists.
+    /// The object is a reference, or a type that converts into one. Pass an object in an `Arc` or a
+    /// `Box` as `&*object`, because there is no conversion from `&Arc<T>`.
     ///
     /// The message is a string or `format_args!("restart {n}")`. It is not formatted or copied if
     /// the broadcaster is closed, the recorder is disabled or the reason is empty. The same holds
     /// for [`normal`](Self::normal) and [`warning`](Self::warning).
     ///
-    /// Annotations, labels, a related object, an action or another time than now are set on a
+    /// To set annotations, labels, a related object, an action or a time other than now, use a
     /// [`draft`](Self::draft).
     ///
     /// # Examples
@@ -188,7 +188,8 @@ impl Recorder {
         self.publish(EventParts::new(object, type_.into(), reason, message.into()))
     }
 
-    /// Records an event of the type [`Normal`](EventType::Normal): something is as it should be.
+    /// Records an event of the type [`Normal`](EventType::Normal), which reports that things are as
+    /// they should be.
     ///
     /// # Examples
     ///
@@ -212,7 +213,8 @@ impl Recorder {
         self.event(object, EventType::Normal, reason, message)
     }
 
-    /// Records an event of the type [`Warning`](EventType::Warning): something asks for attention.
+    /// Records an event of the type [`Warning`](EventType::Warning), which reports something that
+    /// needs attention.
     ///
     /// # Examples
     ///
@@ -233,8 +235,8 @@ impl Recorder {
         self.event(object, EventType::Warning, reason, message)
     }
 
-    /// Returns the counts of events that this recorder, and all others of its broadcaster, have
-    /// refused or cut so far.
+    /// Returns how many events this recorder and all others of its broadcaster have refused or
+    /// truncated so far.
     ///
     /// # Examples
     ///
@@ -250,7 +252,7 @@ impl Recorder {
         self.shared.context.stats()
     }
 
-    /// Checks whether an event can be recorded, before the rest of it is made. Returns the refusal
+    /// Checks whether an event can be recorded, before the rest of it is built. Returns the refusal
     /// as `Err` if not.
     pub(super) fn check(&self, reason: &str, action: &str) -> Result<(), Recorded> {
         match &self.shared.queue {
@@ -266,7 +268,7 @@ impl Recorder {
         wrong.map_or(Ok(()), |field| Err(Recorded::Invalid(field)))
     }
 
-    /// Refuses an event that has not been scrubbed. The hook therefore sees at most its object,
+    /// Refuses an event that has not been scrubbed. The hook therefore receives at most its object,
     /// type and reason.
     #[cold]
     pub(super) fn refuse_unscrubbed(&self, refusal: Recorded, parts: EventParts) -> Recorded {
@@ -274,8 +276,8 @@ impl Recorder {
         context.refuse(refusal, &source.component, &context.bare(parts))
     }
 
-    /// Makes the event, and offers it to the queue. The dispatcher makes the event's name, if there
-    /// is one and no `scrub` function sees the event first.
+    /// Builds the event, and offers it to the queue. The dispatcher generates the event's name, if
+    /// there is a dispatcher and no `scrub` function has to see the event first.
     pub(super) fn publish(&self, parts: EventParts) -> Recorded {
         let RecorderState { queue, source, cluster_namespace, context, .. } = &*self.shared;
         let changes = context.changes(&parts.message);
@@ -291,7 +293,7 @@ impl Recorder {
         }
     }
 
-    /// Scrubs and cuts an event, and offers it to the queue.
+    /// Scrubs and truncates an event, and offers it to the queue.
     #[cold]
     fn publish_changed(&self, mut event: Event) -> Recorded {
         let RecorderState { queue, context, .. } = &*self.shared;
@@ -299,8 +301,8 @@ impl Recorder {
         if !context.scrub(&mut event) {
             return self.refuse_unscrubbed(Recorded::ScrubPanicked, event.into());
         }
-        // The message is cut after scrubbing, because the function must see a secret whole to find
-        // it.
+        // The message is truncated after scrubbing, because the function can only find a secret
+        // that is still complete.
         context.finish(&mut event);
         match queue {
             Destination::Bus(publisher) => self.outcome(publisher.try_publish(event)),
@@ -309,7 +311,7 @@ impl Recorder {
         }
     }
 
-    /// Returns what became of an event, and reports a refusal.
+    /// Returns the outcome for an event, and reports a refusal.
     #[inline]
     fn outcome(&self, published: Result<(), PublishError<Event>>) -> Recorded {
         match published {

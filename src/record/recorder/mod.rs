@@ -1,11 +1,10 @@
-//! Recording: from a few words about an object to an event in the queue, on the caller's own
-//! thread.
+//! Recording: builds an event about an object on the caller's own thread, and puts it into the
+//! queue.
 //!
-//! A call makes the event, scrubs and cuts it, and tries to publish it. Only the event's name is
-//! made later, by the dispatcher, if there is one. A call waits for nothing, except for the lock of
-//! an inline bus.
-//! If the event cannot be recorded, the call returns a value, increases a counter and calls one
-//! hook. Without a hook, the feature `tracing` logs a warning.
+//! A call builds the event, scrubs and truncates it, and tries to publish it. Only the event's name
+//! is generated later, by the dispatcher, if there is one. A call does not wait, except for the
+//! lock of an inline bus. If the event cannot be recorded, the call returns a value, increments a
+//! counter and calls one hook. Without a hook, the feature `tracing` logs a warning.
 //!
 //! - `context` is the state that the recorders of one broadcaster share.
 //! - `draft` is the long form of a call.

@@ -6,7 +6,7 @@ use super::draft::EventDraft;
 use super::handle::Recorder;
 use super::recorded::Recorded;
 
-/// A [`Recorder`] for one object. A clone copies the reference, whose long texts are shared.
+/// A [`Recorder`] for one object. A clone copies the reference, whose long strings are shared.
 ///
 /// # Examples
 ///
@@ -27,7 +27,7 @@ pub struct ObjectRecorder {
 }
 
 impl Recorder {
-    /// Returns a recorder for one object, whose reference is made once.
+    /// Returns a recorder for one object, whose reference is built once.
     ///
     /// # Examples
     ///

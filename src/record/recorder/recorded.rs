@@ -30,22 +30,23 @@ use crate::record::event::EventField;
 pub enum Recorded {
     /// The event is in the queue, and will be offered to every watcher.
     Accepted,
-    /// The queue is full: recorders record more than the watchers can take. This is the incoming
-    /// queue, or on an [inline](crate::EventBroadcaster::new_inline) broadcaster the queue of a
-    /// watcher or recording for which recorders would have to wait. Nothing gets the event.
+    /// The queue is full, because recorders record more than the watchers can take. This is the
+    /// incoming queue, or on an [inline](crate::EventBroadcaster::new_inline) broadcaster the queue
+    /// of a watcher or recording for which recorders would have to wait. The event is delivered to
+    /// no watcher.
     Full,
     /// The broadcaster has been closed.
     #[doc(alias = "Stopped")]
     Closed,
-    /// The recorder comes from [`Recorder::disabled`](crate::Recorder::disabled).
+    /// The recorder was created by [`Recorder::disabled`](crate::Recorder::disabled).
     Disabled,
     /// The reason is empty, but an event must have one.
     EmptyReason,
     /// An API server would refuse the event because of this field. Only recorders whose events have
-    /// an [event time](crate::record::EventBroadcasterBuilder::event_time) look at it.
+    /// an [event time](crate::record::EventBroadcasterBuilder::event_time) check this.
     Invalid(EventField),
-    /// The function that scrubs events panicked, so the event might show what the function was to
-    /// hide.
+    /// The function that scrubs events panicked, so the event might contain data that the function
+    /// should have removed.
     ScrubPanicked,
 }
 

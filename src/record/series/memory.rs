@@ -1,8 +1,8 @@
-//! The memory of the series of one recording.
+//! The series of one recording.
 //!
-//! The series are in the order in which they were last seen, because the first of them is the next
-//! to end, and the first to be evicted. Those with events that are held stand in the
-//! order of the first of these, and in the order of the times when they are written.
+//! The series are in the order in which they were last seen, because the first one is the next to
+//! end, and the first to be evicted. Series with held events are also kept in the order of their
+//! first held event, and in the order of the times when they are written.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -34,23 +34,24 @@ impl SeriesKey {
     }
 }
 
-/// A write that a series asks for.
+/// A write that a series requests.
 pub(crate) struct SeriesWrite {
     pub(crate) key: SeriesKey,
-    /// The event as it is to be in the store.
+    /// The event as it should be in the store.
     pub(crate) event: Event,
-    /// Whether the write is about an event of a series that has begun. The store may have lost the
-    /// event since.
+    /// Whether the write is about an event of an existing series. The store may have lost the event
+    /// since.
     pub(crate) is_update: bool,
-    /// The offset of the first event for which the write stands.
+    /// The offset of the first event that the write covers.
     pub(crate) offset: u64,
-    /// The number of events for which the write stands. 0 if it tells the store nothing new.
+    /// The number of events that the write covers. 0 if it contains nothing that the store does not
+    /// know.
     pub(crate) events: u64,
-    /// The number of these that still count against the watcher's queue.
+    /// The number of these events that still count against the watcher's queue.
     pub(crate) in_hand: u64,
 }
 
-/// An event that is stored, and what has been seen of it since.
+/// A stored event, and what has been seen of it since.
 struct Series {
     key: SeriesKey,
     /// The first event of the series, with the count of all.
@@ -58,12 +59,12 @@ struct Series {
     hash: u64,
     /// The number of events that are counted here and in no write.
     held: u64,
-    /// The offset of the first of these.
+    /// The offset of the first held event.
     held_from: u64,
     /// When the series was last seen, and last written.
     seen: Duration,
     written: Duration,
-    /// When what is held is to be written. `None` if nothing is.
+    /// When the held events are to be written. `None` if there are none.
     due: Option<Duration>,
 }
 
@@ -79,7 +80,7 @@ pub(crate) struct SeriesMemory {
     writes: VecDeque<SeriesWrite>,
     /// The offset of the newest event.
     offset: u64,
-    /// The number of series that had to make room.
+    /// The number of series that were evicted.
     evicted: u64,
 }
 
@@ -88,7 +89,7 @@ impl SeriesMemory {
     pub(crate) fn new(options: Option<SeriesOptions>) -> Self {
         Self {
             options,
-            // The system seeds the hasher, because the names of objects come from outside.
+            // The system seeds the hasher, because the names of objects are supplied from outside.
             hasher: ahash::RandomState::new(),
             table: HashTable::new(),
             series: Recency::default(),
@@ -100,12 +101,12 @@ impl SeriesMemory {
         }
     }
 
-    /// Returns the next write that a series asks for.
+    /// Returns the next write that a series requests.
     pub(crate) fn next_write(&mut self) -> Option<SeriesWrite> {
         self.writes.pop_front()
     }
 
-    /// Returns the offset of the first event that is held. Returns `None` if none is.
+    /// Returns the offset of the first held event. Returns `None` if there is none.
     pub(crate) fn offset(&self) -> Option<u64> {
         self.held.first().map(|(offset, _)| *offset)
     }
@@ -117,19 +118,19 @@ impl SeriesMemory {
         end.into_iter().chain(self.due.first().map(|(due, _)| *due)).min()
     }
 
-    /// Returns the number of series that had to make room for others so far.
+    /// Returns the number of series that were evicted so far.
     pub(crate) fn evicted(&self) -> u64 {
         self.evicted
     }
 
-    /// Returns the number of series that are remembered at most.
+    /// Returns the maximum number of series.
     pub(crate) fn capacity(&self) -> usize {
         self.options.map_or(0, |options| options.cache_size)
     }
 
     // ── events ──
 
-    /// Counts an event. Returns whether the event is held. Otherwise a write stands for it.
+    /// Counts an event. Returns whether the event is held. Otherwise a write covers it.
     pub(crate) fn count(&mut self, event: &Event, offset: u64, now: Duration) -> bool {
         self.offset = offset;
         let Some(options) = self.options else {
@@ -208,7 +209,7 @@ impl SeriesMemory {
 
     // ── time ──
 
-    /// Ends the series that have been silent for long enough, and writes those that are due.
+    /// Ends the series that have been silent for long enough, and writes the series that are due.
     pub(crate) fn tick(&mut self, now: Duration) {
         let Some(options) = self.options else { return };
         while let Some(first) = self.series.oldest() {
@@ -222,14 +223,14 @@ impl SeriesMemory {
         }
     }
 
-    /// Writes every series with events that are held.
+    /// Writes every series with held events.
     pub(crate) fn write_held(&mut self, now: Duration) {
         while let Some(&(_, place)) = self.held.first() {
             self.write(place, now, 0);
         }
     }
 
-    /// Sets when what a series holds is written.
+    /// Sets when the held events of a series are written.
     fn set_due(&mut self, options: &SeriesOptions, place: Place) {
         let every = options.refresh_every;
         let Some(series) = self.series.get(place) else { return };
@@ -244,7 +245,7 @@ impl SeriesMemory {
         }
     }
 
-    /// Asks for a write that stands for what is held. `in_hand` of these events still count against
+    /// Requests a write that covers the held events. `in_hand` of these events still count against
     /// the watcher's queue.
     fn write(&mut self, place: Place, now: Duration, in_hand: u64) {
         let newest = self.offset;
@@ -260,7 +261,7 @@ impl SeriesMemory {
         self.writes.push_back(SeriesWrite { key, event, is_update: true, offset, events, in_hand });
     }
 
-    /// Ends a series. Writes it if events are held.
+    /// Ends a series. Writes it first if it has held events.
     fn end(&mut self, place: Place, now: Duration) {
         let Some(series) = self.series.get(place) else { return };
         if series.held > 0 {
@@ -274,8 +275,8 @@ impl SeriesMemory {
 
     // ── answers ──
 
-    /// Notes the store's answer to a write that was asked for with the name `decided`, if the
-    /// series still goes on. Returns the name that the event has from now on.
+    /// Notes the store's answer to a write that was requested with the name `decided`, if the
+    /// series still exists. Returns the name that the event has from now on.
     pub(crate) fn confirm(&mut self, key: &SeriesKey, decided: &Text, stored: Stored) -> Text {
         if let Some(series) = self.find(key) {
             let metadata = &mut series.event.metadata;
@@ -302,7 +303,7 @@ impl SeriesMemory {
     }
 }
 
-/// Returns what the series has counted when it has counted this event, too.
+/// Returns the counters of the series after this event has been counted.
 fn counted(first: &Event, event: &Event) -> EventSeries {
     let at = event.event_time().or(first.event_time());
     match first.series() {
@@ -318,13 +319,13 @@ fn end_of(options: &SeriesOptions, series: &Series) -> Duration {
     series.seen.saturating_add(options.finish_after)
 }
 
-/// The texts in which all events of a series agree: those of client-go's key, except for resource
-/// versions. A text that does not count is empty.
+/// The strings in which all events of a series agree. They are the fields of client-go's key,
+/// except for resource versions. A string that does not count is empty.
 type Fields<'a> = [&'a str; 18];
 
 fn are(mine: &Fields<'_>, others: &Fields<'_>) -> bool {
     mine.iter().zip(others).all(|(mine, other)| {
-        // Long texts that are copies of each other lie in one place, and most texts are empty.
+        // Long strings that are copies of each other share one address, and most strings are empty.
         mine.len() == other.len() && (mine.is_empty() || mine.as_ptr() == other.as_ptr() || mine == other)
     })
 }

@@ -8,10 +8,10 @@ use crate::error::BuildError;
 use crate::record::sink::WriteOrder;
 use crate::serde_object::object_only;
 
-/// The shortest time that an option can have.
+/// The shortest time that an option accepts.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// The largest number of series that a recording can be asked to remember.
+/// The maximum number of series that the options accept.
 const MAX_SERIES: usize = 1 << 24;
 
 /// Options of the series in which a recording counts events that have an event time.
@@ -21,9 +21,9 @@ const MAX_SERIES: usize = 1 << 24;
 /// the same type, reason, action, reporter, object and related object. The message may differ, and
 /// the stored event keeps the first one.
 ///
-/// The options can come from a configuration file, with the setters' names as keys. A duration is
-/// text such as `6m`, or a number of seconds. A key that is left out has its default, and a key
-/// that does not exist is an error. A value out of range is an error that names the option when the
+/// The options can be read from a configuration file, with the setters' names as keys. A duration
+/// is text such as `6m`, or a number of seconds. A key that is left out has its default, and an
+/// unknown key is an error. A value out of range is an error that names the option when the
 /// recording is started.
 ///
 /// # Examples
@@ -72,8 +72,8 @@ object_only!(SeriesOptions, SeriesOptionsObject);
 /// A choice of the repeats that are written immediately. The others are counted, and a later write
 /// carries their count.
 ///
-/// A write that the store refuses, or that runs out of attempts, changes nothing about this. The
-/// next write happens when it would have happened otherwise, and carries the count of all.
+/// A write that the store refuses, or that runs out of attempts, does not affect this choice. The
+/// next write happens when it would have happened otherwise, and carries the count of all events.
 ///
 /// # Examples
 ///
@@ -90,20 +90,20 @@ object_only!(SeriesOptions, SeriesOptionsObject);
 #[non_exhaustive]
 pub enum SeriesUpdate {
     /// The first repeat, as in client-go, in one write with the event itself if that is not stored
-    /// yet. The store hears of later ones when the series is refreshed or ends.
+    /// yet. Later repeats reach the store when the series is refreshed or ends.
     #[default]
     AsClientGo,
     /// The first repeat, and then at most one write for each series in this time, of 1 ms or more.
-    /// The last count is written when the time is over.
+    /// The last count is written when the time has passed.
     Every(#[serde(with = "crate::duration")] Duration),
-    /// Every repeat. A sink that is slow gets several of them in one write.
+    /// Every repeat. A slow sink gets several of them in one write.
     Always,
 }
 
 impl Default for SeriesOptions {
     fn default() -> Self {
         // The first two are client-go's `finishTime` and `refreshTime`. client-go's cache has no
-        // bound, and the size is that of the correlator's caches.
+        // bound, and the size here is the same as for the correlator's caches.
         Self {
             finish_after: Duration::from_secs(6 * 60),
             refresh_every: Duration::from_secs(30 * 60),
@@ -122,9 +122,9 @@ impl SeriesOptions {
         self
     }
 
-    /// Sets the time after its last write at which a series that goes on is written again, if it
-    /// has been seen since. The store then knows the count, and one with a time to live keeps the
-    /// event. If the store says that it keeps events for less than twice this time
+    /// Sets the time after its last write at which a running series is written again, if it has
+    /// been seen since. The store then has the current count, and a store with a time to live keeps
+    /// the event. If the store keeps events for less than twice this time
     /// ([`EventSink::ttl`](crate::EventSink::ttl)), a series is written after half of the store's
     /// time. 1 ms or more, default 30 minutes.
     pub fn refresh_every(mut self, time: Duration) -> Self {
@@ -132,20 +132,21 @@ impl SeriesOptions {
         self
     }
 
-    /// Sets which repeats are written at once. Default [`SeriesUpdate::AsClientGo`].
+    /// Sets which repeats are written immediately. Default [`SeriesUpdate::AsClientGo`].
     pub fn update(mut self, update: SeriesUpdate) -> Self {
         self.update = update;
         self
     }
 
-    /// Sets the number of series that the recording remembers. If there are more, the one that was
-    /// seen longest ago ends, and its last count is written. 1 to 16,777,216, default 4096.
+    /// Sets the maximum number of series that the recording keeps. If there are more, the series
+    /// that was seen longest ago ends, and its last count is written. 1 to 16,777,216, default
+    /// 4096.
     pub fn cache_size(mut self, series: usize) -> Self {
         self.cache_size = series;
         self
     }
 
-    /// Sets whether events with different messages are different series. Default: no, as in
+    /// Sets whether events with different messages belong to different series. Default: no, as in
     /// client-go.
     pub fn message_in_key(mut self, in_key: bool) -> Self {
         self.message_in_key = in_key;

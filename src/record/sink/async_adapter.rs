@@ -1,4 +1,5 @@
-//! The bridge from an asynchronous store to a recording: each operation is a task of its own.
+//! The bridge from an asynchronous store to a recording, which runs each operation as a separate
+//! task.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -21,15 +22,15 @@ use super::needed_thread::NeededThread;
 use super::op::SinkOp;
 use super::order::WriteOrder;
 
-/// The number of operations that are under way at the same time by default.
+/// The default number of operations that are under way at the same time.
 const IN_FLIGHT: usize = 16;
-/// The time limit of an operation by default.
+/// The default time limit of an operation.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A sink over an [`AsyncEventSink`]. Each operation is a task of its own, so that one that takes
-/// long holds up nothing but its own key.
+/// A sink that wraps an [`AsyncEventSink`]. Each operation is a separate task, so a slow one delays
+/// only its own key.
 ///
-/// The library needs no runtime, so the program passes a function that runs a task:
+/// The library does not depend on a runtime, so the program passes a function that spawns a task:
 ///
 /// | runtime | function |
 /// |---|---|
@@ -39,23 +40,23 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 ///
 /// - Each operation has a [time limit](Self::timeout).
 /// - At most [`in_flight`](Self::in_flight) operations are under way.
-/// - If a task panics, the recording gives the event up, as [`EventSink`] says.
-/// - If the runtime drops a task, the recording tries its event again.
+/// - If a task panics, the recording drops the event, as described in [`EventSink`].
+/// - If the runtime drops a task, the recording retries its event.
 ///
 /// # Blocking
 ///
 /// The recording does not wait for a task, but the end of the recording does. The runtime must be
 /// running until then:
 ///
-/// - The program shuts the broadcaster down before it drops the runtime. Without its runtime a
-///   timer of tokio panics, and the recording gives the event up.
+/// - The program shuts the broadcaster down before it drops the runtime. Without its runtime, a
+///   tokio timer panics, and the recording drops the event.
 /// - A task awaits [`flush_async`](crate::EventBroadcaster::flush_async) and
 ///   [`shutdown_async`](crate::EventBroadcaster::shutdown_async). It does not call `flush` and
 ///   `shutdown`, which block a thread of the runtime.
 /// - A tokio runtime with one thread (`current_thread`) runs tasks only while that thread is inside
-///   `Runtime::block_on`. If that thread waits for the recording, neither of them ever continues.
-///   The store names that thread in [`needed_thread`](AsyncEventSink::needed_thread), and then the
-///   library does not wait on it. A multi-thread runtime, or a runtime on a thread of its own that
+///   `Runtime::block_on`. If that thread waits for the recording, both are blocked forever. The
+///   store returns that thread from [`needed_thread`](AsyncEventSink::needed_thread), and then the
+///   library does not wait on it. A multi-thread runtime, or a runtime on a separate thread that
 ///   serves only the sink, does not have this hazard.
 /// - A task must not wait for the broadcaster whose events it stores.
 ///
@@ -110,8 +111,8 @@ where
     S: AsyncEventSink,
     P: Fn(Pin<Box<dyn Future<Output = ()> + Send>>) + Send + Sync + 'static,
 {
-    /// Creates a sink over `sink` that runs each operation by calling `spawn`, which must not wait
-    /// for it. The threads of the recording call `spawn`.
+    /// Creates a sink that wraps `sink` and runs each operation by calling `spawn`, which must not
+    /// wait for the operation. The threads of the recording call `spawn`.
     ///
     /// # Examples
     ///
@@ -121,7 +122,8 @@ where
         Self { sink: Arc::new(sink), spawn, in_flight: IN_FLIGHT, limit: Limit { timer, timeout: TIMEOUT } }
     }
 
-    /// Sets how many operations are under way at the same time. Default 16. Zero counts as 1.
+    /// Sets the maximum number of operations that are under way at the same time. Default 16. Zero
+    /// counts as 1.
     ///
     /// # Examples
     ///
@@ -148,9 +150,9 @@ where
         self
     }
 
-    /// Sets how long an operation may take. An operation that takes longer is dropped, and fails
-    /// with [`SinkErrorKind::GroupUnavailable`], so it may be tried again. Default 30 s. The time
-    /// is that of the system. With [`Duration::MAX`] there is no limit.
+    /// Sets the maximum duration of an operation. An operation that takes longer is dropped and
+    /// fails with [`SinkErrorKind::GroupUnavailable`], so it may be retried. Default 30 s. The time
+    /// is measured by the system clock. With [`Duration::MAX`] there is no limit.
     ///
     /// # Examples
     ///
@@ -205,7 +207,7 @@ struct Waiting {
     unparker: Unparker,
 }
 
-/// The task's half. Its drop wakes the thread, with an error if the task has no answer.
+/// The task's half. Dropping it wakes the thread, with an error if the task has not answered.
 struct Answers(Arc<Waiting>);
 
 impl Drop for Answers {
@@ -237,7 +239,8 @@ impl Limit {
         }
     }
 
-    /// Runs a future until it is done or the time is over. Returns `None` if the time is over.
+    /// Runs a future until it is done or the time has passed. Returns `None` if the time has
+    /// passed.
     async fn within<T>(&self, future: impl Future<Output = T>) -> Option<T> {
         let clock = Clock::system();
         let deadline = clock.deadline(self.timeout);

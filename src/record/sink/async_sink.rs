@@ -12,14 +12,13 @@ use super::needed_thread::NeededThread;
 use super::op::SinkOp;
 use super::order::WriteOrder;
 
-/// A store for events whose methods return futures: the contract of
-/// [`EventSink`](crate::EventSink), for a client that is asynchronous. An
-/// [`AsyncSink`](crate::sink::AsyncSink) makes a sink of it, which has several operations under way
-/// at the same time.
+/// A store for events whose methods return futures: the contract of [`EventSink`](crate::EventSink)
+/// for an asynchronous client. An [`AsyncSink`](crate::sink::AsyncSink) turns it into a sink that
+/// has several operations under way at the same time.
 ///
 /// An implementation writes the methods as `async fn`. Their futures must be `Send`.
 ///
-/// An `Arc` of such a store is such a store, so several recordings can share one.
+/// An `Arc` of such a store also implements the trait, so several recordings can share one.
 ///
 /// # Examples
 ///
@@ -47,11 +46,11 @@ use super::order::WriteOrder;
 /// # Ok::<(), SinkError>(())
 /// ```
 pub trait AsyncEventSink: Send + Sync + 'static {
-    /// Stores a new event, as [`EventSink::create`](crate::EventSink::create) does.
+    /// Stores a new event, like [`EventSink::create`](crate::EventSink::create).
     ///
     /// # Errors
     ///
-    /// As of [`EventSink::create`](crate::EventSink::create).
+    /// Returns the errors of [`EventSink::create`](crate::EventSink::create).
     ///
     /// # Examples
     ///
@@ -77,12 +76,12 @@ pub trait AsyncEventSink: Send + Sync + 'static {
     /// ```
     fn create(&self, event: &Event) -> impl Future<Output = Result<Event, SinkError>> + Send;
 
-    /// Changes the stored event of this name, as [`EventSink::patch`](crate::EventSink::patch)
-    /// does. The method must not create an event that is missing.
+    /// Changes the stored event of this name, like [`EventSink::patch`](crate::EventSink::patch).
+    /// The method must not create a missing event.
     ///
     /// # Errors
     ///
-    /// As of [`EventSink::patch`](crate::EventSink::patch).
+    /// Returns the errors of [`EventSink::patch`](crate::EventSink::patch).
     ///
     /// # Examples
     ///
@@ -111,12 +110,13 @@ pub trait AsyncEventSink: Send + Sync + 'static {
     /// ```
     fn patch(&self, event: &Event) -> impl Future<Output = Result<Event, SinkError>> + Send;
 
-    /// Replaces the stored event of this name, as [`EventSink::update`](crate::EventSink::update)
-    /// does. Recordings never call this method. The default implementation rejects the event.
+    /// Replaces the stored event of this name, like
+    /// [`EventSink::update`](crate::EventSink::update). Recordings never call this method. The
+    /// default implementation rejects the event.
     ///
     /// # Errors
     ///
-    /// As of [`EventSink::update`](crate::EventSink::update).
+    /// Returns the errors of [`EventSink::update`](crate::EventSink::update).
     ///
     /// # Examples
     ///
@@ -149,8 +149,8 @@ pub trait AsyncEventSink: Send + Sync + 'static {
         std::future::ready(Err(SinkError::rejected(NO_UPDATE)))
     }
 
-    /// Returns the order in which a recording should give the store its writes, as
-    /// [`EventSink::write_order`](crate::EventSink::write_order) does. A store that appends returns
+    /// Returns the order in which a recording should give the store its writes. See
+    /// [`EventSink::write_order`](crate::EventSink::write_order). A store that appends returns
     /// [`WriteOrder::Bus`]. Default [`WriteOrder::PerKey`].
     ///
     /// # Examples
@@ -182,27 +182,27 @@ pub trait AsyncEventSink: Send + Sync + 'static {
         WriteOrder::PerKey
     }
 
-    /// Returns the time for which the store keeps an event after the last write of the event, as
-    /// [`EventSink::ttl`](crate::EventSink::ttl) does. Default `None`.
+    /// Returns the time for which the store keeps an event after the last write of the event. See
+    /// [`EventSink::ttl`](crate::EventSink::ttl). Default `None`.
     fn ttl(&self) -> Option<Duration> {
         None
     }
 
-    /// Returns the thread that runs the store's futures, if it is the only one that can, as
-    /// [`EventSink::needed_thread`](crate::EventSink::needed_thread) does. Default `None`. A store
-    /// on a tokio runtime of one thread returns that thread.
+    /// Returns the thread that runs the store's futures, if no other thread can run them. See
+    /// [`EventSink::needed_thread`](crate::EventSink::needed_thread). Default `None`. A store on a
+    /// tokio runtime with one thread returns that thread.
     fn needed_thread(&self) -> Option<NeededThread> {
         None
     }
 
-    /// Returns the time after which a recording should write a count that its spam filter stopped,
-    /// as [`EventSink::refresh_every`](crate::EventSink::refresh_every) does. Default 30 minutes.
+    /// Returns the time after which a recording should write a count that its spam filter stopped.
+    /// See [`EventSink::refresh_every`](crate::EventSink::refresh_every). Default 30 minutes.
     fn refresh_every(&self) -> Option<Duration> {
         Some(REFRESH_EVERY)
     }
 
-    /// Returns the name of the group to which an event belongs, as
-    /// [`EventSink::group`](crate::EventSink::group) does. Default: one group, whose name is empty.
+    /// Returns the name of the group to which an event belongs. See
+    /// [`EventSink::group`](crate::EventSink::group). Default: one group, whose name is empty.
     fn group<'e>(&self, event: &'e Event) -> &'e str {
         let _ = event;
         ""

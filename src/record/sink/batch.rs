@@ -1,4 +1,4 @@
-//! The operations that a sink has been given, and the way back for its answers.
+//! The operations that a sink has been given, and the return path for its answers.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -20,22 +20,22 @@ pub(crate) enum Reply {
     Failed(SinkOpError),
     /// The operation failed, and its event is gone.
     Lost(SinkError),
-    /// The sink panicked while it had this operation and others, and the answer is yet to come. The
-    /// number says how often the event was seen.
+    /// The sink panicked while it had this operation and others, and this operation has no answer
+    /// yet. The number is the event's count.
     Unsure(i32),
     /// The sink was not given this operation.
     Unsent(Box<SinkOp>),
 }
 
-/// The answers on their way to the one who waits for them.
+/// The answers on their way to the thread that waits for them.
 pub(crate) struct Replies {
     answers: Mutex<Vec<(OpId, Reply)>>,
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
 impl Replies {
-    /// Creates a way for answers. `wake` runs after each answer, or group of answers, that comes
-    /// from another place than a call of [`in_call`].
+    /// Creates a return path for answers. `wake` runs after each answer, or group of answers, that
+    /// is given outside a call of [`in_call`].
     pub(crate) fn new(wake: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self { answers: Mutex::default(), wake: Box::new(wake) })
     }
@@ -47,7 +47,8 @@ impl Replies {
         }
     }
 
-    /// Adds answers, and wakes nobody. The iterator runs under the lock, so it calls no user code.
+    /// Adds answers without waking a thread. The iterator runs under the lock, so it calls no user
+    /// code.
     pub(crate) fn push_quietly(&self, answers: impl IntoIterator<Item = (OpId, Reply)>) {
         self.answers.lock().extend(answers);
     }
@@ -65,7 +66,7 @@ impl Replies {
         !self.answers.lock().is_empty()
     }
 
-    /// Returns whether the answer to this operation has come and says that the event is stored.
+    /// Returns whether this operation has been answered, and its event is stored.
     pub(crate) fn has_stored(&self, id: OpId) -> bool {
         let answers = self.answers.lock();
         answers.last().is_some_and(|(last, reply)| *last == id && matches!(reply, Reply::Stored(_)))
@@ -77,7 +78,7 @@ impl Replies {
         CALL.try_with(|call| call.borrow().as_ref().is_some_and(is_this)).unwrap_or(false)
     }
 
-    /// Takes back operations that the sink drops without an answer.
+    /// Takes back operations that the sink dropped without an answer.
     fn dropped(self: &Arc<Self>, ops: impl Iterator<Item = (OpId, SinkOp)>) {
         if !std::thread::panicking() {
             let text = "the sink dropped the operation without an answer";
@@ -104,9 +105,9 @@ thread_local! {
     static CALL: RefCell<Option<Call>> = const { RefCell::new(None) };
 }
 
-/// Calls the sink. Answers that come on this thread meanwhile wake nobody. If the sink panics,
-/// returns the text, and the operations that have no answer. If the sink catches its own panic, the
-/// operations that the panic dropped are rejected.
+/// Calls the sink. Answers given on this thread during the call do not wake a thread. If the sink
+/// panics, returns the panic's text, and the operations that have no answer. If the sink catches
+/// its own panic, the operations that the panic dropped are rejected.
 pub(crate) fn in_call(
     replies: &Arc<Replies>,
     run: impl FnOnce(),
@@ -124,12 +125,12 @@ pub(crate) fn in_call(
     Err((text, left))
 }
 
-/// Operations that a sink has been given together. The sink answers each of them: all at once, or
-/// one by one.
+/// Operations that a sink has been given together. The sink answers each of them, either all
+/// together or one by one.
 ///
 /// No two operations of a batch are about the same event. If the sink drops operations without an
 /// answer, they count as [`GroupUnavailable`](SinkErrorKind::GroupUnavailable), and a recording
-/// tries them again.
+/// retries them.
 ///
 /// # Examples
 ///
@@ -196,20 +197,20 @@ impl SinkBatch {
         let replies: Vec<_> =
             ids.zip(ops).map(|(id, op)| (id, reply(op, answers.next().unwrap_or_else(missing)))).collect();
         self.replies.push(replies);
-        // An answer too many is the sink's own value, and may panic when it is dropped.
+        // A surplus answer is the sink's own value, and may panic when it is dropped.
         answers.for_each(|extra| {
             catch_panic(|| drop(extra));
         });
     }
 
-    /// Performs each operation by a function that owns it, and answers all of them together. A
+    /// Performs each operation with a function that owns it, and answers all of them together. A
     /// store that keeps the event needs no copy. The error of an operation
-    /// [gives it back](SinkOp::failed), so that it can be tried again. If the function panics, the
-    /// operation counts as rejected, its event is gone, and the next one follows.
+    /// [returns the operation](SinkOp::failed), so that it can be retried. If the function panics,
+    /// the operation counts as rejected, its event is lost, and the next operation follows.
     ///
     /// # Examples
     ///
-    /// A list that keeps the events as they come:
+    /// A list that keeps the events in the order in which they arrive:
     ///
     /// ```
     /// use eventcast::sink::{SinkBatch, SinkMode, SinkOp, Stored};
@@ -271,7 +272,7 @@ impl SinkBatch {
     }
 }
 
-/// The operations one by one, each to be answered alone.
+/// Iterates over the operations, so that each can be answered separately.
 impl IntoIterator for SinkBatch {
     type Item = SinkCall;
     type IntoIter = std::vec::IntoIter<SinkCall>;
@@ -299,11 +300,11 @@ impl fmt::Debug for SinkBatch {
 }
 
 /// An operation that a sink has been given, and that the sink answers when it is done, on any
-/// thread. A batch [gives](SinkBatch::into_iter) its operations as calls.
+/// thread. [Iterating](SinkBatch::into_iter) over a batch returns its operations as calls.
 ///
 /// If a call is dropped without an answer, the operation counts as
-/// [`GroupUnavailable`](SinkErrorKind::GroupUnavailable), and a recording tries it again. If a
-/// panic drops it, the operation is rejected, on any thread and even if the sink catches the panic.
+/// [`GroupUnavailable`](SinkErrorKind::GroupUnavailable), and a recording retries it. If a panic
+/// drops it, the operation is rejected, on any thread and even if the sink catches the panic.
 ///
 /// # Examples
 ///

@@ -13,34 +13,34 @@ use super::needed_thread::NeededThread;
 use super::op::{SinkOp, SinkOpError};
 use super::order::WriteOrder;
 
-/// The cause with which a sink without an `update` rejects one.
+/// The cause with which a sink without an `update` rejects an update.
 pub(super) const NO_UPDATE: &str = "this sink does not replace events";
 
 /// The default of [`EventSink::refresh_every`].
 pub(super) const REFRESH_EVERY: Duration = Duration::from_secs(30 * 60);
 
-/// A store for events. A store that implements `create` and `patch` is one.
+/// A store for events. A store only has to implement `create` and `patch`.
 ///
 /// The workers of a recording call the sink: one thread, unless
-/// [`workers`](crate::record::RecordingBuilder::workers) asks for more. Threads that record,
-/// distribute or correlate events never call the sink, except for [`group`](Self::group). The sink
-/// may therefore take as long as it needs, and other recordings do not notice. If the sink panics,
-/// the recording gives the event up as if the sink had rejected it.
+/// [`workers`](crate::record::RecordingBuilder::workers) sets more. Threads that record, dispatch
+/// or correlate events never call the sink, except for [`group`](Self::group). The sink may
+/// therefore take as long as it needs without affecting other recordings. If the sink panics, the
+/// recording drops the event as if the sink had rejected it.
 ///
-/// The sink gets states, not occurrences: events that come while an earlier write of the same key
+/// The sink gets states, not occurrences: events that arrive while an earlier write of the same key
 /// is pending share that write. At most one operation of a stored event is under way. A sink that
 /// needs every change returns [`WriteOrder::Bus`] from [`write_order`](Self::write_order).
 ///
 /// By default each worker calls `create` or `patch` for one operation at a time. A store that can
 /// perform several together returns another [`mode`](Self::mode), and implements
-/// [`submit`](Self::submit). A store with many tenants, any of which may be slow or fail on its
-/// own, returns the tenant of an event from [`group`](Self::group).
+/// [`submit`](Self::submit). A store with many tenants, each of which may be slow or fail
+/// independently, returns the tenant of an event from [`group`](Self::group).
 ///
-/// An `Arc` or a `Box` of a sink is a sink, also of a `dyn EventSink`. In an `Arc` one store can
-/// serve several recordings and be read at the same time.
+/// An `Arc` or a `Box` of a sink also implements the trait, including for `dyn EventSink`. In an
+/// `Arc`, one store can serve several recordings and be read at the same time.
 ///
 /// A store with an asynchronous client implements [`AsyncEventSink`](crate::sink::AsyncEventSink)
-/// instead, and an [`AsyncSink`](crate::sink::AsyncSink) makes a sink of it.
+/// instead, and an [`AsyncSink`](crate::sink::AsyncSink) turns it into a sink.
 /// `examples/more/custom_sink.rs` in the repository shows this.
 ///
 /// # Examples
@@ -68,7 +68,7 @@ pub(super) const REFRESH_EVERY: Duration = Duration::from_secs(30 * 60);
 /// assert_eq!(Printer.create(&event).unwrap(), event);
 /// ```
 pub trait EventSink: Send + Sync + 'static {
-    /// Stores a new event in the namespace that it names, and returns the event as stored.
+    /// Stores a new event in the event's namespace, and returns the event as stored.
     ///
     /// # Errors
     ///
@@ -93,15 +93,15 @@ pub trait EventSink: Send + Sync + 'static {
 
     /// Changes the count, the last time and the message of the stored event of this name, and
     /// returns the event as stored. If `event` has an event time, a series and no count, changes
-    /// the series alone.
+    /// only the series.
     ///
     /// `event` is the whole event as it should be after the change, so a store may also replace the
-    /// stored event. It must not create one that is missing: the recording creates it, and counts
-    /// it as created. A store that inserts here what is missing would contradict the statistics,
-    /// and bring back events that it had rejected. A log, which appends whatever it gets, may do
+    /// stored event. It must not create a missing event: the recording creates it, and counts it as
+    /// created. A store that inserts a missing event here would contradict the statistics, and
+    /// bring back events that it had rejected. A log, which appends everything that it gets, may do
     /// the same as for [`create`](Self::create).
     ///
-    /// A store that wants the bytes that client-go would send calls
+    /// A store that wants the same bytes that client-go would send calls
     /// [`to_patch_json`](Event::to_patch_json).
     ///
     /// # Errors
@@ -157,8 +157,8 @@ pub trait EventSink: Send + Sync + 'static {
         Err(SinkError::rejected(NO_UPDATE))
     }
 
-    /// Returns the order in which a recording should give the sink its writes, if the recording
-    /// does not say. A sink that appends, such as a log, returns [`WriteOrder::Bus`], and then gets
+    /// Returns the order in which a recording should give the sink its writes, unless the recording
+    /// sets one. A sink that appends, such as a log, returns [`WriteOrder::Bus`], and then gets
     /// every write. Default [`WriteOrder::PerKey`].
     ///
     /// # Examples
@@ -175,11 +175,11 @@ pub trait EventSink: Send + Sync + 'static {
     }
 
     /// Returns the time for which the store keeps an event after the last write of the event.
-    /// Returns `None`, the default, if the store keeps events for ever, or does not know.
+    /// Returns `None`, the default, if the store keeps events forever, or does not know.
     ///
-    /// A recording asks once, when it starts. It refreshes the series that go on after half of this
-    /// time, if [`refresh_every`](crate::record::SeriesOptions::refresh_every) is longer, so the
-    /// store does not remove the event of such a series.
+    /// A recording calls this once, when it starts. It refreshes running series after half of this
+    /// time if [`refresh_every`](crate::record::SeriesOptions::refresh_every) is longer, so that
+    /// the store does not remove their events.
     ///
     /// # Examples
     ///
@@ -199,19 +199,19 @@ pub trait EventSink: Send + Sync + 'static {
     }
 
     /// Returns the thread that the sink needs for its work, if other code of the program runs there
-    /// as well. Returns `None`, the default, if the sink has what it needs on the thread that calls
-    /// it, or on threads of its own.
+    /// as well. Returns `None`, the default, if the thread that calls the sink, or the sink's own
+    /// threads, are enough.
     ///
-    /// A sink whose requests run on an executor of one thread needs that thread, which must not
-    /// wait for the sink. A recording asks once, when it starts, and then the library does not wait
-    /// on this thread for the recording: see
+    /// A sink whose requests run on an executor with one thread needs that thread, which must not
+    /// wait for the sink. A recording calls this once, when it starts, and the library then does
+    /// not wait on this thread for the recording. See
     /// [`EventBroadcaster`](crate::EventBroadcaster#a-sink-that-needs-this-thread).
     fn needed_thread(&self) -> Option<NeededThread> {
         None
     }
 
     /// Returns the time after which a recording should write a count that its spam filter stopped,
-    /// if the recording does not say. With `None` such a count is written only at a flush and at
+    /// unless the recording sets one. With `None`, such a count is written only at a flush and at
     /// the end. Default 30 minutes. A store for which each write is expensive, such as an API
     /// server, returns `None`.
     ///
@@ -232,19 +232,19 @@ pub trait EventSink: Send + Sync + 'static {
         SinkMode::OneByOne
     }
 
-    /// Returns the name of the group to which an event belongs: the tenant, the namespace, or
-    /// whatever else the store may serve well or badly on its own. Default: one group, whose name
-    /// is empty.
+    /// Returns the name of the group to which an event belongs, such as the tenant, the namespace,
+    /// or another part that the store may serve well or badly independently of others. Default: one
+    /// group, whose name is empty.
     ///
-    /// A group that is slow or unavailable has a bounded share of the operations under way and of
+    /// A group that is slow or unavailable gets a bounded share of the operations under way and of
     /// the queue, so events of other groups do not wait for it.
     /// [`group_queue_capacity`](crate::record::RecordingBuilder::group_queue_capacity) sets the
     /// share of the queue. `docs/book/stores.md` in the repository describes all shares. With
     /// [`WriteOrder::Bus`] there are no groups.
     ///
     /// The recording's own thread calls this method, once for each stored event that has something
-    /// to write. The method must return immediately, and always the same name for events of the
-    /// same object. If it panics, the event belongs to the group whose name is empty.
+    /// to write. The method must return immediately, and must always return the same name for
+    /// events of the same object. If it panics, the event belongs to the group whose name is empty.
     ///
     /// # Examples
     ///
@@ -279,20 +279,20 @@ pub trait EventSink: Send + Sync + 'static {
 
     /// Performs operations, and answers each of them through the [batch](SinkBatch). The
     /// [mode](Self::mode) determines how many operations a batch has, and whether the method may
-    /// return before they are answered. The default implementation performs them one by one by
-    /// `create`, `update` and `patch`, continues after one that fails or panics, and then answers
-    /// all of them.
+    /// return before they are answered. The default implementation calls `create`, `update` or
+    /// `patch` for each operation in turn, continues after one that fails or panics, and then
+    /// answers all of them.
     ///
     /// A recording calls this method only if the mode is not [`SinkMode::OneByOne`]. With
-    /// [`WriteOrder::Bus`] each batch has one operation, and the next batch follows its answer. If
-    /// the method panics at several operations, the recording submits each of those that have no
-    /// answer on its own. A sink should therefore answer
+    /// [`WriteOrder::Bus`], each batch has one operation, and the next batch follows its answer. If
+    /// the method panics while it has several operations, the recording submits each operation
+    /// without an answer again separately. A sink should therefore answer
     /// [`AlreadyExists`](crate::sink::SinkErrorKind::AlreadyExists) for what it has already done.
     ///
     /// # Examples
     ///
     /// See [`SinkBatch`] for a store with transactions, and [`SinkCall`](crate::sink::SinkCall) for
-    /// one whose operations are under way at the same time. The default implementation:
+    /// a store whose operations are under way at the same time. The default implementation:
     ///
     /// ```
     /// use eventcast::sink::{SinkBatch, SinkOp};
@@ -353,8 +353,8 @@ impl SinkOp {
         }
     }
 
-    /// Performs the operation on `sink`, and gives it back if it fails. A panic of the sink is a
-    /// rejection.
+    /// Performs the operation on `sink`, and returns the operation with the error if it fails. A
+    /// panic of the sink counts as a rejection.
     pub(crate) fn perform<S: EventSink + ?Sized>(self, sink: &S) -> Result<Stored, SinkOpError> {
         match catch_panic_message(|| self.apply_to(sink)) {
             Ok(Ok(stored)) => Ok(Stored::from(stored)),
@@ -371,13 +371,13 @@ impl SinkBatch {
     ///
     /// # Errors
     ///
-    /// Each answer is the store's: what it has stored, or the operation and the reason for its
-    /// failure. If a sink that gets several operations panics, those that it has not answered are
+    /// Each answer is either the stored fields of the event, or the operation with the reason for
+    /// its failure. If a sink panics while it has several operations, those without an answer are
     /// rejected.
     ///
     /// # Blocking
     ///
-    /// Until the sink has answered each operation, or dropped it.
+    /// Blocks until the sink has answered or dropped each operation.
     ///
     /// # Examples
     ///

@@ -8,14 +8,15 @@ use std::time::Duration;
 use crate::escape::escape;
 use crate::record::event::Event;
 
-/// The most characters of a store's message that are shown. An API server's refusal names the user,
-/// the verb, the group and the namespace, and a person needs all of them to correct the role.
+/// The maximum number of characters of a store's message that are shown. An API server's refusal
+/// names the user, the verb, the group and the namespace, and an administrator needs all of them to
+/// correct the role.
 const MAX_CAUSE: usize = 1000;
 
 /// The cause that a sink's error carries.
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// An error of a sink: what a recording should do next, and the cause.
+/// An error of a sink: its kind, which determines what a recording does next, and its cause.
 ///
 /// # Examples
 ///
@@ -64,57 +65,55 @@ pub struct SinkError {
 pub enum SinkErrorKind {
     /// A temporary failure of this operation: the store is busy, or has failed at this event.
     ///
-    /// A recording tries this event again according to its [`RetryPolicy`](crate::RetryPolicy), and
+    /// A recording retries this event according to its [`RetryPolicy`](crate::RetryPolicy), and
     /// continues to write all others.
     Retry,
-    /// A store that is itself unavailable: no connection, a locked file, a full disk. No other
-    /// event would fare better now.
+    /// The store itself is unavailable: no connection, a locked file, a full disk. An operation for
+    /// any other event would fail too.
     ///
     /// A recording then stops writing, and tries one event at a time until the store answers. See
-    /// [`RetryPolicy`](crate::RetryPolicy). Do not return this error for a failure that may be
-    /// about one event, one tenant or one namespace, because the error would delay all the others.
-    /// Return [`GroupUnavailable`](Self::GroupUnavailable) or [`Retry`](Self::Retry).
+    /// [`RetryPolicy`](crate::RetryPolicy). Do not return this error for a failure that may concern
+    /// only one event, one tenant or one namespace, because it would delay all the others. Return
+    /// [`GroupUnavailable`](Self::GroupUnavailable) or [`Retry`](Self::Retry) instead.
     #[doc(alias = "unreachable")]
     Unavailable,
-    /// An operation that had no answer in time, or whose answer reports that the store is
-    /// unavailable although it may be unavailable for the event's
-    /// [group](crate::EventSink::group) alone.
+    /// The operation was not answered in time, or the answer reports that the store is unavailable
+    /// although it may be unavailable only for the event's [group](crate::EventSink::group).
     ///
     /// If nothing of that group was answered since the operation began, the recording closes the
     /// group: it tries one event of the group at a time until one is answered, and continues to
-    /// write those of other groups. If two groups are closed and nothing else is answered, or if
-    /// there is only one group, the store counts as unavailable.
+    /// write the events of other groups. If two groups are closed and nothing else is answered, or
+    /// if there is only one group, the store counts as unavailable.
     #[doc(alias("timeout", "deadline exceeded"))]
     GroupUnavailable,
-    /// An operation that the store does not allow the sink to perform: the sink has no permission
-    /// for the event's [group](crate::EventSink::group), or its credentials are not valid. Another
+    /// The store does not allow the sink to perform the operation: the sink has no permission for
+    /// the event's [group](crate::EventSink::group), or its credentials are not valid. Another
     /// sink, or the same one later, may be allowed to.
     ///
     /// A store that has just started may refuse operations that it allows shortly afterwards. The
-    /// recording therefore closes the group, as after
-    /// [`GroupUnavailable`](Self::GroupUnavailable), and tries one event of the group after each
-    /// pause, for 30 seconds from the first refusal. After that, each refusal costs the refused
-    /// event and all events of the group that are waiting, which count as rejected. A refusal does
-    /// not end an outage of the store. With one attempt ([`RetryPolicy`](crate::RetryPolicy)) the
-    /// first refusal is final.
+    /// recording therefore closes the group, as after [`GroupUnavailable`](Self::GroupUnavailable),
+    /// and tries one event of the group after each pause, for 30 seconds from the first refusal.
+    /// After that, each refusal costs the refused event and all events of the group that are
+    /// waiting, which count as rejected. A refusal does not end an outage of the store. With one
+    /// attempt ([`RetryPolicy`](crate::RetryPolicy)) the first refusal is final.
     ///
-    /// Do not return this error if the store refuses the event itself: return
-    /// [`Rejected`](Self::Rejected).
+    /// Do not return this error if the store refuses the event itself. Return
+    /// [`Rejected`](Self::Rejected) instead.
     #[doc(alias("unauthorized", "permission denied"))]
     Forbidden,
-    /// An operation that will never succeed: the event is invalid, too large or not allowed. A
+    /// The operation will never succeed: the event is invalid, too large or not allowed. A
     /// recording drops the event.
     Rejected,
     /// A change to an event that the store does not have. A recording then creates the event.
     #[doc(alias = "IsKeyNotFoundError")]
     NotFound,
-    /// A creation whose name is taken.
+    /// The name of a new event is already taken.
     ///
-    /// - If the stored event is the same event, written by an attempt whose answer was lost: a
-    ///   recording takes the event as stored.
-    /// - If the stored event is another one: a recording tries once more, under a new name.
+    /// - If the stored event is the same event, written by an attempt whose answer was lost, a
+    ///   recording treats the event as stored.
+    /// - If the stored event is a different one, a recording tries once more, under a new name.
     ///
-    /// A store that knows which event has the name sets it by
+    /// A store that knows which event has the name passes it to
     /// [`with_stored`](SinkError::with_stored).
     AlreadyExists,
 }
@@ -211,7 +210,7 @@ impl SinkError {
         self
     }
 
-    /// Sets the event that already has the name, as it is stored.
+    /// Sets the stored event that already has the name.
     ///
     /// # Examples
     ///
@@ -241,7 +240,7 @@ impl SinkError {
         self.is_panic
     }
 
-    /// Returns the kind, which says what to do next.
+    /// Returns the kind, which determines what to do next.
     ///
     /// # Examples
     ///
@@ -274,8 +273,7 @@ impl SinkError {
         self.retry_after
     }
 
-    /// Returns the event that already has the name, or `None` if the store has not said which event
-    /// it is.
+    /// Returns the event that already has the name, or `None` if the store has not reported it.
     ///
     /// # Examples
     ///
@@ -293,29 +291,29 @@ impl SinkError {
     }
 }
 
-/// Says what a recording should do after an error of a file or a connection.
+/// Determines what a recording should do after an error of a file or a connection.
 ///
-/// An I/O error is about the store, not about an event, unless its kind says otherwise:
+/// An I/O error concerns the store, not an event, unless its kind indicates otherwise:
 ///
 /// | kind of the I/O error | becomes |
 /// |---|---|
-/// | `Interrupted`, `Deadlock`, `ExecutableFileBusy` | [`Retry`](SinkErrorKind::Retry): the next moment may differ |
-/// | `AlreadyExists`, `DirectoryNotEmpty`, `IsADirectory`, `NotADirectory` | [`Retry`](SinkErrorKind::Retry): a path is taken, perhaps that of one event |
+/// | `Interrupted`, `Deadlock`, `ExecutableFileBusy` | [`Retry`](SinkErrorKind::Retry): the next attempt may succeed |
+/// | `AlreadyExists`, `DirectoryNotEmpty`, `IsADirectory`, `NotADirectory` | [`Retry`](SinkErrorKind::Retry): a path is taken, possibly the path of one event |
 /// | `InvalidData`, such as an answer that cannot be read, or a TLS error | [`Retry`](SinkErrorKind::Retry): the next answer may differ |
-/// | `Other`, as `io::Error::other` makes it | [`Retry`](SinkErrorKind::Retry): nobody knows what it is about |
+/// | `Other`, as created by `io::Error::other` | [`Retry`](SinkErrorKind::Retry): it is unknown what the error concerns |
 /// | `InvalidInput`, `Unsupported`, `ArgumentListTooLong` | [`Rejected`](SinkErrorKind::Rejected): the same call fails again |
 /// | `TimedOut`, `WouldBlock` | [`GroupUnavailable`](SinkErrorKind::GroupUnavailable): there is no answer |
-/// | any other, such as `PermissionDenied`, `NotFound`, `StorageFull`, `ConnectionRefused`, or a failing disk | [`Unavailable`](SinkErrorKind::Unavailable): no other event would fare better |
+/// | any other, such as `PermissionDenied`, `NotFound`, `StorageFull`, `ConnectionRefused`, or a failing disk | [`Unavailable`](SinkErrorKind::Unavailable): an operation for any other event would fail too |
 ///
-/// - `PermissionDenied` is not a rejection, because a person can grant the permission, and a
-///   rejected event is lost at once.
+/// - `PermissionDenied` is not a rejection, because an administrator can grant the permission, and
+///   a rejected event is lost immediately.
 /// - `WouldBlock` is how Unix reports that a socket's timeout has passed.
-/// - `NotFound` is about a path, such as a folder that is not mounted yet. It does not become
+/// - `NotFound` refers to a path, such as a folder that is not mounted yet. It does not become
 ///   [`NotFound`](SinkErrorKind::NotFound), and `AlreadyExists` does not become
-///   [`AlreadyExists`](SinkErrorKind::AlreadyExists). These two are about events, and only the sink
-///   can tell.
+///   [`AlreadyExists`](SinkErrorKind::AlreadyExists). Those two kinds refer to events, and only the
+///   sink can detect them.
 ///
-/// If a failure may be about one event, one tenant or one namespace, create the error yourself.
+/// If a failure may concern only one event, one tenant or one namespace, create the error yourself.
 ///
 /// # Examples
 ///
@@ -368,8 +366,8 @@ impl fmt::Display for SinkError {
     }
 }
 
-/// Shows the cause by its own `Debug`. Control characters are escaped there too, because not every
-/// error escapes what it quotes.
+/// Shows the cause with its own `Debug`. Control characters are escaped there too, because not
+/// every error escapes the text that it quotes.
 impl fmt::Debug for SinkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let source = format!("{:?}", self.source);

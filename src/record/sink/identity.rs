@@ -1,4 +1,4 @@
-//! The identity of a file, by which a store notices that somebody has moved its file.
+//! The identity of a file, by which a store notices that its file has been moved.
 
 use std::fs::{self, Metadata};
 use std::io::{self, ErrorKind};
@@ -26,7 +26,7 @@ impl Identity {
     ///
     /// # Errors
     ///
-    /// The system does not let the process see whether there is a file.
+    /// Returns an error if the system does not let the process see whether the file exists.
     pub(super) fn at(path: &Path) -> io::Result<Option<Self>> {
         match fs::metadata(path) {
             Ok(found) => Ok(Some(Self::of(&found))),

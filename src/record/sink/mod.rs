@@ -1,7 +1,7 @@
 //! The stores of events: what a store must be able to do, and what its errors mean.
 //!
-//! A sink performs operations, and says how each of them went. The recording, not the sink, decides
-//! when to try again, what to do about an event that has expired, and what to remember.
+//! A sink performs operations, and reports the result of each. The recording, not the sink, decides
+//! when to retry, how to handle an event that has expired, and what to cache.
 
 mod async_adapter;
 mod async_sink;

@@ -1,4 +1,4 @@
-//! The ways in which a sink takes its operations.
+//! The ways in which a sink accepts its operations.
 
 /// The way in which a recording gives a sink its operations, as
 /// [`EventSink::mode`](crate::EventSink::mode) returns it.
@@ -7,7 +7,7 @@
 /// |---|---|
 /// | blocks, and does one operation in a call | [`OneByOne`](Self::OneByOne), with more [`workers`](crate::record::RecordingBuilder::workers) if an operation waits for a network |
 /// | does many operations in a transaction | [`Batches`](Self::Batches) |
-/// | is asynchronous, has callbacks, or runs operations on threads of its own | [`InFlight`](Self::InFlight), as an [`AsyncSink`](crate::sink::AsyncSink) does |
+/// | is asynchronous, has callbacks, or runs operations on its own threads | [`InFlight`](Self::InFlight), like an [`AsyncSink`](crate::sink::AsyncSink) |
 ///
 /// # Examples
 ///
@@ -22,13 +22,13 @@
 #[non_exhaustive]
 pub enum SinkMode {
     /// Each worker of the recording calls [`create`](crate::EventSink::create) or
-    /// [`patch`](crate::EventSink::patch) for one operation at a time. An operation that takes long
-    /// holds up its worker and its own key.
+    /// [`patch`](crate::EventSink::patch) for one operation at a time. A slow operation blocks its
+    /// worker and delays its own key.
     #[default]
     OneByOne,
     /// Each worker calls [`submit`](crate::EventSink::submit) with up to 256 operations, as many as
     /// are ready. The sink answers all of them before `submit` returns. This is for a store that
-    /// can do many operations in one transaction.
+    /// can perform many operations in one transaction.
     Batches,
     /// A worker calls [`submit`](crate::EventSink::submit), which returns immediately. The sink
     /// answers each operation later, in any order and on any thread. At most this many operations

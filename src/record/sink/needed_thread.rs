@@ -1,13 +1,13 @@
-//! The thread without which a sink cannot work.
+//! The thread that a sink depends on.
 
 use std::fmt;
 
 use crate::catch::catch_panic;
 use crate::sync::{Arc, thread};
 
-/// The thread that a sink needs for its work, as [`EventSink::needed_thread`] returns it.
+/// The thread that a sink needs for its work, as returned by [`EventSink::needed_thread`].
 ///
-/// A clone is the same thread.
+/// A clone refers to the same thread.
 ///
 /// [`EventSink::needed_thread`]: crate::EventSink::needed_thread
 ///
@@ -26,7 +26,7 @@ pub struct NeededThread {
 }
 
 impl NeededThread {
-    /// Returns the thread that calls this.
+    /// Returns the calling thread.
     ///
     /// # Examples
     ///
@@ -74,8 +74,9 @@ impl NeededThread {
         Self::new(move || thread::current().id() == this)
     }
 
-    /// Creates the thread for which `is_current` returns `true`, for a sink that learns later which
-    /// thread it needs. `is_current` must return immediately. If it panics, it counts as `false`.
+    /// Creates the thread for which `is_current` returns `true`, for a sink that learns only later
+    /// which thread it needs. `is_current` must return immediately. If it panics, the result counts
+    /// as `false`.
     ///
     /// # Examples
     ///

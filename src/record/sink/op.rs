@@ -1,4 +1,4 @@
-//! The operations on a store, and the ones that failed.
+//! The operations on a store, and failed operations.
 
 use std::error::Error;
 use std::fmt;
@@ -23,11 +23,11 @@ use super::error::SinkError;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum SinkOp {
-    /// Stores a new event, as [`EventSink::create`](crate::EventSink::create) does.
+    /// Stores a new event, like [`EventSink::create`](crate::EventSink::create).
     Create(Event),
-    /// Replaces an event, as [`EventSink::update`](crate::EventSink::update) does.
+    /// Replaces an event, like [`EventSink::update`](crate::EventSink::update).
     Update(Event),
-    /// Changes an event, as [`EventSink::patch`](crate::EventSink::patch) does. This is the event
+    /// Changes an event, like [`EventSink::patch`](crate::EventSink::patch). The value is the event
     /// as it should be after the patch.
     Patch(Event),
 }
@@ -58,7 +58,7 @@ impl SinkOp {
         }
     }
 
-    /// Returns the error of this operation, which gives the operation back.
+    /// Returns an error for this operation that also holds the operation.
     ///
     /// # Examples
     ///
@@ -77,7 +77,7 @@ impl SinkOp {
 }
 
 /// The error of an operation that failed. It holds the operation, so that the event is not lost
-/// with it. `Display` and `source` are those of the [`SinkError`].
+/// with it. `Display` and `source` are taken from the [`SinkError`].
 pub struct SinkOpError(Box<(SinkOp, SinkError)>);
 
 impl SinkOpError {
@@ -103,7 +103,7 @@ impl fmt::Display for SinkOpError {
     }
 }
 
-/// Shows the error only, because the event may hold data that does not belong in a log.
+/// Shows only the error, because the event may contain data that does not belong in a log.
 impl fmt::Debug for SinkOpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SinkOpError").field("error", self.error()).finish_non_exhaustive()

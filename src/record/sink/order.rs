@@ -21,12 +21,12 @@ pub enum WriteOrder {
     /// This is for a sink that stores events: each write holds the whole state of its event, so a
     /// newer one replaces an older one that has not been written yet. A sink that keeps up gets
     /// every change in the order of the events. A slow one gets fewer and newer ones. A write that
-    /// is tried again holds up nothing but its own event.
+    /// is retried delays only its own event.
     #[default]
     PerKey,
     /// Every write reaches the sink, one at a time, in the order of the events.
     ///
-    /// This is for a sink that appends, such as a log. A write that is tried again holds up all
-    /// writes behind it. The recording has one worker.
+    /// This is for a sink that appends, such as a log. A write that is retried delays all later
+    /// writes. The recording has one worker.
     Bus,
 }

@@ -6,7 +6,7 @@ use crate::record::event::Event;
 
 use super::query::{EventQuery, QueryLimit};
 
-/// One page of a store that is read by an [`EventCursor`].
+/// One page of a store that is read with an [`EventCursor`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventPage {
     /// The events of the page that [match](EventQuery::matches) the query.
@@ -21,20 +21,20 @@ pub struct EventPage {
 
 impl EventPage {
     /// The largest number of stored events that a page should cover, whether they match or not. A
-    /// store that holds a lock while it reads a page then delays its writers only for a short time.
+    /// store that holds a lock while it reads a page then delays its writers only briefly.
     pub const LEN: usize = 256;
 }
 
-/// The progress of a reading of a store in the order of the events' last writes, page by page and
-/// in bounded memory. [`MemorySink::stream`](crate::MemorySink::stream) reads in this way.
+/// The progress of reading a store in the order of the events' last writes, page by page and in
+/// bounded memory. [`MemorySink::stream`](crate::MemorySink::stream) reads in this way.
 ///
-/// Events may be written during the reading. An event that is written then moves to the end, and
-/// the reading returns it again as it is then. The reading skips no other event and returns none
-/// twice. It ends even if events are written faster than they are read.
+/// Events may be written during the reading. Such an event moves to the end, and the reading
+/// returns it again in its new state. The reading skips no other event and returns none twice. It
+/// ends even if events are written faster than they are read.
 ///
 /// # Examples
 ///
-/// A store that is a list. The number of an event's last write is its place, from 1 on:
+/// A store that is a list. The number of an event's last write is its position, counted from 1:
 ///
 /// ```
 /// use eventcast::Event;
@@ -67,7 +67,7 @@ pub struct EventCursor {
     /// The number of the store's last write when the reading began, or when the reading reached the
     /// previous value of this field.
     until: u64,
-    /// The number of writes that lay between the reading and `until` when `until` was set.
+    /// The number of writes between the position of the reading and `until` when `until` was set.
     span: u64,
     /// The number of events that the reading may still return.
     left: usize,
@@ -80,9 +80,9 @@ impl EventCursor {
     /// last write.
     ///
     /// The reading begins after the write of the query's [`after`](EventQuery::after), or of
-    /// `start` if that one is later. For a query with [`QueryLimit::Last`] the store looks up where
-    /// the last events begin, and passes the number of the write before them. It passes 0
-    /// otherwise.
+    /// `start` if that one is later. For a query with [`QueryLimit::Last`], the store looks up
+    /// where the last events begin, and passes the number of the write before them. Otherwise it
+    /// passes 0.
     pub fn new(query: &EventQuery, start: u64, version: u64) -> Self {
         let position = query.after.max(start);
         let left = match query.limit {
@@ -132,10 +132,10 @@ impl EventCursor {
 
     /// Returns whether the reading continues after this page.
     ///
-    /// Beyond `until` lie the events that were written during the reading. Each time the reading
-    /// reaches `until`, it counts the writes that it has not reached yet. The reading continues
-    /// only if these are at most half as many as the last time. It therefore ends even if the store
-    /// is written faster than it is read.
+    /// Events after `until` were written during the reading. Each time the reading reaches `until`,
+    /// it counts the writes that it has not reached yet. The reading continues only if these are at
+    /// most half as many as the last time. It therefore ends even if the store is written faster
+    /// than it is read.
     fn goes_on(&mut self, page: &EventPage) -> bool {
         if page.last < self.until {
             return true;

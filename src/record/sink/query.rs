@@ -4,8 +4,8 @@ use crate::record::event::{Event, ObjectReference, Text, Timestamp};
 
 use super::rules::namespace_of;
 
-/// A query for events in a store. An empty query finds all events. Each method narrows the query
-/// down, and an empty text removes the method's condition.
+/// A query for events in a store. An empty query finds all events. Each method narrows the query,
+/// and an empty string removes the method's condition.
 ///
 /// # Examples
 ///
@@ -31,33 +31,35 @@ use super::rules::namespace_of;
 /// # Ok::<(), eventcast::SinkError>(())
 /// ```
 ///
-/// A store of your own reads the fields, to narrow the search down by its indexes, and decides by
+/// Your own store can use the fields to narrow the search with its indexes, and then decides by
 /// [`matches`](Self::matches).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use = "it finds nothing by itself"]
 #[non_exhaustive]
 pub struct EventQuery {
-    /// The [namespace](crate::sink::rules::namespace_of) of the events, or an empty text for any.
+    /// The [namespace](crate::sink::rules::namespace_of) of the events. An empty string matches
+    /// any.
     pub namespace: Text,
-    /// The kind of their object, in any case (ASCII), or an empty text for any.
+    /// The kind of their object, compared without regard to case (ASCII). An empty string matches
+    /// any.
     pub kind: Text,
-    /// The name of their object, or an empty text for any.
+    /// The name of their object. An empty string matches any.
     pub name: Text,
-    /// The uid of their object, or an empty text for any.
+    /// The uid of their object. An empty string matches any.
     pub uid: Text,
-    /// Their type, or an empty text for any.
+    /// Their type. An empty string matches any.
     pub type_: Text,
-    /// Their reason, or an empty text for any.
+    /// Their reason. An empty string matches any.
     pub reason: Text,
-    /// The earliest time when they were [last seen](Event::last_seen), or `None` for any.
+    /// The earliest time when they were [last seen](Event::last_seen). `None` matches any.
     pub since: Option<Timestamp>,
-    /// The number of a write. The query finds only events whose last write came after that one.
+    /// The number of a write. The query finds only events whose last write followed that one.
     pub after: u64,
-    /// The part of the events found that the query returns.
+    /// The part of the matching events that the query returns.
     pub limit: QueryLimit,
 }
 
-/// The part of the events found that an [`EventQuery`] returns.
+/// The part of the matching events that an [`EventQuery`] returns.
 ///
 /// # Examples
 ///
@@ -72,15 +74,15 @@ pub enum QueryLimit {
     /// All events.
     #[default]
     All,
-    /// The events that were written first, at most this number of them.
+    /// The events that were written first, up to this number.
     First(usize),
-    /// The events that were written last, at most this number of them.
+    /// The events that were written last, up to this number.
     Last(usize),
 }
 
 impl EventQuery {
-    /// Narrows the query to events of this namespace. An event's own namespace counts, which is
-    /// usually that of its object, or `default` if the object has none.
+    /// Narrows the query to events in this namespace. This is the event's own namespace, which
+    /// usually equals the namespace of its object, or `default` if the object has none.
     ///
     /// # Examples
     ///
@@ -98,10 +100,10 @@ impl EventQuery {
         self
     }
 
-    /// Narrows the query to events about this object, as `kubectl get events --for` and
-    /// `kubectl describe` choose them. Of kind, name, uid and namespace, those count that the
-    /// reference has. A kind matches in upper and lower case alike (ASCII). A namespace in the
-    /// reference replaces the query's [`namespace`](Self::namespace).
+    /// Narrows the query to events about this object, with the same selection as
+    /// `kubectl get events --for` and `kubectl describe`. Kind, name, uid and namespace are
+    /// compared only if the reference has them. The case of the kind does not matter (ASCII). A
+    /// namespace in the reference replaces the query's [`namespace`](Self::namespace).
     ///
     /// A reference with only a kind finds the events about all objects of that kind.
     ///
@@ -128,7 +130,7 @@ impl EventQuery {
     }
 
     /// Narrows the query to events of this type. The type is an [`EventType`](crate::EventType) or
-    /// any text, because stored events may have other types.
+    /// any string, because stored events may have other types.
     ///
     /// # Examples
     ///
@@ -166,8 +168,8 @@ impl EventQuery {
     }
 
     /// Narrows the query to events that were seen at this time or later, by [`Event::last_seen`].
-    /// Tables show the same time as `LAST SEEN`. The query does not find an event that carries no
-    /// time at all.
+    /// Tables show the same time as `LAST SEEN`. The query does not find an event that has no time
+    /// at all.
     ///
     /// # Examples
     ///
@@ -187,7 +189,7 @@ impl EventQuery {
         self
     }
 
-    /// Limits the result to this number of events: those that were written last. Replaces
+    /// Limits the result to this number of events, the ones that were written last. Replaces
     /// [`first`](Self::first).
     ///
     /// # Examples
@@ -212,12 +214,12 @@ impl EventQuery {
         self
     }
 
-    /// Limits the result to this number of events: those that were written first. Replaces
+    /// Limits the result to this number of events, the ones that were written first. Replaces
     /// [`last`](Self::last).
     ///
-    /// Together with [`after`](Self::after) this method reads a store page by page. An event that
-    /// is written between two pages moves behind all others. A later page finds that event again,
-    /// as it is then. No other event is skipped or found twice because of it.
+    /// Together with [`after`](Self::after), this method reads a store page by page. An event that
+    /// is written between two pages moves to the end. A later page then returns that event again,
+    /// in its new state. No other event is skipped or returned twice because of it.
     ///
     /// # Examples
     ///
@@ -241,8 +243,8 @@ impl EventQuery {
         self
     }
 
-    /// Narrows the query to events whose last write came after the write of this number. The number
-    /// is the resource version of an event in the store, or 0 to begin before the first event. A
+    /// Narrows the query to events whose last write followed the write with this number. The number
+    /// is the resource version of an event in the store, or 0 to start before the first event. A
     /// number from another store has no meaning.
     ///
     /// # Examples
@@ -268,8 +270,8 @@ impl EventQuery {
     }
 
     /// Returns whether this event meets the conditions of the query. The method ignores position
-    /// and number ([`after`](Self::after), [`first`](Self::first), [`last`](Self::last)), which
-    /// the store applies.
+    /// and number ([`after`](Self::after), [`first`](Self::first), [`last`](Self::last)), which the
+    /// store applies.
     ///
     /// # Examples
     ///

@@ -1,8 +1,8 @@
 //! Events as text for people: the table of `kubectl get events`, with the counts that `kubectl
 //! events` shows, and the section of `kubectl describe`.
 //!
-//! Both show the times that kubectl shows, from the same fields. Texts are escaped, and columns are
-//! aligned by the width that characters have on a terminal.
+//! Both show the same times as kubectl, taken from the same fields. The cells are escaped, and
+//! columns are aligned by the width of the characters on a terminal.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -17,9 +17,9 @@ use super::rules::namespace_of;
 /// Any list of events as text: the table of `kubectl get events`, or the section `Events` of
 /// `kubectl describe`.
 ///
-/// The table is written in parts, for any number of events. Each part is text to be written out.
-/// The first part begins with the head, and its cells set the widths of the columns. A later cell
-/// that is wider widens its column from that part on.
+/// The table is written in parts, for any number of events. Each part is text for output. The first
+/// part begins with the head, and its cells set the widths of the columns. A wider cell in a later
+/// part widens its column from that part on.
 ///
 /// An event that was counted shows how often it was seen, and since when, like `kubectl events`:
 /// `2s (x5 over 30s)`. All control characters are escaped, and columns stay aligned even if
@@ -88,8 +88,8 @@ impl EventTable {
         }
     }
 
-    /// Sets whether the first column shows the namespace, as with kubectl's `-A`. By default it
-    /// does if the events of the first call of [`rows`](Self::rows) are in more than one namespace.
+    /// Sets whether the first column shows the namespace, like kubectl's `-A`. By default it does
+    /// if the events of the first call of [`rows`](Self::rows) are in more than one namespace.
     ///
     /// # Examples
     ///
@@ -109,8 +109,8 @@ impl EventTable {
         self
     }
 
-    /// Sets the width of the longest line, in columns of a terminal. A longer line is cut, as a
-    /// rule in its message, and `…` shows the cut. Default: unlimited.
+    /// Sets the maximum width of a line, in columns of a terminal. A longer line is truncated,
+    /// usually in its message, and `…` marks the cut. Default: unlimited.
     ///
     /// # Examples
     ///
@@ -132,7 +132,7 @@ impl EventTable {
         self
     }
 
-    /// Sets whether the type `Warning` is yellow and the reason `Failed` is red, by ANSI escape
+    /// Sets whether the type `Warning` is yellow and the reason `Failed` is red, with ANSI escape
     /// sequences. Only these whole words are coloured. Default false.
     ///
     /// # Examples
@@ -151,8 +151,8 @@ impl EventTable {
         self
     }
 
-    /// Returns the next lines: one for each event, with a newline at the end of each. The first
-    /// call puts the head before them.
+    /// Returns the next lines: one for each event, each with a trailing newline. The first call
+    /// puts the head before them.
     ///
     /// # Examples
     ///
@@ -180,9 +180,9 @@ impl EventTable {
         lines
     }
 
-    /// Returns the section `Events` of `kubectl describe`, in this table's width and colours. The
-    /// event that was last seen longest ago is the first. The part of the object that an event is
-    /// about stands before the message: `spec.containers{web}: Started container`.
+    /// Returns the section `Events` of `kubectl describe`, in this table's width and colours. It
+    /// starts with the event that was last seen longest ago. If an event is about a part of the
+    /// object, the part precedes the message: `spec.containers{web}: Started container`.
     ///
     /// # Examples
     ///
@@ -222,7 +222,7 @@ impl EventTable {
     }
 }
 
-/// The form of lines.
+/// The layout of lines.
 struct Layout {
     /// The beginning of each line.
     indent: &'static str,
@@ -234,7 +234,7 @@ struct Layout {
 }
 
 impl Layout {
-    /// Appends rows to `out`. The last column is not padded. The function reads the rows twice:
+    /// Appends rows to `out`. The last column is not padded. The function reads the rows twice,
     /// first for the widths, which grow as needed, then for the text.
     fn align<'a>(
         &self,
@@ -281,7 +281,7 @@ impl Layout {
     }
 }
 
-/// Returns the text, cut to a number of columns. A cut text ends in `…`.
+/// Returns the text, truncated to a number of columns. A truncated text ends in `…`.
 fn cut(text: &str, columns: usize) -> Cow<'_, str> {
     if text.width() <= columns {
         return text.into();
@@ -319,7 +319,7 @@ fn row(event: &Event, now: Timestamp) -> [String; 6] {
     [namespace, seen, type_, reason, target, message(event)]
 }
 
-/// Returns the cells of one line of the section. They differ from those of the table:
+/// Returns the cells of one line of the section. They differ from the cells of the table:
 ///
 /// - The event time takes precedence over the first timestamp.
 /// - A series shows its count even if it is 1.
@@ -349,14 +349,14 @@ fn message(event: &Event) -> String {
 fn age(since: Option<Timestamp>, now: Timestamp) -> String {
     match since {
         None => "<unknown>".to_owned(),
-        // A time that is less than two seconds ahead comes from the clock of another machine, and
-        // counts as now.
+        // A time that is less than two seconds ahead is attributed to the clock of another machine,
+        // and counts as now.
         Some(at) if at.duration_since(now) >= Duration::from_secs(2) => "<invalid>".to_owned(),
         Some(at) => short(now.duration_since(at).as_secs()),
     }
 }
 
-/// Returns an age as kubectl shortens it: to about two figures, in finer units for younger ages.
+/// Formats an age like kubectl: with about two figures, in finer units for younger ages.
 fn short(seconds: u64) -> String {
     let (minutes, hours) = (seconds / 60, seconds / 3600);
     let (days, years) = (hours / 24, hours / 24 / 365);

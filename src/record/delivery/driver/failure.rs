@@ -1,4 +1,4 @@
-//! The consequences of an operation that failed.
+//! Handles failed operations.
 
 use std::error::Error;
 use std::time::Duration;
@@ -14,18 +14,18 @@ use super::super::pending::{GroupIndex, Trouble};
 use super::super::write::{KeyIndex, Ticket, Write};
 use super::Driver;
 
-/// The number of operations without an answer in a row after which a group gets no more attempts at
-/// the end.
+/// The number of consecutive operations without an answer after which a group gets no more attempts
+/// at the end.
 const MISSES: u32 = 3;
 
-/// The time for which a group that is refused is tried again before its events are lost. An API
-/// server that has just started refuses allowed users for up to 1.5 s, until it knows its roles.
+/// The time for which a refused group is retried before its events are lost. An API server that has
+/// just started refuses allowed users for up to 1.5 s, until it knows its roles.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// An attempt that failed.
 pub(super) struct Attempt {
     pub(super) group: GroupIndex,
-    /// The number of answers that the group had had when it began.
+    /// The number of answers that the group had when the attempt began.
     pub(super) answers: u64,
     pub(super) took: Duration,
     pub(super) now: Duration,
@@ -67,7 +67,7 @@ impl Driver {
     }
 
     /// Returns what a failure is about. If the group has had an answer since the attempt began, the
-    /// store serves it, and the failure concerns the event alone.
+    /// store serves it, and the failure concerns only the event.
     fn concern(&self, error: &SinkError, attempt: &Attempt) -> Concern {
         match error.kind() {
             SinkErrorKind::Unavailable => Concern::Store,
@@ -79,23 +79,26 @@ impl Driver {
         }
     }
 
-    /// Handles a refusal that is not about the event. A store that has just started may refuse what
-    /// it will allow a moment later, so the group waits for a while before its events are lost.
+    /// Handles a refusal that is not about the event. A store that has just started may refuse
+    /// operations that it allows shortly afterwards, so the group waits for a while before its
+    /// events are lost.
     fn forbidden(&mut self, at: KeyIndex, mut write: Write, error: SinkError, attempt: &Attempt) {
         let (group, now) = (attempt.group, Timestamp::from(self.clock.now()));
         let entry = self.pending.groups.at_mut(group);
         let first = *entry.refused_at.get_or_insert(attempt.now);
-        // If the sink may do some operations and not others, the group is answered meanwhile.
+        // If the sink may perform some operations and not others, the group has had answers since
+        // the last refusal.
         let before = std::mem::replace(&mut entry.refused_answers, entry.answers);
         let is_served = entry.answers > attempt.answers || before > 0 && entry.answers > before;
         let own = *write.ticket.refused_at.get_or_insert(attempt.now);
         let has_lasted = |since| attempt.now.saturating_sub(since) >= PATIENCE;
         let is_over = has_lasted(first) || has_lasted(own);
-        // An event that is not tried again has nothing to wait for, so it makes no other one wait.
+        // An event that is not retried has nothing to wait for, so it does not make other events
+        // wait.
         let waits = !write.ticket.is_last && self.retry.attempts > 1 && self.is_worth_it(&error);
         let lost = is_over || !waits;
         self.miss_group(group, now, error.retry_after(), waits && !is_served);
-        // A refusal is no reason to think that the store serves others again.
+        // A refusal does not indicate that the store serves others again.
         self.breaker.missed(now, error.retry_after(), false);
         self.note_failure(&mut write.ticket, &error, now, group, Concern::Group);
         if lost {
@@ -125,7 +128,7 @@ impl Driver {
         })
     }
 
-    /// Handles an error after which the write may work later.
+    /// Handles an error after which the write may succeed later.
     fn failed(
         &mut self,
         at: KeyIndex,
@@ -137,7 +140,7 @@ impl Driver {
         let is_worth_it = self.is_worth_it(&error);
         write.doubt();
         let ticket = &mut write.ticket;
-        // A probe without an answer says nothing about its event.
+        // An unanswered probe does not indicate anything about its event.
         let counts = concern == Concern::Key || !ticket.is_probe;
         ticket.failed = ticket.failed.saturating_add(u32::from(counts));
         (ticket.is_retry, ticket.refused_at) = (true, None);
@@ -148,18 +151,19 @@ impl Driver {
             ticket.is_last.then_some(LossReason::Abandoned)
         };
         let is_last = ticket.is_last;
-        // An event that is not tried again has nothing to wait for, so it makes no other one wait.
+        // An event that is not retried has nothing to wait for, so it does not make other events
+        // wait.
         let now = Timestamp::from(self.clock.now());
         match concern {
             Concern::Store => {
                 self.breaker.missed(now, error.retry_after(), lost.is_none());
-                // The store may refuse everybody once more when it is there again.
+                // The store may refuse all groups once more when it is available again.
                 self.pending.groups.forget_refusals();
             }
             Concern::Group => {
                 self.miss_group(group, now, error.retry_after(), lost.is_none());
-                // A store that is away, and now answers nothing about a group, is probed after a
-                // pause.
+                // If the store is unavailable and now does not answer about a group, the next probe
+                // of the store follows after a pause.
                 self.breaker.missed(now, error.retry_after(), false);
             }
             Concern::Key => {}
@@ -183,7 +187,7 @@ impl Driver {
         }
     }
 
-    /// Notes that the store did not serve a group. `closes` says whether this closes the group.
+    /// Notes that the store did not serve a group. `closes` is true if this closes the group.
     fn miss_group(&mut self, group: GroupIndex, now: Timestamp, wait: Option<Duration>, closes: bool) {
         let answers = self.answers;
         let entry = self.pending.groups.at_mut(group);
@@ -195,7 +199,8 @@ impl Driver {
         }
     }
 
-    /// Reports why an attempt failed, at once and not only when the event is given up.
+    /// Reports why an attempt failed. This happens immediately and not only when the event is
+    /// dropped.
     fn note_failure(
         &mut self,
         ticket: &mut Ticket,

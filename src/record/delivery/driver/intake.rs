@@ -1,4 +1,4 @@
-//! The way from an event to its pending write.
+//! Turns events into pending writes.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ use super::super::writers::BATCH;
 use super::Driver;
 
 impl Driver {
-    /// Takes in events, until a batch of them is ready or there are no more. Sets `is_over` if
-    /// there will be no more events. Returns whether there were any.
+    /// Reads events until there is a batch of them or there are no more. Sets `is_over` if there
+    /// will be no more events. Returns whether there were any.
     pub(super) fn read_events(&mut self, is_over: &mut bool) -> bool {
         let (mut taken, now) = (0, self.moment_after(Duration::ZERO));
-        // A series whose time is over does not go on with these events.
+        // A series whose time has passed must not continue with these events.
         self.series.tick(now);
         while taken < BATCH && !self.is_full() {
             match self.reader.take() {
@@ -39,11 +39,10 @@ impl Driver {
         taken > 0
     }
 
-    /// Returns whether no event can be taken in before something has been written.
+    /// Returns whether no event can be read before something has been written.
     pub(super) fn is_full(&self) -> bool {
-        // A series that ends takes no room of the queue. If the store does not keep up with those
-        // that make room for others, events wait.
-        // The same is true of the writes that are held.
+        // The final write of a series takes no queue capacity. If the store does not keep up with
+        // the writes of evicted series, reading stops. The same is true of the held writes.
         let held = (self.series.capacity() + self.pending.capacity()) as u64;
         let most = self.reader.capacity().saturating_add(held);
         self.reader.is_full() || self.pending.len() as u64 >= most
@@ -66,8 +65,8 @@ impl Driver {
         }
     }
 
-    /// Makes a write pending, unless the group has its share of what waits. An event beyond the
-    /// share is lost.
+    /// Makes a write pending, unless the group has reached its share of the waiting writes. An
+    /// event beyond the share is lost.
     fn admit(&mut self, key: WriteKey, write: Write, now: Duration) {
         let (at, write) = match self.pending.admit(key, write, now) {
             Ok(free) => {
@@ -92,8 +91,8 @@ impl Driver {
         self.pending.dismiss(at);
     }
 
-    /// Releases the writes for which it is time: all that are held if the recording is to end, or
-    /// if somebody flushes.
+    /// Releases the held writes that are due, or all of them if the recording is ending or a flush
+    /// is running.
     pub(super) fn write_held(&mut self) {
         let now = self.moment_after(Duration::ZERO);
         self.series.tick(now);

@@ -1,4 +1,4 @@
-//! Whether the store is there, which groups it serves, and the reports about that.
+//! Determines whether the store is available and which groups it serves, and reports changes.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::remote_state::RemoteState;
 use super::super::pending::{GroupIndex, Trouble};
 use super::{Driver, SILENCE};
 
-/// The most sick groups that the statistics list.
+/// The maximum number of sick groups that the statistics list.
 const LISTED: usize = 16;
 
 impl Driver {
@@ -40,14 +40,14 @@ impl Driver {
         }
     }
 
-    /// Decides whether the store is there, and reports when that changes. If the recording is done,
-    /// no event waits for the store any more.
+    /// Determines whether the store is available, and reports when that changes. If the recording
+    /// is done, no event is waiting for the store.
     pub(super) fn judge_store(&mut self, is_done: bool) {
         let silent_since = self.silent_since();
         let known = self.tally.unavailable_since;
         let away_since = self.breaker.since().into_iter().chain(self.groups_away_since()).min();
-        // Only an answer ends an outage. Another group that comes, or an attempt that ends without
-        // an answer, does not.
+        // Only an answer ends an outage. A new group, or an attempt that ends without an answer,
+        // does not.
         let found = away_since.into_iter().chain(silent_since).min();
         if found.is_some() {
             self.away_at = self.answers;
@@ -97,8 +97,8 @@ impl Driver {
         }
     }
 
-    /// Returns since when the store answers nobody: two groups are closed, or the only one is, and
-    /// nothing has been answered since.
+    /// Returns since when the store has answered no group: two groups are closed, or the only group
+    /// is, and nothing has been answered since.
     fn groups_away_since(&self) -> Option<Timestamp> {
         let groups = &self.pending.groups;
         let sick = groups.sick().iter().map(|group| groups.at(*group));
@@ -107,7 +107,7 @@ impl Driver {
         since.filter(|_| !groups.are_several() || silent.count() > 1)
     }
 
-    /// Returns since when the sink has answered nothing, if that is longer than a sink that works
+    /// Returns since when the sink has answered nothing, if that is longer than a working sink
     /// needs.
     fn silent_since(&self) -> Option<Timestamp> {
         if self.answered.is_some_and(|(at, _)| !self.has_lasted(at, SILENCE)) {
@@ -117,9 +117,9 @@ impl Driver {
         self.has_lasted(at, SILENCE).then_some(since)
     }
 
-    /// Returns when the sink may have been silent for too long. Returns `None` if no call runs, or
-    /// if the store counts as unavailable already. A time that has passed since the last
-    /// [judgement](Self::judge_store) ends the sleep immediately.
+    /// Returns when the sink will have been silent for too long. Returns `None` if no call is
+    /// running, or if the store already counts as unavailable. A time that has passed since the
+    /// last [judgement](Self::judge_store) ends the sleep immediately.
     pub(super) fn silence_begins(&self) -> Option<Duration> {
         if self.clock.is_fake() || self.pending.in_flight() == 0 {
             return None;
@@ -130,13 +130,13 @@ impl Driver {
         (!is_told).then(|| at.saturating_add(SILENCE))
     }
 
-    /// Returns since when the sink has answered nothing while something is under way.
+    /// Returns since when the sink has answered nothing while an operation is under way.
     fn silence(&self) -> Option<(Duration, Timestamp)> {
         let groups = &self.pending.groups;
         if groups.are_several() {
-            // An operation that began before the last answer, or when its group was sick, says
-            // nothing about the store. A group that waits while others have nothing to send is not
-            // the store.
+            // An operation that began before the last answer, or when its group was sick, does not
+            // indicate the state of the store. Neither does a waiting group while others have
+            // nothing to send.
             let answered = self.answered.map_or(Duration::ZERO, |(at, _)| at);
             let well = || self.pending.under_way().filter(|op| !op.was_sick);
             let first = well().filter(|op| op.since.0 >= answered).min_by_key(|op| op.since)?;
@@ -147,15 +147,15 @@ impl Driver {
         Some(self.answered.map_or(first.since, |answered| answered.max(first.since)))
     }
 
-    /// Returns whether a call of the sink that began at a time takes at least that long. A call
-    /// takes real time, so a fake clock says nothing about it.
+    /// Returns whether a call of the sink that began at `since` takes at least `time`. A call takes
+    /// real time, which a fake clock does not measure.
     pub(super) fn has_lasted(&self, since: Duration, time: Duration) -> bool {
         !self.clock.is_fake() && self.has_passed(since.saturating_add(time))
     }
 
     // ── groups ──
 
-    /// Returns when a group will be slow, if an operation that is under way has no answer by then.
+    /// Returns when a group becomes slow if an operation under way has no answer by then.
     fn next_slow(&mut self) -> Option<Duration> {
         if !self.pending.groups.are_several() {
             return None;
@@ -169,11 +169,12 @@ impl Driver {
         if self.pending.groups.sick().is_empty() || self.free_places() == 0 {
             return None;
         }
-        // A group that was due when the driver last gave work has its probe, or has no place.
+        // A group that was due when the driver last gave work has its probe, or there was no place
+        // for it.
         self.pending.groups.next_probe(self.looked_at)
     }
 
-    /// Finds the groups that are slow, and reports those that have become sick or have recovered.
+    /// Finds the slow groups, and reports the groups that have become sick or have recovered.
     fn judge_groups(&mut self, is_done: bool) {
         if !self.pending.groups.are_several() {
             return;
@@ -197,8 +198,8 @@ impl Driver {
         }
     }
 
-    /// Reports that a group is sick, once. A group that was closed during an outage of the store
-    /// has its probe first, if there is a place for one.
+    /// Reports once that a group is sick. If a group was closed during an outage of the store, it
+    /// is probed first, if there is a place for the probe.
     fn tell(&mut self, group: GroupIndex) {
         let now = Timestamp::from(self.clock.now());
         let has_no_probe = self.pending.groups.slow_have_places(self.writers.places(true));

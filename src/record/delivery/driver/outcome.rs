@@ -1,4 +1,4 @@
-//! The way from the sink's answer to an event's outcome.
+//! Turns the sink's answers into the outcomes of events.
 
 use std::slice;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::Driver;
 use super::failure::Attempt;
 
 impl Driver {
-    /// Takes in the answers of the sink. Returns whether there are any.
+    /// Processes the sink's answers. Returns whether there are any.
     pub(super) fn take_answers(&mut self) -> bool {
         let mut answers = self.writers.take_answers();
         let any = !answers.is_empty();
@@ -59,7 +59,7 @@ impl Driver {
                     error,
                 );
             }
-            // The sink was not given this one, because one before it failed.
+            // The sink was not given this operation, because an earlier one failed.
             Reply::Unsent(sent) => {
                 self.decided += self.pending.put_back(op.at, Write::back(op.ticket, *sent), None);
             }
@@ -88,7 +88,7 @@ impl Driver {
     fn stored(&mut self, at: KeyIndex, ticket: &Ticket, stored: Stored) {
         self.decided += ticket.in_hand;
         let creates = ticket.creates;
-        // If a write stands for several events, the first may have created the stored event.
+        // If a write covers several events, the first of them may have created the stored event.
         let counter =
             if ticket.is_new || creates { &mut self.tally.created } else { &mut self.tally.updated };
         *counter += ticket.events.min(1);
@@ -105,7 +105,7 @@ impl Driver {
         self.pending.finish(at, Some((name, version)));
     }
 
-    /// Counts the events again that were given up, and that a write has now carried.
+    /// Counts dropped events again, because a write has now carried them.
     fn recount(&mut self, at: KeyIndex) {
         let Some((key, name)) = self.pending.key(at) else { return };
         for (reason, events) in self.refused.take(key, name).into_iter().flatten() {
@@ -125,8 +125,9 @@ impl Driver {
         let is_update = write.ticket.is_update;
         let is_same = match error.stored() {
             Some(stored) => write.is(stored),
-            // An attempt to create the event, whose answer was lost, has been done after all. Or
-            // somebody has created the event of a series again, whose names nobody else has.
+            // Either an attempt to create the event, whose answer was lost, has succeeded after
+            // all. Or another client has created the event of a series again, whose name no other
+            // event has.
             None => write.ticket.unsure.is_some() || is_update && self.is_series(at),
         };
         if is_same && !is_update {
@@ -140,7 +141,7 @@ impl Driver {
         self.discard(error);
         write.ticket.is_retry = true;
         if is_update && is_same {
-            // The event is there again, with its own count.
+            // The event is in the store again, with its own count.
             write.ticket.failed += 1;
             write.turn_to_patch();
         } else {
@@ -160,7 +161,7 @@ impl Driver {
     }
 
     /// Handles the answer that an earlier attempt has created the event. If the write has a later
-    /// state by now, the store has yet to be told.
+    /// state by now, that state still has to be written.
     fn stored_already(&mut self, at: KeyIndex, mut write: Write, known: Option<(Stored, i32)>) {
         let least = known.as_ref().map(|(_, times)| *times).or(write.ticket.unsure);
         let stored = known.map_or_else(|| Stored::from(&write.event), |(stored, _)| stored);
@@ -182,7 +183,7 @@ impl Driver {
         self.pending.finish(at, None);
     }
 
-    /// Counts and reports the loss of a write. A write that stands for no event is not reported.
+    /// Counts and reports the loss of a write. A write that covers no event is not reported.
     pub(super) fn lose(
         &mut self,
         reason: LossReason,
@@ -205,15 +206,15 @@ impl Driver {
         self.discard(error);
     }
 
-    /// Gives up everything except what the sink is working on, because a shutdown by deadline has
-    /// given up.
+    /// Drops everything except the operations that the sink has, because the deadline of a shutdown
+    /// has passed.
     pub(super) fn abandon(&mut self) {
         self.write_held();
         let why = "the shutdown's deadline passed before it could be written";
         self.lose_group(None, LossReason::Abandoned, || SinkError::retry(why));
     }
 
-    /// Loses what waits of one group, or of all.
+    /// Drops and reports the waiting writes of one group, or of all.
     pub(super) fn lose_group(
         &mut self,
         group: Option<GroupIndex>,
@@ -226,8 +227,8 @@ impl Driver {
         }
     }
 
-    /// Drops an error. Its cause is the sink's own and may panic when it is dropped, and the event
-    /// must not be lost with it.
+    /// Drops an error. Its cause belongs to the sink and may panic when it is dropped, and the
+    /// event must not be lost because of that.
     pub(super) fn discard(&mut self, error: SinkError) {
         if catch_panic(|| drop(error)).is_none() {
             self.tally.panics += 1;
@@ -235,7 +236,7 @@ impl Driver {
     }
 }
 
-/// Returns the counter of the events that were given up for this reason.
+/// Returns the counter of the events that were dropped for this reason.
 fn outcome(tally: &mut RecordingStats, reason: LossReason) -> &mut u64 {
     match reason {
         LossReason::AlreadyExists => &mut tally.already_existed,

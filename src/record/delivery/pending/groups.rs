@@ -1,18 +1,18 @@
-//! The groups of a recording's events: which of them may have a place now.
+//! The groups of a recording's events, and the decision which of them may have a place now.
 //!
-//! The sink names the group of an event. A group that is sick, because it is slow or closed, holds
-//! a bounded share of the operations under way and of the writes that wait:
+//! The sink names the group of an event. A group is sick if it is slow or closed. A sick group gets
+//! a bounded share of the operations under way and of the waiting writes:
 //!
 //! - A group is *slow* if its operations take long ([`slow`](super::slow)).
 //! - A group is *closed* while its breaker is open.
-//! - Of all places, the sick groups have half together, and each of them one, in turns. A new group
-//!   has one until its first answer. Any other group has a quarter, or all of them if no other
-//!   group has anything to send, except that the last quarter is for groups that have nothing under
-//!   way.
-//! - Of what waits, each group has a share, and the sick ones have twice as much together. A group
-//!   that is well may have more while the queue is empty enough.
+//! - The sick groups together may use half of all places, and each of them one, in turns. A new
+//!   group may use one until its first answer. Any other group may use a quarter, or all of them if
+//!   no other group has anything to send, except that the last quarter is reserved for groups that
+//!   have nothing under way.
+//! - Each group has a share of the waiting writes, and the sick groups together have twice that
+//!   share. A group that is not sick may have more while the queue is empty enough.
 //!
-//! While there is only one group, it may have everything.
+//! While there is only one group, it may use everything.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
@@ -25,7 +25,7 @@ use crate::sync::Arc;
 use super::super::breaker::{BreakerState, CircuitBreaker};
 use super::lane::{Entry, GroupIndex, KeyState, Lane};
 
-/// The number of groups without anything to write that are remembered.
+/// The number of groups that are kept although they have nothing to write.
 const KEPT: usize = 1024;
 
 /// A group.
@@ -42,26 +42,27 @@ pub(in super::super) struct Group {
     /// Whether the group has had an answer.
     pub(super) is_known: bool,
     pub(super) is_slow: bool,
-    /// How long its operation took that made it slow.
+    /// How long the operation took that made the group slow.
     pub(in super::super) slow_after: Duration,
     pub(super) quick: u8,
     pub(in super::super) breaker: CircuitBreaker,
     /// The number of answers so far.
     pub(in super::super) answers: u64,
-    /// The number of answers that the sink had given to all groups when this one was closed. `None`
-    /// while it is not.
+    /// The number of answers that the sink had given to all groups when this group was closed.
+    /// `None` while it is not closed.
     pub(in super::super) closed_at: Option<u64>,
     /// When the store first refused to serve the group since it last served it.
     pub(in super::super) refused_at: Option<Duration>,
-    /// The number of operations without an answer in a row.
+    /// The number of consecutive operations without an answer.
     pub(in super::super) missed: u32,
-    /// Why the group is sick, and since when. `None` while it is not.
+    /// Why the group is sick, and since when. `None` while it is not sick.
     pub(in super::super) trouble: Option<Box<Trouble>>,
     /// When an operation of the group last ended.
     pub(super) ended_at: Duration,
     /// The number of answers when the store last refused to serve the group.
     pub(in super::super) refused_answers: u64,
-    /// The place in the order in which groups have become idle. `None` while it is not.
+    /// The position in the order in which groups have become idle. `None` while the group is not
+    /// idle.
     idle_since: Option<u64>,
 }
 
@@ -70,10 +71,10 @@ pub(in super::super) struct Group {
 pub(in super::super) struct Trouble {
     pub(in super::super) since: Timestamp,
     pub(in super::super) text: String,
-    /// Whether the hook has been told.
+    /// Whether the hook has been called.
     pub(in super::super) is_told: bool,
-    /// Whether this was a part of an outage of the store that has ended. It is about the group only
-    /// if a probe says so, or if there is no place for a probe.
+    /// Whether this was part of an outage of the store that has ended. Only a failed probe, or a
+    /// missing place for a probe, attributes it to the group.
     pub(in super::super) was_store: bool,
 }
 
@@ -87,11 +88,11 @@ impl Group {
     }
 }
 
-/// The share of a group in what waits, in writes, once other groups are known.
+/// The share of a group in the waiting writes, once other groups are known.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Share {
     pub(in super::super) of_one: u64,
-    /// A group that is well may have more while fewer writes than this wait in all.
+    /// A group that is not sick may have more while fewer writes than this are waiting in total.
     pub(in super::super) lent: u64,
 }
 
@@ -100,7 +101,7 @@ pub(in super::super) struct Share {
 pub(in super::super) struct Places {
     pub(in super::super) total: usize,
     pub(in super::super) free: usize,
-    /// Whether each event is to get its one attempt, whatever the state of its group.
+    /// Whether each event should get its one attempt, whatever the state of its group.
     pub(in super::super) is_ending: bool,
 }
 
@@ -112,10 +113,10 @@ pub(in super::super) struct Groups {
     by_name: HashMap<Text, GroupIndex, ahash::RandomState>,
     /// The group whose name is empty: the only one of most sinks.
     unnamed: Option<GroupIndex>,
-    /// The groups with writes that are ready, in turn.
+    /// The groups with ready writes, in turn.
     turn: VecDeque<GroupIndex>,
     pub(super) sick: Vec<GroupIndex>,
-    /// The groups that have been sick, and why they were.
+    /// The groups that have been sick, and why.
     pub(super) recovered: Vec<(Text, Box<Trouble>)>,
     idle: BTreeSet<(u64, GroupIndex)>,
     stamp: u64,
@@ -238,12 +239,12 @@ impl Groups {
         }
     }
 
-    /// Notes that a write of the group is not ready any more.
+    /// Notes that a write of the group is no longer ready.
     pub(super) fn remove_ready(&mut self, group: GroupIndex) {
         let entry = &mut self.list[group as usize];
         entry.ready -= 1;
         if entry.ready == 0 {
-            // Most often the group is the last one, whose turn it was.
+            // Usually the group is the last one, whose turn it was.
             if self.turn.back() == Some(&group) {
                 self.turn.pop_back();
             } else {
@@ -252,7 +253,7 @@ impl Groups {
         }
     }
 
-    /// Forgets the entries of one lane or of all, which have no writes that are ready.
+    /// Clears the entries of one lane or of all, which have no ready writes.
     pub(super) fn clear_lanes(&mut self, group: Option<GroupIndex>) {
         match group {
             Some(group) => self.at_mut(group).lane = Lane::default(),
@@ -260,14 +261,14 @@ impl Groups {
         }
     }
 
-    /// Returns the write that is ready and has the lowest offset.
+    /// Returns the ready write with the lowest offset.
     pub(super) fn first_write(&mut self, keys: &[KeyState]) -> Option<Entry> {
         let Self { turn, list, .. } = self;
         turn.iter().filter_map(|group| list[*group as usize].lane.next(keys)).min()
     }
 
-    /// Returns whether the group may have one more write that waits. All sick groups together have
-    /// twice the share of one.
+    /// Returns whether the group may have one more waiting write. All sick groups together have
+    /// twice the share of one group.
     pub(super) fn has_room(&self, group: GroupIndex, share: Share, waiting: u64) -> bool {
         let entry = self.at(group);
         if !self.are_several() {
@@ -282,8 +283,8 @@ impl Groups {
 
     // ── places ──
 
-    /// Chooses the group that has the next place. Returns the group, and whether its operation is a
-    /// probe. Returns `None` if no group may have one.
+    /// Chooses the group that gets the next place. Returns the group, and whether its operation is
+    /// a probe. Returns `None` if no group may have a place.
     pub(super) fn next(
         &mut self,
         places: Places,
@@ -294,7 +295,7 @@ impl Groups {
         }
         let sick = || self.sick.iter().map(|sick| self.at(*sick));
         let of_sick: usize = sick().map(|sick| sick.under_way).sum();
-        // The sick ones have their own share.
+        // The sick groups have a separate share.
         let is_alone = self.turn.len() - sick().filter(|sick| sick.ready > 0).count() <= 1;
         for _ in 0..self.turn.len() {
             let group = self.turn.pop_front()?;
@@ -352,12 +353,12 @@ impl Groups {
         self.at_mut(group).load -= 1;
     }
 
-    /// Returns whether another group than this one, and none that is sick, has something to send.
+    /// Returns whether a group other than this one that is not sick has something to send.
     pub(in super::super) fn have_others(&self, group: GroupIndex) -> bool {
         self.turn.iter().any(|other| *other != group && !self.at(*other).is_sick())
     }
 
-    /// Returns the groups that have been sick, and why they were.
+    /// Returns the groups that have been sick, and why.
     pub(in super::super) fn take_recovered(&mut self) -> Vec<(Text, Box<Trouble>)> {
         std::mem::take(&mut self.recovered)
     }
@@ -377,15 +378,15 @@ impl Groups {
         until.min()
     }
 
-    /// Forgets since when the store has refused groups.
+    /// Clears the times at which the store began to refuse groups.
     pub(in super::super) fn forget_refusals(&mut self) {
         for group in &self.sick {
             self.list[*group as usize].refused_at = None;
         }
     }
 
-    /// Lets each closed group have a probe now, because the store is available again. What is known
-    /// about a group that was not reported on its own was about the store.
+    /// Lets each closed group have a probe now, because the store is available again. The failures
+    /// of a group that was not reported separately were part of the store's outage.
     pub(in super::super) fn probe_closed(&mut self) {
         for group in &self.sick {
             let entry = &mut self.list[*group as usize];
@@ -396,7 +397,7 @@ impl Groups {
         }
     }
 
-    /// Returns whether slow groups have all of the places that sick groups may have, so that a
+    /// Returns whether slow groups use all of the places that sick groups may have, so that a
     /// closed group waits for its probe until one of their operations ends.
     pub(in super::super) fn slow_have_places(&self, total: usize) -> bool {
         let slow = self.sick.iter().map(|sick| self.at(*sick)).filter(|group| group.is_slow);

@@ -1,9 +1,9 @@
-//! Writes that are held: counts that the store is not told yet.
+//! Writes that are held: counts that the store does not have yet.
 //!
-//! A repeat that the spam filter stopped is held until its count is refreshed. With `update_every`
-//! any repeat is held that follows the last write of its key too soon. A held write is a pending
-//! write that is in no lane. Later repeats replace what it carries, and the next write of the key
-//! takes its place. Held events have left the queue, so their number is bounded here.
+//! A repeat that the spam filter stopped is held until its count is refreshed. With `update_every`,
+//! any repeat that follows the last write of its key too soon is held. A held write is a pending
+//! write that is not in a lane. Later repeats replace what it carries, and the next write of the
+//! key replaces it. Held events have left the queue, so their number is limited here.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::PendingWrites;
 use super::holds::Hold;
 
 impl PendingWrites {
-    /// Returns the number of keys whose writes are held at most.
+    /// Returns the maximum number of keys whose writes are held.
     pub(in super::super) fn capacity(&self) -> usize {
         self.holds.pace.capacity
     }
@@ -29,8 +29,9 @@ impl PendingWrites {
         firsts.into_iter().flatten().map(|(at, _)| *at).min().filter(|at| *at < Duration::MAX)
     }
 
-    /// Adds a write that the spam filter stopped. A write of the key that is on its way carries it,
-    /// and otherwise it is held. Returns the number of events whose room is free.
+    /// Adds a write that the spam filter stopped. If the key has a write on its way, that write
+    /// carries it, and otherwise it is held. Returns the number of events that no longer take queue
+    /// capacity.
     pub(in super::super) fn hold(&mut self, key: WriteKey, write: Write, now: Duration) -> u64 {
         let at = self.index_of(key, &write, now);
         if self.is_on_its_way(at) {
@@ -40,7 +41,7 @@ impl PendingWrites {
         self.hold_until(at, write, until, now)
     }
 
-    /// Adds a write that may go out, unless the last write of its key was too short a time ago.
+    /// Adds a write that may be sent, unless the last write of its key was too recent.
     pub(super) fn pass(&mut self, at: KeyIndex, write: Write, now: Duration) -> u64 {
         let quiet = self.keys[at as usize].hold.as_ref().and_then(|hold| hold.quiet);
         match quiet.filter(|until| *until > now) {
@@ -85,7 +86,7 @@ impl PendingWrites {
         free
     }
 
-    /// Takes a write out of those that are held.
+    /// Removes a write from the held ones.
     pub(super) fn unhold(&mut self, at: KeyIndex) -> bool {
         let until = self.keys[at as usize].hold.as_mut().and_then(|hold| hold.until.take());
         until.is_some_and(|until| self.holds.held.remove(&(until, at)))
@@ -122,11 +123,11 @@ impl PendingWrites {
         }
     }
 
-    /// Notes that a write of the key goes out now.
+    /// Notes that a write of the key is sent now.
     fn set_quiet(&mut self, at: KeyIndex, now: Duration) {
         let Some(every) = self.holds.pace.update_every else { return };
         let state = &mut self.keys[at as usize];
-        // A series has options of its own for this.
+        // A series has separate options for this.
         let Some(WriteKey::Correlated(_)) = state.key else { return };
         let until = now.saturating_add(every);
         if let Some(before) = state.hold.get_or_insert_default().quiet.replace(until) {
@@ -175,7 +176,7 @@ impl PendingWrites {
         }
     }
 
-    /// Notes that the sink has answered a write for good.
+    /// Notes that the sink has answered a write with a final result.
     pub(super) fn note_settled(&mut self, at: KeyIndex) {
         if let Some(since) = self.keys[at as usize].hold.as_mut().and_then(|hold| hold.sent_since.take()) {
             self.holds.since.remove(&(since, at));
@@ -195,7 +196,7 @@ impl PendingWrites {
         }
     }
 
-    /// Forgets all about the writes of a key.
+    /// Removes everything about the writes of a key.
     pub(super) fn end_hold(&mut self, at: KeyIndex) {
         let Some(hold) = self.keys[at as usize].hold.take() else { return };
         let Hold { until, quiet, pending_since, sent_since } = *hold;
@@ -210,7 +211,7 @@ impl PendingWrites {
         }
     }
 
-    /// Notes that the pending write is gone, and not with the sink.
+    /// Notes that the pending write is gone, and the sink does not have it.
     pub(super) fn note_gone(&mut self, at: KeyIndex) {
         if let Some(since) = self.keys[at as usize].hold.as_mut().and_then(|hold| hold.pending_since.take()) {
             self.holds.since.remove(&(since, at));

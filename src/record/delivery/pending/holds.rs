@@ -1,4 +1,4 @@
-//! What is known about the keys whose writes are held.
+//! The data of the keys whose writes are held.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -6,19 +6,19 @@ use std::time::Duration;
 use super::super::write::KeyIndex;
 use crate::error::BuildError;
 
-/// The shortest time that an option can have.
+/// The shortest time that an option accepts.
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// The times between the writes of a key.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Pace {
-    /// The shortest time from one write to the next. `None` if each repeat is written.
+    /// The minimum time from one write to the next. `None` if each repeat is written.
     pub(in super::super) update_every: Option<Duration>,
-    /// The time after which a count is written that the spam filter stopped. `None` if it is
+    /// The time after which a count that the spam filter stopped is written. `None` if it is
     /// written only at a flush and at the end.
     pub(in super::super) refresh_every: Option<Duration>,
-    /// The number of keys whose writes are held, and the number of keys whose last write is
-    /// remembered for `update_every`.
+    /// The maximum number of keys whose writes are held, and of keys whose last write is kept for
+    /// `update_every`.
     pub(in super::super) capacity: usize,
 }
 
@@ -34,12 +34,12 @@ impl Pace {
     }
 }
 
-/// What is known about a key whose writes are held, or may have to be.
+/// The data of a key whose writes are held, or may have to be.
 #[derive(Default)]
 pub(super) struct Hold {
     /// The time when the pending write is released. `None` if it is not held.
     pub(super) until: Option<Duration>,
-    /// The time until which no further write may go out. `None` if one may go out now.
+    /// The time until which no further write may be sent. `None` if one may be sent now.
     pub(super) quiet: Option<Duration>,
     /// The offset of the first event that was held for the pending write, and for the write that
     /// the sink has.
@@ -50,9 +50,9 @@ pub(super) struct Hold {
 /// The keys with a [`Hold`].
 pub(super) struct Holds {
     pub(super) pace: Pace,
-    /// The held writes, by the time when they are released.
+    /// The held writes, by release time.
     pub(super) held: BTreeSet<(Duration, KeyIndex)>,
-    /// The keys whose next write may have to wait, by the time until which.
+    /// The keys whose next write may have to wait, by the end of that wait.
     pub(super) quiet: BTreeSet<(Duration, KeyIndex)>,
     /// The first events of writes that were held and have no answer yet.
     pub(super) since: BTreeSet<(u64, KeyIndex)>,

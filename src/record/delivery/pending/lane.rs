@@ -1,4 +1,4 @@
-//! The writes of one key, and those of one group in the order in which they go out.
+//! The writes of one key, and the order in which the writes of one group are sent.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Bound;
@@ -8,13 +8,13 @@ use super::super::write::{KeyIndex, Write, WriteKey};
 use super::holds::Hold;
 use crate::record::event::{Event, Text};
 
-/// The place of a write in the order, and the place of its key.
+/// The offset of a write, which determines its position in the order, and the place of its key.
 pub(super) type Entry = (u64, KeyIndex);
 
 /// No place: there is no next write of the same key.
 pub(super) const NOWHERE: KeyIndex = KeyIndex::MAX;
 
-/// A pending write takes at most this many bytes beside its event.
+/// The maximum number of bytes of a pending write in addition to its event.
 const _: () = assert!(size_of::<KeyState>() <= size_of::<Event>() + 160);
 
 /// A key with its writes.
@@ -27,12 +27,12 @@ pub(super) struct KeyState {
     pub(super) group: GroupIndex,
     /// The newest state that the sink has not been given.
     pub(super) pending: Option<Write>,
-    /// The time of the pending write's next attempt, if it waits for that. `None` if it is ready.
+    /// The time of the pending write's next attempt, if it waits for one. `None` if it is ready.
     pub(super) due: Option<Duration>,
     /// Whether the sink has a write of this key.
     pub(super) is_sent: bool,
-    /// The next write of the same key. Only in the order of the bus, in which the writes of a key
-    /// end one after the other, so that the place is still that of the next write.
+    /// The next write of the same key. This is used only in the order of the bus, in which the
+    /// writes of a key end sequentially, so that the place still belongs to the next write.
     pub(super) next: KeyIndex,
     /// `None` if nothing was held, and nothing has to be.
     pub(super) hold: Option<Box<Hold>>,
@@ -52,22 +52,23 @@ impl KeyState {
 /// The place of a group in the table.
 pub(in super::super) type GroupIndex = u32;
 
-/// The writes of one group that are ready. They go out in the order of their offsets.
+/// The ready writes of one group. They are sent in the order of their offsets.
 #[derive(Default)]
 pub(super) struct Lane {
-    /// The writes that became pending one after the other. An entry that is out of date has another
-    /// offset than its write, or its write is not ready.
+    /// The writes in the order in which they became pending. An entry is stale if its write has a
+    /// different offset or is not ready.
     pub(super) new: VecDeque<Entry>,
-    /// The writes that have been put back, and those of older events.
+    /// The writes that have been put back, and the writes of older events.
     pub(super) again: BTreeSet<Entry>,
     /// The last probe.
     probed: Entry,
 }
 
 impl Lane {
-    /// Adds a write that is ready.
+    /// Adds a ready write.
     pub(super) fn push(&mut self, entry: Entry) {
-        // A write that was held, by a series or here, is older than what has come since.
+        // A write that was held, by a series or here, is older than the writes that have arrived
+        // since.
         if self.new.back().is_some_and(|last| *last > entry) {
             self.again.insert(entry);
         } else {
@@ -77,21 +78,21 @@ impl Lane {
 
     /// Removes a write that is taken.
     pub(super) fn remove(&mut self, entry: Entry) {
-        // Anywhere else than at the front, its entry is out of date from now on. A write that has
-        // been put back may have the same entry as one before it, so both places are looked at.
+        // Anywhere except at the front, its entry is now stale. A write that has been put back may
+        // have the same entry as an earlier one, so both lists are checked.
         if self.new.front() == Some(&entry) {
             self.new.pop_front();
         }
         self.again.remove(&entry);
     }
 
-    /// Returns the write that goes out next. Returns `None` if none is ready.
+    /// Returns the write that is sent next. Returns `None` if none is ready.
     pub(super) fn next(&mut self, keys: &[KeyState]) -> Option<Entry> {
         self.next_new(keys).into_iter().chain(self.again.first().copied()).min()
     }
 
-    /// Returns a write that is to show whether the store serves the group again: a new one, or else
-    /// one that has been put back, each time another one.
+    /// Returns a write with which to find out whether the store serves the group again: a new one,
+    /// or else one that has been put back, each time a different one.
     pub(super) fn next_probe(&mut self, keys: &[KeyState]) -> Option<Entry> {
         let behind = (Bound::Excluded(self.probed), Bound::Unbounded);
         let again = self.again.range(behind).next().or(self.again.first()).copied();

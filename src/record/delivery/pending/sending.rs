@@ -1,4 +1,4 @@
-//! The way of a write to the sink, and the end of its operation.
+//! Gives writes to the sink, and ends their operations.
 
 use std::ops::Bound;
 use std::time::Duration;
@@ -21,16 +21,16 @@ impl PendingWrites {
         self.under_way.iter()
     }
 
-    /// Makes those groups slow whose operations have run for too long. Returns when the next one
-    /// will be.
+    /// Makes the groups slow whose operations have run for too long. Returns when the next group
+    /// becomes slow.
     pub(in super::super) fn judge_slow(&mut self, now: Duration) -> Option<Duration> {
         let under_way = self.under_way.iter().map(|op| (op.group, op.since.0));
         self.groups.judge_slow(under_way, now)
     }
 
     /// Moves the next write, of the group whose turn it is, to the operations for the sink. `note`
-    /// sees it, and whether it is a probe of its group. Returns whether there was one for these
-    /// places.
+    /// receives it, and whether it is a probe of its group. Returns whether there was a write for
+    /// these places.
     pub(in super::super) fn take_next(
         &mut self,
         places: Places,
@@ -51,9 +51,9 @@ impl PendingWrites {
         next.is_some_and(|(_, at)| self.send(at, since, ops, |ticket| note(ticket, is_probe)))
     }
 
-    /// Moves a write to the operations for the sink that is to show whether the store is there
-    /// again: one that is ready, or else one that waits, each time another one. An event at which
-    /// the store hangs can therefore not keep the breaker open.
+    /// Moves a write to the operations for the sink, to find out whether the store is available
+    /// again. It is a ready one, or else one that waits, each time a different one. An event at
+    /// which the store hangs can therefore not keep the breaker open.
     pub(in super::super) fn take_probe(
         &mut self,
         since: (Duration, Timestamp),
@@ -89,14 +89,14 @@ impl PendingWrites {
         true
     }
 
-    /// Notes that the store may have done an operation that is still under way.
+    /// Notes that the store may have performed an operation that is still under way.
     pub(in super::super) fn doubt(&mut self, id: OpId, times: i32) {
         if let Some(op) = self.under_way.get_mut(id) {
             op.ticket.doubt(times);
         }
     }
 
-    /// Takes an operation from those that are under way.
+    /// Removes an operation from those that are under way.
     pub(in super::super) fn answered(&mut self, id: OpId) -> Option<UnderWay> {
         let op = self.under_way.remove(id)?;
         self.groups.end(op.group);

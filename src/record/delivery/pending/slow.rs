@@ -1,8 +1,8 @@
-//! Which groups are slow.
+//! Determines which groups are slow.
 //!
 //! A group is *slow* once one of its operations has run for [`SLOW`] and for [`TIMES`] times the
-//! median of the other groups' operations. It stays slow until [`QUICK`] of its answers in a row
-//! were quick, or until it has had nothing to write for [`FORGOTTEN`].
+//! median of the other groups' operations. It stays slow until [`QUICK`] consecutive answers were
+//! quick, or until it has had nothing to write for [`FORGOTTEN`].
 
 use std::time::Duration;
 
@@ -14,17 +14,18 @@ use super::lane::GroupIndex;
 const SLOW: Duration = Duration::from_millis(250);
 /// The same, if no other group has had an answer.
 const SLOW_ALONE: Duration = Duration::from_secs(1);
-/// How much longer than those of others the operations of a slow group take.
+/// How many times longer the operations of a slow group take than the operations of other groups.
 const TIMES: u32 = 10;
-/// The number of quick answers in a row after which a group is not slow any more.
+/// The number of consecutive quick answers after which a group is no longer slow.
 const QUICK: u8 = 8;
-/// The time after which a sick group without anything to write counts as well.
+/// The time after which a group that has nothing to write is no longer sick.
 const FORGOTTEN: Duration = Duration::from_secs(60);
-/// The number of answers whose times are known.
+/// The number of answers whose durations are kept.
 const RECENT: usize = 64;
 
 impl Groups {
-    /// Makes those sick groups well of which nothing has been known for [`FORGOTTEN`].
+    /// Clears the sick state of the groups that have nothing to write and whose last operation
+    /// ended at least [`FORGOTTEN`] ago.
     pub(in super::super) fn forget_troubles(&mut self, now: Duration) {
         for at in (0..self.sick.len()).rev() {
             let group = self.sick[at];
@@ -37,7 +38,7 @@ impl Groups {
         }
     }
 
-    /// Notes how long an operation took that ended now. `is_answer` says whether the store
+    /// Notes the duration of an operation that has just ended. `is_answer` is true if the store
     /// answered.
     pub(in super::super) fn took(
         &mut self,
@@ -85,8 +86,8 @@ impl Groups {
         Some(self.limit(group)).filter(|limit| took >= *limit)
     }
 
-    /// Makes those groups slow whose operations have run for too long. `under_way` has the
-    /// operations with the moments at which they began. Returns when the next one will be.
+    /// Makes the groups slow whose operations have run for too long. `under_way` has the operations
+    /// with their start times. Returns when the next group becomes slow.
     pub(in super::super) fn judge_slow(
         &mut self,
         under_way: impl Iterator<Item = (GroupIndex, Duration)>,
@@ -100,7 +101,7 @@ impl Groups {
             if self.at(group).is_slow {
                 continue;
             }
-            // The limit is looked up only for what runs long.
+            // The limit is computed only for long operations.
             let mut limit = SLOW;
             if since.saturating_add(limit) <= now {
                 limit = self.limit(group);
@@ -121,7 +122,7 @@ impl Groups {
         self.judge_sick(group);
     }
 
-    /// Lists the group among the sick ones, or not.
+    /// Adds the group to the list of sick groups, or removes it.
     pub(in super::super) fn judge_sick(&mut self, group: GroupIndex) {
         let (is_sick, listed) = (self.at(group).is_sick(), self.sick.iter().position(|sick| *sick == group));
         match listed {
@@ -134,7 +135,7 @@ impl Groups {
                     self.recovered.push((name, trouble));
                 }
             }
-            // It was closed and served again in one round of answers.
+            // The group was closed and served again in one round of answers.
             None => self.at_mut(group).trouble = None,
             Some(_) => {}
         }

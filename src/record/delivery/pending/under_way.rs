@@ -1,4 +1,4 @@
-//! The operations that are under way: given to the sink, and not answered yet.
+//! The operations that are under way, which means that the sink has them and has not answered yet.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ pub(in super::super) struct UnderWay {
     pub(in super::super) at: KeyIndex,
     pub(in super::super) group: GroupIndex,
     pub(in super::super) ticket: Ticket,
-    /// When it began: by the clock that never goes back, and of the day.
+    /// When it began, by the monotonic clock and as time of day.
     pub(in super::super) since: (Duration, Timestamp),
     /// Whether its group was slow or closed then.
     pub(in super::super) was_sick: bool,
-    /// The number of answers that its group had had then.
+    /// The number of answers that its group had at that time.
     pub(in super::super) answers: u64,
 }
 

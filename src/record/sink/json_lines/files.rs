@@ -1,4 +1,4 @@
-//! The files of a sink: how it opens one, and how it puts a full one aside.
+//! The files of a sink: how it opens a file, and how it rotates a full one.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -19,8 +19,8 @@ pub(super) struct Opened {
 
 /// Opens a file for appending, and creates it if it does not exist.
 pub(super) fn open(path: &Path) -> io::Result<Opened> {
-    // Anything else could be opened only with care, because a pipe waits for its reader. A rotation
-    // would move it away.
+    // Other kinds of files would need special care. For example, opening a pipe waits for a reader,
+    // and a rotation would move the pipe away.
     if path.metadata().is_ok_and(|found| !found.is_file()) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
@@ -47,8 +47,8 @@ pub(super) fn succeed(path: &Path, old: &File) -> io::Result<Opened> {
     Ok(opened)
 }
 
-/// Puts the file `old`, which is at `path`, aside, keeps this number of such files, and opens a new
-/// one.
+/// Moves the file `old`, which is at `path`, out of the way, keeps this number of rotated files,
+/// and opens a new file.
 ///
 /// If a step fails, no file is lost:
 ///
@@ -57,12 +57,13 @@ pub(super) fn succeed(path: &Path, old: &File) -> io::Result<Opened> {
 /// - If the new file could not be opened, there is no file at `path`, as if another program had
 ///   moved it.
 pub(super) fn rotate(path: &Path, keep: u32, old: &File) -> io::Result<Opened> {
-    // Another program may have put a link to the file there, which is not the sink's to move.
+    // Another program may have put a link to the file there, which the sink must not move.
     if !fs::symlink_metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
     if keep == 0 {
-        // Not removed: if the next step failed, the sink would write to a file without a name.
+        // The file is not removed: if the next step failed, the sink would write to a file without
+        // a name.
         OpenOptions::new().write(true).truncate(true).open(path)?;
         return open(path);
     }
@@ -71,8 +72,8 @@ pub(super) fn rotate(path: &Path, keep: u32, old: &File) -> io::Result<Opened> {
     succeed(path, old)
 }
 
-/// Moves the rotated files to the next number, up to the first number that is free. If none is
-/// free, the file with the largest number is replaced.
+/// Moves the rotated files to the next number, up to the first free number. If none is free, the
+/// file with the largest number is replaced.
 fn make_room(path: &Path, keep: u32) -> io::Result<()> {
     let mut free = 1;
     while free < keep && numbered(path, free).try_exists()? {

@@ -1,7 +1,7 @@
 //! Events as lines of JSON, in a file or in any other output.
 //!
-//! `files` opens and rotates the files. `output` writes the lines, and follows a file that another
-//! program has moved.
+//! `files` opens and rotates the files. `output` writes the lines, and reopens the path when
+//! another program has moved the file.
 
 mod files;
 mod options;
@@ -23,13 +23,13 @@ use output::{Output, Rotation};
 pub use options::JsonLinesOptions;
 pub use stats::JsonLinesStats;
 
-/// A sink that appends each event to a file as one line of JSON. A clone is the same sink, so one
-/// can be given to a recording while the other shows the [statistics](Self::stats).
+/// A sink that appends each event to a file as one line of JSON. A clone is the same sink, so a
+/// recording can own one clone while the program reads the [statistics](Self::stats) from another.
 ///
-/// Each line is a whole event, as [`Event::to_json`] returns it. The sink looks nothing up:
+/// Each line is a whole event, as returned by [`Event::to_json`]. The sink looks nothing up:
 ///
-/// - A creation, an update and a patch each append the event as it is then, with its count. Of the
-///   lines with the same namespace and name, the last one is the event.
+/// - A creation, an update and a patch each append the event in its current state, with its count.
+///   Of the lines with the same namespace and name, the last one is the current state of the event.
 /// - No operation fails because an event exists or is missing.
 /// - The sink accepts events that an API server would refuse.
 ///
@@ -37,24 +37,25 @@ pub use stats::JsonLinesStats;
 ///
 /// - The sink asks for [`WriteOrder::Bus`]. Each recorded event that is not skipped is a line, and
 ///   the lines are in the order of the bus, even if writes fail. A line that cannot be written
-///   holds up those behind it, until it is written or given up.
+///   blocks all later lines until it is written or dropped.
 /// - A write that fails near its end may leave a complete line, and the next attempt appends it
 ///   again. The two lines are equal.
 /// - A recording with [`order`](crate::record::RecordingBuilder::order)`(`[`WriteOrder::PerKey`]`)`
-///   writes fewer lines if the output is slow: of one event the newest state that is not yet
-///   written. A later line of one event is then still the later state. There is no order between
-///   different events whose write failed, or that several workers write.
+///   writes fewer lines if the output is slow: only the newest state of an event that is not
+///   written yet. A later line of one event is then still the later state. There is no order
+///   between different events if their write failed, or if several workers write.
 ///
-/// The sink makes no order between several recordings, which count on their own. Give each its own
-/// file.
+/// The sink does not order the lines of several recordings, which count independently. Give each
+/// recording its own file.
 ///
 /// # Files
 ///
-/// The sink passes each line to the operating system before it answers: one write, unless the
-/// system takes only a part. A file then has every acknowledged line even if the process is killed.
-/// The sink does not wait for the disk (`fsync`), so a loss of power may take the last lines.
+/// The sink passes each line to the operating system before it answers, in one write unless the
+/// system accepts only a part. A file then contains every acknowledged line even if the process is
+/// killed. The sink does not wait for the disk (`fsync`), so a loss of power may lose the last
+/// lines.
 ///
-/// A crash or a full disk can break a line off. The next line then begins with a newline, also in a
+/// A crash or a full disk can break a line off. The next line then begins with a newline, even in a
 /// file that a new sink opens, so at most one line is unreadable. A failure may also leave an empty
 /// line.
 ///
@@ -63,29 +64,30 @@ pub use stats::JsonLinesStats;
 /// The file beyond [`keep`](JsonLinesOptions::keep) is replaced. If a rotation fails, for example
 /// because the folder is read-only, the sink keeps writing to the old file, which grows beyond its
 /// limit. It counts the failure in [`stats`](Self::stats), and tries again before the next line. No
-/// event is lost by this.
+/// event is lost because of this.
 ///
-/// - The sink resolves links when it opens the file. The rotated files are beside the real file.
-/// - The first file has the permissions that the process gives to new files. A rotated one passes
-///   its permissions on to the next file.
-/// - The sink compares the file at its path with its own before each line, by device and inode. If
-///   another program has renamed or removed the file, the sink opens the path anew and writes the
-///   line there, so tools that rotate logs can rename the file, and delete it later. A file that
-///   the sink creates has the permissions of the one before it. [`reopen`](Self::reopen) does the
-///   same on request, and [`stats`](Self::stats) counts both.
-/// - If the path cannot be opened anew, the sink keeps writing to a renamed file. For a removed
-///   file it refuses the line as `SinkErrorKind::Unavailable`, so the recording tries again. Only a
-///   line that is written at the very moment of the removal can be lost.
-/// - Systems other than Unix do not tell files apart. There the sink only notices that no file is
-///   at its path.
-/// - A program that copies the file and cuts it to zero does no harm.
-/// - If two processes append to one file of a local disk, no line is lost, as long as neither of
-///   them rotates and no write is cut short, as by a full disk.
+/// - The sink resolves links when it opens the file. The rotated files are in the same folder as
+///   the real file.
+/// - The first file has the permissions that the process gives to new files. A rotated file passes
+///   its permissions on to the next one.
+/// - Before each line, the sink compares the file at its path with the file that it has open, by
+///   device and inode. If another program has renamed or removed the file, the sink opens the path
+///   again and writes the line there, so tools that rotate logs can rename the file, and delete it
+///   later. A file that the sink creates gets the permissions of the previous file.
+///   [`reopen`](Self::reopen) does the same on request, and [`stats`](Self::stats) counts both.
+/// - If the path cannot be opened again, the sink keeps writing to a renamed file. For a removed
+///   file it refuses the line as `SinkErrorKind::Unavailable`, so the recording retries. Only a
+///   line that is written at the exact time of the removal can be lost.
+/// - On systems other than Unix, the sink cannot distinguish files. It only notices that there is
+///   no file at its path.
+/// - A program that copies the file and truncates it to zero does no harm.
+/// - If two processes append to one file on a local disk, no line is lost, as long as neither of
+///   them rotates and no write is cut short, for example by a full disk.
 ///
 /// # Reading
 ///
-/// This jq program prints each event once, as it is now. It takes the files with the oldest one
-/// first, and skips lines that were broken off:
+/// This jq program prints the current state of each event once. It takes the files with the oldest
+/// one first, and skips lines that were broken off:
 ///
 /// ```sh
 /// jq -nR 'reduce (inputs | fromjson?) as $event ({};
@@ -131,8 +133,8 @@ impl JsonLinesSink {
     /// Creates a sink that appends to any output, such as a pipe, a socket or a compressor. The
     /// sink flushes the output after each line.
     ///
-    /// If the output fails, its error decides whether the event is tried again, as
-    /// [`SinkError::from`] says. If the output panics, the recording gives the event up.
+    /// If the output fails, its error determines whether the event is retried. See
+    /// [`SinkError::from`]. If the output panics, the recording drops the event.
     ///
     /// # Examples
     ///
@@ -162,8 +164,8 @@ impl JsonLinesSink {
         Self::from_output(Output::new(Box::new(output)))
     }
 
-    /// Creates a sink that appends to a file, which grows without end. Creates the file if it does
-    /// not exist, but not its folder.
+    /// Creates a sink that appends to a file without a size limit. Creates the file if it does not
+    /// exist, but not its folder.
     ///
     /// # Errors
     ///
@@ -194,11 +196,11 @@ impl JsonLinesSink {
         Self::with_options(path, JsonLinesOptions::default())
     }
 
-    /// Creates a sink that appends to a file, and rotates it as the options say.
+    /// Creates a sink that appends to a file, and rotates it according to the options.
     ///
     /// # Errors
     ///
-    /// As of [`open`](Self::open), and if an option is out of range.
+    /// Returns the errors of [`open`](Self::open), and an error if an option is out of range.
     ///
     /// # Examples
     ///
@@ -226,7 +228,8 @@ impl JsonLinesSink {
         let path = path.as_ref();
         let fail = |error| BuildError::file(path, error);
         let opened = files::open(path).map_err(fail)?;
-        // The process may go to another folder later, and a link stays where it is.
+        // The process may change its working directory later, and a rotation must move the real
+        // file and not a link to it.
         let path = path.canonicalize().map_err(fail)?;
         let rotation = options.max_bytes.map(|max_bytes| Rotation { max_bytes, keep: options.keep });
         Ok(Self::from_output(Output::of_file(path, opened, rotation)))
@@ -254,11 +257,11 @@ impl JsonLinesSink {
         self.shared.stats.lock().clone()
     }
 
-    /// Opens the sink's path anew, and continues the file that is there, or creates one. A program
-    /// calls this method when a tool that rotates logs asks it to, usually by `SIGHUP`. The sink
-    /// does the same by itself before a line if its file is no longer at the path.
+    /// Opens the sink's path again, and continues the file that is there, or creates one. A program
+    /// calls this method when a tool that rotates logs asks it to, usually with `SIGHUP`. The sink
+    /// does the same automatically before a line if its file is no longer at the path.
     ///
-    /// A sink that was made by [`new`](Self::new) has no path, and the method does nothing.
+    /// A sink that was created by [`new`](Self::new) has no path, and the method does nothing.
     ///
     /// # Errors
     ///
@@ -315,7 +318,7 @@ impl EventSink for JsonLinesSink {
         self.append(event)
     }
 
-    /// Returns [`WriteOrder::Bus`], because each change of an event is a line of its own.
+    /// Returns [`WriteOrder::Bus`], because each change of an event is a separate line.
     fn write_order(&self) -> WriteOrder {
         WriteOrder::Bus
     }

@@ -23,9 +23,9 @@ const MAX_KEEP: u32 = 1000;
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 ///
-/// They can come from a configuration file, with the setters' names as keys. A key that is left out
-/// has its default, and a key that does not exist is an error. A value out of range is an error
-/// that names the option when the sink is made:
+/// They can be read from a configuration file, with the setters' names as keys. A key that is left
+/// out has its default, and an unknown key is an error. A value out of range is an error that names
+/// the option when the sink is created:
 ///
 /// ```
 /// use eventcast::sink::{JsonLinesOptions, JsonLinesSink};
@@ -69,11 +69,11 @@ impl Default for JsonLinesOptions {
 }
 
 impl JsonLinesOptions {
-    /// Sets the largest size of a file in bytes: at least 1. By default a file grows without end,
-    /// and the sink begins no other.
+    /// Sets the maximum size of a file in bytes: at least 1. By default a file has no size limit,
+    /// and the sink never starts a new one.
     ///
-    /// The sink begins a new file before a line that would make the file larger. An event whose
-    /// line alone is larger has a file of its own.
+    /// The sink starts a new file before a line that would exceed the limit. An event whose line
+    /// alone exceeds it gets a separate file.
     ///
     /// # Examples
     ///
@@ -91,8 +91,8 @@ impl JsonLinesOptions {
     }
 
     /// Sets how many rotated files the sink keeps beside the current one: 0 to 1000, with 5 as the
-    /// default. With 0, the sink empties a full file. Without [`max_bytes`](Self::max_bytes) this
-    /// option means nothing.
+    /// default. With 0, the sink empties a full file. Without [`max_bytes`](Self::max_bytes), this
+    /// option has no effect.
     ///
     /// # Examples
     ///

@@ -1,7 +1,7 @@
 //! The output of a sink that writes lines.
 //!
-//! A line that was broken off does not damage the next one. A file that another program has moved
-//! or removed is followed by the file at its path.
+//! A line that was broken off does not damage the next one. If another program has moved or removed
+//! the file, the sink continues with the file at its path.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
@@ -16,7 +16,7 @@ use crate::sync::{Arc, Mutex};
 use super::files::{self, Opened};
 use super::stats::JsonLinesStats;
 
-/// The output, and its end.
+/// The output, and the state of its end.
 pub(super) struct Output {
     out: Box<dyn Write + Send>,
     /// Whether the output may end in the middle of a line.
@@ -35,7 +35,7 @@ struct Place {
     rotation: Option<Rotation>,
 }
 
-/// The time when a file is full, and the files that are kept.
+/// The size at which a file is full, and the number of files that are kept.
 pub(super) struct Rotation {
     /// The largest size in bytes.
     pub(super) max_bytes: u64,
@@ -48,12 +48,12 @@ impl Place {
     fn is_there(&self) -> bool {
         match Identity::at(&self.path) {
             Ok(found) => found == Some(self.identity),
-            // Nothing can be said about the path.
+            // The path cannot be checked.
             Err(_) => self.has_name(),
         }
     }
 
-    /// Returns whether the file has a name, so that somebody can find the lines in it.
+    /// Returns whether the file has a name, so that its lines can still be found.
     fn has_name(&self) -> bool {
         #[cfg(unix)]
         {
@@ -101,12 +101,12 @@ impl Output {
         self.size > 0 && rotation.is_some_and(|rotation| size > rotation.max_bytes)
     }
 
-    /// Opens the path anew if the file is no longer there. Returns whether the file is at the path
+    /// Opens the path again if the file is no longer there. Returns whether the file is at the path
     /// now. If it is not, the file still has another name.
     ///
     /// # Errors
     ///
-    /// The file has no name, and the path cannot be opened.
+    /// Returns an error if the file has no name and the path cannot be opened.
     fn follow(&mut self, stats: &Mutex<JsonLinesStats>) -> Result<bool, SinkError> {
         if self.place.as_ref().is_none_or(Place::is_there) {
             return Ok(true);
@@ -118,11 +118,12 @@ impl Output {
         }
     }
 
-    /// Opens the path anew. After a failure the output is what it was before.
+    /// Opens the path again. After a failure the output is unchanged.
     pub(super) fn reopen(&mut self, stats: &Mutex<JsonLinesStats>) -> Result<(), BuildError> {
         let Some(place) = &self.place else { return Ok(()) };
-        // Without an end, a reader of several files would join a torn line and the first line of
-        // the other file. If this write fails, the other file begins with the end.
+        // Without a newline at the end, a reader of several files would join a torn line and the
+        // first line of the other file. If this write fails, the other file begins with the
+        // newline.
         if self.is_torn && place.has_name() {
             let _ = self.write("\n", stats);
         }
@@ -152,10 +153,10 @@ impl Output {
         }
     }
 
-    /// Begins a new file, or counts a failure to do so.
+    /// Starts a new file, or counts a failure to do so.
     fn rotate(&mut self, stats: &Mutex<JsonLinesStats>) {
-        // Without an end, a reader of several files would join a torn line and the first line of
-        // the new file.
+        // Without a newline at the end, a reader of several files would join a torn line and the
+        // first line of the new file.
         let ended = if self.is_torn { self.write("\n", stats) } else { Ok(()) };
         let Some(Place { path, file, rotation: Some(rotation), .. }) = &self.place else { return };
         match ended.and_then(|()| files::rotate(path, rotation.keep, file)) {
@@ -169,7 +170,7 @@ impl Output {
 
     /// Writes a text that ends with a newline, and flushes the output.
     fn write(&mut self, text: &str, stats: &Mutex<JsonLinesStats>) -> io::Result<()> {
-        // Set meanwhile, because the output may panic.
+        // Set during the write, because the output may panic.
         let was_torn = std::mem::replace(&mut self.is_torn, true);
         let (written, result) = write_all(&mut *self.out, text.as_bytes());
         self.size += written as u64;
@@ -186,8 +187,8 @@ fn note_failure(error: &io::Error, stats: &Mutex<JsonLinesStats>) {
     stats.last_rotation_failure = Some(escape(&error.to_string()).to_string());
 }
 
-/// Writes all bytes, in one call if the output takes them all. Returns also how many the output has
-/// taken.
+/// Writes all bytes, in one call if the output accepts them all. Also returns how many bytes the
+/// output has accepted.
 fn write_all(out: &mut dyn Write, bytes: &[u8]) -> (usize, io::Result<()>) {
     let mut written = 0;
     while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
@@ -220,7 +221,7 @@ mod tests {
         }
     }
 
-    /// A rename needs no room, so it could succeed on a full disk. A reader of both files would
+    /// A rename needs no space, so it could succeed on a full disk. A reader of both files would
     /// then join the torn line and the first line of the new file.
     #[test]
     fn a_torn_line_that_cannot_be_ended_is_not_put_aside() {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::escape::escape;
 
-/// The statistics of a [`JsonLinesSink`](crate::sink::JsonLinesSink), since it was made.
+/// The statistics of a [`JsonLinesSink`](crate::sink::JsonLinesSink) since its creation.
 ///
 /// # Examples
 ///
@@ -20,19 +20,19 @@ use crate::escape::escape;
 #[serde(default)]
 #[non_exhaustive]
 pub struct JsonLinesStats {
-    /// The number of lines written in whole.
+    /// The number of complete lines written.
     pub lines: u64,
-    /// The number of bytes written, including those of lines that were broken off.
+    /// The number of bytes written, including the bytes of lines that were broken off.
     pub bytes: u64,
-    /// The number of times that the sink began a new file because the last one was full.
+    /// The number of times that the sink started a new file because the last one was full.
     pub rotations: u64,
-    /// The number of attempts to begin a new file, or to open the path anew, that failed. While
-    /// they fail, the file grows beyond its limit, or stays where another program has moved it.
+    /// The number of failed attempts to start a new file or to open the path again. While these
+    /// attempts fail, the file grows beyond its limit, or stays where another program has moved it.
     pub failed_rotations: u64,
     /// The reason why the last of these attempts failed, escaped. The field stays set when a later
     /// attempt succeeds.
     pub last_rotation_failure: Option<String>,
-    /// The number of times that the sink opened its path anew, because its file was no longer
+    /// The number of times that the sink opened its path again, because its file was no longer
     /// there, or because of [`reopen`](crate::sink::JsonLinesSink::reopen).
     pub reopens: u64,
 }
@@ -48,7 +48,7 @@ impl fmt::Display for JsonLinesStats {
             write!(f, ", reopens {reopens}")?;
         }
         match last_rotation_failure {
-            // The text may have come from a file.
+            // The text may have been read from a file.
             Some(text) => write!(f, ", last rotation failure: {}", escape(text)),
             None => Ok(()),
         }

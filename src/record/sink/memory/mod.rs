@@ -1,9 +1,9 @@
-//! A store in memory, bounded in number and time, that answers as a Kubernetes API server does.
+//! A store in memory, bounded in number and time, that answers like a Kubernetes API server.
 //!
 //! Every write gives the event the next number, which is its resource version, and makes the event
 //! the newest in the write order. The event that was written longest ago is therefore the first to
-//! expire and the first to make room. Nothing runs in the background: each access first removes the
-//! events that have expired.
+//! expire and the first to be evicted. Nothing runs in the background: each access first removes
+//! the events that have expired.
 
 mod options;
 mod read;
@@ -29,7 +29,7 @@ pub use read::MemoryEvents;
 
 use slab::{Birth, EventSlab};
 
-/// The statistics of a [`MemorySink`]. At any moment, `created` = `stored` + `expired` + `evicted`.
+/// The statistics of a [`MemorySink`]. `created` = `stored` + `expired` + `evicted` always holds.
 ///
 /// # Examples
 ///
@@ -54,9 +54,9 @@ pub struct MemorySinkStats {
     pub created: u64,
     /// The number of updates and patches of stored events.
     pub updated: u64,
-    /// The number of events removed because nobody wrote them for too long.
+    /// The number of events removed because their time to live had passed since their last write.
     pub expired: u64,
-    /// The number of events removed to make room.
+    /// The number of events removed because the store was full.
     pub evicted: u64,
 }
 
@@ -70,26 +70,26 @@ impl fmt::Display for MemorySinkStats {
     }
 }
 
-/// A store in memory. A clone is the same store, so one can be given to a recording while the other
-/// is read.
+/// A store in memory. A clone is the same store, so a recording can own one clone while the program
+/// reads from another.
 ///
-/// The store answers like an API server, by the [`rules`]:
+/// The store answers like an API server, following the [`rules`]:
 ///
-/// - A name exists once in a namespace.
-/// - A creation sets uid, creation time and resource version, whatever they were.
-/// - A patch changes count, last time and message, and starts the time to live again. A patch that
+/// - A name is unique within a namespace.
+/// - A creation sets uid, creation time and resource version, and ignores their previous values.
+/// - A patch changes count, last time and message, and restarts the time to live. A patch that
 ///   changes nothing writes nothing.
-/// - An update of an event that is not in the store creates the event. An update with another
-///   resource version than the stored one is rejected.
-/// - Times are cut to whole seconds, event time and series to microseconds.
+/// - An update of an event that is not in the store creates the event. An update whose resource
+///   version differs from the stored one is rejected.
+/// - Times are truncated to whole seconds, event time and series to microseconds.
 /// - An event that breaks a rule is [rejected](crate::SinkError::rejected) as invalid. With
 ///   [`events_v1_rules`](MemorySinkOptions::events_v1_rules), an event that has an event time must
 ///   also satisfy the rules of events.k8s.io/v1.
-/// - An event without a namespace is stored in its object's, or in `default`.
+/// - An event without a namespace is stored in its object's namespace, or in `default`.
 ///
 /// Memory is bounded by `max_events` times the largest event. A recorder limits messages to 16 KiB
 /// by default. Every access takes one lock for a short time. Readers get copies, which share the
-/// texts. A reading of many events takes the lock anew for each 256 of them.
+/// strings. To read many events, a reader takes the lock again for each 256 of them.
 ///
 /// # Examples
 ///
@@ -200,20 +200,20 @@ impl MemorySink {
     }
 
     fn build(options: MemorySinkOptions, clock: Clock) -> Self {
-        // The uids begin with the moment of the store's creation.
+        // The uids begin with the time of the store's creation.
         let number = Timestamp::from(clock.now()).as_nanos().unsigned_abs() as u64;
         let state =
             MemoryState { version: 0, events: EventSlab::new(number), stats: MemorySinkStats::default() };
         Self { shared: Arc::new(MemoryStore { options, clock, state: Mutex::new(state) }) }
     }
 
-    /// Removes the events that have expired, and calls `look` with what remains.
+    /// Removes the events that have expired, and calls `look` with the remaining ones.
     fn with<R>(&self, look: impl FnOnce(&MemoryState) -> R) -> R {
         self.change(|change| look(change.state))
     }
 
-    /// Removes the events that have expired, and calls `make` to change what remains, all at one
-    /// moment.
+    /// Removes the events that have expired, and calls `make` to change the remaining ones, all at
+    /// a single time of the clock.
     fn change<R>(&self, make: impl FnOnce(&mut Change<'_>) -> R) -> R {
         let MemoryStore { options, clock, state } = &*self.shared;
         // Lock order: `MemoryStore::state` before `Fake::state`.
@@ -228,19 +228,19 @@ impl MemorySink {
     }
 }
 
-/// The writes that happen at one moment.
+/// The writes that happen at a single time of the clock.
 struct Change<'a> {
     state: &'a mut MemoryState,
     options: &'a MemorySinkOptions,
     clock: &'a Clock,
     /// The time of day in whole seconds, read when it is first needed.
     today: Option<Timestamp>,
-    /// The moment at which the events that are written now expire.
+    /// The time at which the events that are written now expire.
     expires: Deadline,
 }
 
 impl Change<'_> {
-    /// Performs an operation, and takes an event that is new.
+    /// Performs an operation, and takes ownership of a new event.
     fn perform(&mut self, op: SinkOp) -> Result<Stored, SinkOpError> {
         let slot = match &op {
             SinkOp::Create(event) => self.check_new(event).map(|()| None),
@@ -268,7 +268,7 @@ impl Change<'_> {
         }
     }
 
-    /// Adds an event that [`check_new`](Self::check_new) has let through. Returns the event's slot.
+    /// Adds an event that has passed [`check_new`](Self::check_new). Returns the event's slot.
     fn create(&mut self, mut event: Event) -> u32 {
         rules::admit(&mut event);
         let metadata = &mut event.metadata;
@@ -306,8 +306,8 @@ impl Change<'_> {
         Ok(slot)
     }
 
-    /// Adds an event whose name is free, and returns its slot. In a full store the event that was
-    /// written longest ago makes room.
+    /// Adds an event whose name is free, and returns its slot. A full store evicts the event that
+    /// was written longest ago.
     fn insert(&mut self, event: Event) -> u32 {
         if self.state.events.len() >= self.options.max_events {
             self.state.events.free_oldest();
@@ -339,7 +339,7 @@ impl Change<'_> {
     }
 }
 
-/// The store performs all operations of a batch under one lock and at one moment.
+/// The store performs all operations of a batch under one lock and at a single time of the clock.
 impl EventSink for MemorySink {
     fn create(&self, event: &Event) -> Result<Event, SinkError> {
         self.change(|change| {

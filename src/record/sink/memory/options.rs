@@ -1,4 +1,5 @@
-//! The options of a store in memory: how much it keeps, for how long, and what it refuses.
+//! The options of a store in memory: its size, the time for which it keeps events, and the rules
+//! that it applies.
 
 use std::time::Duration;
 
@@ -8,14 +9,14 @@ use crate::error::BuildError;
 use crate::record::sink::rules::EVENT_TTL;
 use crate::serde_object::object_only;
 
-/// The largest `max_events`.
+/// The maximum of `max_events`.
 const MAX_EVENTS: usize = 1 << 24;
 
 /// Options of a [`MemorySink`](super::MemorySink).
 ///
-/// They can come from a configuration file, with the setters' names as keys. A key that is left out
-/// has its default, and a key that does not exist is an error. A value out of range is an error
-/// that names the option when the store is made.
+/// They can be read from a configuration file, with the setters' names as keys. A key that is left
+/// out has its default, and an unknown key is an error. A value out of range is an error that names
+/// the option when the store is created.
 ///
 /// # Examples
 ///
@@ -62,15 +63,15 @@ impl Default for MemorySinkOptions {
 }
 
 impl MemorySinkOptions {
-    /// Sets the largest number of events that the store holds. When a new event comes to a full
-    /// store, the event that was written longest ago makes room. 1 to 16,777,216, default 10,000.
+    /// Sets the maximum number of events that the store holds. When a new event is added to a full
+    /// store, the event that was written longest ago is evicted. 1 to 16,777,216, default 10,000.
     pub fn max_events(mut self, events: usize) -> Self {
         self.max_events = events;
         self
     }
 
     /// Sets the time for which an event is kept after its last write. More than zero, default an
-    /// hour, as an API server keeps events.
+    /// hour, like an API server.
     pub fn ttl(mut self, time: Duration) -> Self {
         self.ttl = time;
         self

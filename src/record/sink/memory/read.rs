@@ -1,7 +1,7 @@
 //! Queries on a store in memory.
 //!
-//! Each look takes the lock for one page. A reading of a million events therefore delays no write
-//! for longer than the look at 256 of them takes.
+//! Each access takes the lock for one page. Reading a million events therefore never delays a write
+//! for longer than reading 256 of them takes.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -68,7 +68,7 @@ fn page(state: &MemoryState, query: &EventQuery, after: u64) -> EventPage {
 }
 
 /// Returns the last `limit` events that the query finds, or fewer if it finds fewer. Returns `None`
-/// if the store has to look at more than one page for them.
+/// if the store would have to read more than one page for them.
 fn newest(state: &MemoryState, query: &EventQuery, limit: usize) -> Option<Vec<Event>> {
     let mut found = Vec::new();
     let mut events = state.events.before(u64::MAX).take_while(|(version, _)| *version > query.after);
@@ -85,7 +85,7 @@ fn newest(state: &MemoryState, query: &EventQuery, limit: usize) -> Option<Vec<E
     is_whole.then_some(found)
 }
 
-/// Events with the numbers of their last writes, in no order. Each comes from another slot.
+/// Events with the numbers of their last writes, in no order. Each is from a different slot.
 type Found = Vec<(u64, Event)>;
 
 /// Adds the events in these slots that the query finds.
@@ -96,7 +96,7 @@ fn look(state: &MemoryState, query: &EventQuery, slots: impl Iterator<Item = u32
 }
 
 impl MemorySink {
-    /// Returns all events in the order of their last writes, as [`find`](Self::find) does. An
+    /// Returns all events in the order of their last writes, like [`find`](Self::find). An
     /// [`EventTable`](crate::sink::EventTable) formats them like `kubectl get events`.
     ///
     /// # Examples
@@ -121,13 +121,13 @@ impl MemorySink {
     /// Returns the events that the query finds, in the order of their last writes, in bounded
     /// memory.
     ///
-    /// The iterator reads 256 stored events at a time, and writes continue in between. Every event
-    /// that does not change comes once. An event that is written during the reading moves behind
-    /// all others. The iterator returns it there as it is then, even if it has returned it before.
+    /// The iterator reads 256 stored events at a time, and writes continue in between. An event
+    /// that does not change is returned once. An event that is written during the reading moves to
+    /// the end. The iterator returns it there in its new state, even if it has returned it before.
     ///
-    /// The reading ends when it has caught up with the writes. If writes come faster than the
-    /// reading, the reading ends too, without some of the events that were written since it began.
-    /// [`EventQuery::after`] with the version of the reading's last event finds those.
+    /// The reading ends when it has caught up with the writes. If events are written faster than
+    /// they are read, the reading also ends, without some of the events that were written since it
+    /// began. [`EventQuery::after`] with the version of the reading's last event finds those.
     ///
     /// # Examples
     ///
@@ -203,12 +203,12 @@ impl MemorySink {
 
     /// Returns the events that the query finds, in the order of their last writes.
     ///
-    /// If the store has to look at 256 events or fewer, the result shows all of them as they were
-    /// at one moment. Otherwise writes continue in between, and the result shows each event as it
-    /// was when the reading came to it. Every event that is there all the time comes once, however
-    /// often it is written. For a query with the name of an object, the store looks only at the
-    /// events about objects of that name. Without such a name, and with
-    /// [`first`](EventQuery::first), the method reads as [`stream`](Self::stream) does.
+    /// If the store has to read 256 events or fewer, the result is a consistent snapshot of all of
+    /// them. Otherwise writes continue in between, and the result has each event in the state in
+    /// which the reading found it. Every event that is in the store all the time is returned once,
+    /// however often it is written. For a query with the name of an object, the store reads only
+    /// the events about objects of that name. Without such a name, and with
+    /// [`first`](EventQuery::first), the method reads like [`stream`](Self::stream).
     ///
     /// # Examples
     ///
@@ -247,9 +247,8 @@ impl MemorySink {
         found.into_iter().map(|(_, event)| event).collect()
     }
 
-    /// Returns what the query finds among the events about objects of its name. Returns `None` if
-    /// the query has no such name, or if the event was removed at which the reading stopped for a
-    /// moment.
+    /// Returns the events about objects of the query's name that the query finds. Returns `None` if
+    /// the query has no such name, or if the event at which the reading paused was removed.
     fn about_object(&self, query: &EventQuery) -> Option<Found> {
         if query.name.is_empty() {
             return None;
@@ -266,9 +265,9 @@ impl MemorySink {
         Some(found)
     }
 
-    /// Returns what the query finds among all events. Reads slot by slot, because an event keeps
-    /// its slot when it is written. In the order of the writes, an event could move past the
-    /// reader.
+    /// Returns the events that the query finds among all events. Reads slot by slot, because an
+    /// event keeps its slot when it is written. In the order of the writes, an event could move
+    /// past the reader.
     fn in_all_slots(&self, query: &EventQuery) -> Found {
         let mut found = Vec::new();
         let mut slot = 0;

@@ -2,7 +2,7 @@
 //!
 //! - A table finds the slot of a name.
 //! - [`Versions`] finds the slots in the order of the last writes. A reader therefore continues
-//!   where it stopped, however often the events were written meanwhile.
+//!   where it stopped, however often the events were written since.
 //! - A list links the events about objects of one name, in no order. Another table finds its head.
 //!
 //! The next new event takes the slot of a removed one.
@@ -19,22 +19,22 @@ use crate::record::sink::rules;
 use super::versions::Versions;
 
 pub(super) struct EventSlab {
-    /// The events as they were written, without what the store adds: see [`whole`](Self::whole).
-    /// All chunks except the last are full.
+    /// The events as they were written, without the values that the store adds: see
+    /// [`whole`](Self::whole). All chunks except the last are full.
     events: Vec<Vec<Event>>,
-    /// What the store knows about the event in each slot.
+    /// The store's own data about the event in each slot.
     entries: Vec<Entry>,
     /// The slot of each event, by its namespace and name.
     names: HashTable<Key>,
     /// The first slot of each list of events about objects of one name, by the hash of that name.
     objects: HashTable<Key>,
-    /// The number of events that ever came into a list.
+    /// The number of events that were ever added to a list.
     links: u64,
     versions: Versions,
-    /// Slots that are free.
+    /// Free slots.
     free: Vec<u32>,
     hasher: RandomState,
-    /// The number of the store, in all uids.
+    /// The number of the store, which is part of all uids.
     number: u64,
 }
 
@@ -46,21 +46,21 @@ struct Entry {
     birth: Birth,
     name_hash: u32,
     object_hash: u32,
-    /// The number under which the event came into the list of its object's name.
+    /// The number with which the event was added to the list of its object's name.
     link: u64,
     /// The neighbours in that list, or `NONE`.
     next: u32,
     previous: u32,
 }
 
-/// A slot in a table, beside its hash. A table that grows therefore reads nothing else.
+/// A slot in a table, together with its hash, so that a growing table reads nothing else.
 struct Key {
     hash: u32,
     slot: u32,
 }
 
 impl Key {
-    /// Returns the hash in the form that tables want: both ends of it must differ.
+    /// Returns the hash in the form that tables need: its high and its low bits must both differ.
     fn spread(&self) -> u64 {
         spread(self.hash)
     }
@@ -73,18 +73,19 @@ fn spread(hash: u32) -> u64 {
 /// The values that an event gets when it is created.
 #[derive(Clone, Copy)]
 pub(super) struct Birth {
-    /// The number of events that the store had created with this one. The uid is made of it.
+    /// The number of events that the store had created, including this one. The uid is derived from
+    /// it.
     pub(super) number: u64,
     /// In whole seconds.
     pub(super) at: Timestamp,
 }
 
-/// The place in a list where a reader continues: a slot, and the number under which the event in it
-/// came into the list.
+/// The place in a list where a reader continues: a slot, and the number with which the event in it
+/// was added to the list.
 #[derive(Clone, Copy)]
 pub(super) struct Place(u32, u64);
 
-/// The number of events in a chunk. A store that grows therefore moves no event.
+/// The number of events in a chunk. Because of the chunks, a growing store moves no event.
 const CHUNK: usize = 1024;
 
 /// No slot. A store holds at most 2^24 events.
@@ -100,7 +101,7 @@ impl EventSlab {
             links: 0,
             versions: Versions::default(),
             free: Vec::new(),
-            // Names come from outside, so the keys of the hashes are random.
+            // Names are supplied from outside, so the keys of the hashes are random.
             hasher: RandomState::new(),
             number,
         }
@@ -120,7 +121,8 @@ impl EventSlab {
         self.names.find(spread(hash), is).map(|key| key.slot)
     }
 
-    /// Returns an event as it was written. Its uid, creation time and version are not its own.
+    /// Returns an event as it was written. Its uid, creation time and version are not the ones that
+    /// the store reports.
     pub(super) fn at(&self, slot: u32) -> &Event {
         &self.events[slot as usize / CHUNK][slot as usize % CHUNK]
     }
@@ -139,7 +141,7 @@ impl EventSlab {
         event
     }
 
-    /// Returns what a recording has to know of an event.
+    /// Returns the fields of an event that a recording needs.
     pub(super) fn stored(&self, slot: u32) -> Stored {
         let event = self.at(slot);
         Stored {
@@ -155,14 +157,14 @@ impl EventSlab {
         self.entries[slot as usize].version
     }
 
-    /// Returns the moment at which the event expires that was written longest ago. Returns `None`
-    /// if there are no events, or if this one never expires.
+    /// Returns the time at which the event that was written longest ago expires. Returns `None` if
+    /// there are no events, or if this one never expires.
     pub(super) fn next_expiry(&self) -> Deadline {
         self.versions.first().and_then(|slot| self.entries[slot as usize].expires)
     }
 
-    /// Returns up to `count` slots from the slot `from` on, in no order, those of free slots
-    /// included. Beyond the last slot there are none.
+    /// Returns up to `count` slots starting at the slot `from`, in no order, including free slots.
+    /// There are none beyond the last slot.
     pub(super) fn slots_from(&self, from: u32, count: u32) -> std::ops::Range<u32> {
         let end = self.entries.len() as u32;
         from.min(end)..from.saturating_add(count).min(end)
@@ -186,8 +188,7 @@ impl EventSlab {
         Some(self.place(head.slot))
     }
 
-    /// Returns the slots of a list from a place on. Returns `None` if the event is not there any
-    /// more.
+    /// Returns the slots of a list from a place on. Returns `None` if the event is no longer there.
     pub(super) fn list_from(&self, place: Place) -> Option<impl Iterator<Item = u32>> {
         let Place(slot, link) = place;
         let is_there = self.entries.get(slot as usize).is_some_and(|entry| entry.link == link);
@@ -235,7 +236,7 @@ impl EventSlab {
         (entry.version, entry.expires) = (version, expires);
     }
 
-    /// Replaces the event in a slot by another one of the same name.
+    /// Replaces the event in a slot by another event of the same name.
     pub(super) fn replace(&mut self, slot: u32, event: Event) {
         let is_moved = self.at(slot).involved_object.name != event.involved_object.name;
         if is_moved {
@@ -247,15 +248,15 @@ impl EventSlab {
         }
     }
 
-    /// Removes the event that was written longest ago, and frees its texts.
+    /// Removes the event that was written longest ago, and frees its strings.
     pub(super) fn remove_oldest(&mut self) {
         if let Some(slot) = self.free_oldest() {
             *self.at_mut(slot) = Event::default();
         }
     }
 
-    /// Removes the event that was written longest ago, to make room. The next new event takes its
-    /// slot, and its texts are freed then.
+    /// Removes the event that was written longest ago, to free its slot for the next new event. Its
+    /// strings are freed when that event is added.
     pub(super) fn free_oldest(&mut self) -> Option<u32> {
         let slot = self.versions.first()?;
         self.unlink(slot);
@@ -351,7 +352,7 @@ mod tests {
         slab.replace(slab.find("", "5").unwrap(), event(5, "c"));
         assert_eq!((about(&slab, "a"), about(&slab, "b")), (owned(["3"]), owned(["2", "4", "6"])));
         assert_eq!((about(&slab, ""), about(&slab, "c")), (owned([]), owned(["5"])));
-        // A list of one is gone with its event, and comes again.
+        // A list with one event is removed with its event, and is created again.
         slab.replace(slab.find("", "3").unwrap(), event(3, "b"));
         assert_eq!((about(&slab, "a"), about(&slab, "b")), (owned([]), owned(["2", "3", "4", "6"])));
         assert_eq!(push(&mut slab, 7, "a"), 0, "the slot of the removed event");
@@ -366,7 +367,7 @@ mod tests {
         names.map(str::to_owned).to_vec()
     }
 
-    /// A reader that goes on from a wrong place would leave events out, or return one twice.
+    /// A reader that continued from a wrong place would leave events out, or return one twice.
     #[test]
     fn a_place_in_a_list_is_lost_with_its_event() {
         let mut slab = EventSlab::new(0);
@@ -389,7 +390,8 @@ mod tests {
         assert_eq!(next(&slab, at_second), None);
     }
 
-    /// Slots go on through all chunks, and an event that makes room leaves its slot to the next.
+    /// Slot numbers continue through all chunks, and an evicted event leaves its slot to the next
+    /// one.
     #[test]
     fn a_store_of_several_chunks_has_each_event_in_its_slot() {
         let mut slab = EventSlab::new(0);

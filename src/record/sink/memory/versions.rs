@@ -1,8 +1,8 @@
 //! Slots by the number of the last write of the event in each.
 //!
-//! Every write of the store has the next number, and its event leaves the number that it had. The
-//! numbers in use are therefore dense, except where events have been written again. They lie in
-//! blocks of 64, so a write mostly changes one bit of one block, and one place in another.
+//! Every write of the store has the next number, and replaces the previous number of its event. The
+//! numbers in use are therefore dense, except where events have been written again. They are stored
+//! in blocks of 64, so a write usually changes one bit of one block, and one place in another.
 
 use std::collections::BTreeMap;
 

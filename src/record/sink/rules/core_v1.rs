@@ -5,7 +5,7 @@ use crate::record::event::timed::{self, MAX_TIMED_MESSAGE, MAX_TIMED_TEXT, is_qu
 use crate::record::event::{Event, EventSeries, Text, Timestamp};
 use crate::record::sink::error::SinkError;
 
-/// Returns the words by which an error names an event, for example a missing or an invalid one.
+/// Describes an event for an error message, for example as a missing or an invalid one.
 pub(super) fn described(event: &Event) -> String {
     format!("events \"{}\" in namespace {}", escape(&event.metadata.name), escape(namespace_of(event)))
 }
@@ -42,8 +42,8 @@ fn home(event: &Event) -> &str {
     }
 }
 
-/// Returns `Ok` if the event can be stored, or an error that says why it cannot. If `can_be_named`
-/// is true, a `generateName` is enough in place of a name.
+/// Returns `Ok` if the event can be stored, or an error with the reason why it cannot. If
+/// `can_be_named` is true, a `generateName` is enough instead of a name.
 pub(super) fn check(event: &Event, can_be_named: bool) -> Result<(), SinkError> {
     let name = event.metadata.name.as_str();
     let is_timed = set(event.event_time()).is_some();
@@ -147,13 +147,13 @@ pub(super) fn whole_series(mut series: EventSeries) -> EventSeries {
     series
 }
 
-/// Returns the time, or `None` if JSON writes the time as `null`. For an API server too, such a
-/// time is not set.
+/// Returns the time, or `None` if JSON writes the time as `null`. An API server also treats such a
+/// time as not set.
 pub(super) fn set(at: Option<Timestamp>) -> Option<Timestamp> {
     at.filter(|at| *at != Timestamp::GO_ZERO)
 }
 
-/// Returns the time as Kubernetes keeps it in most fields: in whole seconds.
+/// Returns the time in the precision that Kubernetes keeps in most fields: whole seconds.
 pub(super) fn trunc_to_second(at: Option<Timestamp>) -> Option<Timestamp> {
     set(at.map(Timestamp::trunc_to_second))
 }

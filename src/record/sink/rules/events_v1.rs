@@ -10,10 +10,10 @@ use crate::record::sink::error::SinkError;
 
 use super::core_v1::{invalid, namespace_of, set};
 
-/// The most that the keys and values of all annotations may have together, in bytes.
+/// The maximum size of the keys and values of all annotations together, in bytes.
 const MAX_ANNOTATIONS: usize = 256 * 1024;
 
-/// The longest part of a wrong text that an error shows, in characters.
+/// The longest part of an invalid value that an error shows, in characters.
 const SHOWN: usize = 100;
 
 /// Returns an error if the server refuses this new event.
@@ -57,8 +57,9 @@ fn answer(event: &Event, wrong: Option<String>) -> Result<(), SinkError> {
 fn wrong_name(event: &Event) -> Option<String> {
     let metadata = &event.metadata;
     let is_valid = |text: &str| text.len() <= MAX_NAME && is_subdomain(text);
-    // An API server also checks a `generateName` that it does not need. It completes a name with
-    // letters and digits, so only a dash may stand at the end that no name may end with.
+    // An API server also checks a `generateName` that it does not need. The server appends letters
+    // and digits to it, so the only difference is that it may end with a dash, which a name must
+    // not.
     let (name, beginning) = (metadata.name.as_str(), metadata.generate_name().as_str());
     let wrong = [(name, name), (beginning, beginning.trim_end_matches('-'))];
     let wrong = wrong.into_iter().find(|(given, name)| !given.is_empty() && !is_valid(name));
@@ -116,7 +117,7 @@ fn wrong_type(event: &Event) -> Option<String> {
         .then(|| format!("the type must be Normal or Warning, got \"{type_:.SHOWN$}\""))
 }
 
-/// Returns that a field is set which only events of core/v1 have.
+/// Returns the description of a field that is set although only events of core/v1 have it.
 fn set_but_gone(event: &Event) -> Option<String> {
     let fields = [
         ("source", event.source != EventSource::default()),
@@ -128,7 +129,7 @@ fn set_but_gone(event: &Event) -> Option<String> {
     Some(format!("the {field} must be unset"))
 }
 
-/// Returns the first field in which the events differ, of those that an update must not change.
+/// Returns the first field that an update must not change and in which the events differ.
 fn changed_field(old: &Event, new: &Event) -> Option<&'static str> {
     let fields = [
         ("involved object", old.involved_object != new.involved_object),

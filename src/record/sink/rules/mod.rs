@@ -1,8 +1,8 @@
-//! The rules of a Kubernetes API server for events (1.36), for a store that is to answer like one.
+//! The rules of a Kubernetes API server for events (1.36), for a store that should answer like one.
 //!
 //! [`MemorySink`](crate::MemorySink) follows these rules, and so does the `SqliteSink` of the crate
-//! `eventcast-sqlite`. The functions here are all that a store of your own needs to do the same. A
-//! store brings the lookup of a name, a number for each write, and the storage itself.
+//! `eventcast-sqlite`. The functions here are all that your own store needs to do the same. A store
+//! provides the lookup of a name, a number for each write, and the storage itself.
 //!
 //! | operation | the store calls | and then |
 //! |---|---|---|
@@ -10,11 +10,11 @@
 //! | `update` | [`check_named`], [`admit`], [`Rules::update`] | creates the event if it is not stored, or writes it if [`Rules::update`] returned true |
 //! | `patch` | [`check_named`], [`Rules::patch`] | answers [`not_found`] if there is no such event, or writes it if [`Rules::patch`] returned true |
 //!
-//! Each write gives its event the next number of the store as its resource version, and lets the
-//! event expire [`EVENT_TTL`] later, or after the store's own time to live. An operation that
-//! changes nothing is not a write. An expired event counts as not stored.
+//! Each write gives its event the store's next number as the resource version, and lets the event
+//! expire after [`EVENT_TTL`], or after the store's own time to live. An operation that changes
+//! nothing is not a write. An expired event counts as not stored.
 //!
-//! # What is refused
+//! # Invalid events
 //!
 //! An event is invalid if it breaks one of these rules:
 //!
@@ -37,8 +37,8 @@
 //! - A series has a count of 2 or more, and a last observed time.
 //! - An update changes series, labels and annotations only.
 //!
-//! A patch that changes the count is core/v1's, so the rules of events.k8s.io/v1 do not apply to
-//! it.
+//! A patch that changes the count is a patch of core/v1, so the rules of events.k8s.io/v1 do not
+//! apply to it.
 //!
 //! # Examples
 //!
@@ -153,10 +153,10 @@ use core_v1::{check, described, trunc_to_second, whole_series};
 pub use core_v1::{admit, namespace_of};
 
 /// The time for which an API server keeps an event after its last write, unless its operator sets
-/// another one (`--event-ttl`): an hour.
+/// another time (`--event-ttl`): an hour.
 pub const EVENT_TTL: Duration = Duration::from_secs(3600);
 
-/// The rules that a store follows: the ones for every event, and on request the ones of
+/// The rules that a store follows: the rules for every event, and on request the rules of
 /// events.k8s.io/v1.
 ///
 /// # Examples
@@ -181,7 +181,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Returns the rules for every event: the ones of core/v1.
+    /// Returns the rules for every event, which are the rules of core/v1.
     pub const fn new() -> Self {
         Self { has_events_v1: false }
     }
@@ -216,8 +216,8 @@ impl Rules {
         self.check_new_strictly(event)
     }
 
-    /// Prepares an update: decides whether `new` may replace the stored event, and copies into
-    /// `new` the values that an update does not change: uid, creation time and resource version.
+    /// Prepares an update: decides whether `new` may replace the stored event, and copies the
+    /// values that an update does not change into `new`: uid, creation time and resource version.
     /// `stored` is `None` if there is no event of this name. The update then creates the event.
     ///
     /// `new` must have passed [`check_named`] and [`admit`]. Returns whether the store has to write
@@ -325,7 +325,7 @@ impl Rules {
     }
 }
 
-/// Checks an event that an update or a patch carries. Unlike a new event, it must have a name.
+/// Checks the event of an update or a patch. Unlike a new event, it must have a name.
 ///
 /// # Errors
 ///
@@ -348,7 +348,7 @@ pub fn check_named(event: &Event) -> Result<(), SinkError> {
 }
 
 /// Returns the error for a new event whose name is taken. A store adds the event that has the name
-/// by [`SinkError::with_stored`].
+/// with [`SinkError::with_stored`].
 ///
 /// # Examples
 ///
@@ -382,8 +382,8 @@ pub fn not_found(event: &Event) -> SinkError {
     SinkError::new(SinkErrorKind::NotFound, described(event))
 }
 
-/// Completes `generateName`: returns `beginning` followed by a number, the first one above
-/// `version` for which the name is not taken. `version` is the number of the store's last write.
+/// Completes `generateName`: returns `beginning` followed by the first number above `version` for
+/// which the name is not taken. `version` is the number of the store's last write.
 ///
 /// # Errors
 ///
