@@ -1,14 +1,14 @@
-//! The addresses of servers: what is allowed in them, and what signs in.
+//! Server addresses: their syntax, and the credentials that they may contain.
 
 use std::net::Ipv6Addr;
 
 use async_nats::ServerAddr;
 use percent_encoding::percent_decode_str;
 
-/// The longest host name that DNS has.
+/// The longest host name that DNS allows.
 const MAX_HOST: usize = 253;
 
-/// An address without what signs in, and that.
+/// An address without its credentials, and the credentials.
 pub(crate) struct Address {
     pub(crate) server: ServerAddr,
     /// A user and a password, or a token alone.
@@ -19,7 +19,7 @@ pub(crate) struct Address {
 ///
 /// # Errors
 ///
-/// Returns why the text is not an address. The reason contains no part of a password.
+/// Returns the reason why the string is not an address. The reason contains no part of a password.
 pub(crate) fn parse(text: &str) -> Result<Address, String> {
     let (scheme, rest) = text.split_once("://").unwrap_or(("nats", text));
     if text.is_empty() {
@@ -35,14 +35,14 @@ pub(crate) fn parse(text: &str) -> Result<Address, String> {
             .to_owned()
     })?;
     let signs_in = signs_in(&server);
-    // The client has no use for them, and would log them.
+    // The client has no use for the credentials, and would log them.
     let mut url = server.into_inner();
     let is_cut = url.set_username("").is_ok() && url.set_password(None).is_ok();
     let server = ServerAddr::from_url(url).ok().filter(|_| is_cut);
     Ok(Address { server: server.ok_or("it has no host")?, signs_in })
 }
 
-/// Checks a host with its port, as they stand in an address.
+/// Checks a host and port as written in an address.
 fn check_host(host: &str) -> Result<(), String> {
     let (name, port) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((name, after)) => {
@@ -76,7 +76,7 @@ fn check_name(name: &str) -> Result<&str, String> {
     }
 }
 
-/// Returns what signs in in an address.
+/// Returns the credentials in an address.
 fn signs_in(server: &ServerAddr) -> Option<(String, Option<String>)> {
     let decode = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
     Some((decode(server.username()?), server.password().map(decode)))

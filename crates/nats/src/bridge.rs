@@ -1,4 +1,5 @@
-//! Both sides at once, without a loop: what came from afar does not leave again.
+//! Both sides of a bridge together, without loops: an event received from another process is not
+//! sent out again.
 
 use std::fmt;
 use std::ops::Deref;
@@ -34,7 +35,7 @@ use crate::subject::Subject;
 pub struct Routed<T> {
     /// The event.
     pub event: T,
-    /// The identity of the publisher of another process, or `None` for an event of this one.
+    /// The identity of the publisher in another process, or `None` for an event of this process.
     pub origin: Option<Arc<str>>,
 }
 
@@ -53,8 +54,8 @@ impl<T> Deref for Routed<T> {
     }
 }
 
-/// Reads and writes the event alone. Everything that is read is an event of this process, until the
-/// reader has noted its origin.
+/// Encodes and decodes only the event. Every decoded event counts as an event of this process until
+/// the reader sets its origin.
 struct Inner<T>(Arc<dyn Codec<T>>);
 
 impl<T: 'static> Codec<Routed<T>> for Inner<T> {
@@ -75,11 +76,11 @@ impl<T: 'static> Codec<Routed<T>> for Inner<T> {
     }
 }
 
-/// Both sides of a bridge: the processes that have one share the events of their buses.
+/// Both sides of a bridge. All processes with a bridge share the events of their buses.
 ///
-/// An event of this process goes to the stream, and an event of another process comes to the bus.
-/// An event that came from afar does not leave again, and an event that left does not come back.
-/// Each process therefore has each event once.
+/// Events of this process are sent to the stream, and events of other processes are published on
+/// the bus. An event received from another process is not sent out again, and an event that was
+/// sent out is not received back. Each process therefore sees each event once.
 ///
 /// # Examples
 ///
@@ -100,8 +101,8 @@ pub struct NatsBridge {
 }
 
 impl NatsBridge {
-    /// Returns a builder for a server and a stream, with events as JSON. The stream is created if
-    /// there is none. Its subjects begin with `events`.
+    /// Returns a builder for a server and a stream, with events encoded as JSON. The stream is
+    /// created if it does not exist. Its subjects begin with `events`.
     pub fn builder<T>(server: &str, stream: &str, options: StreamOptions) -> NatsBridgeBuilder<T>
     where
         T: Serialize + DeserializeOwned + Clone + Send + Sync + 'static,
@@ -131,26 +132,26 @@ impl NatsBridge {
         &self.reader
     }
 
-    /// Returns the status of the side that is worse off. Those of both are those of
+    /// Returns the status of the side in the worse state. For the status of each side, see
     /// [`out`](Self::out) and [`reader`](Self::reader).
     pub fn status(&self) -> RemoteStatus {
         let (out, reader) = (self.out.status(), self.reader.status());
         if severity(reader.state) > severity(out.state) { reader } else { out }
     }
 
-    /// Stops both sides: first the incoming one, then the outgoing one as
-    /// [`NatsPublisher::shutdown_timeout`] does.
+    /// Stops the incoming side, and then the outgoing side like
+    /// [`NatsPublisher::shutdown_timeout`].
     ///
     /// # Blocking
     ///
-    /// Waits for at most twice `timeout` and a little more.
+    /// Waits for at most twice `timeout`, plus a small margin.
     pub fn shutdown_timeout(&self, timeout: Duration) -> NatsReport {
         self.reader.shutdown_timeout(timeout);
         self.out.shutdown_timeout(timeout)
     }
 }
 
-/// Returns how bad a state is for a bridge that is to run.
+/// Returns how bad a state is for a bridge that is meant to be running.
 fn severity(state: RemoteState) -> u8 {
     match state {
         RemoteState::Ready => 0,
@@ -161,7 +162,7 @@ fn severity(state: RemoteState) -> u8 {
     }
 }
 
-/// A function of the program that chooses the subject of an event.
+/// A user-supplied function that chooses the subject of an event.
 type SubjectOf<T> = Box<dyn Fn(&T) -> Subject + Send + Sync>;
 
 /// Builds a [`NatsBridge`].
@@ -193,8 +194,9 @@ impl<T: Clone + Send + Sync + 'static> NatsBridgeBuilder<T> {
         self
     }
 
-    /// Sets a function that each side calls with its own status, whenever its state or its failure
-    /// changes. It runs on the threads of the sides, so it must not block. Its panic is caught.
+    /// Sets a function that each side calls with its own status whenever its state or its failure
+    /// changes. It runs on the threads of the two sides, so it must not block. If it panics, the
+    /// panic is caught.
     pub fn on_status(mut self, on_status: impl Fn(&RemoteStatus) + Send + Sync + 'static) -> Self {
         self.on_status = Some(Arc::new(Box::new(on_status)));
         self
@@ -204,11 +206,11 @@ impl<T: Clone + Send + Sync + 'static> NatsBridgeBuilder<T> {
     ///
     /// # Errors
     ///
-    /// As [`NatsPublisherBuilder::attach`] and [`NatsSubscriberBuilder::attach`].
+    /// The same as [`NatsPublisherBuilder::attach`] and [`NatsSubscriberBuilder::attach`].
     ///
     /// # Blocking
     ///
-    /// As these.
+    /// The same as these.
     pub fn attach(self, bus: &Broadcaster<Routed<T>>) -> Result<NatsBridge, BuildError> {
         let Self { out, reader, codec, subject, on_status } = self;
         let mut out = NatsPublisherBuilder::with_codec(out, Inner(codec.clone()))

@@ -21,7 +21,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(2);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Link {
     pub(crate) is_connected: bool,
-    /// The number of connections so far, which tells two connections apart.
+    /// The number of connections so far, which distinguishes one connection from the next.
     pub(crate) epoch: u64,
     /// The number of failed attempts since the last connection, and the last failure.
     pub(crate) attempts: u64,
@@ -31,11 +31,11 @@ pub(crate) struct Link {
     pub(crate) refusal: String,
 }
 
-/// The settings of a client, with everything that had to be read.
+/// The settings of a client, including the contents of all files that it needs.
 pub(crate) struct Settings {
     client: ConnectOptions,
     servers: Vec<ServerAddr>,
-    /// The addresses without what signs in.
+    /// The addresses without credentials.
     shown: String,
 }
 
@@ -44,7 +44,7 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// Returns an error if a file cannot be read, or if an address is not one.
+    /// Returns an error if a file cannot be read or an address is invalid.
     pub(crate) fn new(options: &ConnectionOptions) -> Result<Self, BuildError> {
         Self::with_provider(options, tls::provider())
     }
@@ -82,12 +82,12 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Begins to connect, and tries again for as long as it takes. With `within`, waits for the
-    /// first connection.
+    /// Starts to connect, and retries indefinitely. If `within` is set, waits for the first
+    /// connection.
     ///
     /// # Errors
     ///
-    /// Returns an error if no connection comes within the time.
+    /// Returns an error if there is no connection within that time.
     pub(crate) async fn open(
         settings: Settings,
         capacity: usize,
@@ -95,14 +95,14 @@ impl Connection {
     ) -> Result<Self, BuildError> {
         let Settings { client, servers, shown } = settings;
         let failed = |text: String| BuildError::Connect { servers: shown.clone(), text };
-        // Only the client's own tasks keep the sender, so its end is theirs.
+        // Only the client's own tasks hold the sender, so it is dropped when they end.
         let (sender, mut link) = watch::channel(Link::default());
         let attempts = sender.clone();
         let settings = client
             .retry_on_initial_connect()
             .subscription_capacity(capacity)
             .reconnect_delay_callback(pause)
-            // It chooses no server, and is here to see how the last attempts ended.
+            // This callback does not choose a server. It only observes how the last attempts ended.
             .reconnect_to_server_callback(move |servers, _| {
                 let attempts = attempts.clone();
                 async move {
@@ -129,9 +129,9 @@ impl Connection {
         Ok(Self { client, link })
     }
 
-    /// Waits until the client has ended, which it does by itself only because of a fault.
+    /// Waits until the client has ended. Without a request to end, only a fault ends it.
     pub(crate) async fn ended(&mut self) {
-        // An error means that its tasks are gone.
+        // An error means that the client's tasks have ended.
         let _ = self.link.wait_for(|_| false).await;
     }
 
@@ -149,7 +149,7 @@ impl Connection {
         }
     }
 
-    /// Waits until there is another connection than that of this number.
+    /// Waits until there is a connection with a number other than this.
     pub(crate) async fn reconnected(&mut self, epoch: u64) {
         if self.link.wait_for(|link| link.is_connected && link.epoch != epoch).await.is_err() {
             std::future::pending::<()>().await;
@@ -169,7 +169,7 @@ impl Connection {
 }
 
 impl Link {
-    /// Notes an event of the client. Returns whether something has changed.
+    /// Records an event of the client. Returns whether anything has changed.
     fn note(&mut self, event: &Event) -> bool {
         match event {
             Event::Connected => {
@@ -206,7 +206,7 @@ fn auth_of((user, password): (String, Option<String>)) -> Auth {
     }
 }
 
-/// Adds what signs in.
+/// Adds the credentials.
 fn signed(settings: ConnectOptions, auth: Option<Auth>) -> Result<ConnectOptions, String> {
     Ok(match auth {
         None => settings,
@@ -223,11 +223,11 @@ fn signed(settings: ConnectOptions, auth: Option<Auth>) -> Result<ConnectOptions
     })
 }
 
-/// Returns the seed of an nkey in a file.
+/// Returns the seed of an nkey stored in a file.
 #[cfg(feature = "nkeys")]
 fn seed(path: &std::path::Path) -> Result<String, String> {
     let seed = read(path)?.trim().to_owned();
-    // The error of the parser may repeat a part of the seed.
+    // The parser's error may repeat a part of the seed.
     match nkeys::KeyPair::from_seed(&seed) {
         Ok(_) => Ok(seed),
         Err(_) => Err(format!("{} has no seed of an nkey, a word that begins with `SU`", path.display())),
@@ -239,8 +239,8 @@ fn read(path: &std::path::Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
 }
 
-/// Returns the pause before an attempt to connect: none before the first, and twice the last one
-/// before each further one.
+/// Returns the pause before an attempt to connect. There is none before the first attempt, and each
+/// further pause is twice as long as the last.
 fn pause(attempts: usize) -> Duration {
     let doublings = u32::try_from(attempts.saturating_sub(2)).unwrap_or(u32::MAX).min(16);
     if attempts <= 1 { Duration::ZERO } else { (Duration::from_millis(20) * (1 << doublings)).min(MAX_PAUSE) }
@@ -260,7 +260,7 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Returns JetStream's error behind an error of the client, if there is one.
+/// Returns the JetStream error that caused an error of the client, if there is one.
 pub(crate) fn server_error<'a>(
     error: &'a (dyn std::error::Error + 'static),
 ) -> Option<&'a async_nats::jetstream::Error> {
@@ -297,13 +297,13 @@ mod tests {
         assert!(!link.note(&Event::LameDuckMode));
     }
 
-    /// The client would panic where it needs a provider and there is none.
+    /// The client would panic if it needed a provider and there were none.
     #[test]
     fn without_a_provider_a_server_that_requires_tls_is_a_failure_that_names_the_feature() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("nats://{}", listener.local_addr().unwrap());
         std::thread::spawn(move || {
-            // It ends with the process.
+            // The thread ends with the process.
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
                 let info = r#"{"server_id":"","version":"","max_payload":1,"tls_required":true}"#;
@@ -316,7 +316,7 @@ mod tests {
             let mut connection = Connection::open(settings, 1, None).await.unwrap();
             let link = connection.link.wait_for(|link| link.failure.is_some()).await.unwrap().clone();
             assert!(link.failure.unwrap().text.contains("without the feature `tls-ring`"));
-            // The client lives, and tries again.
+            // The client is still running, and retries.
             connection.link.wait_for(|link| link.attempts > 2).await.unwrap();
             assert!(!connection.has_ended());
         });

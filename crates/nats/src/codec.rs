@@ -1,4 +1,4 @@
-//! Codecs: how events become bytes, and how the events of one message stand side by side.
+//! Codecs: how events become bytes, and how the events of one message are laid out.
 
 use std::error::Error;
 
@@ -8,20 +8,20 @@ use serde::de::DeserializeOwned;
 /// The error of a codec.
 pub type CodecError = Box<dyn Error + Send + Sync>;
 
-/// The way in which the events of a message stand side by side in its payload.
+/// The layout of the events in the payload of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Framing {
-    /// A line feed stands between two events. The bytes of an event must not have one.
+    /// Events are separated by a line feed. The bytes of an event must not contain one.
     Lines,
-    /// The length of each event stands before it, as four bytes, the lowest first.
+    /// Each event is preceded by its length, as four bytes in little-endian order.
     Lengths,
 }
 
-/// Turns events into bytes and back. Both sides of a stream use the same codec, and each message
-/// names the codec with which it was written.
+/// Converts events to bytes and back. Both sides of a stream use the same codec, and each message
+/// names the codec that encoded it.
 ///
-/// A panic in a codec is caught. The event counts as lost.
+/// If a codec panics, the panic is caught and the event counts as lost.
 ///
 /// # Examples
 ///
@@ -53,28 +53,28 @@ pub enum Framing {
 /// ```
 pub trait Codec<T>: Send + Sync + 'static {
     /// Returns the name and the version, such as `json-lines/1`: at most 64 printable ASCII
-    /// characters without blanks.
+    /// characters, without blanks.
     fn name(&self) -> &str;
 
-    /// Returns how the events of a message stand side by side.
+    /// Returns the layout of the events in a message.
     fn framing(&self) -> Framing;
 
-    /// Appends the bytes of an event.
+    /// Appends the encoded bytes of an event.
     ///
     /// # Errors
     ///
-    /// Returns an error if the event cannot be written. The event is then lost and counted.
+    /// Returns an error if the event cannot be encoded. The event then counts as lost.
     fn encode(&self, event: &T, to: &mut Vec<u8>) -> Result<(), CodecError>;
 
-    /// Reads an event.
+    /// Decodes an event.
     ///
     /// # Errors
     ///
-    /// Returns an error if the bytes are not an event. The event then becomes part of a gap.
+    /// Returns an error if the bytes are not a valid event. The event then becomes part of a gap.
     fn decode(&self, bytes: &[u8]) -> Result<T, CodecError>;
 }
 
-/// JSON, one event in a line: the codec `json-lines/1`.
+/// JSON, with one event on each line: the codec `json-lines/1`.
 ///
 /// # Examples
 ///

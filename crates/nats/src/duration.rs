@@ -1,9 +1,9 @@
-//! Durations in configuration files, in the form that eventcast's own options have. Fields use this
-//! module by `#[serde(with = ...)]`.
+//! Durations in configuration files, in the same format as in eventcast's own options. Fields use
+//! this module through `#[serde(with = ...)]`.
 
 pub(crate) use eventcast::duration::{deserialize, serialize};
 
-/// The same for a field that may be left out.
+/// The same for an optional field.
 pub(crate) mod option {
     use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The error of a bridge that cannot be made.
+//! The error returned if a bridge cannot be created.
 
 use std::error::Error;
 use std::fmt;
@@ -7,8 +7,8 @@ use std::io;
 use eventcast::error::WatchError;
 use eventcast::escape::escape;
 
-/// The error of making a publisher, a subscriber or a sink. Its text names the cause, with control
-/// characters escaped, and never has a password or a token.
+/// The error of creating a publisher, a subscriber or a sink. Its message names the cause, with
+/// control characters escaped, and never contains a password or a token.
 ///
 /// # Examples
 ///
@@ -25,7 +25,7 @@ use eventcast::escape::escape;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// An option has a value that is out of its range.
+    /// An option has a value outside its range.
     #[non_exhaustive]
     Invalid {
         /// The name of the option.
@@ -33,10 +33,10 @@ pub enum BuildError {
         /// The range and the value.
         text: String,
     },
-    /// There is no connection, although the options require one.
+    /// There is no connection, and the options require one.
     #[non_exhaustive]
     Connect {
-        /// The addresses, without what signs in.
+        /// The addresses, without credentials.
         servers: String,
         /// The cause.
         text: String,

@@ -1,4 +1,5 @@
-//! The failures of a connection, as an operator reads them: what was seen, and what may help.
+//! The failures of a connection as reported to an operator: the observed fault, and advice on
+//! fixing it.
 
 use async_nats::Server;
 use async_nats::jetstream::{self, ErrorCode};
@@ -7,7 +8,7 @@ use async_nats::jetstream::{self, ErrorCode};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failure {
     pub(crate) text: String,
-    /// Whether a server answers, and refuses this client.
+    /// Whether a server responded and refused this client.
     pub(crate) is_refusal: bool,
 }
 
@@ -23,15 +24,15 @@ const NO_CLIENT: &str =
     "the server requires a client certificate of an authority that it trusts: set one with its key";
 const NOT_NATS: &str = "the answer is not one of a server of NATS";
 
-/// What the client's error contains, what an operator reads of it, and whether it is a refusal. A
-/// hint comes last. The order matters: the first row counts that fits.
+/// Each row has a part of the client's error, the text for the operator, and whether the error is a
+/// refusal. A hint is at the end of the text. The first matching row is used, so the order matters.
 const KNOWN: &[(&str, &str, bool)] = &[
     ("authorization violation", "authorization violation: check the user, password, token or key", true),
     ("failed signing nonce", "the nkey or the credentials cannot sign in: check their file", true),
     ("onnection refused", "connection refused: is a server running there?", false),
     ("timed out", "no answer in time: is it a server of NATS?", false),
     ("'HTTP/", "an HTTP server answers, and not one of NATS", false),
-    // The rest of such an error is a line of the server, which may repeat what signs in.
+    // The rest of such an error is a line that the server sent, which may repeat the credentials.
     ("invalid server operation", NOT_NATS, false),
     ("expected INFO", NOT_NATS, false),
     ("unable to parse", NOT_NATS, false),
@@ -39,7 +40,7 @@ const KNOWN: &[(&str, &str, bool)] = &[
     // Another authority has the same name.
     ("BadSignature", NO_ISSUER, false),
     ("CertificateRequired", NO_CLIENT, true),
-    // Servers also answer this if there is no certificate.
+    // Servers also respond with this if there is no certificate.
     ("BadCertificate", NO_CLIENT, true),
     ("UnknownCA", NO_CLIENT, true),
     // The error of `NO_PROVIDER`.
@@ -50,18 +51,18 @@ const KNOWN: &[(&str, &str, bool)] = &[
     ),
 ];
 
-/// The name of a file that cannot exist. Without a provider of TLS the client would panic, so it
-/// has to fail before, and reads certificates first.
+/// The name of a file that cannot exist. Without a TLS provider the client would panic, so the
+/// connection has to fail earlier, and the client reads the certificates first.
 pub(crate) const NO_PROVIDER: &str = "\0";
 
-/// The failure of a message that a connected server does not acknowledge. A server says nothing if
-/// it cannot write to its disk.
+/// The failure of a message that a connected server does not acknowledge. A server does not respond
+/// if it cannot write to its disk.
 pub(crate) const NO_ACK: &str = "no acknowledgement in time: the server may be overloaded, or its disk full";
 
-/// The failure of a request that no server of JetStream answers.
+/// The failure of a request that no JetStream server answers.
 pub(crate) const NO_JETSTREAM: &str = "no JetStream: enable it on the server (`nats-server -js`)";
 
-/// Returns what an operator reads of an error of JetStream.
+/// Returns the text for an operator about a JetStream error.
 pub(crate) fn of_jetstream(error: &jetstream::Error) -> String {
     match error.error_code() {
         ErrorCode::JETSTREAM_NOT_ENABLED => NO_JETSTREAM.to_owned(),
@@ -75,7 +76,7 @@ pub(crate) fn of_jetstream(error: &jetstream::Error) -> String {
     }
 }
 
-/// Returns what an operator reads of the text of a client's error.
+/// Returns the failure to report for the text of a client's error.
 fn explain(error: &str) -> Failure {
     if let Some((_, text, is_refusal)) = KNOWN.iter().find(|(part, ..)| error.contains(part)) {
         return Failure { text: (*text).to_owned(), is_refusal: *is_refusal };
@@ -89,7 +90,7 @@ pub(crate) async fn of_attempts(servers: &[Server]) -> Option<Failure> {
     for server in servers {
         let (host, port) = (server.addr.host(), server.addr.port());
         let place = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-        // The client does not note that a name cannot be resolved.
+        // The client does not record that a name cannot be resolved.
         let unresolved = match server.addr.socket_addrs().await {
             Ok(mut found) => found.next().is_none().then(|| "it has no address".to_owned()),
             Err(error) => Some(error.to_string()),

@@ -1,4 +1,4 @@
-//! Carries an [eventcast](https://docs.rs/eventcast) bus to other processes and machines, over NATS
+//! Extends an [eventcast](https://docs.rs/eventcast) bus to other processes and machines, over NATS
 //! JetStream.
 //!
 //! - [`NatsPublisher`] watches a bus and sends its events to a stream.
@@ -7,9 +7,9 @@
 //! - [`NatsBridge`] does both, so that processes share the events of their buses.
 //! - [`NatsSink`] is a store for recorded events: a stream with the latest state of each.
 //!
-//! A server acknowledges each message, and only then the next one leaves. A reader therefore gets
-//! the events of each publisher in order and once, through crashes of the server and of the
-//! connection. Events that are missing are reported at their place, with their number.
+//! The next message is sent only after the server has acknowledged the previous one. A reader
+//! therefore receives the events of each publisher in order and once, even across crashes of the
+//! server and lost connections. Missing events are reported in place, with their number.
 //!
 //! # Two processes
 //!
@@ -56,17 +56,17 @@
 //!
 //! # Acknowledged is not on disk
 //!
-//! By default a server writes acknowledged messages to the disk within two minutes. The end of its
-//! process loses nothing, and a power failure can. `docs/nats.md` in the repository says which
-//! option of the server changes this, what is exact, what is at least once, and what is done about
-//! each failure.
+//! By default, a server writes acknowledged messages to disk within two minutes. They survive the
+//! end of the server's process, but a power failure can lose them. `docs/nats.md` in the repository
+//! explains which server option changes this, which guarantees are exact and which are at least
+//! once, and how each failure is handled.
 //!
 //! # TLS and keys
 //!
-//! The feature `tls-ring` brings TLS by ring. A program that prefers another provider installs it
-//! with rustls' `CryptoProvider::install_default`, and needs no feature then. Without either, an
-//! address with `tls://` is an error, and the status says so if a server requires TLS. The feature
-//! `nkeys` brings signing in with an nkey or with a file of credentials.
+//! The feature `tls-ring` enables TLS with ring. A program that prefers another provider installs
+//! it with rustls' `CryptoProvider::install_default` and does not need the feature. Without either,
+//! an address with `tls://` is an error, and the status reports it if a server requires TLS. The
+//! feature `nkeys` enables signing in with an nkey or a credentials file.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
@@ -109,7 +109,7 @@ pub use crate::remote_status::RemoteStatus;
 pub use crate::sink::{NatsSink, NatsSinkOptions};
 pub use crate::subject::Subject;
 
-/// Documents, compiled so that their examples stay correct.
+/// Compiles the documents so that their examples stay correct.
 #[cfg(doctest)]
 mod documents {
     #[doc = include_str!("../README.md")]

@@ -1,19 +1,19 @@
-//! The reader's state machine: which events of a message are new, and how many are missing before
-//! them.
+//! The reader's state machine, which determines which events of a message are new and how many are
+//! missing before them.
 //!
-//! Each origin numbers its events, lost ones included. Without a filter a jump of these positions
-//! is a gap. With a filter the positions jump because the events of other subjects are missing, so
-//! the numbers that the origin gives to the events of each subject show the gaps. A repeat is
-//! recognised by the position in both cases, because a reader gets the messages of an origin in
-//! the order of their positions.
+//! Each origin numbers its events, including lost events. Without a filter, a jump in these
+//! positions is a gap. With a filter, the positions also jump where events of other subjects are
+//! left out. The gaps are then found from the numbers that the origin assigns to the events of each
+//! subject. In both cases repeats are recognised by their position, because a reader receives the
+//! messages of an origin in the order of their positions.
 //!
-//! | the message | without a filter | with a filter |
+//! | message | without a filter | with a filter |
 //! |---|---|---|
 //! | ends at or before the expected position | repeat | repeat |
-//! | begins before it, ends behind it | its tail is new | its tail is new |
-//! | begins behind it | gap of the difference | gap of the subject's numbers, and `lost` |
-//! | of an unknown origin or subject, reader from the beginning | gap of all before it | the same |
-//! | of an unknown origin or subject, other reader | gap of `lost` | gap of `lost` |
+//! | begins before it and ends after it | its tail is new | its tail is new |
+//! | begins after it | gap of the difference | gap of the subject's numbers, and `lost` |
+//! | unknown origin or subject, reader began at the first message | gap of all before it | the same |
+//! | unknown origin or subject, other reader | gap of `lost` | gap of `lost` |
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -23,27 +23,28 @@ use lru::LruCache;
 
 use crate::wire::{Head, Origin};
 
-/// The most origins, and the most pairs of an origin and a subject, that a reader remembers.
+/// The maximum number of origins, and of pairs of an origin and a subject, that a reader tracks.
 pub(crate) const MEMORY: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 
-/// The reader's answer for a message.
+/// The reader's verdict on a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Step {
     /// The number of events that are missing before the first new one.
     pub(crate) gap: u64,
-    /// The number of events at the beginning that came before.
+    /// The number of events at the beginning that were received before.
     pub(crate) repeated: u64,
-    /// The number of events behind them, which are new.
+    /// The number of events after them, which are new.
     pub(crate) new: u64,
 }
 
-/// The place that a reader has reached among the events of an origin.
+/// The place that a reader has reached in the events of an origin.
 #[derive(Clone, Debug)]
 pub(crate) struct Reached {
     pub(crate) origin: Origin,
-    /// The position behind the last event that was received.
+    /// The position after the last received event.
     pub(crate) position: u64,
-    /// With a filter, the subject of that event, and the number behind it among the subject's.
+    /// With a filter, the subject of that event, and the number after it in the subject's
+    /// numbering.
     pub(crate) subject: Option<(Arc<str>, u64)>,
 }
 
@@ -57,7 +58,7 @@ impl Reached {
     }
 }
 
-/// The positions that a reader expects.
+/// The positions that a reader expects next.
 #[derive(Debug)]
 pub(crate) struct Positions {
     /// The next position of each origin.
@@ -65,8 +66,8 @@ pub(crate) struct Positions {
     /// The next number of each subject of an origin. Empty without a filter.
     subjects: LruCache<(Origin, Box<str>), u64>,
     has_filter: bool,
-    /// Whether the reader has seen the stream from its first message on. An origin that is not
-    /// known then begins at zero.
+    /// Whether the reader has seen the stream from its first message. If so, an unknown origin
+    /// begins at zero.
     from_start: bool,
 }
 
@@ -76,7 +77,7 @@ impl Positions {
         Self { origins, subjects, has_filter, from_start: false }
     }
 
-    /// Continues with the next positions of these origins, and the next numbers of their subjects.
+    /// Continues with the given next positions of origins and next numbers of their subjects.
     pub(crate) fn restore(
         &mut self,
         origins: &BTreeMap<String, u64>,
@@ -91,19 +92,19 @@ impl Positions {
             }
             self.origins.put(known, *next);
         }
-        // With a filter, the position may be that of a reader with another filter or with none, so
-        // an unknown subject need not begin at zero.
+        // With a filter, the position may have been saved by a reader with another filter or
+        // without one, so an unknown subject need not begin at zero.
         self.from_start = from_start && !self.has_filter;
     }
 
-    /// Returns the place behind a message.
+    /// Returns the place after a message.
     pub(crate) fn behind(&self, head: &Head, subject: &str) -> Reached {
         let first = head.subject_first.filter(|_| self.has_filter);
         let subject = first.map(|first| (subject.into(), first.saturating_add(head.count)));
         Reached { origin: head.origin.clone(), position: head.end(), subject }
     }
 
-    /// Notes that the reader sees the stream from its first message on.
+    /// Records that the reader sees the stream from its first message.
     pub(crate) fn begin_at_start(&mut self) {
         self.from_start = true;
     }
@@ -123,7 +124,7 @@ impl Positions {
         self.origins.iter().map(|(origin, next)| (origin.as_str().to_owned(), *next)).collect()
     }
 
-    /// Judges a message, and changes nothing. [`advance`](Self::advance) does.
+    /// Judges a message without changing anything. [`advance`](Self::advance) applies the result.
     pub(crate) fn judge(&self, head: &Head, subject: &str) -> Step {
         let known = self.origins.peek(&head.origin).copied();
         let repeated = known.map_or(0, |next| next.saturating_sub(head.first)).min(head.count);
@@ -141,7 +142,8 @@ impl Positions {
     }
 
     fn gap_of_subject(&self, head: &Head, subject: &str, repeated: u64) -> u64 {
-        // Lost events have no subject, so every reader that hears of them counts them, once.
+        // Lost events have no subject, so every reader that receives the report of a loss counts
+        // it, once.
         let known = self.origins.peek(&head.origin).copied();
         let lost = head.lost.min(head.first.saturating_sub(known.unwrap_or(0)));
         let Some(first) = head.subject_first else { return lost };
@@ -149,7 +151,7 @@ impl Positions {
         let next = self.subjects.peek(&(head.origin.clone(), subject.into())).copied();
         let missing = match next {
             Some(next) if number >= next => number - next,
-            // The publisher has forgotten the subject meanwhile, and begins again.
+            // The publisher has evicted the subject in the meantime, so its numbers start again.
             Some(_) => number,
             None if self.from_start => number,
             None => 0,
@@ -157,7 +159,7 @@ impl Positions {
         missing.saturating_add(lost)
     }
 
-    /// Notes that the message was handled, except for its last `unread` events.
+    /// Records that the message was handled, except for its last `unread` events.
     pub(crate) fn advance(&mut self, head: &Head, subject: &str, unread: u64) {
         let handled = head.count.saturating_sub(unread);
         let next = head.first.saturating_add(handled);
@@ -165,7 +167,7 @@ impl Positions {
             *known = next.max(*known);
         } else {
             if self.origins.len() == MEMORY.get() {
-                // An origin that comes back after it was forgotten does not begin at zero.
+                // An origin that was evicted and then appears again does not begin at zero.
                 self.from_start = false;
             }
             self.origins.put(head.origin.clone(), next);
@@ -236,7 +238,7 @@ mod tests {
         let lost = |first, lost| head("a", first, 0, lost, None);
         assert_eq!(take(&mut positions, &lost(210, 3), "t"), (3, 0, 0));
         assert_eq!(take(&mut positions, &lost(210, 3), "t"), (0, 0, 0));
-        // The publisher had forgotten the subject.
+        // The publisher had evicted the subject.
         assert_eq!(take(&mut positions, &at(300, 1, 0), "s"), (0, 0, 1));
         assert_eq!(take(&mut positions, &at(400, 1, 4), "s"), (3, 0, 1));
     }
@@ -266,7 +268,7 @@ mod tests {
             again.restore(&origins, &subjects, true);
             let later = head("a", 60, 1, 0, Some(48));
             assert_eq!(take(&mut again, &later, "s"), (48 - number, 0, 1));
-            // A position without subjects knows of no loss.
+            // A position without subjects contains no losses.
             let mut old = Positions::new(true);
             old.restore(&origins, &BTreeMap::new(), true);
             assert_eq!(take(&mut old, &later, "s"), (0, 0, 1));
@@ -287,7 +289,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever comes, each position of each origin is either new once, or in a gap once.
+        /// For any messages, each position of each origin is either new once or in a gap once.
         #[test]
         fn each_position_counts_once(
             messages in proptest::collection::vec((0_u8..3, 0_u64..60, 0_u64..8, 0_u64..5), 1..60),
@@ -301,7 +303,8 @@ mod tests {
                 positions.advance(&message, "s", 0);
                 prop_assert_eq!(step.repeated + step.new, count);
                 let seen = seen.entry(origin).or_default();
-                // New events begin where the gap ends, and the gap where everything before ended.
+                // New events begin where the gap ends, and the gap begins where everything before
+                // it ended.
                 if step.gap + step.new > 0 {
                     prop_assert_eq!(*seen + step.gap, first + step.repeated);
                 }

@@ -7,13 +7,14 @@ use eventcast::escape::escape;
 use eventcast::stats::RemoteState;
 use serde::{Deserialize, Serialize};
 
-/// The longest failure that is shown, in characters.
+/// The maximum length of a displayed failure, in characters.
 const SHOWN: usize = 500;
 
-/// The status of a part of a program that depends on a remote service: its state, and why.
+/// The status of a part of a program that depends on a remote service: its state, and the reason
+/// for it.
 ///
-/// `Display` writes one line. It shows the last failure unless there was a success after it, cut to
-/// 500 characters and with control characters escaped.
+/// `Display` writes one line. It includes the last failure unless there has been a success since,
+/// cut to 500 characters and with control characters escaped.
 ///
 /// # Examples
 ///
@@ -38,8 +39,8 @@ pub struct RemoteStatus {
     pub state: RemoteState,
     /// The time at which the part entered this state.
     pub since: Timestamp,
-    /// The text of the last failure, as it came, or `None` if there was none. A success does not
-    /// remove it.
+    /// The text of the last failure, unmodified, or `None` if there has been none. A success does
+    /// not clear it.
     pub last_failure: Option<String>,
     /// The number of failed attempts since the last success.
     pub attempts: u64,
@@ -53,7 +54,7 @@ impl RemoteStatus {
         Self { state, since, last_failure: None, attempts: 0, waiting: 0 }
     }
 
-    /// Returns the last failure, unless there was a success after it.
+    /// Returns the last failure, unless there has been a success since.
     ///
     /// # Examples
     ///
@@ -72,7 +73,7 @@ impl RemoteStatus {
 }
 
 impl Default for RemoteStatus {
-    /// Returns the status of a part that is connecting since 1970.
+    /// Returns the status of a part that has been connecting since 1970.
     fn default() -> Self {
         Self::new(RemoteState::default(), Timestamp::UNIX_EPOCH)
     }

@@ -1,4 +1,4 @@
-//! The runtime of a bridge: a thread of its own, or the program's.
+//! The runtime of a bridge: its own thread, or the program's runtime.
 
 use std::io;
 use std::sync::{Arc, mpsc};
@@ -15,11 +15,11 @@ use crate::options::ConnectionOptions;
 /// The name of the thread that a bridge starts.
 const THREAD: &str = "eventcast-nats";
 
-/// A signal that is given once, such as that a task has ended.
+/// A one-shot signal, for example that a task has ended.
 #[derive(Clone, Default)]
 pub(crate) struct Signal(Arc<(Mutex<bool>, Condvar)>);
 
-/// Gives the signal when it is dropped, even by a panic.
+/// Sets the signal when dropped, even by a panic.
 struct Finish(Signal);
 
 impl Drop for Finish {
@@ -35,7 +35,7 @@ impl Signal {
         changed.notify_all();
     }
 
-    /// Waits for the signal until the deadline. Returns whether it came.
+    /// Waits for the signal until the deadline. Returns whether it was set.
     pub(crate) fn wait_until(&self, deadline: Instant) -> bool {
         let (is_set, changed) = &*self.0;
         let mut is_set = is_set.lock();
@@ -52,9 +52,9 @@ impl Signal {
     }
 }
 
-/// Opens a connection on the program's runtime, or on a new thread with a runtime of its own, and
-/// runs there what `task` makes of it. Returns when the connection is opened, which needs no
-/// server unless there is a time `within` which it must be there.
+/// Opens a connection on the program's runtime, or on a new thread with its own runtime, and runs
+/// the task that `task` returns for it there. Returns when the connection is open. This requires a
+/// server only if `within` limits the time to connect.
 pub(crate) fn connect_and_run<F, R>(
     handle: Option<Handle>,
     options: &ConnectionOptions,
@@ -68,12 +68,13 @@ where
 {
     let settings = Settings::new(options)?;
     let (told, opened) = mpsc::channel();
-    // A task that runs on the thread that calls this cannot tell anything before this returns.
+    // If the task runs on the calling thread, it cannot report anything before this function
+    // returns.
     let waits = within.is_some() || handle.is_none();
     let finished = start(handle, async move {
         match Connection::open(settings, capacity, within).await {
             Ok(connection) => {
-                // An error means that the program does not wait.
+                // An error means that the program is not waiting.
                 let _ = told.send(Ok(()));
                 task(connection).await;
             }
@@ -90,7 +91,7 @@ where
     Ok(finished)
 }
 
-/// Runs a task on the program's runtime, or on a new thread with a runtime of its own.
+/// Runs a task on the program's runtime, or on a new thread with its own runtime.
 fn start<F>(handle: Option<Handle>, task: F) -> io::Result<Signal>
 where
     F: Future<Output = ()> + Send + 'static,
@@ -98,7 +99,7 @@ where
     let finished = Signal::default();
     let finish = Finish(finished.clone());
     if let Some(handle) = handle {
-        // A task that a panic ends drops what it owns, also this one.
+        // If the task panics, everything that it owns is dropped, including `finish`.
         handle.spawn(async move {
             let _finish = finish;
             task.await;
@@ -108,7 +109,7 @@ where
         thread::Builder::new().name(THREAD.to_owned()).spawn(move || {
             let _finish = finish;
             runtime.block_on(task);
-            // The last words to the server leave, and nothing is waited for.
+            // The last messages to the server are sent without waiting for anything else.
             runtime.shutdown_timeout(Duration::ZERO);
         })?;
     }

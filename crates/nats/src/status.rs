@@ -1,4 +1,4 @@
-//! The status of a bridge, and those who hear of its changes: a hook of the program, and the log.
+//! The status of a bridge, and the listeners to its changes: a hook of the program, and the log.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use crate::client::Link;
 
 /// The failure of a bridge whose client has ended.
 pub(crate) const CLIENT_ENDED: &str = "the client of NATS has ended by a fault of its own";
-/// The failure of a bridge whose task has ended before its time.
+/// The failure of a bridge whose task ended prematurely.
 const TASK_ENDED: &str = "the task of the bridge has panicked, or its runtime has ended";
 
-/// A function of the program that hears of each change.
+/// A user-supplied function that is called on each change.
 pub(crate) type OnStatus = Box<dyn Fn(&RemoteStatus) + Send + Sync>;
 
-/// The status that a task of the bridge sets, and that the program reads.
+/// The status, set by a task of the bridge and read by the program.
 #[derive(Clone)]
 pub(crate) struct StatusCell(Arc<Inner>);
 
@@ -31,7 +31,7 @@ struct Inner {
 
 struct Now {
     status: RemoteStatus,
-    /// Whether the last failure was one of the connection, which the next connection ends.
+    /// Whether the last failure was a connection failure, which the next connection resolves.
     is_of_link: bool,
 }
 
@@ -45,7 +45,7 @@ impl Drop for EndGuard {
 }
 
 impl StatusCell {
-    /// Returns the status of a side of a bridge, which the log calls by a name.
+    /// Creates the status of a side of a bridge, with its name in the log.
     #[cfg_attr(not(feature = "tracing"), allow(unused_variables, reason = "only the log shows the name"))]
     pub(crate) fn new(name: &str, on_status: Option<OnStatus>) -> Self {
         let status = RemoteStatus::new(RemoteState::Connecting, SystemTime::now().into());
@@ -61,7 +61,7 @@ impl StatusCell {
         self.0.now.lock().status.clone()
     }
 
-    /// Returns a guard that ends the status, in case that nothing else did.
+    /// Returns a guard that ends the status if nothing else did.
     pub(crate) fn guard(&self) -> EndGuard {
         EndGuard(self.clone())
     }
@@ -70,7 +70,7 @@ impl StatusCell {
         self.0.now.lock().status.waiting = events;
     }
 
-    /// Notes that the server did what it was asked.
+    /// Records that the server did as requested.
     pub(crate) fn ready(&self) {
         self.update(|now| {
             now.status.state = RemoteState::Ready;
@@ -78,12 +78,12 @@ impl StatusCell {
         });
     }
 
-    /// Notes that a server answers, and refuses.
+    /// Records that a server responds with a refusal.
     pub(crate) fn refused(&self, text: String) {
         self.fail(RemoteState::Refused, text);
     }
 
-    /// Notes that a server that is connected does not answer.
+    /// Records that a connected server does not respond.
     pub(crate) fn unavailable(&self, text: String) {
         self.fail(RemoteState::Unavailable, text);
     }
@@ -97,7 +97,7 @@ impl StatusCell {
         });
     }
 
-    /// Notes what the connection says about itself.
+    /// Updates the status from the state of the connection.
     pub(crate) fn link(&self, link: &Link) {
         self.update(|now| match &link.failure {
             None if link.is_connected && now.is_of_link => {
@@ -118,7 +118,7 @@ impl StatusCell {
         });
     }
 
-    /// Ends the status, for a reason if the program has not asked for the end. The end stays.
+    /// Ends the status, with a reason if the program did not request the end. The end is final.
     pub(crate) fn end(&self, reason: Option<&str>) {
         self.update(|now| {
             now.status.state = RemoteState::Ended;
@@ -129,8 +129,8 @@ impl StatusCell {
         });
     }
 
-    /// Changes the status. If its state or its failure is another one then, tells the hook and the
-    /// log, outside of the lock.
+    /// Changes the status. If its state or its failure differs afterwards, notifies the hook and
+    /// the log, outside the lock.
     fn update(&self, change: impl FnOnce(&mut Now)) {
         let status = {
             let mut now = self.0.now.lock();
@@ -149,14 +149,14 @@ impl StatusCell {
         #[cfg(feature = "tracing")]
         self.0.log.tell(&status);
         if let Some(on_status) = &self.0.on_status {
-            // The panic of a hook ends here.
+            // A panic of the hook stops here.
             let _ = catch_unwind(AssertUnwindSafe(|| on_status(&status)));
         }
     }
 }
 
-/// Lines in the log. The first failure is logged at once, and then at most one in ten seconds. A
-/// recovery is logged if the failure before it was.
+/// Lines in the log. The first failure is logged immediately, and later failures at most every ten
+/// seconds. A recovery is logged if the failure before it was logged.
 #[cfg(feature = "tracing")]
 mod log {
     use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -176,7 +176,7 @@ mod log {
     #[derive(Default)]
     struct Last {
         at: Option<Instant>,
-        /// The number of lines that were left out since.
+        /// The number of lines left out since then.
         unmentioned: u64,
         is_failure: bool,
     }

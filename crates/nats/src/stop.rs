@@ -1,18 +1,18 @@
-//! The stop of a task: a deadline that the program's handle sets.
+//! Stopping a task: a deadline that the program's handle sets.
 
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-/// The deadline of the stop, or `None` while nobody has asked for one.
+/// The deadline of the stop, or `None` while no stop is requested.
 pub(crate) type Stop = watch::Receiver<Option<Instant>>;
 
-/// Waits until there is a deadline and it has passed.
+/// Waits until a deadline is set and has passed.
 pub(crate) async fn passed(mut stop: Stop) {
     loop {
         let deadline = *stop.borrow_and_update();
         let changed = async {
             if stop.changed().await.is_err() {
-                // Nobody can set a deadline any more.
+                // A deadline can no longer be set.
                 std::future::pending::<()>().await;
             }
         };
@@ -26,7 +26,7 @@ pub(crate) async fn passed(mut stop: Stop) {
     }
 }
 
-/// Waits until somebody has asked to stop.
+/// Waits until a stop is requested.
 pub(crate) async fn asked(mut stop: Stop) {
     if stop.wait_for(Option::is_some).await.is_err() {
         std::future::pending::<()>().await;

@@ -1,4 +1,4 @@
-//! Subjects: the addresses of messages, made of tokens with dots between.
+//! Subjects: the addresses of messages, made of tokens separated by dots.
 
 use std::fmt;
 
@@ -6,19 +6,19 @@ use eventcast::Event;
 
 use crate::error::BuildError;
 
-/// The most tokens of a subject.
+/// The maximum number of tokens in a subject.
 const MAX_TOKENS: usize = 16;
-/// The most bytes of a subject.
+/// The maximum length of a subject in bytes.
 const MAX_BYTES: usize = 255;
 
-/// The subject of an event: a prefix and tokens, with dots between.
+/// The subject of an event: a prefix and tokens, separated by dots.
 ///
-/// A token may hold any text. Each byte except `A` to `Z`, `a` to `z`, `0` to `9`, `_` and `-`
+/// A token may be any string. Each byte except `A` to `Z`, `a` to `z`, `0` to `9`, `_` and `-`
 /// becomes `%` and two hexadecimal digits, and an empty token becomes `%`. Two different lists of
-/// tokens therefore never make the same subject, and a token with a dot stays one token.
+/// tokens therefore never produce the same subject, and a token with a dot remains one token.
 ///
 /// A subject has at most 16 tokens and 255 bytes. Tokens that do not fit are left out, and the last
-/// token that fits stays whole.
+/// token that fits is never cut.
 ///
 /// # Examples
 ///
@@ -36,7 +36,7 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// Creates a subject that begins with `prefix`. Dots in the prefix divide tokens, and each of
+    /// Creates a subject that begins with `prefix`. Dots in the prefix separate tokens, and each of
     /// these tokens is escaped.
     ///
     /// # Examples
@@ -51,8 +51,9 @@ impl Subject {
         prefix.split('.').fold(Self { text: String::with_capacity(64), tokens: 0 }, Self::push)
     }
 
-    /// Creates the subject of a recorded event: the prefix, and then its namespace, its type, the
-    /// kind of its object and its reason. A reader filters all warnings with `events.*.Warning.>`.
+    /// Creates the subject of a recorded event: the prefix, followed by its namespace, its type,
+    /// the kind of its object and its reason. A reader selects all warnings with the filter
+    /// `events.*.Warning.>`.
     ///
     /// # Examples
     ///
@@ -72,7 +73,7 @@ impl Subject {
         tokens.into_iter().fold(Self::new(prefix), |subject, token| subject.token(token))
     }
 
-    /// Appends a token, escaped.
+    /// Appends a token, and escapes it.
     ///
     /// # Examples
     ///
@@ -85,7 +86,7 @@ impl Subject {
         self.push(text)
     }
 
-    /// Returns the subject as NATS has it.
+    /// Returns the subject in the form used by NATS.
     ///
     /// # Examples
     ///
@@ -134,7 +135,7 @@ fn escape_token(token: &str, to: &mut String) {
     }
 }
 
-/// Returns whether a text is a subject of tokens that need no escape, without wildcards.
+/// Returns whether a string is a subject of tokens that need no escaping, without wildcards.
 pub(crate) fn is_plain(text: &str) -> bool {
     let token = |token: &str| {
         !token.is_empty()
@@ -143,7 +144,7 @@ pub(crate) fn is_plain(text: &str) -> bool {
     text.len() <= MAX_BYTES && text.split('.').count() <= MAX_TOKENS && text.split('.').all(token)
 }
 
-/// Checks a prefix of subjects.
+/// Checks a subject prefix.
 pub(crate) fn check_prefix(prefix: &str) -> Result<(), BuildError> {
     let is_right = Subject::new(prefix).as_str() == prefix;
     if is_right {
@@ -153,7 +154,7 @@ pub(crate) fn check_prefix(prefix: &str) -> Result<(), BuildError> {
     }
 }
 
-/// Checks a filter of subjects, which may have the wildcards `*` and `>`.
+/// Checks a subject filter, which may contain the wildcards `*` and `>`.
 pub(crate) fn check_filter(filter: &str) -> Result<(), BuildError> {
     let body = filter.strip_suffix(".>").unwrap_or(filter);
     let is_right = filter == ">"
@@ -177,7 +178,7 @@ pub(crate) fn check_stream(name: &str) -> Result<(), BuildError> {
     }
 }
 
-/// Returns the beginning of a text between backquotes.
+/// Returns the beginning of a string in backquotes.
 fn quoted(text: &str) -> String {
     format!("`{:.64}`", eventcast::escape::escape(text))
 }

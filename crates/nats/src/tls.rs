@@ -8,7 +8,7 @@ use async_nats::rustls::pki_types::pem::PemObject;
 use async_nats::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use async_nats::rustls::{ClientConfig, RootCertStore};
 
-/// Returns the provider that the program has installed, or that of the feature `tls-ring`.
+/// Returns the provider that the program has installed, or the provider of the feature `tls-ring`.
 pub(crate) fn provider() -> Option<Arc<CryptoProvider>> {
     let installed = CryptoProvider::get_default().cloned();
     #[cfg(feature = "tls-ring")]
@@ -17,11 +17,11 @@ pub(crate) fn provider() -> Option<Arc<CryptoProvider>> {
     installed
 }
 
-/// Reads the certificates: those of authorities, and that of this client with its key.
+/// Reads the certificates of the authorities, and the client's certificate and key.
 ///
 /// # Errors
 ///
-/// Returns the file that cannot be read, or that does not hold what it should.
+/// Returns an error that names the file if it cannot be read or does not hold what it should.
 pub(crate) fn config(
     provider: Arc<CryptoProvider>,
     ca: Option<&Path>,
@@ -40,11 +40,12 @@ pub(crate) fn config(
     })
 }
 
-/// Returns the authorities: those of a file, or those of the system.
+/// Returns the authorities in a file, or the system's authorities.
 fn roots(ca: Option<&Path>) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     let Some(ca) = ca else {
-        // A program may have no need of them. A server that has shows that they are missing.
+        // The program may not need them. If it does, the connection to a server fails and shows
+        // that they are missing.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         return Ok(roots);
     };
@@ -55,7 +56,7 @@ fn roots(ca: Option<&Path>) -> Result<RootCertStore, String> {
     Ok(roots)
 }
 
-/// Reads the certificates of a file, which has at least one.
+/// Reads the certificates in a file, which must have at least one.
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let failed =
         |error: &dyn std::fmt::Display| format!("cannot read certificates from {}: {error}", path.display());

@@ -1,4 +1,4 @@
-//! The errors of a store in a file: why it cannot be opened, read or written, and what to do.
+//! The errors of a store in a file: why it cannot be opened, read or written, and how to fix it.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ use eventcast::escape::escape;
 use eventcast::sink::SinkErrorKind;
 use rusqlite::ErrorCode;
 
-/// The longest detail of an error, such as SQLite's own words, in characters.
+/// The maximum length of an error's detail, such as SQLite's message, in characters.
 const MAX_DETAIL: usize = 300;
 
-/// The reason why a [`SqliteSink`](crate::SqliteSink) cannot be opened, read or written. The text
-/// names the file, the cause, and what to do.
+/// The reason why a [`SqliteSink`](crate::SqliteSink) cannot be opened, read or written. The
+/// message names the file, the cause, and what to do.
 ///
 /// # Examples
 ///
@@ -33,12 +33,12 @@ const MAX_DETAIL: usize = 300;
 pub struct SqliteError {
     kind: SqliteErrorKind,
     path: PathBuf,
-    /// The words of SQLite or of the system, escaped. May be empty.
+    /// The message of SQLite or of the system, escaped. May be empty.
     detail: String,
     source: Option<ErrorCause>,
 }
 
-/// The source of an error. SQLite's own errors are shown only as text, so that the API does not
+/// The source of an error. SQLite's own errors are included only as text, so that the API does not
 /// depend on a version of the bindings.
 #[derive(Debug)]
 enum ErrorCause {
@@ -63,11 +63,11 @@ enum ErrorCause {
 pub enum SqliteErrorKind {
     /// An option is out of range.
     InvalidOption,
-    /// The path is empty, or has a character that no path can have.
+    /// The path is empty, or contains a character that is not allowed in a path.
     InvalidPath,
-    /// The path names something that is not a file: a folder, a device.
+    /// The path names something other than a file, such as a folder or a device.
     NotAFile,
-    /// The folder that the file would lie in does not exist.
+    /// The folder that should contain the file does not exist.
     NoParent,
     /// The file does not exist, and the store was to be opened for reading only.
     Missing,
@@ -90,7 +90,7 @@ pub enum SqliteErrorKind {
     Busy,
     /// The file cannot be created or written, or was opened for reading only.
     ReadOnly,
-    /// Somebody removed, moved or replaced the file, or one of the two beside it, while it was
+    /// The file, or one of the two files beside it, was removed, moved or replaced while it was
     /// open.
     Moved,
     /// The disk or the file system fails.
@@ -114,7 +114,7 @@ impl SqliteError {
     pub(crate) fn io(path: &Path, error: io::Error) -> Self {
         let has_folder = || path.parent().is_some_and(Path::is_dir);
         let kind = match error.kind() {
-            // A file system such as `/proc` takes no new file.
+            // A file system such as `/proc` accepts no new files.
             io::ErrorKind::NotFound if has_folder() => SqliteErrorKind::ReadOnly,
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => SqliteErrorKind::NoParent,
             io::ErrorKind::PermissionDenied => SqliteErrorKind::Denied,
@@ -161,19 +161,20 @@ impl SqliteError {
         &self.path
     }
 
-    /// Returns the same error once more, for another operation. The source stays with this one.
+    /// Returns a copy of the error for another operation, without the source.
     pub(crate) fn again(&self) -> Self {
         Self { kind: self.kind, path: self.path.clone(), detail: self.detail.clone(), source: None }
     }
 
-    /// Returns the error that says what a recording should do about an event that could not be
-    /// written because of this error.
+    /// Converts the error for a recording, whose handling of the unwritten event depends on the
+    /// kind of the result.
     pub(crate) fn into_sink_error(self) -> SinkError {
         use SqliteErrorKind as Kind;
         match self.kind {
-            // An operator can make room, mend the rights, or end the other process. Each of these
-            // errors may also pass on its own. Each concerns the file, so no other event could be
-            // written now either. Each attempt may also take the busy timeout.
+            // An operator can free space, fix the permissions, or end the other process. Each of
+            // these errors may also go away without intervention. Each concerns the whole file, so
+            // no other event could be written now either. Each attempt may also take as long as the
+            // busy timeout.
             Kind::Full
             | Kind::Busy
             | Kind::Io
@@ -181,16 +182,16 @@ impl SqliteError {
             | Kind::ReadOnly
             | Kind::Missing
             | Kind::NoParent => SinkError::new(SinkErrorKind::Unavailable, self),
-            // The next write opens the path anew.
+            // The next write reopens the path.
             Kind::Moved | Kind::Other => SinkError::retry(self),
-            // The file will not get better while this process has it open. Waiting would only hold
-            // up the events that come next.
+            // The file does not recover as long as this process has it open. Waiting would only
+            // delay the events that follow.
             _ => SinkError::rejected(self),
         }
     }
 }
 
-/// Returns the kind that an error of SQLite means here.
+/// Returns the kind of error that a SQLite error represents here.
 pub(crate) fn kind_of(error: &rusqlite::Error) -> SqliteErrorKind {
     use SqliteErrorKind as Kind;
     let code = match error {
@@ -260,7 +261,7 @@ impl fmt::Display for SqliteError {
             Kind::Other => ("it failed", ""),
         };
         write!(f, "{}: {what}", escape(&self.path.to_string_lossy()))?;
-        // This kind has said it all, and the system's words add nothing.
+        // The message of this kind is complete, and the system's message would add nothing.
         if !self.detail.is_empty() && self.kind != Kind::NoParent {
             write!(f, " ({})", self.detail)?;
         }

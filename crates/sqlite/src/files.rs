@@ -1,10 +1,10 @@
-//! The files of a store, and whether they still are where the store opened them.
+//! The files of a store, and whether they are still where the store opened them.
 //!
-//! SQLite goes on with a file that somebody has removed or moved. Events that SQLite commits to a
-//! removed file are lost when the file is closed. The store therefore compares the files at its
+//! SQLite continues to use a file after it has been removed or moved. Events that SQLite commits to
+//! a removed file are lost when the file is closed. The store therefore compares the files at its
 //! path with the files that it has opened, by device and inode, before each write and after each
-//! commit. For this the store asks the system about the paths and opens no file, because opening
-//! and closing a file takes away the locks that the process has on that file.
+//! commit. To do so it only asks the system about the paths and opens no file, because a process
+//! that opens and closes a file loses its locks on that file.
 
 use std::ffi::OsString;
 use std::fs::{self, Metadata};
@@ -19,19 +19,19 @@ use crate::error::{SqliteError, SqliteErrorKind as Kind};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity(u64, u64);
 
-/// The database, the log and its index beside it, as they were when they were opened.
+/// The database, and the log and its index beside it, as they were when they were opened.
 #[derive(Debug)]
 pub(crate) struct Files {
     path: PathBuf,
-    /// The path of the database itself, if `path` is a link. The other two files lie beside it.
+    /// The path of the database itself, if `path` is a link. The other two files are beside it.
     real: PathBuf,
     database: Option<Identity>,
     log: Option<Identity>,
     index: Option<Identity>,
 }
 
-/// The state of a database that is read without locks, because nobody should be able to write it.
-/// If the state changes, somebody has written the database nevertheless.
+/// The state of a database that is read without locks because no process should be able to write
+/// it. If the state changes, the database has been written after all.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Still {
     database: Option<Identity>,
@@ -40,9 +40,9 @@ pub(crate) struct Still {
     size_of_log: u64,
 }
 
-/// The files that the store finds at its path when it leaves them.
+/// The files that the store finds at its path before it closes them.
 enum Left {
-    /// No log that the store has to write back or remove before it closes its connections.
+    /// There is no log that the store has to write back or remove before it closes its connections.
     Nothing,
     /// The store's log without a database: the database is no longer at the path.
     Log,
@@ -67,33 +67,32 @@ impl Identity {
     }
 }
 
-/// Returns the identity of a file, even if it is empty. Returns `None` if there is no file, or none
-/// that the process may see.
+/// Returns the identity of a file, even if it is empty. Returns `None` if there is no file that the
+/// process can access.
 pub(crate) fn identity(path: &Path) -> Option<Identity> {
     fs::metadata(path).ok().map(|found| Identity::of(&found))
 }
 
-/// Returns the identity of a file that is not empty, because a database that is open never is
-/// empty. Returns `None` if the file is empty or does not exist.
+/// Returns the identity of a file that is not empty, because an open database is never empty.
+/// Returns `None` if the file is empty or does not exist.
 fn of_database(path: &Path) -> Option<Identity> {
     fs::metadata(path).ok().filter(|found| found.len() > 0).map(|found| Identity::of(&found))
 }
 
 impl Files {
-    /// Records which files lie at a path.
+    /// Records the files at a path.
     pub(crate) fn at(path: &Path) -> Self {
         let real = real(path);
         let [log, index] = ["-wal", "-shm"].map(|end| identity(&beside(&real, end)));
         Self { path: path.to_owned(), database: of_database(path), real, log, index }
     }
 
-    /// Returns whether each of the three files was there, and the database is the one that was
-    /// there before.
+    /// Returns whether all three files existed, and the database is still the given one.
     pub(crate) fn are_complete(&self, database: Option<Identity>) -> bool {
         self.database.is_some() && self.database == database && self.log.is_some() && self.index.is_some()
     }
 
-    /// Returns whether the same three files still are at the path.
+    /// Returns whether the same three files are still at the path.
     pub(crate) fn are_there(&self) -> bool {
         of_database(&self.path) == self.database
             && identity(&beside(&self.real, "-wal")) == self.log
@@ -101,21 +100,21 @@ impl Files {
     }
 
     /// Prepares the path for a new store, after files of the old one have been removed or moved.
-    /// Writes the old log back into the old database, wherever the database is now. Afterwards the
-    /// caller can close the connections.
+    /// Writes the old log back into the old database, wherever that is now. The caller can then
+    /// close the connections.
     ///
     /// # Errors
     ///
-    /// Another database lies beside the log, so the log may belong to either, or somebody still
-    /// reads the log.
+    /// Returns an error if another database is beside the log, so that the log may belong to
+    /// either, or if another process still reads the log.
     pub(crate) fn leave(&self, connection: &Connection) -> Result<(), SqliteError> {
         let moved = |detail: &str| Err(SqliteError::new(Kind::Moved, &self.path, detail));
         match self.left() {
             Left::Nothing => Ok(()),
             Left::LogOfAnother => moved("another file is in its place, beside the log of the one before"),
             Left::AllButLog => {
-                // Closing the connection would not write the log back while another process still
-                // reads, and the events of the log would be missing in the database.
+                // As long as another process still reads, closing the connection would not write
+                // the log back, and the events in the log would be missing from the database.
                 write_back(connection);
                 Ok(())
             }
@@ -127,7 +126,7 @@ impl Files {
                 for (end, opened) in [("-wal", self.log), ("-shm", self.index)] {
                     let path = beside(&self.real, end);
                     if identity(&path) == opened {
-                        // If the file stays, opening the path finds it.
+                        // If the file cannot be removed, opening the path finds it.
                         let _ = fs::remove_file(path);
                     }
                 }
@@ -171,13 +170,13 @@ impl Still {
     }
 }
 
-/// Writes the log back into the database and empties the log. If somebody still reads the log, it
-/// keeps what is left.
+/// Writes the log back into the database and empties the log. If another process still reads the
+/// log, the rest stays in it.
 fn write_back(connection: &Connection) {
     let _ = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
 }
 
-/// Follows links, as SQLite does before it looks for the other two files.
+/// Follows links, like SQLite when it looks for the other two files.
 fn real(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }

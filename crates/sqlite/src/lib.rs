@@ -1,8 +1,8 @@
-//! A store for [eventcast](https://docs.rs/eventcast)'s recorded events in a file, by SQLite.
+//! A store for [eventcast](https://docs.rs/eventcast)'s recorded events in a SQLite file.
 //!
-//! [`SqliteSink`] answers like a Kubernetes API server, by the same rules as eventcast's
+//! [`SqliteSink`] responds like a Kubernetes API server, following the same rules as eventcast's
 //! `MemorySink`, and keeps what it has acknowledged even if the process is killed. Several
-//! processes can write one file, and follow it while another one writes.
+//! processes can write to one file, and follow it while another process writes.
 //!
 //! ```
 //! # let folder = std::env::temp_dir().join(format!("eventcast-sqlite-lib-{}", std::process::id()));
@@ -28,7 +28,7 @@
 //!
 //! # Which SQLite
 //!
-//! By default, with the feature `bundled`, cargo compiles SQLite too, which needs a C compiler.
+//! By default, the feature `bundled` makes cargo compile SQLite too, which needs a C compiler.
 //! Without the default features, the program links to the system's SQLite:
 //!
 //! ```toml
@@ -37,13 +37,13 @@
 //! eventcast-sqlite = { version = "0.1", default-features = false }
 //! ```
 //!
-//! A link error about `sqlite3_set_clientdata` then means that the system's SQLite is older than
-//! rusqlite 0.41 supports (3.45.3). In that case take rusqlite 0.40 (`cargo update -p rusqlite
+//! A link error about `sqlite3_set_clientdata` means that the system's SQLite is older than
+//! rusqlite 0.41 supports (3.45.3). In that case use rusqlite 0.40 (`cargo update -p rusqlite
 //! --precise 0.40.2`), or the feature.
 //!
-//! Only one crate of a program can link to SQLite (`links = "sqlite3"`). This crate therefore
-//! accepts the versions 0.34 to 0.41 of rusqlite, and cargo chooses one that suits the program's
-//! other crates as well. No type of rusqlite is in a signature here.
+//! Only one crate in a program can link to SQLite (`links = "sqlite3"`). This crate therefore
+//! accepts versions 0.34 to 0.41 of rusqlite, and cargo chooses a version that also suits the
+//! program's other crates. No rusqlite type appears in a signature here.
 //!
 //! The crate needs Rust 1.89, because rusqlite 0.41 does.
 //!
@@ -51,9 +51,9 @@
 //! <summary>Locks and atomics, for those who change the crate</summary>
 //!
 //! `SqliteStore::writer` is held for a transaction. `SqliteStore::reader` is held for a query, and
-//! for a write that opens the files anew, which holds the writer's lock too. A thread never takes
-//! the writer's lock while it holds the reader's. The clock is read under both. No user code runs
-//! under them.
+//! for a write that reopens the files, which also holds the writer's lock. A thread never takes the
+//! writer's lock while it holds the reader's. The clock is read under both. No user code runs under
+//! them.
 //!
 //! `SqliteStore::unreadable` is a relaxed counter: a reader of a row increments it, and `stats`
 //! reads it.

@@ -1,10 +1,9 @@
-//! Opening a store: refuses a file that is not a store, without touching it, and creates a new file
-//! with care.
+//! Opening a store: refuses a file that is not a store without touching it, and creates a new file
+//! safely.
 //!
-//! Before anything else, opening looks at the file through a connection that takes no lock, reads
-//! no log and cannot write (`immutable`). SQLite does the looking, not this library. If this
-//! library opened and closed the file, that would take away the locks that the process has on it
-//! elsewhere.
+//! Opening first inspects the file through a connection that takes no lock, reads no log and cannot
+//! write (`immutable`). SQLite inspects the file, not this library. If this library opened and
+//! closed the file itself, the process would lose the locks that it holds on the file elsewhere.
 
 use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
@@ -24,10 +23,10 @@ use crate::{schema, write};
 
 /// The size of the log, in pages, at which SQLite writes it back: 16 MiB.
 const WAL_PAGES: u32 = 4096;
-/// The size in bytes to which SQLite cuts the log after writing it back: 16 MiB.
+/// The size in bytes to which SQLite truncates the log after writing it back: 16 MiB.
 const WAL_BYTES: u32 = WAL_PAGES * 4096;
-/// The number of compiled statements that a connection keeps. A statement beyond that would be
-/// compiled again and again.
+/// The number of compiled statements that a connection caches. Any further statement would be
+/// compiled each time it is used.
 const STATEMENTS: usize = 64;
 /// The writer's page cache: 16 MiB. A negative number is a size in KiB.
 const CACHE: i32 = -16 * 1024;
@@ -42,7 +41,7 @@ pub(crate) struct Opened {
 
 /// The connection for reading.
 pub(crate) struct Reader {
-    /// The connection, or `None` after the store could not open the path anew.
+    /// The connection, or `None` if the store could not reopen the path.
     pub(crate) connection: Option<Connection>,
     /// The state of the file when it was opened, if the store reads it without locks.
     pub(crate) still: Option<Still>,
@@ -67,17 +66,18 @@ pub(crate) fn read_write(
     let fail = |error: rusqlite::Error| SqliteError::sqlite(&path, &error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut writer = connect(&path, &path, flags, options.busy_timeout)?;
-    // If a file may not be written, SQLite opens it for reading, and says so only if asked.
+    // If a file cannot be written, SQLite opens it for reading, and reports this only on request.
     if writer.is_readonly(rusqlite::MAIN_DB).map_err(fail)? {
         return Err(SqliteError::new(Kind::ReadOnly, &path, ""));
     }
-    // The close of the last connection writes the log back into the file. Opening must not do that
-    // to a file that it refuses.
+    // When the last connection is closed, SQLite writes the log back into the file. This must not
+    // happen to a file that opening refuses.
     let spare = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
     let has_log = size_of_log(&path) > 0;
     writer.set_db_config(spare, has_log).map_err(fail)?;
-    // A file that looked like a store may be empty by now. The first look does not see the journal
-    // of a claim that was broken off, and SQLite has rolled that claim back since.
+    // A file that appeared to be a store may be empty by now. If a process was killed while it
+    // marked the file as a store, the first inspection does not see the journal, and SQLite has
+    // rolled the mark back since.
     if found == FileKind::Empty || schema::application_id(&writer).map_err(fail)? != schema::APPLICATION_ID {
         claim(&path, &mut writer)?;
     }
@@ -101,8 +101,8 @@ pub(crate) fn read_write(
     }
     writer.set_db_config(spare, false).map_err(fail)?;
     let reader = connect(&path, &path, reading(), options.busy_timeout)?;
-    // The first read opens the log, so all files are open now. If the path still leads to the file
-    // that it led to before, the files at the path are the open ones.
+    // The first read opens the log, so all files are open now. If the path still leads to the same
+    // file as before, the open files are the files at the path.
     schema::user_version(&reader).map_err(fail)?;
     let files = Files::at(&path);
     if !files.are_complete(opened) {
@@ -132,8 +132,8 @@ pub(crate) fn read_only(path: &Path, busy_timeout: Duration) -> Result<(PathBuf,
         Ok(connection)
     };
     let (connection, still) = match open(&path, reading()) {
-        // The two files beside the database are missing and SQLite cannot make them. Without a log
-        // nobody needs them.
+        // The two files beside the database are missing and SQLite cannot create them. They are not
+        // needed if there is no log.
         Err(error) if error.kind() == Kind::Denied && !still.has_log() => {
             let uri = immutable(&path);
             (open(Path::new(&uri), reading() | OpenFlags::SQLITE_OPEN_URI)?, Some(still))
@@ -151,8 +151,8 @@ fn reading() -> OpenFlags {
     OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX
 }
 
-/// Creates the file if it does not exist, with access for its owner only. SQLite gives the files
-/// beside it the same mode.
+/// Creates the file if it does not exist, with access for its owner only. SQLite creates the files
+/// beside it with the same mode.
 fn create(path: &Path) -> Result<(), SqliteError> {
     match fs::metadata(path) {
         Ok(found) if found.is_file() => return Ok(()),
@@ -166,7 +166,7 @@ fn create(path: &Path) -> Result<(), SqliteError> {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     match options.open(path) {
         Ok(_) => Ok(()),
-        // Another process was quicker. The caller looks at its file as at any other.
+        // Another process was faster. The caller inspects its file like any other.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match fs::metadata(path) {
             Err(_) => Err(SqliteError::new(Kind::NotAFile, path, "a link to what is not there")),
             Ok(_) => Ok(()),
@@ -175,21 +175,21 @@ fn create(path: &Path) -> Result<(), SqliteError> {
     }
 }
 
-/// The kind of a file, as far as its header says.
+/// The kind of a file, according to its header.
 #[derive(PartialEq)]
 enum FileKind {
     Empty,
     Store,
 }
 
-/// Looks at a file without leaving a trace, and returns whether it is a store or empty. Everything
-/// else is an error.
+/// Inspects a file without leaving a trace, and returns whether it is a store or empty. Any other
+/// file is an error.
 fn look(path: &Path) -> Result<FileKind, SqliteError> {
     if look_once(path)? == FileKind::Store {
         return Ok(FileKind::Store);
     }
     // A process that creates a store marks the file before the file has a log. An empty file with a
-    // log therefore either is marked by now, or has the log of another database.
+    // log is therefore either marked by now, or next to the log of another database.
     if size_of_log(path) > 0 && look_once(path)? == FileKind::Empty {
         return Err(SqliteError::new(Kind::Foreign, path, "an empty file with a log beside it"));
     }
@@ -198,7 +198,7 @@ fn look(path: &Path) -> Result<FileKind, SqliteError> {
 
 fn look_once(path: &Path) -> Result<FileKind, SqliteError> {
     let fail = |error: rusqlite::Error| opening(path, &error);
-    // SQLite would overwrite a file that is shorter than its shortest page.
+    // SQLite would overwrite a file that is shorter than the smallest page.
     let size = fs::metadata(path).map_err(|error| SqliteError::io(path, error))?.len();
     if (1..512).contains(&size) {
         return Err(SqliteError::new(Kind::NotADatabase, path, format_args!("{size} bytes")));
@@ -206,8 +206,9 @@ fn look_once(path: &Path) -> Result<FileKind, SqliteError> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(immutable(path), flags).map_err(fail)?;
-    // After a crash the header may name more pages than have been written back. The log makes that
-    // good, but this connection does not read the log. Of a store, the look reads only the header.
+    // After a crash the header may specify more pages than have been written back. The log makes up
+    // for that, but this connection does not read the log. If the file is a store, only its header
+    // is read here.
     connection.pragma_update(None, "writable_schema", true).map_err(fail)?;
     let application = schema::application_id(&connection).map_err(fail)?;
     let version = schema::user_version(&connection).map_err(fail)?;
@@ -220,8 +221,8 @@ fn look_once(path: &Path) -> Result<FileKind, SqliteError> {
     Ok(FileKind::Empty)
 }
 
-/// Marks an empty database as a store. This writes one page, so that no crash leaves a file that
-/// nobody can recognise.
+/// Marks an empty database as a store. This writes a single page, so a crash never leaves an
+/// unrecognisable file.
 fn claim(path: &Path, writer: &mut Connection) -> Result<(), SqliteError> {
     let fail = |error: rusqlite::Error| SqliteError::sqlite(path, &error);
     let transaction = writer.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fail)?;
@@ -236,7 +237,7 @@ fn claim(path: &Path, writer: &mut Connection) -> Result<(), SqliteError> {
     transaction.commit().map_err(fail)
 }
 
-/// Checks the application id and the version again, now including what the log says.
+/// Checks the application id and the version again, this time including the log.
 fn verify(path: &Path, connection: &Connection) -> Result<(), SqliteError> {
     // The first read also opens the log.
     let fail = |error: rusqlite::Error| opening(path, &error);
@@ -251,8 +252,8 @@ fn verify(path: &Path, connection: &Connection) -> Result<(), SqliteError> {
     Ok(())
 }
 
-/// Checks that the pages are in order. Reads the whole file, so that the store writes nothing to a
-/// damaged one.
+/// Checks that the pages are consistent. Reads the whole file, so that the store writes nothing to
+/// a damaged file.
 fn check_pages(path: &Path, writer: &Connection) -> Result<(), SqliteError> {
     let answer: String = writer
         .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
@@ -260,10 +261,10 @@ fn check_pages(path: &Path, writer: &Connection) -> Result<(), SqliteError> {
     if answer == "ok" { Ok(()) } else { Err(SqliteError::new(Kind::Corrupt, path, answer)) }
 }
 
-/// Turns the write-ahead log on. Several processes that open a new file at once all ask for the
-/// log. SQLite answers all except one that the file is busy, without waiting. For its turn to
-/// write, however, SQLite does wait. This function therefore waits for its turn to write and asks
-/// again, up to the busy timeout.
+/// Enables the write-ahead log. If several processes open a new file at the same time, each of them
+/// requests the log. SQLite immediately reports to all but one of them that the file is busy. It
+/// does wait for write access, however. This function therefore waits for write access and requests
+/// the log again, up to the busy timeout.
 fn wal(path: &Path, writer: &mut Connection, busy_timeout: Duration) -> Result<(), SqliteError> {
     let fail = |error: rusqlite::Error| SqliteError::sqlite(path, &error);
     let ask = |writer: &Connection| {
@@ -304,8 +305,8 @@ fn pragma_with_answer(connection: &Connection, name: &str, value: u32) -> rusqli
     connection.pragma_update_and_check(None, name, value, |_| Ok(()))
 }
 
-/// Opens a connection to the store at `path`, with the settings of every connection except that of
-/// the first look. `file` names the file to SQLite, as the path or as a URI.
+/// Opens a connection to the store at `path`, with the settings of all connections except the one
+/// for the first inspection. `file` names the file to SQLite, as a path or as a URI.
 fn connect(
     path: &Path,
     file: &Path,
@@ -319,25 +320,26 @@ fn connect(
         // A file from elsewhere may have a schema that calls functions.
         connection.pragma_update(None, "trusted_schema", false)?;
         connection.pragma_update(None, "cell_size_check", true)?;
-        // Data that SQLite sorts stays in memory, and out of a folder that everybody can use.
+        // SQLite sorts data in memory instead of using a folder that is accessible to all users.
         connection.pragma_update(None, "temp_store", "memory")?;
         Ok(connection)
     };
     open().map_err(|error| opening(path, &error))
 }
 
-/// Returns the error of an attempt to open a file that was there a moment ago. If SQLite cannot
+/// Returns the error of an attempt to open a file that existed shortly before. If SQLite cannot
 /// open such a file, the system denies access to it.
 fn opening(path: &Path, error: &rusqlite::Error) -> SqliteError {
     let kind = match error.sqlite_error_code() {
-        // Nobody writes yet, so `ReadOnly` means that SQLite cannot make the files beside it.
+        // Nothing has been written yet, so `ReadOnly` means that SQLite cannot create the files
+        // beside it.
         Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly) => Kind::Denied,
         _ => kind_of(error),
     };
     SqliteError::new(kind, path, error)
 }
 
-/// Returns the path as a URI for reading without locks. Each byte that could mean something in a
+/// Returns the path as a URI for reading without locks. Each byte that could have a meaning in a
 /// URI is escaped.
 fn immutable(path: &Path) -> String {
     let bytes = path.as_os_str().as_encoded_bytes();

@@ -1,4 +1,4 @@
-//! The options of a store in a file: how much it keeps, for how long, and how safely.
+//! The options of a store in a file: how many events it keeps, for how long, and how safely.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,21 +9,21 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// The longest busy timeout: one hour, which in practice is without end. SQLite counts the timeout
-/// in an `int` of milliseconds, so there has to be a limit.
+/// The maximum busy timeout: one hour, effectively unlimited. SQLite counts the timeout in an `int`
+/// of milliseconds, so there has to be a limit.
 const MAX_BUSY_TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// The largest `max_events`.
+/// The maximum value of `max_events`.
 const LARGEST: usize = 1 << 24;
 
-/// The number of events that a new file may hold, unless it is made with another limit.
+/// The maximum number of events in a new file, unless it is created with another limit.
 pub(crate) const MAX_EVENTS: usize = 100_000;
 
 /// Options of a [`SqliteSink`](crate::SqliteSink).
 ///
-/// They can come from a configuration file, with the setters' names as keys. A key that is left out
-/// has its default, and a key that does not exist is an error. A value out of range is an error
-/// that names the option when the store is opened.
+/// They can be read from a configuration file, with the names of the setters as keys. A missing key
+/// has its default value, and an unknown key is an error. If a value is out of range, opening the
+/// store returns an error that names the option.
 ///
 /// # Examples
 ///
@@ -57,7 +57,7 @@ pub struct SqliteSinkOptions {
     pub(crate) events_v1_rules: bool,
 }
 
-/// The keys of the options, as they are read.
+/// The keys of the options in serialised form.
 #[derive(Deserialize)]
 #[serde(remote = "SqliteSinkOptions", default = "SqliteSinkOptions::default", deny_unknown_fields)]
 struct Keys {
@@ -71,8 +71,8 @@ struct Keys {
     events_v1_rules: bool,
 }
 
-/// Reads the options from an object only. A derived implementation would also read a list of their
-/// values.
+/// Reads the options only from an object. A derived implementation would also accept a list of
+/// their values.
 impl<'de> Deserialize<'de> for SqliteSinkOptions {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Object;
@@ -93,16 +93,16 @@ impl<'de> Deserialize<'de> for SqliteSinkOptions {
     }
 }
 
-/// The stage that a write to a [`SqliteSink`](crate::SqliteSink) has to reach before the store
+/// The stage that a write to a [`SqliteSink`](crate::SqliteSink) must reach before the store
 /// acknowledges it.
 ///
-/// With either value, the file is consistent whatever happened to the process or the machine, as
-/// far as the disk keeps its own promises.
+/// With either value, the file is consistent after any failure of the process or the machine,
+/// provided that the disk keeps its own promises.
 ///
-/// | | the process ends, is killed, or panics | the machine loses its power, or the kernel fails |
+/// | | the process ends, is killed, or panics | the machine loses power, or the kernel fails |
 /// |---|---|---|
-/// | `Full` | nothing that was acknowledged is lost | nothing that was acknowledged is lost |
-/// | `Normal` | nothing that was acknowledged is lost | what was acknowledged since the last checkpoint may be lost, the latest first |
+/// | `Full` | no acknowledged write is lost | no acknowledged write is lost |
+/// | `Normal` | no acknowledged write is lost | writes acknowledged since the last checkpoint may be lost, the latest first |
 ///
 /// # Examples
 ///
@@ -119,12 +119,12 @@ impl<'de> Deserialize<'de> for SqliteSinkOptions {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SqliteSynchronous {
-    /// The write is on the disk: one `fsync` for each batch. The default.
+    /// The write is on disk, after one `fsync` for each batch. This is the default.
     #[default]
     Full,
-    /// The operating system has the write. The disk gets the write at the next checkpoint, when the
-    /// write-ahead log has grown to 16 MiB, or when the last process closes the file. Until then a
-    /// loss of power may take back the latest writes.
+    /// The write has been passed to the operating system. It reaches the disk at the next
+    /// checkpoint, when the write-ahead log has grown to 16 MiB, or when the last process closes
+    /// the file. Until then, a power failure may undo the latest writes.
     Normal,
 }
 
@@ -142,50 +142,52 @@ impl Default for SqliteSinkOptions {
 }
 
 impl SqliteSinkOptions {
-    /// Sets the largest number of events that the file holds, 1 to 16,777,216. If there would be
-    /// more, the event that was written longest ago makes room.
+    /// Sets the maximum number of events in the file, 1 to 16,777,216. If there would be more,
+    /// the least recently written event is evicted.
     ///
-    /// The file keeps this limit, for every process that writes to it. `None`, the default, takes
-    /// the limit that the file has, which for a new file is 100,000. A number changes the limit of
-    /// the file when the store is opened.
+    /// The limit is stored in the file and applies to every process that writes to it. `None`, the
+    /// default, uses the limit in the file, which is 100,000 for a new file. A number changes the
+    /// limit in the file when the store is opened.
     pub fn max_events(mut self, events: impl Into<Option<usize>>) -> Self {
         self.max_events = events.into();
         self
     }
 
-    /// Sets the time for which the store keeps an event after its last write, by the wall clock.
-    /// More than zero, default an hour, as an API server keeps events. A write decides when its
-    /// event expires, so another value counts from the next write on.
+    /// Sets how long the store keeps an event after its last write, according to the wall clock.
+    /// Must be more than zero. The default is one hour, like the time for which an API server keeps
+    /// events. The expiry of an event is set when it is written, so a new value applies from the
+    /// next write.
     pub fn ttl(mut self, time: Duration) -> Self {
         self.ttl = time;
         self
     }
 
-    /// Sets the stage that a write has to reach before the store acknowledges it. Default
+    /// Sets the stage that a write must reach before the store acknowledges it. Default
     /// [`SqliteSynchronous::Full`].
     pub fn synchronous(mut self, stage: SqliteSynchronous) -> Self {
         self.synchronous = stage;
         self
     }
 
-    /// Sets the time for which a write waits while another process writes, before it fails and may
-    /// be tried again. 0 to 1 hour, in milliseconds, default 5 seconds.
+    /// Sets how long a write waits for another process to finish writing before it fails and may be
+    /// retried. 0 to 1 hour, in milliseconds, default 5 seconds.
     pub fn busy_timeout(mut self, time: Duration) -> Self {
         self.busy_timeout = time;
         self
     }
 
-    /// Sets whether opening for writing always reads the whole file, to find damage before the
-    /// store writes anything. Default false: opening then reads the whole file only if a log lies
-    /// beside it. An unclean end leaves a log there, and another process that writes has one.
+    /// Sets whether opening for writing always reads the whole file, in order to find damage before
+    /// the store writes anything. Default false: opening then reads the whole file only if there is
+    /// a log beside it. A log is left by an unclean end, and is also present while another process
+    /// writes.
     pub fn full_check(mut self, checks: bool) -> Self {
         self.full_check = checks;
         self
     }
 
-    /// Sets whether an event with an event time must satisfy all rules that an API server has for
-    /// events.k8s.io/v1. See [`rules`](eventcast::sink::rules). The file does
-    /// not keep this choice: each process has its own. Default false.
+    /// Sets whether an event with an event time must satisfy all rules that an API server applies
+    /// to events.k8s.io/v1. See [`rules`](eventcast::sink::rules). This setting is not stored in
+    /// the file, so each process has its own. Default false.
     pub fn events_v1_rules(mut self, applies: bool) -> Self {
         self.events_v1_rules = applies;
         self

@@ -14,15 +14,14 @@ use crate::stats::{SqliteChanges, SqliteSinkStats};
 use crate::store::SqliteSink;
 use crate::write::SqliteCounters;
 
-/// Each of these methods reads what had been committed when it began. It waits for a writer only
-/// while that writer opens the path anew, and holds up a writer only then. If somebody else has
-/// written a row that does not hold an event, the methods leave that row out and count it in
-/// [`SqliteSinkStats::unreadable`].
+/// Each of these methods reads what was committed before it began. It waits for a writer only while
+/// that writer reopens the path, and blocks a writer only then. A row that was written by another
+/// program and does not hold an event is left out and counted in [`SqliteSinkStats::unreadable`].
 ///
 /// # Errors
 ///
-/// The error says what is wrong with the file: above all
-/// [`Corrupt`](crate::SqliteErrorKind::Corrupt), and [`Io`](crate::SqliteErrorKind::Io).
+/// The error describes what is wrong with the file, mainly
+/// [`Corrupt`](crate::SqliteErrorKind::Corrupt) or [`Io`](crate::SqliteErrorKind::Io).
 impl SqliteSink {
     /// Returns all events, in the order of their last writes. An
     /// [`EventTable`](eventcast::sink::EventTable) formats them like `kubectl get events`.
@@ -52,8 +51,8 @@ impl SqliteSink {
         self.find(&EventQuery::default())
     }
 
-    /// Returns the event of this name, or `None` if there is none. If the row of this name does not
-    /// hold an event, the error is [`Corrupt`](crate::SqliteErrorKind::Corrupt).
+    /// Returns the event with this name, or `None` if there is none. If the row with this name does
+    /// not hold an event, the error is [`Corrupt`](crate::SqliteErrorKind::Corrupt).
     ///
     /// # Examples
     ///
@@ -84,7 +83,7 @@ impl SqliteSink {
         })
     }
 
-    /// Returns the events that the query finds, in the order of their last writes.
+    /// Returns the events that match the query, in the order of their last writes.
     ///
     /// # Examples
     ///
@@ -114,7 +113,7 @@ impl SqliteSink {
         self.read(|connection| select::find(connection, query, now, &self.shared.unreadable))
     }
 
-    /// Returns an iterator over the events that the query finds, in the order of their last writes
+    /// Returns an iterator over the events that match the query, in the order of their last writes
     /// and in bounded memory. It works like [`MemorySink::stream`](eventcast::MemorySink::stream),
     /// except that its items may be errors. After an error the iterator ends.
     ///
@@ -179,7 +178,7 @@ impl SqliteSink {
         self.read(|connection| Ok(SqliteCounters::read(connection)?.version))
     }
 
-    /// Returns the number of events. This takes a moment, because SQLite counts them.
+    /// Returns the number of events. This takes some time, because SQLite counts them.
     ///
     /// # Examples
     ///
@@ -231,7 +230,8 @@ impl SqliteSink {
         Ok(self.len()? == 0)
     }
 
-    /// Returns the counters of all events that this file ever held, whichever process wrote them.
+    /// Returns the counters of all events that this file ever held, regardless of which process
+    /// wrote them.
     ///
     /// # Examples
     ///
@@ -269,8 +269,8 @@ impl SqliteSink {
                 stored,
                 created: counters.created,
                 updated: counters.updated,
-                // Includes the expired events whose rows have not been removed yet. Reads do not
-                // show them either.
+                // This includes expired events whose rows have not been removed yet. Reads do not
+                // return them either.
                 expired: counters.expired + counters.rows().saturating_sub(stored),
                 evicted: counters.evicted,
                 bytes: size.unsigned_abs(),
@@ -281,13 +281,14 @@ impl SqliteSink {
         })
     }
 
-    /// Returns the events that were written after the write of this number, for a follower of the
-    /// store, even in another process. A number is a resource version, 0 before the first write.
-    /// Each write of an event has the next number.
+    /// Returns the events that were written after the write with this number. This is for followers
+    /// of the store, even in other processes. A number is a resource version, or 0 before the first
+    /// write. Numbers are consecutive, one for each write of an event.
     ///
-    /// An event that was written several times meanwhile comes once, as it is now. An event that
-    /// has expired or made room meanwhile does not come. A number from another file means nothing
-    /// here. A number that is larger than [`SqliteChanges::version`] is a sign of another file.
+    /// An event that was written several times since then is returned once, in its current state.
+    /// An event that has expired or was evicted since then is not returned. A number from another
+    /// file has no meaning here. A number larger than [`SqliteChanges::version`] indicates another
+    /// file.
     ///
     /// # Examples
     ///
@@ -334,7 +335,7 @@ impl SqliteSink {
     }
 }
 
-/// An iterator over the events that a query finds in a [`SqliteSink`], in the order of their last
+/// An iterator over the events in a [`SqliteSink`] that match a query, in the order of their last
 /// writes: see [`SqliteSink::stream`].
 ///
 /// # Examples

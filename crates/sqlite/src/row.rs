@@ -1,5 +1,4 @@
-//! An event as a row, and a row as an event. Each field of the event is in one of the columns,
-//! exactly as it was.
+//! Conversion between events and rows. Each field of the event is in one of the columns, unchanged.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,7 +30,7 @@ macro_rules! marks {
 
 pub(crate) use marks;
 
-/// The condition for the event with a namespace and a name, in the form that has an index.
+/// The condition for the event with a namespace and a name, in the form that uses an index.
 macro_rules! is_named {
     () => {
         "substr(name, -16) = substr(?2, -16) AND namespace = ?1 AND name = ?2"
@@ -40,7 +39,7 @@ macro_rules! is_named {
 
 pub(crate) use is_named;
 
-/// The fields that few events have, in the shape that they have in an event's JSON.
+/// The fields that few events have, in the same structure as in an event's JSON.
 #[derive(Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Rest {
@@ -76,7 +75,7 @@ impl RestOfMetadata {
 }
 
 impl Rest {
-    /// Returns the JSON of these fields, or `None` if the event has none of them, which is so
+    /// Returns the JSON of these fields, or `None` if the event has none of them, which is the case
     /// for most events.
     fn of(event: &Event) -> Option<String> {
         let metadata = &event.metadata;
@@ -101,7 +100,7 @@ impl Rest {
             series: event.series(),
             related: event.related().cloned(),
         };
-        // Never fails, because all keys are texts.
+        // Never fails, because all keys are strings.
         serde_json::to_string(&rest).ok()
     }
 
@@ -122,12 +121,12 @@ impl Rest {
     }
 }
 
-/// Converts a counter to a number of SQLite's, which is signed. No counter reaches the bound.
+/// Converts a counter to a SQLite integer, which is signed. No counter reaches the limit.
 pub(crate) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Formats a time to microseconds, in a fixed length, so that the texts compare as the times do.
+/// Formats a time to microseconds with a fixed length, so that the strings sort like the times.
 pub(crate) fn micros(at: Timestamp) -> String {
     format!("{at:.6}")
 }
@@ -143,8 +142,7 @@ fn seconds(at: Timestamp) -> String {
     format!("{at:.0}")
 }
 
-/// Executes a statement whose parameters are the columns, and returns the number of rows that it
-/// wrote.
+/// Executes a statement whose parameters are the columns, and returns the number of rows written.
 pub(crate) fn write(
     statement: &mut CachedStatement<'_>,
     event: &Event,
@@ -183,7 +181,7 @@ pub(crate) fn write(
     ])
 }
 
-/// Returns the event of a row of all columns.
+/// Returns the event in a row of all columns.
 pub(crate) fn event_of(row: &Row<'_>) -> rusqlite::Result<Event> {
     let mut event = Event::default();
     event.metadata.set_resource_version(version_of(row)?.to_string());
@@ -217,9 +215,9 @@ pub(crate) fn event_of(row: &Row<'_>) -> rusqlite::Result<Event> {
     Ok(event)
 }
 
-/// Returns the event of a row of all columns. Returns `None` and counts the row if it does not hold
-/// an event, because somebody else has written it. The caller leaves such a row out, so that it
-/// does not hide the others.
+/// Returns the event in a row of all columns. If the row does not hold an event, because another
+/// program wrote it, this returns `None` and counts the row. The caller leaves out such a row so
+/// that it does not hide the others.
 pub(crate) fn readable(row: &Row<'_>, unreadable: &AtomicU64) -> Option<Event> {
     let event = event_of(row).ok();
     if event.is_none() {
@@ -229,7 +227,7 @@ pub(crate) fn readable(row: &Row<'_>, unreadable: &AtomicU64) -> Option<Event> {
     event
 }
 
-/// Returns the number of the last write of a row of all columns.
+/// Returns the number of the last write in a row of all columns.
 pub(crate) fn version_of(row: &Row<'_>) -> rusqlite::Result<u64> {
     Ok(row.get::<_, i64>(0)?.unsigned_abs())
 }

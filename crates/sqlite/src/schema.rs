@@ -1,4 +1,4 @@
-//! The tables, and the steps that bring a file of an earlier version to this version.
+//! The tables, and the steps that upgrade a file of an earlier version to this version.
 
 use eventcast::Timestamp;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior};
@@ -6,19 +6,19 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior};
 use crate::options::MAX_EVENTS;
 use crate::row::{self, signed};
 
-/// The application id `evca`, which tells a store from the database of another program.
+/// The application id `evca`, which distinguishes a store from the database of another program.
 pub(crate) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"evca");
 
 /// The version of the files that this library writes: `user_version`.
 pub(crate) const VERSION: i32 = 5;
 
-/// The steps that make each version from the one before, and the first version from an empty file.
-/// A step that was released never changes.
+/// The steps that create each version from the previous one, and the first version from an empty
+/// file. A step never changes once it has been released.
 #[allow(clippy::cast_sign_loss, reason = "it is not negative")]
 const STEPS: [&str; VERSION as usize] = [
-    // 1: the events, and the counters that the store keeps beside them. The number of the last
-    // write is the key. The event written longest ago is therefore the first, and a follower can
-    // read on from the number where it stopped.
+    // 1: the events, and the counters that the store keeps in addition to them. The key is the
+    // number of the last write. The least recently written event is therefore the first, and a
+    // follower can continue from the number at which it stopped.
     "CREATE TABLE store (
         born INTEGER NOT NULL,
         resourceVersion INTEGER NOT NULL,
@@ -58,8 +58,8 @@ const STEPS: [&str; VERSION as usize] = [
     );
     CREATE UNIQUE INDEX eventsByName ON events (namespace, name);
     CREATE INDEX eventsByExpiry ON events (expires);",
-    // 2: indexes for the conditions of queries. An index holds the key too, so the rows that it
-    // finds come in the order of the writes.
+    // 2: indexes for the conditions of queries. An index also holds the key, so the rows that it
+    // finds are in the order of the writes.
     "CREATE INDEX eventsByObject ON events (involvedObjectName, involvedObjectKind COLLATE NOCASE);
     CREATE INDEX eventsByType ON events (type);
     CREATE INDEX eventsByReason ON events (reason);
@@ -69,16 +69,16 @@ const STEPS: [&str; VERSION as usize] = [
     "ALTER TABLE store ADD COLUMN maxEvents INTEGER NOT NULL DEFAULT 100000;
     ALTER TABLE store ADD COLUMN written INTEGER NOT NULL DEFAULT 0;
     UPDATE store SET maxEvents = max(maxEvents, created - expired - evicted);",
-    // 4: an index that finds a namespace's events in the order of the writes, so that a limit or a
-    // page ends the search.
+    // 4: an index that finds the events of a namespace in the order of the writes, so that a search
+    // can stop at a limit or at the end of a page.
     "CREATE INDEX eventsByNamespace ON events (namespace);",
-    // 5: indexes that grow where they grew last. Events of many objects and namespaces come in
-    // turn. In an index by object each one would change a page of its own, and most of the time of
-    // a write would go into writing these pages, in a large file above all.
-    // - The names that recorders make end with the time in 16 hexadecimal digits. The index by name
-    //   begins with these, so the names of new events are near its end.
-    // - The indexes by object and by namespace begin with the number of the part that a version is
-    //   in, see `PART` of `select`. New events are in the last part.
+    // 5: indexes that grow near their most recent entries. Events of many objects and namespaces
+    // alternate. In a plain index by object, each of them would change a different page. Writing
+    // these pages would take up most of the time of a write, above all in a large file.
+    // - The names that recorders generate end with the time in 16 hexadecimal digits. The index by
+    //   name begins with these, so the names of new events are near its end.
+    // - The indexes by object and by namespace begin with the number of the part that contains a
+    //   version, see `PART` of `select`. New events are in the last part.
     "DROP INDEX eventsByName;
     CREATE UNIQUE INDEX eventsByName ON events (substr(name, -16), namespace, name);
     DROP INDEX eventsByObject;
@@ -88,13 +88,13 @@ const STEPS: [&str; VERSION as usize] = [
     CREATE INDEX eventsByNamespace ON events (resourceVersion / 4096, namespace);",
 ];
 
-/// Brings the file up to date, in one transaction, so that all steps are done or none.
+/// Upgrades the file in one transaction, so that all steps are done or none.
 pub(crate) fn migrate(connection: &mut Connection, now: Timestamp) -> rusqlite::Result<()> {
     if user_version(connection)? == VERSION {
         return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Another process may have been quicker.
+    // Another process may have been faster.
     let version = user_version(&transaction)?;
     for step in STEPS.iter().skip(usize::try_from(version).unwrap_or(STEPS.len())) {
         transaction.execute_batch(step)?;
@@ -119,7 +119,7 @@ pub(crate) fn application_id(connection: &Connection) -> rusqlite::Result<i32> {
     connection.pragma_query_value(None, "application_id", |row| row.get(0))
 }
 
-/// Returns whether the database is empty: nobody has made a table or anything else in it.
+/// Returns whether the database is empty: it contains no tables or anything else.
 pub(crate) fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
     let is_empty = "SELECT NOT EXISTS (SELECT 1 FROM sqlite_master)";
     connection.query_row(is_empty, [], |row| row.get(0))
@@ -127,7 +127,7 @@ pub(crate) fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
 
 /// The reason why the indexes of a file cannot be restored.
 pub(crate) enum IndexError {
-    /// An index that cannot be made again, or that differs from what the steps make.
+    /// An index that cannot be recreated, or that differs from the index that the steps create.
     Wrong(String),
     Sqlite(rusqlite::Error),
 }
@@ -138,10 +138,10 @@ impl From<rusqlite::Error> for IndexError {
     }
 }
 
-/// Makes the indexes again that somebody has dropped. Without the index for names, two events could
-/// have the same name.
+/// Recreates indexes that have been dropped. Without the index for names, two events could have the
+/// same name.
 pub(crate) fn restore_indexes(connection: &mut Connection) -> Result<(), IndexError> {
-    // The steps themselves say which indexes there are.
+    // The steps themselves define which indexes there are.
     let model = Connection::open_in_memory()?;
     for step in STEPS {
         model.execute_batch(step)?;
@@ -163,7 +163,7 @@ pub(crate) fn restore_indexes(connection: &mut Connection) -> Result<(), IndexEr
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     for (name, sql) in missing {
-        // Another process may have been quicker.
+        // Another process may have been faster.
         if definition(&transaction, &name)?.is_none() {
             transaction.execute_batch(&sql).map_err(|error| match error.sqlite_error_code() {
                 Some(ErrorCode::ConstraintViolation) => {
@@ -176,7 +176,7 @@ pub(crate) fn restore_indexes(connection: &mut Connection) -> Result<(), IndexEr
     Ok(transaction.commit()?)
 }
 
-/// Returns the statement that made an index, or `None` if there is no such index.
+/// Returns the statement that created an index, or `None` if there is no such index.
 fn definition(connection: &Connection, name: &str) -> rusqlite::Result<Option<String>> {
     let sql = "SELECT sql FROM sqlite_master WHERE type = 'index' AND name = ?";
     connection.query_row(sql, [name], |row| row.get(0)).optional()

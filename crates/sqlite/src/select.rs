@@ -1,4 +1,4 @@
-//! The statements that read a store, with the conditions of a query.
+//! The statements that read a store with the conditions of a query.
 
 use std::sync::atomic::AtomicU64;
 
@@ -10,9 +10,9 @@ use rusqlite::{Connection, Row, Rows, params_from_iter};
 use crate::row::{self, columns, signed};
 use crate::write::SqliteCounters;
 
-/// The number of versions in one part of the indexes by object and by namespace. The search for an
-/// object goes through the parts, which takes some microseconds for each. The indexes name the
-/// number too, so it never changes.
+/// The number of versions in one part of the indexes by object and by namespace. A search for an
+/// object goes through the parts, which takes a few microseconds for each. The number is also part
+/// of the indexes, so it never changes.
 const PART: i64 = 4096;
 
 const IN_PART: &str = " AND resourceVersion / 4096 = ? AND resourceVersion BETWEEN ? AND ?";
@@ -42,18 +42,18 @@ struct Search {
 }
 
 impl Search {
-    /// Creates a search for the rows that were written after the write of the number `after`.
-    /// `what` lists the columns to select.
+    /// Creates a search for the rows written after the write with the number `after`. `what` lists
+    /// the columns to select.
     fn new(what: &str, query: &EventQuery, after: u64, order: Order, now: Timestamp) -> Self {
         // The sign keeps SQLite from choosing the index of that column, which would hardly narrow
-        // the search: nearly every row expires later.
+        // the search because nearly every row expires later.
         let sql = format!("SELECT {what} FROM events WHERE +expires > ?");
         let (is_named, is_in_namespace) = (!query.name.is_empty(), !query.namespace.is_empty());
         let has_parts = is_named || is_in_namespace;
         let values = vec![row::micros(now).into()];
         let mut search = Self { sql, values, has_parts, after: signed(after), order };
-        // The search uses the index by object if it can, and that by namespace otherwise. SQLite
-        // does not know how many rows each index finds.
+        // The search uses the index by object if it can, and the index by namespace otherwise.
+        // SQLite does not know how many rows each index finds.
         for (text, condition, is_indexed) in [
             (&query.namespace, "namespace = ?", !is_named),
             (&query.kind, "involvedObjectKind = ? COLLATE NOCASE", is_named),
@@ -70,7 +70,7 @@ impl Search {
     }
 
     /// Adds the condition that an event was last seen at this time or later. If `may_sort`, SQLite
-    /// may use the index by that time, and sort the rows that it finds.
+    /// may use the index by that time and sort the rows that it finds.
     fn since(mut self, at: Option<Timestamp>, may_sort: bool) -> Self {
         if let Some(at) = at {
             self.and("lastSeen >= ?", may_sort && !self.has_parts, row::micros(at));
@@ -78,7 +78,7 @@ impl Search {
         self
     }
 
-    /// Adds a condition, which may decide which index SQLite uses if `is_indexed`.
+    /// Adds a condition. If `is_indexed`, the condition may determine which index SQLite uses.
     fn and(&mut self, condition: &str, is_indexed: bool, value: impl Into<Value>) {
         self.sql.push_str(if is_indexed { " AND " } else { " AND +" });
         self.sql.push_str(condition);
@@ -101,8 +101,8 @@ impl Search {
         each_row(statement.query(params_from_iter(&self.values))?, &mut look).map(drop)
     }
 
-    /// Does what [`each`](Self::each) does, part by part. A part without rows of the query costs
-    /// one look at the index.
+    /// Does the same as [`each`](Self::each), part by part. A part without matching rows costs one
+    /// index lookup.
     fn each_in_parts(
         mut self,
         connection: &Connection,
@@ -164,15 +164,15 @@ fn each_row(
     Ok(true)
 }
 
-/// Returns the events that a query finds. SQLite narrows the rows down, and the query itself
-/// decides.
+/// Returns the events that match a query. SQLite narrows down the rows, and the query itself makes
+/// the final selection.
 pub(crate) fn find(
     connection: &Connection,
     query: &EventQuery,
     now: Timestamp,
     unreadable: &AtomicU64,
 ) -> rusqlite::Result<Vec<Event>> {
-    // The search begins at the end that is wanted, so that a limit ends it.
+    // The search starts at the requested end, so that it can stop at the limit.
     let (limit, order) = match query.limit {
         QueryLimit::All => (usize::MAX, Order::OldestFirst),
         QueryLimit::First(events) => (events, Order::OldestFirst),
@@ -195,8 +195,8 @@ pub(crate) fn find(
     Ok(found)
 }
 
-/// Returns a page of the events that were written after the write of a number, in the order of
-/// their last writes.
+/// Returns a page of the events that were written after the write with the given number, in the
+/// order of their last writes.
 pub(crate) fn page(
     connection: &Connection,
     query: &EventQuery,
@@ -208,7 +208,7 @@ pub(crate) fn page(
     let version = SqliteCounters::read(&reading)?.version;
     let mut page = EventPage { found: Vec::new(), last: after, version, is_end: true };
     let mut looks = 0;
-    // The index by the time would make each page sort all rows that the index finds.
+    // With the index by time, each page would have to sort all rows that the index finds.
     let search = Search::new(columns!(), query, after, Order::OldestFirst, now).since(query.since, false);
     search.each(&reading, |row| {
         looks += 1;
@@ -222,8 +222,8 @@ pub(crate) fn page(
     Ok(page)
 }
 
-/// Returns the number of the write before the first of the last `events` events that the conditions
-/// find. Returns 0 if there are fewer.
+/// Returns the number of the write before the first of the last `events` events that match the
+/// conditions. Returns 0 if there are fewer.
 pub(crate) fn start_of_last(
     connection: &Connection,
     query: &EventQuery,
@@ -250,7 +250,7 @@ mod tests {
     use crate::schema;
     use eventcast::ObjectReference;
 
-    /// A statement that uses another index finds the same, but looks at many more rows.
+    /// A statement that uses another index has the same result, but reads many more rows.
     #[test]
     fn each_search_uses_its_index() {
         let mut connection = Connection::open_in_memory().unwrap();

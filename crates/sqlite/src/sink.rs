@@ -1,4 +1,4 @@
-//! Writing to a store: each batch to the files that lie at the path.
+//! Writing to a store: each batch goes to the files at the path.
 
 use std::path::Path;
 use std::slice;
@@ -13,7 +13,7 @@ use crate::{open, write};
 
 impl SqliteSink {
     /// Writes a batch to the files at the path, or to no file. Returns an error if these files are
-    /// no longer there, so the store does not acknowledge the write.
+    /// no longer there, so that the store does not acknowledge the write.
     fn write<A: From<Event>>(
         &self,
         writer: &mut Writer,
@@ -29,7 +29,7 @@ impl SqliteSink {
         }
         let connection = writer.connection.as_mut().ok_or_else(|| self.moved())?;
         let answers = write::apply(connection, options, clock, batch);
-        // Checked again after the commit, so that an acknowledged batch is in the files that are at
+        // Check again after the commit, so that an acknowledged batch is in the files that are at
         // the path now.
         writer.is_lost = !writer.files.are_there();
         if writer.is_lost {
@@ -38,7 +38,8 @@ impl SqliteSink {
         answers.map_err(|error| SqliteError::sqlite(path, &error))
     }
 
-    /// Closes the files that are no longer at the path, and opens the path as at the beginning.
+    /// Closes the files that are no longer at the path, and opens the path in the same way as at
+    /// the start.
     fn reopen(&self, writer: &mut Writer) -> Result<(), SqliteError> {
         let SqliteStore { path, options, clock, reader, .. } = &*self.shared;
         // The caller has locked the writer. Lock order: `SqliteStore::writer` before

@@ -1,11 +1,11 @@
-//! The values that a store in a file returns about itself.
+//! The information that a store in a file returns about itself.
 
 use std::fmt;
 
 use eventcast::Event;
 use serde::{Deserialize, Serialize};
 
-/// The counters of a [`SqliteSink`](crate::SqliteSink). At any moment
+/// The counters of a [`SqliteSink`](crate::SqliteSink). At any time,
 /// `created = stored + expired + evicted`.
 ///
 /// # Examples
@@ -34,24 +34,24 @@ use serde::{Deserialize, Serialize};
 pub struct SqliteSinkStats {
     /// The number of events that the store holds now.
     pub stored: u64,
-    /// The number of events that were ever created.
+    /// The number of events that have been created since the file was created.
     pub created: u64,
     /// The number of updates and patches of stored events.
     pub updated: u64,
-    /// The number of events that have expired, because nobody wrote them for too long. An expired
-    /// event whose row is still there is counted by the clock. If the clock is set back, this
-    /// number falls by the events that count as stored again.
+    /// The number of events that have expired because they were not written for too long. An
+    /// expired event whose row still exists is counted according to the clock. If the clock is set
+    /// back, the events that count as stored again are subtracted from this number.
     pub expired: u64,
-    /// The number of events that were removed to make room.
+    /// The number of events that were evicted because the file held too many.
     pub evicted: u64,
-    /// The size of the database, in bytes, without the log beside it. The store uses the space of
-    /// removed events again.
+    /// The size of the database in bytes, without the log beside it. The store reuses the space of
+    /// removed events.
     pub bytes: u64,
-    /// The number of events that the file may hold: see
+    /// The maximum number of events in the file: see
     /// [`max_events`](crate::SqliteSinkOptions::max_events).
     pub max_events: u64,
     /// The number of rows that reads left out because they do not hold an event. Only reads through
-    /// this store and its clones count, since the store was opened. A row that is read twice counts
+    /// this store and its clones since it was opened are counted. A row that is read twice counts
     /// twice.
     pub unreadable: u64,
 }
@@ -94,6 +94,6 @@ impl fmt::Display for SqliteSinkStats {
 pub struct SqliteChanges {
     /// The events, in the order of their last writes.
     pub events: Vec<Event>,
-    /// The number of the last write to the file. The next call goes on from this number.
+    /// The number of the last write to the file, from which the next call continues.
     pub version: u64,
 }

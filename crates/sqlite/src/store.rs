@@ -14,97 +14,96 @@ use crate::files::{Files, Still};
 use crate::open::{self, Reader};
 use crate::options::SqliteSinkOptions;
 
-/// A store in a file, by SQLite. A clone is the same store, so a program can give one clone to a
-/// recording and read the other.
+/// A store in a SQLite file. A clone shares the same store, so a program can give one clone to a
+/// recording and read from another.
 ///
-/// The store answers like a [`MemorySink`](eventcast::MemorySink), which is like an API server, by
-/// the [rules](eventcast::sink::rules): names, uids, resource versions, times, what is invalid,
-/// what a patch and an update change, what expires and what is evicted. The differences are:
+/// The store responds like a [`MemorySink`](eventcast::MemorySink), which in turn behaves like an
+/// API server. It follows the same [rules](eventcast::sink::rules) for names, uids, resource
+/// versions, times, invalid events, the effects of patches and updates, expiry, and eviction. The
+/// differences are:
 ///
-/// - The store outlives the process, and a loss of the machine's power.
+/// - The store outlives the process, and survives a power failure.
 /// - Several processes may have the file open.
-/// - Time is the wall clock's, because no other clock goes on while nothing runs. If the wall clock
-///   is set forward, events expire that much earlier.
+/// - Time is taken from the wall clock, because no other clock continues while no process is
+///   running. If the wall clock is set forward, events expire that much earlier.
 ///
 /// A clock that is ahead of the last write by more than [`ttl`](SqliteSinkOptions::ttl) may be
-/// wrong. A transaction with such a clock removes expired events only to make room, or because it
-/// needs their names. After a write by that clock the next transaction removes them as usual.
+/// wrong. A transaction with such a clock removes expired events only to stay within the limit, or
+/// because it needs their names. Once a write has used that clock, the next transaction removes
+/// expired events as usual.
 ///
 /// # Durability
 ///
 /// A batch is one transaction. The store acknowledges a batch after the commit has returned. With
-/// [`SqliteSynchronous::Full`](crate::SqliteSynchronous::Full) the batch is on the disk by then. An
-/// acknowledged batch survives a `kill -9` at any moment, and the file is consistent afterwards. A
-/// batch that was not acknowledged is in the file as a whole or not at all.
+/// [`SqliteSynchronous::Full`](crate::SqliteSynchronous::Full) the batch is on disk by then. An
+/// acknowledged batch survives a `kill -9` at any time, and the file is consistent afterwards. A
+/// batch that was not acknowledged is either completely in the file or not at all.
 /// [`SqliteSynchronous`](crate::SqliteSynchronous) specifies what happens if the machine fails.
 ///
-/// While a store has the file open, two more files lie beside it, `-wal` and `-shm`. All three
-/// belong together: never move or copy one without the others. To make a backup, run
-/// `sqlite3 events.db ".backup copy.db"` (or `VACUUM INTO`), even while a store writes the file.
-/// Most network disks cannot hold such a file.
+/// While a store has the file open, there are two more files beside it, `-wal` and `-shm`. All
+/// three belong together: never move or copy one without the others. To make a backup, run
+/// `sqlite3 events.db ".backup copy.db"` (or `VACUUM INTO`), even while a store writes to the file.
+/// Most network file systems cannot hold such a file.
 ///
 /// # When the file goes away
 ///
 /// A program that cleans up or rotates logs may remove, move or replace the file, or one of the two
-/// beside it, while the store has it open. Each write checks for that before it begins and after
-/// its commit, by device and inode. If the files have changed, the write answers
+/// files beside it, while the store has it open. Each write checks for this, by device and inode,
+/// before it begins and after its commit. If the files have changed, the write returns
 /// [`SinkError::retry`](eventcast::SinkError::retry) with [`Moved`](SqliteErrorKind::Moved) as the
-/// cause. The next write opens the path anew, as [`open`](Self::open) does. A recording tries
-/// again, so its events go on in the new file. An acknowledged write was in the file at the path
-/// when the store acknowledged it. These cases are left:
+/// cause. The next write reopens the path, like [`open`](Self::open). A recording retries the
+/// write, so its events continue in the new file. An acknowledged write was in the file at the path
+/// when the store acknowledged it. The following cases remain:
 ///
-/// - If somebody removes the file later, its events are lost. The next write reports that, and
-///   without a next write nothing does.
-/// - A batch that was refused may be in a file that was moved away. In that case the batch is in
-///   both files after the next try.
-/// - If somebody moves the database alone, the store first writes the log back into that database.
-///   If somebody puts another database beside the log, the store refuses each write until the log
-///   is gone.
-/// - A process that only reads keeps the old files open. If the database stayed and the index
-///   beside it was removed, the store may refuse writes until that process closes the files.
-/// - A file that is cut or overwritten in place is a damaged file. The check does not notice it.
-/// - A store that was opened for reading only goes on with the file that it opened, unless it reads
-///   without locks. In a store that was opened for writing, reads go on with the old file until the
+/// - If the file is removed later, its events are lost. Only the next write reports the loss.
+/// - A refused batch may be in a file that was moved away. In that case the batch is in both files
+///   after the next attempt.
+/// - If only the database is moved, the store first writes the log back into it. If another
+///   database is put beside the log, the store refuses each write until the log is gone.
+/// - A process that only reads keeps the old files open. If the database is still in place and the
+///   index beside it was removed, the store may refuse writes until that process closes the files.
+/// - A file that is cut or overwritten in place is damaged. The check does not detect this.
+/// - A store that was opened for reading only continues to use the file that it opened, unless it
+///   reads without locks. In a store that was opened for writing, reads use the old file until the
 ///   next write.
-/// - Windows does not let anybody remove or rename an open file. On systems other than Unix and
-///   Windows the store does not watch the files.
+/// - Windows does not allow an open file to be removed or renamed. On systems other than Unix and
+///   Windows, the store does not check the files.
 ///
 /// # What goes wrong
 ///
-/// Opening refuses a file that is not a store, and leaves that file as it is, byte for byte. This
-/// holds for a file that is not a database, another program's database, a newer version's store and
-/// a damaged one: see [`SqliteErrorKind`]. To find damage inside, opening for writing reads the
-/// whole file if a log lies beside it, as after an unclean end, or if
-/// [`full_check`](SqliteSinkOptions::full_check) asks for it. Reading the whole file takes some
-/// tenths of a second for 100 MB. If somebody has dropped an index, opening for writing makes that
-/// index again. A new file has the mode 0600, and the files beside it have the same mode.
+/// Opening refuses a file that is not a store, and leaves it unchanged, byte for byte. This applies
+/// to a file that is not a database, another program's database, a store of a newer version, and a
+/// damaged store: see [`SqliteErrorKind`]. To detect damage inside the file, opening for writing
+/// reads the whole file if there is a log beside it, as after an unclean end, or if
+/// [`full_check`](SqliteSinkOptions::full_check) is set. This takes some tenths of a second for
+/// 100 MB. If an index was dropped, opening for writing recreates it. A new file has the mode 0600,
+/// and the files beside it have the same mode.
 ///
-/// A write may fail because the disk is full or fails, or because another process writes for longer
-/// than [`busy_timeout`](SqliteSinkOptions::busy_timeout). In these cases nothing of the batch is
-/// done, and the answer to every operation is
-/// [unavailable](eventcast::sink::SinkErrorKind::Unavailable). A recording tries again as its
-/// policy says, and everything else on the bus goes on. If the file turns out to be damaged while
-/// the store has it open, the answer to every operation is
+/// A write can fail because the disk is full or has an error, or because another process writes for
+/// longer than [`busy_timeout`](SqliteSinkOptions::busy_timeout). The batch then has no effect at
+/// all, and every operation fails with [unavailable](eventcast::sink::SinkErrorKind::Unavailable).
+/// A recording retries according to its policy, and everything else on the bus continues. If the
+/// file turns out to be damaged while the store has it open, every operation fails with
 /// [`SinkError::rejected`](eventcast::SinkError::rejected).
 ///
 /// # Bounds
 ///
-/// The file holds at most [`max_events`](SqliteSinkOptions::max_events). The file itself keeps this
-/// number, so all processes that write to it agree. Besides the expired events whose names it
-/// needs, one transaction removes at most 4,096 expired events. To make room it removes at most
-/// 4,096 events more than the batch has operations. After the limit was lowered, each write
-/// therefore takes the file a step nearer to the limit. The store uses the space of removed events
-/// again.
+/// The file holds at most [`max_events`](SqliteSinkOptions::max_events). This number is stored in
+/// the file itself, so all processes that write to it agree. Besides the expired events whose names
+/// it needs, one transaction removes at most 4,096 expired events. To stay within the limit, it
+/// removes at most 4,096 events more than the batch has operations. After the limit has been
+/// lowered, each write therefore brings the file one step closer to the limit. The store reuses the
+/// space of removed events.
 ///
-/// SQLite writes the log beside the file back when the log has grown to 16 MiB. The log grows
-/// beyond that only while somebody reads for long, or by a batch that is larger. Besides that, each
-/// store takes up to 18 MiB of memory for pages.
+/// SQLite writes the log beside the file back when it has grown to 16 MiB. The log becomes larger
+/// only during a long read, or because of a larger batch. In addition, each store uses up to 18 MiB
+/// of memory for pages.
 ///
 /// # Blocking
 ///
 /// Writes wait for the disk, for other threads that write, and up to the busy timeout for other
 /// processes that write. Reads wait for other reads through the same store and its clones, and for
-/// a write that opens the path anew.
+/// a write that reopens the path.
 ///
 /// # By hand
 ///
@@ -121,19 +120,19 @@ use crate::options::SqliteSinkOptions;
 /// - `rest`: the fields that few events have (labels and the like), as JSON.
 /// - `lastSeen`: the time when the event was last seen
 ///   ([`Event::last_seen`](eventcast::Event::last_seen)).
-/// - `expires`: the time from which the event counts as expired. The row stays until a write
+/// - `expires`: the time from which the event counts as expired. The row remains until a write
 ///   removes it.
 ///
-/// Times are RFC 3339 in UTC. The times of one column have one length, so they compare as text.
+/// Times are RFC 3339 in UTC. All times in a column have the same length, so they compare as text.
 ///
 /// ```text
 /// $ sqlite3 -json events.db "SELECT lastSeen, reason, message FROM events
 ///                            WHERE type = 'Warning' ORDER BY resourceVersion DESC LIMIT 20"
 /// ```
 ///
-/// Of the output modes of `sqlite3`, `-json` escapes the control characters below U+0020. Other
-/// modes may pass the control characters of a message on to the terminal. Reading by hand is safe
-/// at any time.
+/// Among the output modes of `sqlite3`, `-json` escapes the control characters below U+0020. Other
+/// modes may pass control characters in a message on to the terminal. Reading by hand is always
+/// safe.
 ///
 /// # Examples
 ///
@@ -169,8 +168,8 @@ pub(crate) struct SqliteStore {
     pub(crate) path: PathBuf,
     pub(crate) options: SqliteSinkOptions,
     pub(crate) clock: Clock,
-    // Stands before the writer, so it is dropped first. The writer is then the last connection, and
-    // writes the log back.
+    // Declared before the writer, so that it is dropped first. The writer is then the last
+    // connection, and writes the log back.
     pub(crate) reader: Mutex<Reader>,
     /// The writer, or `None` if the store was opened for reading only.
     pub(crate) writer: Option<Mutex<Writer>>,
@@ -179,13 +178,13 @@ pub(crate) struct SqliteStore {
 }
 
 /// The connection that writes, and its files. A thread that holds the writer's lock may take the
-/// reader's lock, never the other way round.
+/// reader's lock, but never the other way round.
 pub(crate) struct Writer {
-    /// The connection, or `None` in the same case as the reader's.
+    /// The connection, or `None` in the same case as for the reader.
     pub(crate) connection: Option<Connection>,
     pub(crate) files: Files,
-    /// Whether the files are no longer where they were opened. If so, the next write opens the path
-    /// anew.
+    /// Whether the files are no longer where they were opened. If so, the next write reopens the
+    /// path.
     pub(crate) is_lost: bool,
 }
 
@@ -193,12 +192,12 @@ impl SqliteSink {
     /// Opens the store in this file, with the default options and the system's clock. Creates the
     /// file if it does not exist.
     ///
-    /// The path is always a path, even if SQLite would see a URI or a special name in it. Its
-    /// folder must exist.
+    /// The path is taken literally, even if SQLite would interpret it as a URI or a special name.
+    /// Its folder must exist.
     ///
     /// # Errors
     ///
-    /// The error says what is wrong with the file, and what to do: see [`SqliteErrorKind`].
+    /// The error describes what is wrong with the file and how to fix it: see [`SqliteErrorKind`].
     ///
     /// # Examples
     ///
@@ -222,11 +221,11 @@ impl SqliteSink {
         Self::with_options(path, SqliteSinkOptions::default())
     }
 
-    /// Opens the store as [`open`](Self::open) does, with these options.
+    /// Opens the store with the given options, and otherwise like [`open`](Self::open).
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open). If an option is out of range, the error is
+    /// The same as for [`open`](Self::open). If an option is out of range, the error is
     /// [`InvalidOption`](SqliteErrorKind::InvalidOption). Its source is the
     /// [`BuildError`](eventcast::error::BuildError) that names the option.
     ///
@@ -250,12 +249,13 @@ impl SqliteSink {
         Self::with_clock(path, options, Clock::system())
     }
 
-    /// Opens the store as [`with_options`](Self::with_options) does, with this clock. Events
-    /// expire, and the table shows ages, by this clock.
+    /// Opens the store with the given clock, and otherwise like
+    /// [`with_options`](Self::with_options). The clock determines when events expire, and the ages
+    /// in the table.
     ///
     /// # Errors
     ///
-    /// As [`with_options`](Self::with_options).
+    /// The same as for [`with_options`](Self::with_options).
     ///
     /// # Examples
     ///
@@ -300,21 +300,21 @@ impl SqliteSink {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Opens the store in this file for reading only, as a second process does while another one
-    /// writes. The store rejects every write.
+    /// Opens the store in this file for reading only, for example in a second process while another
+    /// process writes. The store rejects every write.
     ///
-    /// SQLite makes the two files beside the database if they are missing, so an empty `-wal` and a
-    /// `-shm` may be left. If SQLite cannot make them, as on a read-only medium, and there is no
-    /// log to be read, the store reads the file without locks. If somebody writes the file
-    /// nevertheless, a read that may have seen a part of that write fails with
-    /// [`Busy`](SqliteErrorKind::Busy). The next read reads the file as it is then. A read reports
-    /// damage when it meets damage.
+    /// If the two files beside the database are missing, SQLite creates them, so an empty `-wal`
+    /// and a `-shm` may be left. If SQLite cannot create them, for example on a read-only medium,
+    /// and there is no log to read, the store reads the file without locks. If the file is written
+    /// to nevertheless, a read that may have seen a part of that write fails with
+    /// [`Busy`](SqliteErrorKind::Busy). The next read then sees the new state of the file. Damage
+    /// is reported when a read encounters it.
     ///
     /// # Errors
     ///
-    /// As [`open`](Self::open). If there is no file, the error is
-    /// [`Missing`](SqliteErrorKind::Missing). If opening for writing would first bring the file up
-    /// to date, the error is [`Older`](SqliteErrorKind::Older).
+    /// The same as for [`open`](Self::open). If there is no file, the error is
+    /// [`Missing`](SqliteErrorKind::Missing). If opening for writing would first upgrade the file,
+    /// the error is [`Older`](SqliteErrorKind::Older).
     ///
     /// # Examples
     ///

@@ -1,4 +1,4 @@
-//! Writing a batch to the file: one transaction, and one answer for each operation.
+//! Writing a batch to the file: one transaction, with one result for each operation.
 
 use eventcast::sink::SinkOp;
 use eventcast::sink::rules::{self, Rules};
@@ -10,15 +10,15 @@ use rusqlite::{
 use crate::options::SqliteSinkOptions;
 use crate::row::{self, columns, is_named, marks, signed};
 
-/// The most events that one transaction removes when it clears expired ones away. Also the most
-/// that it removes because there are too many, beyond one for each of its operations. With this
-/// bound, a store that was left alone for long, or whose limit was lowered, does not hold up its
-/// writers. Reads do not show the expired events that are left.
+/// The maximum number of expired events that one transaction removes. Also the maximum number that
+/// it removes because there are too many, in addition to one for each of its operations. This bound
+/// keeps a store that was unused for a long time, or whose limit was lowered, from blocking its
+/// writers. Reads do not return the expired events that remain.
 const MOST: u32 = 4096;
 
 const INSERT: &str = concat!("INSERT OR IGNORE INTO events (", columns!(), ") VALUES (", marks!(), ")");
-/// Removes the event of the same name and inserts the new one. One statement, so that SQLite does
-/// both or neither.
+/// Removes the event of the same name and inserts the new one. This is one statement, so that
+/// SQLite does both or neither.
 const REPLACE: &str = concat!("REPLACE INTO events (", columns!(), ") VALUES (", marks!(), ")");
 const SELECT: &str = concat!("SELECT ", columns!(), " FROM events WHERE ", is_named!());
 const IS_TAKEN: &str = concat!("SELECT 1 FROM events WHERE ", is_named!(), " AND expires > ?3");
@@ -34,8 +34,8 @@ const READ: &str =
 const COUNT: &str =
     "UPDATE store SET resourceVersion = ?, created = ?, updated = ?, expired = ?, evicted = ?, written = ?";
 
-/// Compiles the statements of a write, and reads the counters. Returns an error if the tables are
-/// not what their version says.
+/// Compiles the statements of a write, and reads the counters. Returns an error if the tables do
+/// not match their version.
 pub(crate) fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     for sql in [INSERT, REPLACE, SELECT, IS_TAKEN, DELETE, EXPIRE, EVICT, EXPIRED_FIRST, COUNT] {
         connection.prepare_cached(sql)?;
@@ -43,7 +43,7 @@ pub(crate) fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     SqliteCounters::read(connection).map(|_| ())
 }
 
-/// Sets the number of events that the file may hold, for all processes that write to it.
+/// Sets the maximum number of events in the file for all processes that write to it.
 pub(crate) fn limit(connection: &mut Connection, max_events: usize) -> rusqlite::Result<()> {
     let max_events = max_events as u64;
     if SqliteCounters::read(connection)?.max_events != max_events {
@@ -52,11 +52,11 @@ pub(crate) fn limit(connection: &mut Connection, max_events: usize) -> rusqlite:
     Ok(())
 }
 
-/// The reason why one operation was not done.
+/// The reason why an operation failed.
 enum WriteError {
-    /// The answer to this operation. The other operations go on.
+    /// The result of this operation. The other operations continue.
     Answer(SinkError),
-    /// The error that ends the transaction. Everything that was done in the transaction is lost.
+    /// The error that ends the transaction. All changes in the transaction are lost.
     Lost(rusqlite::Error),
 }
 
@@ -70,11 +70,12 @@ impl From<rusqlite::Error> for WriteError {
     fn from(error: rusqlite::Error) -> Self {
         let code = match &error {
             rusqlite::Error::SqliteFailure(failure, _) => failure.code,
-            // A row that somebody else wrote, and that does not hold an event.
+            // A row that was written by another program and does not hold an event.
             _ => return Self::Answer(SinkError::rejected(error.to_string())),
         };
         match code {
-            // Concerns this event alone: SQLite undoes the statement, and the transaction goes on.
+            // The error affects only this event: SQLite undoes the statement, and the transaction
+            // continues.
             ErrorCode::TooBig | ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch => {
                 Self::Answer(SinkError::rejected(error.to_string()))
             }
@@ -83,7 +84,7 @@ impl From<rusqlite::Error> for WriteError {
     }
 }
 
-/// Does all operations and commits, or does nothing at all. Returns the answers only after the
+/// Performs all operations and commits, or does nothing at all. Returns the results only after the
 /// commit has returned.
 pub(crate) fn apply<A: From<Event>>(
     connection: &mut Connection,
@@ -106,7 +107,7 @@ pub(crate) fn apply<A: From<Event>>(
     Ok(answers)
 }
 
-/// The numbers that the file keeps beside the events.
+/// The counters that the file keeps in addition to the events.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) struct SqliteCounters {
     pub(crate) created_at: u64,
@@ -115,7 +116,7 @@ pub(crate) struct SqliteCounters {
     pub(crate) updated: u64,
     pub(crate) expired: u64,
     pub(crate) evicted: u64,
-    /// The number of events that the file may hold.
+    /// The maximum number of events in the file.
     pub(crate) max_events: u64,
     /// The time of the last write, in microseconds since 1970.
     written: i64,
@@ -149,7 +150,7 @@ impl SqliteCounters {
         Ok(())
     }
 
-    /// Returns the number of rows of events, expired or not.
+    /// Returns the number of event rows, expired or not.
     pub(crate) fn rows(&self) -> u64 {
         self.created.saturating_sub(self.expired).saturating_sub(self.evicted)
     }
@@ -158,12 +159,12 @@ impl SqliteCounters {
 /// A batch that is being written, in one transaction.
 struct WriteBatch<'a> {
     transaction: &'a Transaction<'a>,
-    /// The statement `INSERT`. The batch keeps it, because looking it up for each event would
-    /// take as long as a part of the insert itself.
+    /// The statement `INSERT`. The batch holds it, because looking it up for each event would take
+    /// as long as a part of the insert itself.
     insert: CachedStatement<'a>,
     /// The number of events that the batch may still remove because there are too many.
     evictions: u64,
-    /// Whether rows of expired events may still be there.
+    /// Whether there may still be rows of expired events.
     is_behind: bool,
     /// The time of all writes of the batch.
     now: Timestamp,
@@ -262,7 +263,7 @@ impl<'a> WriteBatch<'a> {
         if self.insert(&mut event)? { Ok(event) } else { Err(rules::already_exists(&event).into()) }
     }
 
-    /// Adds an event, unless a row has its name. Returns whether the event was added.
+    /// Adds an event unless a row already has its name. Returns whether the event was added.
     fn insert(&mut self, event: &mut Event) -> rusqlite::Result<bool> {
         event.metadata.set_uid(rules::uid(self.counters.created_at, self.counters.created + 1));
         event.metadata.set_creation_timestamp(self.now.trunc_to_second());
@@ -276,7 +277,7 @@ impl<'a> WriteBatch<'a> {
     }
 
     /// Counts a change of a stored event, which replaces it under the number of the next write. If
-    /// nothing changes, this is not a write.
+    /// nothing changes, this does not count as a write.
     fn change(&mut self, mut event: Event, is_write: bool) -> Result<Event, WriteError> {
         if is_write {
             let mut statement = self.transaction.prepare_cached(REPLACE)?;
@@ -287,14 +288,14 @@ impl<'a> WriteBatch<'a> {
         Ok(event)
     }
 
-    /// Counts a write, and gives its event the number of that write.
+    /// Counts a write, and assigns its number to the event.
     fn written(&mut self, event: &mut Event) {
         self.counters.version += 1;
         event.metadata.set_resource_version(self.counters.version.to_string());
     }
 
-    /// Returns the stored event with the name of this one, or `None` if there is none. Removes an
-    /// expired event of this name, and returns `None` for that event.
+    /// Returns the stored event with the name of this one, or `None` if there is none. An expired
+    /// event of this name is removed and also results in `None`.
     fn stored(&mut self, event: &Event) -> rusqlite::Result<Option<Event>> {
         self.make_room()?;
         let mut statement = self.transaction.prepare_cached(SELECT)?;
@@ -332,8 +333,8 @@ impl<'a> WriteBatch<'a> {
         Ok(())
     }
 
-    /// Removes the events that were written longest ago, to make room. As long as no operation
-    /// looks for a name, this can be done once for several inserts.
+    /// Evicts the least recently written events to stay within the limit. As long as no operation
+    /// looks up a name, this can be done once for several inserts.
     fn make_room(&mut self) -> rusqlite::Result<()> {
         let excess = self.counters.rows().saturating_sub(self.counters.max_events).min(self.evictions);
         if excess == 0 {
@@ -355,8 +356,8 @@ impl<'a> WriteBatch<'a> {
     }
 }
 
-/// Returns a copy of a checked event in the form in which the store keeps it. The operation keeps
-/// its event, because the transaction may yet fail.
+/// Returns a copy of a checked event in the form that the store keeps. The operation keeps its own
+/// event, because the transaction may still fail.
 fn admitted(event: &Event) -> Event {
     let mut event = event.clone();
     rules::admit(&mut event);

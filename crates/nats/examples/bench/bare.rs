@@ -35,7 +35,8 @@ async fn context(url: &str, stream: &str, storage: &str) -> Context {
     context
 }
 
-/// Publishes with so many messages in flight. Returns the acknowledged events a second.
+/// Publishes with the given number of messages in flight. Returns the acknowledged events per
+/// second.
 pub(crate) fn publish(url: &str, storage: &str, window: usize, events: u64, size: usize) -> f64 {
     runtime().block_on(async {
         let context = context(url, "BARE", storage).await;
@@ -56,7 +57,7 @@ pub(crate) fn publish(url: &str, storage: &str, window: usize, events: u64, size
     })
 }
 
-/// Reads the stream of the bridge's events. Returns the events a second, without decoding them.
+/// Reads the stream of the bridge's events. Returns the events per second, without decoding them.
 pub(crate) fn read(url: &str, events: u64) -> f64 {
     runtime().block_on(async {
         let context = jetstream::new(async_nats::connect(url).await.unwrap());

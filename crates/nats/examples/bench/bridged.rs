@@ -46,7 +46,7 @@ pub(crate) fn settle(bus: &Broadcaster<String>, out: &NatsPublisher) {
     assert!(out.flush(LONG), "{}", out.stats());
 }
 
-/// Publishes on a bus. Returns the acknowledged events a second.
+/// Publishes on a bus. Returns the acknowledged events per second.
 pub(crate) fn publish(
     url: &str,
     storage: &str,
@@ -75,7 +75,7 @@ pub(crate) fn fill(url: &str, events: u64) {
     publish(url, "memory", (256, Duration::from_millis(1)), events, 62);
 }
 
-/// Reads the stream into a bus. Returns the events a second that each watcher has received.
+/// Reads the stream into a bus. Returns the events per second that each watcher received.
 pub(crate) fn read(url: &str, events: u64, watchers: usize) -> f64 {
     let bus = bus();
     let begin = Instant::now();

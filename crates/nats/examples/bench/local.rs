@@ -8,20 +8,20 @@ use eventcast_nats::{NatsPublisher, Storage};
 
 use crate::bare::event;
 
-/// The dispatcher and the bridge's task are asleep after so long without an event.
+/// The dispatcher and the bridge's task are asleep after this time without an event.
 const UNTIL_ASLEEP: Duration = Duration::from_millis(2);
 const BURST: usize = 100;
 const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
 
-/// Nanoseconds of a `try_publish`, each the median of all bursts.
+/// The median over all bursts for a `try_publish`, in nanoseconds.
 pub(crate) struct Cost {
     /// The first publish of a burst, which wakes a thread.
     pub(crate) first: u128,
-    /// Each publish behind it.
+    /// Each later publish of the burst.
     pub(crate) next: u128,
 }
 
-/// A bus with one reader or two, and perhaps with the bridge.
+/// A bus with one or two readers, and optionally with the bridge.
 struct Contender {
     bus: Broadcaster<String>,
     publisher: Publisher<String>,
@@ -35,7 +35,7 @@ impl Contender {
         let bus = Broadcaster::with_options(BusOptions::default().direct_delivery(direct)).unwrap();
         for _ in 0..readers {
             let mut watcher = bus.watch().unwrap();
-            // Ends with the bus.
+            // The thread ends with the bus.
             thread::spawn(move || while watcher.recv_batch().is_ok() {});
         }
         let out = bridge.map(|url| super::bridged::out(url, &bus, Storage::Memory, 256, Duration::ZERO));
@@ -55,7 +55,7 @@ impl Contender {
         let next = begin.elapsed().saturating_sub(first);
         self.first.push(first.as_nanos());
         self.next.push(next.as_nanos() / (BURST as u128 - 1));
-        // Nobody meets the work of this burst in the next one.
+        // Wait for the work of this burst, so that it does not affect the next burst.
         match &self.out {
             Some(out) => super::bridged::settle(&self.bus, out),
             None => self.bus.flush(super::bridged::LONG).unwrap(),
@@ -72,13 +72,13 @@ impl Contender {
     }
 }
 
-/// Returns the cost with one reader, with a second one, and with the bridge, which take turns.
+/// Returns the cost with one reader, with two readers, and with the bridge. The three take turns.
 pub(crate) fn cost(url: &str, bursts: u64, direct: bool) -> [Cost; 3] {
     super::bridged::delete(url);
     let mut contenders =
         [(1, None), (2, None), (1, Some(url))].map(|(readers, url)| Contender::new(direct, readers, url));
-    // Each contender follows each other one as often, because what ran before leaves its traces: a
-    // core that is awake, a server that writes.
+    // Each contender runs after each other one equally often, because the previous run leaves
+    // traces: a core that is awake, a server that writes.
     for burst in 0..bursts {
         for contender in ORDERS[burst as usize % ORDERS.len()] {
             contenders[contender].burst();

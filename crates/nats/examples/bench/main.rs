@@ -1,8 +1,8 @@
-//! Measures the bridge beside the bare client, in one run: `cargo run --release -p eventcast-nats
-//! --example bench`. The server is a process that this program starts on a free port, and ends.
+//! Measures the bridge and the bare client in the same run: `cargo run --release -p eventcast-nats
+//! --example bench`. This program starts the server on a free port, and ends it.
 //!
-//! `--example bench -- 0.1` does a tenth of the work. The figures mean something only against each
-//! other, because they are of one machine that also runs the server.
+//! `--example bench -- 0.1` does a tenth of the work. The figures are meaningful only relative to
+//! each other, because the server runs on the same machine.
 
 #![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "rates need not be exact")]
 
@@ -18,10 +18,11 @@ use std::time::Duration;
 
 use server::Server;
 
-/// The length of the text of an event. Its JSON has two bytes more.
+/// The length of the text of an event. Its JSON is two bytes longer.
 const SIZES: [usize; 2] = [62, 398];
 
-/// Prints a line. A reader that has read enough, as in `| head -1`, ends nothing: a server runs.
+/// Prints a line. A reader that stops early, as in `| head -1`, does not end the program, because a
+/// server is running.
 macro_rules! say {
     ($($text:tt)*) => { _ = writeln!(io::stdout(), $($text)*) };
 }

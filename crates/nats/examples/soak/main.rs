@@ -1,9 +1,9 @@
-//! Runs both sides for a time, with a fault every five seconds, and compares all sums:
-//! `cargo run --release -p eventcast-nats --example soak -- 600`. The server is a process that this
-//! program starts on a free port, and ends. `-- 60 1` has a fault every second.
+//! Runs both sides for a while with a fault every five seconds, and compares all sums:
+//! `cargo run --release -p eventcast-nats --example soak -- 600`. This program starts the server on
+//! a free port, and ends it. `-- 60 1` has a fault every second.
 //!
-//! A fault is a crash of the server, a server that stands still for a while, consumers that are
-//! removed, or a reader that ends and resumes.
+//! A fault is a crash of the server, a server that is suspended for a while, the removal of
+//! consumers, or a reader that ends and resumes.
 
 #[path = "../../tests/nats/admin.rs"]
 #[allow(dead_code, reason = "the tests use more of it")]
@@ -25,19 +25,20 @@ use admin::Admin;
 use server::Server;
 
 const LONG: Duration = Duration::from_secs(120);
-/// The events of a burst, and the pause behind it.
+/// The number of events in a burst, and the pause after it.
 const BURST: (u64, Duration) = (200, Duration::from_millis(10));
 
-/// The sums of all readers together.
+/// The totals of all readers.
 #[derive(Debug, Default)]
 struct Seen {
     events: u64,
     gaps: u64,
-    /// The number that the next event must have.
+    /// The expected number of the next event.
     next: u64,
 }
 
-/// Prints a line. A reader that has read enough, as in `| head -1`, ends nothing: a server runs.
+/// Prints a line. A reader that stops early, as in `| head -1`, does not end the program, because a
+/// server is running.
 macro_rules! say {
     ($($text:tt)*) => { _ = writeln!(io::stdout(), $($text)*) };
 }
@@ -120,7 +121,7 @@ fn publisher(url: &str, bus: &Broadcaster<u64>) -> NatsPublisher {
     builder.configure(|options| options.ack_timeout = Duration::from_secs(1)).attach(bus).unwrap()
 }
 
-/// Publishes numbers until it is over. Returns how many.
+/// Publishes numbers until the end is signalled. Returns how many were published.
 fn write(bus: &Broadcaster<u64>, is_over: &AtomicBool) -> u64 {
     let publisher = bus.publisher();
     let mut next = 0;
@@ -146,7 +147,7 @@ impl Reader {
         let builder = NatsSubscriber::builder(url).start(Start::All).resume(store.clone());
         let builder = builder.configure(|options| options.heartbeat = Duration::from_millis(500));
         let subscriber = builder.attach(&bus.publisher()).unwrap();
-        // Consecutive events become one item, so that memory stays small.
+        // Consecutive events become one item, to keep memory use low.
         let checker = thread::spawn(move || {
             let mut runs: Vec<Delivery<u64>> = Vec::new();
             let mut next = None;
@@ -171,7 +172,7 @@ impl Reader {
         Self { bus, subscriber, checker }
     }
 
-    /// Ends the reader, and adds what it has received.
+    /// Ends the reader, and adds the deliveries that it received.
     fn end(self, seen: &mut Seen) {
         assert!(self.subscriber.shutdown_timeout(LONG));
         self.bus.close();
@@ -189,12 +190,12 @@ impl Reader {
         }
     }
 
-    /// Reads to the end, and adds what came.
+    /// Reads to the end, and adds the deliveries that it received.
     fn drain(self, seen: &mut Seen, published: u64) {
         let begin = Instant::now();
         loop {
             let stats = self.subscriber.stats();
-            // Readers before this one have had the others.
+            // Earlier readers have received the others.
             if seen.events + seen.gaps + stats.events + stats.gaps >= published || begin.elapsed() > LONG {
                 say!("{stats}");
                 break;
@@ -205,7 +206,7 @@ impl Reader {
     }
 }
 
-/// Returns the memory of this process in KiB, where the system says it.
+/// Returns the memory of this process in KiB if the system provides it.
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/statm").unwrap_or_default();
     let pages: Option<u64> = text.split(' ').nth(1).and_then(|pages| pages.parse().ok());

@@ -52,8 +52,8 @@ impl NatsSubscriber {
     }
 }
 
-/// Builds a [`NatsSubscriber`] or a [`RemoteWatcher`]. Options that are out of range are errors of
-/// [`attach`](Self::attach) and [`watch`](Self::watch).
+/// Builds a [`NatsSubscriber`] or a [`RemoteWatcher`]. If an option is out of range,
+/// [`attach`](Self::attach) and [`watch`](Self::watch) return an error.
 #[must_use = "a builder does nothing until it is attached"]
 pub struct NatsSubscriberBuilder<T> {
     options: SubscriberOptions,
@@ -67,7 +67,7 @@ pub struct NatsSubscriberBuilder<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> NatsSubscriberBuilder<T> {
-    /// Creates a builder for events that are not serde's, with their codec.
+    /// Creates a builder for events that do not implement serde's traits, with their codec.
     pub fn with_codec(options: SubscriberOptions, codec: impl Codec<T>) -> Self {
         let (codec, own) = (Box::new(codec), HashSet::new());
         Self { options, codec, store: None, own, map: None, on_status: None, on_error: None, handle: None }
@@ -94,8 +94,8 @@ impl<T: Clone + Send + Sync + 'static> NatsSubscriberBuilder<T> {
         self.configure(|options| name.clone_into(&mut options.stream))
     }
 
-    /// Reads only the messages with such a subject, which may have `*` for a token and `>` for all
-    /// further ones.
+    /// Reads only the messages with a matching subject, in which `*` matches one token and `>`
+    /// all further tokens.
     pub fn filter(self, subject: &str) -> Self {
         self.configure(|options| options.filter = Some(subject.to_owned()))
     }
@@ -105,7 +105,7 @@ impl<T: Clone + Send + Sync + 'static> NatsSubscriberBuilder<T> {
         self.configure(|options| options.start = start)
     }
 
-    /// Begins where the last reader with this store has ended, and saves the position there.
+    /// Begins where the last reader with this store ended, and saves the position there.
     pub fn resume(mut self, store: impl PositionStore) -> Self {
         self.store = Some(Arc::new(store));
         self
@@ -117,15 +117,15 @@ impl<T: Clone + Send + Sync + 'static> NatsSubscriberBuilder<T> {
         self
     }
 
-    /// Passes over the events of this publisher, which is one of the same program.
+    /// Skips the events of this publisher, which belongs to the same program.
     pub fn skip(mut self, publisher: &NatsPublisher) -> Self {
         self.own.insert(publisher.origin().to_owned());
         self
     }
 
-    /// Sets a function that makes the local event of a remote one. By default that is the event
-    /// itself. A panic of the function is caught, and the event becomes a gap. It counts for
-    /// [`attach`](Self::attach) only.
+    /// Sets a function that turns a remote event into a local event. By default this is the event
+    /// itself. If the function panics, the panic is caught and the event becomes a gap. Used only
+    /// by [`attach`](Self::attach).
     ///
     /// # Examples
     ///
@@ -142,60 +142,61 @@ impl<T: Clone + Send + Sync + 'static> NatsSubscriberBuilder<T> {
     }
 
     /// Sets a function that is called with the status whenever its state or its failure changes. It
-    /// runs on the reader's own thread, or on a thread of the runtime that
-    /// [`runtime`](Self::runtime) sets, so it must not block. Its panic is caught.
+    /// runs on the reader's own thread, or on a thread of the runtime set with
+    /// [`runtime`](Self::runtime), so it must not block. If it panics, the panic is caught.
     pub fn on_status(mut self, on_status: impl Fn(&RemoteStatus) + Send + Sync + 'static) -> Self {
         self.on_status = Some(Box::new(on_status));
         self
     }
 
-    /// Sets a function that hears of messages which cannot be read, and of new beginnings. It runs
-    /// on the reader's thread, so it must not wait. Its panic is caught.
+    /// Sets a function that is called if a message cannot be read or the reader restarts. It runs
+    /// on the reader's thread, so it must not block. If it panics, the panic is caught.
     pub fn on_error(mut self, on_error: impl Fn(&str) + Send + Sync + 'static) -> Self {
         self.on_error = Some(Box::new(on_error));
         self
     }
 
-    /// Runs the reader on this runtime of tokio, which needs its timer and its network driver. By
-    /// default the reader has a thread of its own.
+    /// Runs the reader on this tokio runtime, whose timer and network driver must be enabled. By
+    /// default the reader has its own thread.
     pub fn runtime(mut self, handle: Handle) -> Self {
         self.handle = Some(handle);
         self
     }
 
-    /// Begins to read, and publishes the events on a bus. The reader does not keep the bus open,
-    /// and ends with it.
+    /// Starts to read, and publishes the events on a bus. The reader does not keep the bus open,
+    /// and ends when the bus does.
     ///
     /// # Errors
     ///
     /// - [`BuildError::Invalid`] if an option is out of range.
     /// - [`BuildError::Position`] if the saved position cannot be read.
     /// - [`BuildError::Connect`] if an address is wrong or a file cannot be read. If the options
-    ///   require a connection, also if there is none within 5 s. Otherwise no server is needed now.
+    ///   require a connection, also if there is none within 5 s. Otherwise no server is needed yet.
     /// - [`BuildError::Thread`] if the system cannot start a thread.
     ///
     /// # Blocking
     ///
-    /// Waits for the connection if the options require one, and then not on a thread of the
-    /// runtime that is to run the reader. Otherwise for the thread to begin.
+    /// If the options require a connection, waits for it. In that case, do not call this on a
+    /// thread of the runtime that is to run the reader. Otherwise waits only for the thread to
+    /// start.
     pub fn attach(mut self, publisher: &Publisher<T>) -> Result<NatsSubscriber, BuildError> {
         let map = self.map.take().unwrap_or_else(|| Box::new(|remote| remote.event));
         let (overflow, publisher) = (self.options.overflow, publisher.clone());
         let outlet = Outlet::Bus(BusOutlet { publisher, map, overflow });
-        // A bus takes the events at once, so nothing sends a mark.
+        // A bus accepts the events immediately, so nothing sends a mark.
         let (_, marks) = mpsc::unbounded_channel();
         self.begin(outlet, marks)
     }
 
-    /// Begins to read, and returns a watcher of the events with their places.
+    /// Starts to read, and returns a watcher of the events and their places.
     ///
     /// # Errors
     ///
-    /// As [`attach`](Self::attach).
+    /// The same as [`attach`](Self::attach).
     ///
     /// # Blocking
     ///
-    /// As [`attach`](Self::attach).
+    /// The same as [`attach`](Self::attach).
     pub fn watch(self) -> Result<RemoteWatcher<T>, BuildError> {
         let (sender, chunks) = mpsc::channel(CHUNKS);
         let (marks, marked) = mpsc::unbounded_channel();
@@ -223,7 +224,8 @@ impl<T: Clone + Send + Sync + 'static> NatsSubscriberBuilder<T> {
         let (stop, stopped) = watch::channel(None);
         let task_shared = shared.clone();
         let connection = options.connection.clone();
-        // Room for what is asked for at once, twice, and for what the server says beside it.
+        // Twice the maximum number of requested messages, and space for the server's status
+        // messages.
         let capacity = options.max_messages * 2 + 64;
         let within = options.require_connection.then_some(CONNECT);
         let parts = Parts { options, codec, store, saved, own, on_error };
@@ -255,7 +257,7 @@ mod tests {
     use crate::status::CLIENT_ENDED;
     use eventcast::stats::RemoteState;
 
-    /// Nobody stops the reader, and no server answers.
+    /// The reader is not stopped, and no server answers.
     #[test]
     fn the_end_of_the_client_ends_the_reader_with_the_reason() {
         let status = StatusCell::new("", None);

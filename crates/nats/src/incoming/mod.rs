@@ -1,8 +1,8 @@
-//! The incoming side: a stream's messages as events of a bus, or as a stream of deliveries, in
-//! order, with the gaps in place.
+//! The incoming side: turns the messages of a stream into events of a bus, or into a stream of
+//! deliveries, in order and with gaps in place.
 //!
-//! `session` reads messages with a consumer of the server, `outlet` is where the events go, and
-//! `reader` is the task that does both and keeps the positions.
+//! `session` reads messages through a consumer on the server, `outlet` is where the events go, and
+//! `reader` is the task that drives both and keeps track of the positions.
 
 mod builder;
 mod ledger;

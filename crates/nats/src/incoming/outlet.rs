@@ -1,4 +1,4 @@
-//! The place where a reader's events go: a bus, or a watcher without one.
+//! The destination of a reader's events: a bus, or a watcher without a bus.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,25 +11,25 @@ use crate::stop::{Stop, asked};
 
 use super::remote_event::{Chunk, Mark, Remote};
 
-/// A function of the program that makes a local event of a remote one.
+/// A user-supplied function that turns a remote event into a local event.
 pub(crate) type Map<T> = Box<dyn Fn(Remote<T>) -> T + Send + Sync>;
 
-/// The outlet's account of the items of a message.
+/// The result of putting the items of a message into the outlet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Put {
     /// The events that were accepted.
     pub(crate) accepted: u64,
-    /// The events that were reported as missing. Dropped ones are part of it.
+    /// The events that were reported as missing, including dropped events.
     pub(crate) missing: u64,
     pub(crate) dropped: u64,
     pub(crate) panics: u64,
-    /// Whether the outlet or the reader has ended. Nothing behind the accepted and missing events
-    /// was put then.
+    /// Whether the outlet or the reader has ended. If so, nothing after the accepted and missing
+    /// events was put.
     pub(crate) has_ended: bool,
 }
 
 impl Put {
-    /// Adds events that were reported as missing. Their number may come from a hostile message.
+    /// Adds events that were reported as missing. Their number may be from a hostile message.
     fn lose(&mut self, events: u64) {
         self.missing = self.missing.saturating_add(events);
     }
@@ -40,13 +40,13 @@ impl Put {
     }
 }
 
-/// The place where a reader's events go.
+/// The destination of a reader's events.
 pub(crate) enum Outlet<T> {
     Bus(BusOutlet<T>),
     Watcher(mpsc::Sender<Chunk<T>>),
 }
 
-/// A bus that takes the events.
+/// A bus that receives the events.
 pub(crate) struct BusOutlet<T> {
     pub(crate) publisher: Publisher<T>,
     pub(crate) map: Map<T>,
@@ -77,7 +77,7 @@ impl<T: Clone + Send + Sync + 'static> Outlet<T> {
         }
     }
 
-    /// Returns whether an accepted message is done, without a mark that comes back.
+    /// Returns whether a message is done once it is accepted, without waiting for a mark.
     pub(crate) fn is_done_at_once(&self) -> bool {
         matches!(self, Self::Bus(_))
     }
@@ -144,7 +144,7 @@ impl<T: Clone + Send + Sync + 'static> BusOutlet<T> {
             }
             tokio::select! {
                 biased;
-                // The next attempt tells whether the bus has ended.
+                // The next attempt shows whether the bus has ended.
                 _ = self.publisher.ready() => {}
                 () = asked(stop.clone()) => {
                     put.has_ended = true;
@@ -154,7 +154,7 @@ impl<T: Clone + Send + Sync + 'static> BusOutlet<T> {
         }
     }
 
-    /// Publishes a gap, which needs no capacity.
+    /// Publishes a gap. This requires no capacity.
     fn put_gap(&self, events: u64, put: &mut Put) {
         if !put.has_ended {
             match self.publisher.publish_gap(events) {

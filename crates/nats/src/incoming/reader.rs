@@ -1,5 +1,5 @@
-//! The task of the incoming side: reads messages, judges their positions, puts the events where
-//! they go, and keeps its place.
+//! The task of the incoming side: reads messages, checks their positions, delivers the events, and
+//! keeps its place.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,10 +31,10 @@ use super::start::{Beginning, Place};
 use super::stats::NatsSubscriberStats;
 use super::store::{PositionStore, SavedPosition};
 
-/// The time that a request to the server may take.
+/// The timeout of a request to the server.
 const REQUEST: Duration = Duration::from_secs(5);
 
-/// A function of the program that hears of messages which cannot be read.
+/// A user-supplied function that is called if a message cannot be read or the reader restarts.
 pub(crate) type OnError = Box<dyn Fn(&str) + Send + Sync>;
 
 /// The parts that the program's handle shares with the task.
@@ -42,11 +42,11 @@ pub(crate) type OnError = Box<dyn Fn(&str) + Send + Sync>;
 pub(crate) struct Shared {
     pub(crate) stats: Arc<Mutex<NatsSubscriberStats>>,
     pub(crate) status: StatusCell,
-    /// The signal that the reader has had a session, so that it misses no message from then on.
+    /// Set once the reader has had a session, from which point on it misses no message.
     pub(crate) ready: Signal,
 }
 
-/// The parts of a reader that the program chooses.
+/// The parts of a reader that the program provides.
 pub(crate) struct Parts<T> {
     pub(crate) options: SubscriberOptions,
     pub(crate) codec: Box<dyn Codec<T>>,
@@ -67,10 +67,10 @@ pub(crate) struct Reader<T> {
     context: Context,
     wanted: Wanted,
     place: Place,
-    /// The creation of the stream that is read.
+    /// The creation time of the stream that is read.
     created: Arc<str>,
     positions: Positions,
-    /// The number up to which positions that are left out are no gaps.
+    /// The number up to which skipped positions are not gaps.
     selected_to: u64,
     ledger: Ledger,
 }
@@ -122,7 +122,7 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
         }
     }
 
-    /// Runs until the reader is stopped, or what takes the events or the client has ended.
+    /// Runs until the reader is stopped, or until the outlet or the client has ended.
     pub(crate) async fn run(mut self) {
         let mut backoff = None;
         loop {
@@ -131,7 +131,7 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
             let refusals = connection.link().refusals;
             let opened = tokio::select! {
                 opened = Session::open(&self.context, &self.wanted, &self.place) => opened,
-                // The answers to what went out on the old connection may never come.
+                // The answers to requests on the old connection may never arrive.
                 () = connection.reconnected(epoch) => continue,
                 () = asked(self.stop.clone()) => break,
             };
@@ -164,7 +164,8 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
         self.shared.status.end(self.connection.has_ended().then_some(CLIENT_ENDED));
     }
 
-    /// Waits for a connection. Returns `None` if the reader is to stop, or the client has ended.
+    /// Waits for a connection. Returns `None` if the reader has been stopped or the client has
+    /// ended.
     async fn connected(&mut self) -> Option<u64> {
         loop {
             let link = self.connection.link.borrow_and_update().clone();
@@ -183,7 +184,7 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
         }
     }
 
-    /// Takes over what a session says about its beginning. Returns false if the reader has ended.
+    /// Applies the beginning of a session. Returns false if the reader has ended.
     async fn begin(&mut self, begins: &Beginning, created: Arc<str>) -> bool {
         let is_first = matches!(self.place, Place::Begin(_));
         if begins.is_from_start && (is_first || begins.is_reset) {
@@ -206,7 +207,7 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
         if !is_blind {
             return true;
         }
-        // No position says how many events are missing. A message has one at least.
+        // Positions do not show how many events are missing. Each message holds at least one.
         let missing = if self.wanted.filter.is_some() { 1 } else { begins.removed };
         let mark = Mark { sequence: Some(begins.behind + begins.removed), reached: None };
         let put = self.outlet.put(vec![Delivery::Lagged(missing)], mark, &self.stop).await;
@@ -286,7 +287,8 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
         }
         self.count(&put);
         if put.has_ended {
-            // The events behind the accepted ones come again, unless not even the gap was put.
+            // The events after the accepted ones will be read again. If not even the gap was put,
+            // the saved place does not change.
             if let Some(handled) = put.handled().checked_sub(gap) {
                 let end = (head.first + step.repeated).saturating_add(handled);
                 self.ledger.reach(&behind.back_at(end));
@@ -301,8 +303,8 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
         true
     }
 
-    /// Returns what a message becomes: the gap before it, its new events, and gaps for those that
-    /// cannot be read.
+    /// Converts a message to items: the gap before it, its new events, and gaps for the events that
+    /// cannot be decoded.
     fn items(&self, stored: &Stored, head: &Head, step: Step) -> Items<T> {
         let gap = if stored.sequence <= self.selected_to { 0 } else { step.gap };
         let mut items = Items { gap, all: Vec::new() };
@@ -328,7 +330,7 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
         for (bytes, position) in
             events.into_iter().zip(head.first..).skip(usize::try_from(step.repeated).unwrap_or(usize::MAX))
         {
-            // A codec of the program may panic.
+            // A user-supplied codec may panic.
             match catch_unwind(AssertUnwindSafe(|| codec.decode(bytes))) {
                 Ok(Ok(event)) => items.all.push(Delivery::Event(Remote::new(
                     event,
@@ -375,7 +377,7 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
 
     fn complain(&self, text: &str) {
         if let Some(on_error) = &self.parts.on_error {
-            // The panic of a hook ends here.
+            // A panic of the hook stops here.
             let _ = catch_unwind(AssertUnwindSafe(|| on_error(text)));
         }
     }
@@ -434,7 +436,7 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
         }
     }
 
-    /// Notes why a session could not be opened.
+    /// Reports why a session could not be opened.
     fn refuse(&self, broken: &Broken, refusals: u64) {
         let link = self.connection.link();
         let status = &self.shared.status;

@@ -1,4 +1,4 @@
-//! Events of other processes, with their places.
+//! Events of other processes, and where they are in the stream.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,18 +8,18 @@ use eventcast::Delivery;
 
 use crate::positions::Reached;
 
-/// An event of another process, and its place.
+/// An event of another process, and where it is in the stream.
 ///
-/// The pair of `origin` and `position` is different for each event, so it serves to recognise one
-/// that was handled before.
+/// The pair of `origin` and `position` is unique for each event, so you can use it to recognise an
+/// event that was handled before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Remote<T> {
     /// The event.
     pub event: T,
-    /// The identity of the publisher, which is new at each of its starts.
+    /// The identity of the publisher, which is new each time it starts.
     pub origin: Arc<str>,
-    /// The position among all events of the origin, lost ones included.
+    /// The position among all events of the origin, including lost events.
     pub position: u64,
     /// The number of the message in the stream.
     pub stream_sequence: u64,
@@ -39,7 +39,7 @@ impl<T> Remote<T> {
     }
 }
 
-/// The items of one message, and the mark to send back when they were received.
+/// The items of one message, and the mark to send back once they have been received.
 pub(crate) struct Chunk<T> {
     pub(crate) items: VecDeque<Delivery<Remote<T>>>,
     pub(crate) mark: Option<Mark>,
@@ -50,6 +50,6 @@ pub(crate) struct Chunk<T> {
 pub(crate) struct Mark {
     /// The number of the message, or `None` if it was received in part.
     pub(crate) sequence: Option<u64>,
-    /// The place after the last event that was received, if the message is an origin's.
+    /// The place after the last event that was received, if the message belongs to an origin.
     pub(crate) reached: Option<Reached>,
 }

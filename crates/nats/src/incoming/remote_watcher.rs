@@ -1,4 +1,4 @@
-//! A watcher of remote events, which needs no bus.
+//! A watcher of remote events that needs no bus.
 
 use std::fmt;
 use std::pin::Pin;
@@ -17,10 +17,10 @@ use crate::positions::Reached;
 use super::remote_event::{Chunk, Mark, Remote};
 use super::subscriber::NatsSubscriber;
 
-/// Receives the events of a stream, without a bus. It is a `Stream` of the same items.
+/// Receives the events of a stream without a bus. It also implements `Stream` with the same items.
 ///
-/// If the position is saved, it is that of what was received: an event counts when the next receive
-/// or [`close`](Self::close) begins.
+/// The saved position covers only received events. An event counts as received once the next
+/// receive or [`close`](Self::close) begins.
 ///
 /// # Examples
 ///
@@ -43,7 +43,7 @@ pub struct RemoteWatcher<T> {
     chunks: mpsc::Receiver<Chunk<T>>,
     marks: mpsc::UnboundedSender<Mark>,
     now: Option<Chunk<T>>,
-    /// The place behind the last event that was received of the current message.
+    /// The place after the last event received from the current message.
     part: Option<Reached>,
     subscriber: NatsSubscriber,
 }
@@ -62,8 +62,8 @@ impl<T> RemoteWatcher<T> {
         &self.subscriber
     }
 
-    /// Waits for the next delivery as a task. If the future is dropped before it is ready, it has
-    /// taken nothing.
+    /// Waits asynchronously for the next delivery. If the future is dropped before it is ready, no
+    /// delivery is lost.
     ///
     /// # Errors
     ///
@@ -75,7 +75,7 @@ impl<T> RemoteWatcher<T> {
         async move { std::future::poll_fn(|cx| self.poll_recv(cx)).await.ok_or(RecvError) }
     }
 
-    /// Returns the next delivery if there is one now.
+    /// Returns the next delivery if one is available now.
     pub fn try_recv(&mut self) -> Option<Delivery<Remote<T>>> {
         loop {
             if let Some(item) = self.take_item() {
@@ -85,17 +85,17 @@ impl<T> RemoteWatcher<T> {
         }
     }
 
-    /// Waits for the next delivery, for at most `timeout`.
+    /// Waits for the next delivery for at most `timeout`.
     ///
     /// # Errors
     ///
-    /// - [`RecvTimeoutError::Timeout`] if nothing came in time.
+    /// - [`RecvTimeoutError::Timeout`] if nothing arrived in time.
     /// - [`RecvTimeoutError::Ended`] at the end.
     ///
     /// # Blocking
     ///
-    /// Waits for at most `timeout`. In an async task this blocks the executor's thread, so use
-    /// [`recv_async`](Self::recv_async) there.
+    /// Waits for at most `timeout`. This blocks the thread, so use [`recv_async`](Self::recv_async)
+    /// in async tasks.
     pub fn recv_timeout(&mut self, timeout: Duration) -> Result<Delivery<Remote<T>>, RecvTimeoutError> {
         let begin = Instant::now();
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
@@ -111,8 +111,8 @@ impl<T> RemoteWatcher<T> {
         }
     }
 
-    /// Stops the reader, and waits until it has saved the position of what was received. Returns
-    /// whether it has ended in time. A watcher that is dropped instead waits for nothing.
+    /// Stops the reader, and waits until it has saved the position of the received events. Returns
+    /// whether it ended in time. Dropping the watcher instead does not block.
     ///
     /// # Blocking
     ///
@@ -122,7 +122,7 @@ impl<T> RemoteWatcher<T> {
         self.subscriber.shutdown_timeout(timeout)
     }
 
-    /// Marks the events of the current message that were received.
+    /// Marks the received events of the current message.
     fn mark_part(&mut self) {
         if let Some(part) = self.part.take() {
             // An error means that the reader has ended.
@@ -142,7 +142,7 @@ impl<T> RemoteWatcher<T> {
         }
     }
 
-    /// Takes an item of the current message. Marks a message that has none left.
+    /// Takes an item of the current message. Marks the message if it has no items left.
     fn take_item(&mut self) -> Option<Delivery<Remote<T>>> {
         let chunk = self.now.as_mut()?;
         let item = chunk.items.pop_front();
@@ -170,7 +170,7 @@ impl<T> Drop for RemoteWatcher<T> {
     }
 }
 
-/// Wakes a thread that waits.
+/// Wakes a waiting thread.
 struct Unpark(Thread);
 
 impl Wake for Unpark {

@@ -1,9 +1,9 @@
-//! A session: one consumer of the server, from which a reader pulls messages until something is
-//! wrong. The reader then opens another one, at its position.
+//! A session: one consumer on the server, from which a reader pulls messages until an error occurs.
+//! The reader then opens another session at its position.
 //!
-//! The consumer keeps no state that matters, because the reader knows its position itself. It has
-//! no acknowledgements, lives in the server's memory, and disappears by itself. The client's own
-//! ordered consumer is not used: it does not come back after the server was killed.
+//! The consumer keeps no important state, because the reader knows its own position. It uses no
+//! acknowledgements, is stored in the server's memory, and expires automatically. The client's own
+//! ordered consumer is not used, because it does not recover after the server is killed.
 
 use std::time::{Duration, SystemTime};
 
@@ -21,11 +21,11 @@ use crate::failure::{NO_JETSTREAM, of_jetstream};
 
 use super::start::{Beginning, Place, StreamState};
 
-/// The time after which the server forgets a consumer that nobody pulls from.
+/// The time after which the server deletes a consumer from which no messages are pulled.
 const FORGET_AFTER: Duration = Duration::from_secs(300);
-/// The number of signs of life that may be missing.
+/// The number of heartbeats that may be missing.
 const SIGNS: u32 = 3;
-/// The header with the number of messages that an ended request has not delivered.
+/// The header with the number of messages that an ended request did not deliver.
 const PENDING: &str = "Nats-Pending-Messages";
 
 /// The stream and the subjects to read.
@@ -33,21 +33,21 @@ const PENDING: &str = "Nats-Pending-Messages";
 pub(crate) struct Wanted {
     pub(crate) stream: String,
     pub(crate) filter: Option<String>,
-    /// The most messages that are asked for at once.
+    /// The maximum number of messages to request at a time.
     pub(crate) messages: usize,
-    /// The time between two signs of life of an idle server.
+    /// The interval between heartbeats of an idle server.
     pub(crate) heartbeat: Duration,
 }
 
-/// The reason for which a session did not begin or has ended.
+/// The reason why a session did not begin or has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Broken {
-    /// The server refuses, for example because there is no such stream.
+    /// The server refuses the request, for example because the stream does not exist.
     Refused(String),
     Other(String),
 }
 
-/// Returns whether nobody takes the requests to JetStream.
+/// Returns whether no server handles JetStream requests.
 fn is_unanswered(error: &dyn std::error::Error) -> bool {
     let request = error.source().and_then(|cause| cause.downcast_ref::<RequestError>());
     request.is_some_and(|request| request.kind() == RequestErrorKind::NoResponders)
@@ -66,9 +66,9 @@ pub(crate) struct Session {
     subscriber: Subscriber,
     inbox: String,
     wanted: Wanted,
-    /// The messages that were asked for, and that have not come yet.
+    /// The number of messages that were requested and have not arrived yet.
     outstanding: usize,
-    /// The number of the last message among those of this consumer.
+    /// The number of the last message in the order of this consumer.
     delivered: u64,
     last_sign: Instant,
 }
@@ -78,7 +78,7 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// Returns an error if there is no such stream, or if the server does not answer.
+    /// Returns an error if the stream does not exist or the server does not answer.
     pub(crate) async fn open(
         context: &Context,
         wanted: &Wanted,
@@ -101,7 +101,7 @@ impl Session {
         let begins = place.begin(&state);
         let mut filter = wanted.filter.clone().unwrap_or_default();
         if begins.policy == DeliverPolicy::LastPerSubject && filter.is_empty() {
-            // The server insists on a filter then.
+            // In this case the server requires a filter.
             ">".clone_into(&mut filter);
         }
         let config = Config {
@@ -132,7 +132,7 @@ impl Session {
         Ok((session, begins, state))
     }
 
-    /// Asks for more messages if half of what may be asked for has come.
+    /// Requests more messages once half of the maximum has arrived.
     ///
     /// # Errors
     ///
@@ -152,17 +152,17 @@ impl Session {
         asked.map_err(|error| Broken::Other(chain(&error)))
     }
 
-    /// Notes that the reader was away itself, so that the silence begins now.
+    /// Restarts the timeout for heartbeats after the reader itself was busy.
     pub(crate) fn was_away(&mut self) {
         self.last_sign = Instant::now();
     }
 
-    /// Waits for the next message. If the future is dropped before it is ready, it has taken
-    /// nothing.
+    /// Waits for the next message. If the future is dropped before it is ready, no message is lost.
     ///
     /// # Errors
     ///
-    /// Returns an error if a message is missing, the consumer is gone, or the server is silent.
+    /// Returns an error if a message is missing, the consumer no longer exists, or the server is
+    /// silent.
     pub(crate) async fn next(&mut self) -> Result<Option<Stored>, Broken> {
         let silent_at = self.last_sign + self.wanted.heartbeat * SIGNS;
         let message = tokio::select! {
@@ -192,7 +192,7 @@ impl Session {
         Ok(Stored { message: message.message, sequence, at })
     }
 
-    /// Notes what the server says about a request.
+    /// Handles the server's status message about a request.
     fn note(&mut self, status: StatusCode, message: &async_nats::Message) -> Result<(), Broken> {
         let text = message.description.as_deref().unwrap_or_default();
         match status {
@@ -207,12 +207,12 @@ impl Session {
         }
     }
 
-    /// Asks the server to forget the consumer. Waits for no answer.
+    /// Asks the server to delete the consumer, without waiting for an answer.
     pub(crate) fn close(self) {
         let Self { context, consumer, wanted, .. } = self;
         let name = consumer.cached_info().name.clone();
         tokio::spawn(async move {
-            // The server forgets the consumer by itself if this does not reach it.
+            // If this does not reach the server, the consumer expires on its own.
             let _ = context.delete_consumer_from_stream(name, wanted.stream).await;
         });
     }

@@ -7,7 +7,7 @@ use async_nats::jetstream::consumer::DeliverPolicy;
 
 use crate::options::Start;
 
-/// The state of a stream, as the server tells it.
+/// The state of a stream, as reported by the server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StreamState {
     pub(crate) created: Arc<str>,
@@ -15,40 +15,40 @@ pub(crate) struct StreamState {
     pub(crate) last: u64,
 }
 
-/// The place of a reader: where it is to begin, or where it is.
+/// The place of a reader: where it is to begin, or where it is now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    /// The reader has had no message.
+    /// The reader has received no message yet.
     Begin(Start),
-    /// The reader has had the message of this number, of the stream of this creation.
+    /// The reader has received the message with this number, from the stream created at this time.
     Behind { sequence: u64, created: Arc<str> },
 }
 
-/// The way in which a session begins.
+/// How a session begins.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Beginning {
     pub(crate) policy: DeliverPolicy,
-    /// The number of the last message that the session does not get, as far as it is known.
+    /// The number of the last message that the session does not receive, as far as it is known.
     pub(crate) behind: u64,
     /// Whether the reader sees the stream from its first message on.
     pub(crate) is_from_start: bool,
-    /// Whether the stream is another one than before, or has lost its end.
+    /// Whether the stream is not the same as before, or has lost its end.
     pub(crate) is_reset: bool,
-    /// The number of messages between the place and the first message that the stream has.
+    /// The number of messages between the place and the first message in the stream.
     pub(crate) removed: u64,
-    /// The number up to which positions that are left out are no gaps.
+    /// The number up to which skipped positions are not gaps.
     pub(crate) selected_to: u64,
 }
 
 impl Place {
-    /// Returns how to begin in a stream of this state.
+    /// Returns how to begin in a stream with this state.
     pub(crate) fn begin(&self, state: &StreamState) -> Beginning {
         match self {
             Self::Begin(start) => begin_new(*start, state),
             Self::Behind { created, .. } if *created != state.created => {
                 Beginning { is_reset: true, is_from_start: state.first <= 1, ..all() }
             }
-            // The server has lost the end of the stream, and gives its numbers out again.
+            // The server has lost the end of the stream, and reuses its numbers.
             Self::Behind { sequence, .. } if *sequence > state.last => {
                 Beginning { is_reset: true, ..behind(state.last, state) }
             }
@@ -59,7 +59,8 @@ impl Place {
 
 fn begin_new(start: Start, state: &StreamState) -> Beginning {
     match start {
-        // A consumer with the policy `New` that is made again would pass over what came between.
+        // A consumer with the policy `New` that had to be recreated would skip the messages stored
+        // in between.
         Start::New => behind(state.last, state),
         Start::All => Beginning { is_from_start: state.first <= 1, ..all() },
         Start::Last => Beginning { policy: DeliverPolicy::Last, ..all() },

@@ -8,47 +8,47 @@ use serde::{Deserialize, Serialize};
 
 /// The counters of a [`NatsSubscriber`](crate::NatsSubscriber).
 ///
-/// For a reader of the whole stream without a filter, the events and the gaps of an origin together
-/// are what the origin's publisher has acknowledged and lost.
+/// For a reader of the whole stream without a filter, the events and the gaps of an origin add up
+/// to the events that the origin's publisher has acknowledged and lost.
 ///
-/// A message is counted once its last event has been accepted, so a watcher may receive an event a
-/// moment before it is counted here.
+/// A message is counted once its last event has been accepted, so a watcher may receive an event
+/// slightly before it is counted here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct NatsSubscriberStats {
-    /// The status of the connection and of the stream. Nothing waits at this side.
+    /// The status of the connection and of the stream. Nothing waits on this side.
     pub status: RemoteStatus,
     /// The number of messages that were read.
     pub messages: u64,
     /// The events that the local bus, or the watcher, has accepted.
     pub events: u64,
-    /// The events that are missing, and that were reported as gaps. Undecodable and dropped ones
-    /// are part of it.
+    /// The events that are missing and were reported as gaps, including undecodable and dropped
+    /// events.
     pub gaps: u64,
-    /// The events that came again, and were passed over.
+    /// The events that were delivered again and skipped.
     pub repeated: u64,
-    /// The events of the program's own publishers, which were passed over.
+    /// The events of the program's own publishers, which were skipped.
     pub own: u64,
-    /// The events that the codec could not read. They are part of `gaps`.
+    /// The events that the codec could not decode. They are included in `gaps`.
     pub undecodable: u64,
-    /// The events for which the local bus had no room, with
-    /// [`Overflow::Drop`](crate::Overflow::Drop). They are part of `gaps`.
+    /// The events that did not fit into the local bus, with
+    /// [`Overflow::Drop`](crate::Overflow::Drop). They are included in `gaps`.
     pub dropped: u64,
-    /// The number of messages that other programs have written, and that were passed over.
+    /// The number of messages that were written by other programs and skipped.
     pub foreign: u64,
-    /// The number of messages with headers that cannot be right, and that were passed over.
+    /// The number of messages that were skipped because their headers are invalid.
     pub malformed: u64,
-    /// The number of messages that the stream no longer has, seen by the jumps of its numbers. It
-    /// is counted without a filter only.
+    /// The number of messages that the stream no longer has, as seen by jumps in the message
+    /// numbers. They are counted only without a filter.
     pub missing_messages: u64,
-    /// The number of times that the reader began anew at its position.
+    /// The number of times that the reader restarted at its position.
     pub restarts: u64,
-    /// The number of panics of the program's functions that were caught.
+    /// The number of panics in user-supplied functions that were caught.
     pub panics: u64,
     /// The number of the last message that was read.
     pub sequence: u64,
-    /// The number of saves of the position that failed.
+    /// The number of failed attempts to save the position.
     pub failed_saves: u64,
 }
 

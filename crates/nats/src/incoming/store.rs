@@ -1,4 +1,4 @@
-//! The place where a reader keeps its position between two runs.
+//! The store in which a reader keeps its position between two runs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,10 +17,10 @@ use serde::{Deserialize, Serialize};
 pub struct SavedPosition {
     /// The number of the last message whose events were accepted.
     pub sequence: u64,
-    /// The moment at which the stream was created, as the server writes it. A stream that was
-    /// created anew begins its numbers anew.
+    /// The time at which the stream was created, as written by the server. A stream that is
+    /// recreated starts its numbers again.
     pub stream: String,
-    /// Whether the reader has seen the stream from its first message on.
+    /// Whether the reader has seen the stream from its first message.
     pub from_start: bool,
     /// The next position of each origin.
     pub origins: BTreeMap<String, u64>,
@@ -31,29 +31,29 @@ pub struct SavedPosition {
 
 /// Keeps the position of a reader between two runs.
 ///
-/// The reader saves the position after the events were accepted. If its process dies before, the
-/// reader of the next run gets some messages again. The saved positions of the origins tell which
-/// events of these came before, so each event comes once as long as the store keeps what it was
-/// given.
+/// The reader saves the position after the events have been accepted. If its process dies before
+/// that, the reader of the next run receives some messages again. The saved positions of the
+/// origins show which of their events were delivered before, so each event is delivered once as
+/// long as the store does not lose a saved position.
 pub trait PositionStore: Send + Sync + 'static {
-    /// Returns the position that was saved last, or `None` if there is none.
+    /// Returns the position that was last saved, or `None` if there is none.
     ///
     /// # Errors
     ///
-    /// Returns an error if the position cannot be read. The reader is then not made.
+    /// Returns an error if the position cannot be read. The reader is then not created.
     fn load(&self) -> io::Result<Option<SavedPosition>>;
 
-    /// Saves the position. It may block, because it runs on a thread for such work.
+    /// Saves the position. It may block, because it runs on a thread for blocking work.
     ///
     /// # Errors
     ///
-    /// Returns an error if the position is not saved. The reader counts it, reads on, and tries
-    /// again at the next save.
+    /// Returns an error if the position is not saved. The reader counts the error, continues to
+    /// read, and retries at the next save.
     fn save(&self, position: &SavedPosition) -> io::Result<()>;
 }
 
-/// A position in a file, as JSON. A save writes a new file, forces it to the disk, and renames it,
-/// so the file is whole at any moment.
+/// A position in a file, as JSON. A save writes a new file, flushes it to disk and renames it, so
+/// the file is always complete.
 ///
 /// # Examples
 ///
@@ -101,7 +101,8 @@ impl PositionStore for FilePosition {
             file.sync_all()
         });
         written.and_then(|()| fs::rename(&new, &self.path)).map_err(|error| self.named(&error))?;
-        // The name is on the disk when the folder is. Not every system can do this.
+        // The new name is on disk only after the folder is synchronised, which not every system
+        // supports.
         if let Some(folder) = self.path.parent().and_then(|folder| File::open(folder).ok()) {
             let _ = folder.sync_all();
         }
@@ -109,7 +110,8 @@ impl PositionStore for FilePosition {
     }
 }
 
-/// A position in memory, for readers that come and go within a process. A clone is the same store.
+/// A position in memory, for readers that are created and dropped within one process. A clone
+/// shares the same store.
 ///
 /// # Examples
 ///

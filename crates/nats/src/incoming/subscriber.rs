@@ -11,28 +11,30 @@ use crate::runtime::Signal;
 use super::reader::Shared;
 use super::stats::NatsSubscriberStats;
 
-/// The incoming side of a bridge: it reads a stream of NATS JetStream, and publishes the events on
-/// a bus, or gives them to a [`RemoteWatcher`](crate::RemoteWatcher).
+/// The incoming side of a bridge. It reads a NATS JetStream stream and publishes the events on a
+/// bus, or passes them to a [`RemoteWatcher`](crate::RemoteWatcher).
 ///
 /// # Order
 ///
-/// The events of one publisher come in its order, each once. Events of several publishers come in
-/// the order in which the server has stored their messages, which is the same for every reader.
+/// Events of one publisher arrive in the order in which it published them, each once. Events of
+/// several publishers arrive in the order in which the server stored their messages, which is the
+/// same for every reader.
 ///
 /// # Gaps
 ///
-/// Events that were lost on the way, that the stream no longer has, or that cannot be read, are
-/// reported as [`Delivery::Lagged`](eventcast::Delivery::Lagged) at their place, with their number.
-/// With a filter, the losses of a publisher itself have no subject, so a reader hears of those that
-/// a message which it gets reports.
+/// Events that were lost on the way, that the stream no longer has, or that cannot be decoded, are
+/// reported in place as [`Delivery::Lagged`](eventcast::Delivery::Lagged), with their number. A
+/// publisher's own losses have no subject. A reader with a filter therefore learns only about the
+/// losses that are reported by a message that it receives.
 ///
 /// # Overflow
 ///
-/// While the local bus is full the reader waits, and the server keeps the messages.
+/// While the local bus is full, the reader waits and the server keeps the messages. With
+/// [`Overflow::Drop`](crate::Overflow::Drop) the reader drops events instead.
 ///
 /// # Ending
 ///
-/// The reader ends with the bus, or when this handle is dropped. The drop waits for nothing.
+/// The reader ends when the bus ends or this handle is dropped. Dropping the handle does not block.
 ///
 /// # Examples
 ///
@@ -66,21 +68,21 @@ impl NatsSubscriber {
         Self { shared, finished, stop }
     }
 
-    /// Returns what the reader has done so far. Never waits for the server.
+    /// Returns the current statistics of the reader. Never waits for the server.
     pub fn stats(&self) -> NatsSubscriberStats {
         let mut stats = self.shared.stats.lock().clone();
         stats.status = self.shared.status.get();
         stats
     }
 
-    /// Returns the status of the connection and of the stream: the state, since when, and the last
-    /// failure. Never waits for the server.
+    /// Returns the status of the connection and of the stream: the state, the time since which it
+    /// holds, and the last failure. Never waits for the server.
     pub fn status(&self) -> RemoteStatus {
         self.shared.status.get()
     }
 
     /// Waits until the reader has its place in the stream. Every message that the server stores
-    /// from then on is read, or becomes part of a gap. Returns whether this was so in time.
+    /// from then on is read or becomes part of a gap. Returns whether this happened in time.
     ///
     /// # Blocking
     ///
@@ -90,7 +92,7 @@ impl NatsSubscriber {
     }
 
     /// Stops the reader, and waits until it has saved its position and ended. Returns whether it
-    /// has ended in time.
+    /// ended in time.
     ///
     /// # Blocking
     ///
@@ -100,14 +102,14 @@ impl NatsSubscriber {
         Instant::now().checked_add(timeout).is_some_and(|deadline| self.finished.wait_until(deadline))
     }
 
-    /// Stops the reader, and waits for nothing. The reader still saves its position.
+    /// Stops the reader without waiting. The reader still saves its position.
     pub fn stop(&self) {
         self.stop.send_replace(Some(tokio::time::Instant::now()));
     }
 }
 
 impl Drop for NatsSubscriber {
-    /// Stops the reader, and waits for nothing.
+    /// Stops the reader without waiting.
     fn drop(&mut self) {
         self.stop();
     }

@@ -27,9 +27,10 @@ use crate::tls;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ConnectionOptions {
-    /// The addresses, such as `nats://127.0.0.1:4222`. Default: that one. An address may have a user
-    /// and a password, or a token: `nats://user:password@host`. They count if `auth` is left out.
-    /// Characters that an address cannot have are written as `%XX` there, such as `%40` for `@`.
+    /// The addresses, such as `nats://127.0.0.1:4222`, which is the default. An address may contain
+    /// a user and a password, or a token: `nats://user:password@host`. These are used if `auth` is
+    /// left out. Characters that an address cannot contain are written as `%XX`, such as `%40` for
+    /// `@`.
     pub servers: Vec<String>,
     /// The name that the server shows for the connection. Default `eventcast`.
     pub name: String,
@@ -40,7 +41,7 @@ pub struct ConnectionOptions {
     pub tls: TlsOptions,
 }
 
-/// How to sign in. `Debug` shows no secret.
+/// The way to sign in. `Debug` shows no secret.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
@@ -56,7 +57,7 @@ pub enum Auth {
     },
     /// A file with the seed of an nkey. Needs the feature `nkeys`.
     NkeyFile(PathBuf),
-    /// A file with credentials, as `nsc` writes it. Needs the feature `nkeys`.
+    /// A credentials file, as written by `nsc`. Needs the feature `nkeys`.
     CredentialsFile(PathBuf),
 }
 
@@ -66,12 +67,14 @@ pub enum Auth {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct TlsOptions {
-    /// Whether a connection without TLS is refused. A URL that begins with `tls://` says the same.
+    /// Whether a connection without TLS is refused. A URL that begins with `tls://` has the same
+    /// effect.
     pub required: bool,
-    /// A file with certificates of authorities in PEM form, which replace those of the system.
+    /// A file with certificates of authorities in PEM form, which replace the system's
+    /// certificates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca: Option<PathBuf>,
-    /// A file with the certificate of this client, and one with its key, both in PEM form.
+    /// Two files in PEM form: the certificate of this client, and its key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<(PathBuf, PathBuf)>,
 }
@@ -101,12 +104,12 @@ impl ConnectionOptions {
         Self { servers: vec![server.to_owned()], ..Self::default() }
     }
 
-    /// Checks the addresses, and that this build has what the options need. Reads no file, and
-    /// connects to no server. Everything that connects does this first.
+    /// Checks the addresses, and that this build supports what the options need. Reads no file, and
+    /// connects to no server. Everything that connects calls this first.
     ///
     /// # Errors
     ///
-    /// Returns [`BuildError::Invalid`], which names what is wrong.
+    /// Returns [`BuildError::Invalid`], which names the fault.
     ///
     /// # Examples
     ///
@@ -184,7 +187,7 @@ impl fmt::Debug for Auth {
 }
 
 /// Returns an address without the user, password or token in it. Everything before the last `@` may
-/// belong to a password, which can contain slashes and colons.
+/// be part of a password, which can contain slashes and colons.
 fn without_secret(url: &str) -> String {
     let scheme = ["tls", "ws", "wss"]
         .into_iter()

@@ -1,4 +1,4 @@
-//! The options as they stand in configuration files.
+//! The options as they appear in configuration files.
 
 mod connection;
 mod publisher;

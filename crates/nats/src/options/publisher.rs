@@ -11,7 +11,7 @@ use crate::subject::{check_prefix, check_stream};
 use super::connection::ConnectionOptions;
 use super::stream::StreamOptions;
 
-/// Options of a [`NatsPublisher`](crate::NatsPublisher), as far as they are plain data.
+/// Those options of a [`NatsPublisher`](crate::NatsPublisher) that are plain data.
 ///
 /// # Examples
 ///
@@ -40,40 +40,40 @@ use super::stream::StreamOptions;
 pub struct PublisherOptions {
     /// The servers.
     pub connection: ConnectionOptions,
-    /// The first tokens of every subject, with dots between. Default `events`.
+    /// The first tokens of every subject, separated by dots. Default `events`.
     pub prefix: String,
     /// The name of the stream that [`ensure_stream`](Self::ensure_stream) creates. Default
     /// `EVENTS`.
     pub stream: String,
-    /// The stream to create if there is none. Its subjects are the prefix and everything below.
-    /// Default: none is created.
+    /// The stream to create if it does not exist. Its subjects are the prefix and everything below
+    /// it. Default: no stream is created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ensure_stream: Option<StreamOptions>,
-    /// Free text in every message that says who sends. Default: the host and the program.
+    /// Free text in every message that identifies the sender. Default: the host and the program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// The length of the watcher's queue on the bus, in events. Default 16,384.
+    /// The capacity of the watcher's queue on the bus, in events. Default 16,384.
     pub queue_capacity: usize,
-    /// The watcher's policy for a full queue. With [`Wait`](OverflowPolicy::Wait) an outage of the
+    /// The watcher's policy for a full queue. With [`Wait`](OverflowPolicy::Wait), an outage of the
     /// server stops the bus. Default [`DropIncoming`](OverflowPolicy::DropIncoming).
     pub overflow: OverflowPolicy,
-    /// The most events of a message, 1 to 65,536. Default 256.
+    /// The maximum number of events in a message, 1 to 65,536. Default 256.
     pub max_batch: usize,
-    /// The most bytes of a message's payload, 1 to 8 MiB. The server's own limit counts too.
-    /// Default 512 KiB.
+    /// The maximum size of a message's payload in bytes, 1 to 8 MiB. The server's own limit also
+    /// applies. Default 512 KiB.
     pub max_bytes: usize,
-    /// The time for which a message that is not full waits for more events, at most 1 s. Default 0:
-    /// a message holds what is there.
+    /// How long a message that is not full waits for more events, at most 1 s. Default 0: a message
+    /// holds the events that are available.
     #[serde(with = "crate::duration")]
     pub linger: Duration,
-    /// The time after which a loss that no event follows is sent by itself. Default 1 s.
+    /// The time after which a loss is reported in its own message if no event follows. Default 1 s.
     #[serde(with = "crate::duration")]
     pub gap_after: Duration,
-    /// The time between messages that say that nothing was published. Default: none are sent.
+    /// The interval between messages that report that nothing was published. Default: none are
+    /// sent.
     #[serde(with = "crate::duration::option", skip_serializing_if = "Option::is_none")]
     pub heartbeat: Option<Duration>,
-    /// The time to wait for the server's acknowledgement of a message before it is sent again.
-    /// Default 5 s.
+    /// How long to wait for the acknowledgement of a message before it is sent again. Default 5 s.
     #[serde(with = "crate::duration")]
     pub ack_timeout: Duration,
     /// The pauses between attempts.
@@ -89,7 +89,7 @@ pub struct PublisherOptions {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct RetryOptions {
-    /// The first pause. Each further one is twice as long. Default 100 ms.
+    /// The first pause. Each further pause is twice as long as the last. Default 100 ms.
     #[serde(with = "crate::duration")]
     pub min: Duration,
     /// The longest pause. Default 10 s.
@@ -102,10 +102,10 @@ pub struct RetryOptions {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum OnFull {
-    /// The message is tried again until the stream has room.
+    /// The message is sent again until the stream has space.
     #[default]
     Retry,
-    /// The events of the message are lost, and counted as `refused`.
+    /// The events of the message are dropped, and counted as `refused`.
     Drop,
 }
 

@@ -1,4 +1,4 @@
-//! The stream that a publisher creates where there is none.
+//! The stream that a publisher creates if it does not exist.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::BuildError;
 
-/// The stream that a publisher creates if there is none. An existing stream is never changed.
+/// The stream that a publisher creates if it does not exist. An existing stream is never changed.
 ///
 /// # Examples
 ///
@@ -23,25 +23,26 @@ use crate::error::BuildError;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct StreamOptions {
-    /// The place where the server keeps the messages. Default [`Storage::File`].
+    /// The storage that the server uses for the messages. Default [`Storage::File`].
     pub storage: Storage,
-    /// The age at which the server removes a message. Zero is no limit. Default 24 h.
+    /// The age at which the server removes a message. Zero means no limit. Default 24 h.
     #[serde(with = "crate::duration")]
     pub max_age: Duration,
-    /// The most bytes of the stream. Zero is no limit. Default 1 GiB.
+    /// The maximum size of the stream in bytes. Zero means no limit. Default 1 GiB.
     pub max_bytes: u64,
-    /// The most messages of the stream. A message holds many events. Zero is no limit. Default 0.
+    /// The maximum number of messages in the stream. A message holds many events. Zero means no
+    /// limit. Default 0.
     pub max_messages: u64,
-    /// The number of servers that keep the stream, 1 to 5. Default 1.
+    /// The number of servers that keep a copy of the stream, 1 to 5. Default 1.
     pub replicas: usize,
-    /// The time for which the server recognises a repeat. At most `max_age`. Default 2 min.
+    /// How long the server recognises a repeated message. At most `max_age`. Default 2 min.
     #[serde(with = "crate::duration")]
     pub duplicate_window: Duration,
-    /// The loss when the stream is full. Default [`Discard::Old`].
+    /// The messages to discard if the stream is full. Default [`Discard::Old`].
     pub discard: Discard,
 }
 
-/// The place where a server keeps the messages of a stream.
+/// The storage that a server uses for the messages of a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -53,7 +54,7 @@ pub enum Storage {
     Memory,
 }
 
-/// The loss when a stream is full.
+/// The messages to discard if a stream is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

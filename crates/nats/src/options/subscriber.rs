@@ -10,7 +10,7 @@ use crate::subject::{check_filter, check_stream};
 
 use super::connection::ConnectionOptions;
 
-/// Options of a [`NatsSubscriber`](crate::NatsSubscriber), as far as they are plain data.
+/// Those options of a [`NatsSubscriber`](crate::NatsSubscriber) that are plain data.
 ///
 /// # Examples
 ///
@@ -33,31 +33,31 @@ pub struct SubscriberOptions {
     pub connection: ConnectionOptions,
     /// The name of the stream. Default `EVENTS`.
     pub stream: String,
-    /// The subjects to read, with `*` for a token and `>` for all further ones. Default: all.
+    /// The subjects to read, with `*` for one token and `>` for all further tokens. Default: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
-    /// The place to begin if no position is saved. Default [`Start::New`].
+    /// The starting point if no position is saved. Default [`Start::New`].
     pub start: Start,
     /// The file in which the position is saved. Default: the position is not saved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resume: Option<PathBuf>,
-    /// The shortest time between two saves of the position. Default 1 s.
+    /// The minimum time between two saves of the position. Default 1 s.
     #[serde(with = "crate::duration")]
     pub save_every: Duration,
-    /// The most messages that wait in this process, 2 to 8,192. A message holds many events.
-    /// Default 500.
+    /// The maximum number of messages that wait in this process, 2 to 8,192. A message holds many
+    /// events. Default 500.
     pub max_messages: usize,
     /// The action if the local bus is full. Default [`Overflow::Wait`].
     pub overflow: Overflow,
-    /// The time between two signs of life of an idle server, 100 ms to 1 min. After three of them
-    /// without a sign the reader begins anew. Default 5 s.
+    /// The interval between heartbeats of an idle server, 100 ms to 1 min. The reader restarts if
+    /// it misses three of them. Default 5 s.
     #[serde(with = "crate::duration")]
     pub heartbeat: Duration,
     /// Whether attaching fails if there is no connection within 5 s. Default false.
     pub require_connection: bool,
 }
 
-/// The place in a stream to begin at.
+/// The starting point in a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -67,13 +67,13 @@ pub enum Start {
     New,
     /// The first message that the stream has.
     All,
-    /// The last message that the stream has, and those behind it.
+    /// The last message in the stream, and all later messages.
     Last,
-    /// The last message of each subject, and those behind them.
+    /// The last message of each subject, and all later messages.
     LastPerSubject,
-    /// The message of this number, or the first one behind it.
+    /// The message with this number, or the first message after it.
     Sequence(u64),
-    /// The first message that the server stored at this time or later, in seconds since 1970.
+    /// The first message that the server stored at or after this time, in seconds since 1970.
     Since(u64),
 }
 
@@ -82,10 +82,10 @@ pub enum Start {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Overflow {
-    /// The subscriber waits for room, and the server keeps the rest.
+    /// The subscriber waits until there is space, and the server keeps the rest.
     #[default]
     Wait,
-    /// The subscriber drops the events that find no room, counts them, and publishes a gap.
+    /// The subscriber drops the events that do not fit, counts them, and publishes a gap.
     Drop,
 }
 

@@ -1,4 +1,5 @@
-//! Makes messages of events: consecutive events of one subject, up to a number and a size.
+//! Assembles events into messages: consecutive events of one subject, up to a maximum number and
+//! size.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,10 +12,10 @@ use crate::positions::MEMORY;
 use crate::subject::Subject;
 use crate::wire::{Head, Origin, Payload};
 
-/// A function of the program that chooses the subject of an event.
+/// A user-supplied function that chooses the subject of an event.
 pub(crate) type SubjectOf<T> = Box<dyn Fn(&T) -> Subject + Send + Sync>;
 
-/// A message that is complete or grows.
+/// A message that is complete or still grows.
 #[derive(Clone, Debug)]
 pub(crate) struct Message {
     pub(crate) subject: Arc<str>,
@@ -29,16 +30,16 @@ pub(crate) struct Limits {
     pub(crate) bytes: usize,
 }
 
-/// Events that could not become part of a message, by reason.
+/// The number of events that could not become part of a message, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unsent {
     pub(crate) too_large: u64,
     pub(crate) encode: u64,
-    /// Panics of the program's functions, which are part of `encode`.
+    /// Panics of user-supplied functions, which are included in `encode`.
     pub(crate) panics: u64,
 }
 
-/// Makes messages of events, and numbers the events.
+/// Assembles events into messages, and numbers the events.
 pub(crate) struct Assembler<T> {
     origin: Origin,
     codec: Box<dyn Codec<T>>,
@@ -47,7 +48,7 @@ pub(crate) struct Assembler<T> {
     limits: Limits,
     /// The position of the next event.
     next: u64,
-    /// The number of events that were lost since the last event of a message.
+    /// The number of events that were lost since the last event in a message.
     lost: u64,
     /// The number of the next event of each subject.
     numbers: LruCache<Arc<str>, u64>,
@@ -71,7 +72,7 @@ impl<T: 'static> Assembler<T> {
         Self { origin, codec, name, subject_of, limits, next, lost, numbers, complete, open, scratch, unsent }
     }
 
-    /// Takes events that the bus lost before the next one.
+    /// Records events that the bus lost before the next event.
     pub(crate) fn lose(&mut self, events: u64) {
         if events > 0 {
             self.seal();
@@ -80,11 +81,12 @@ impl<T: 'static> Assembler<T> {
         }
     }
 
-    /// Takes an event.
+    /// Adds an event.
     pub(crate) fn push(&mut self, event: &T) {
         self.scratch.clear();
         let (subject_of, codec, scratch) = (&self.subject_of, &self.codec, &mut self.scratch);
-        // After a panic the scratch is cleared, and the program's functions are its own affair.
+        // The scratch buffer is cleared after a panic. User-supplied functions look after their own
+        // state.
         let encoded = catch_unwind(AssertUnwindSafe(|| {
             let subject = subject_of(event);
             codec.encode(event, scratch).map(|()| subject)
@@ -104,7 +106,7 @@ impl<T: 'static> Assembler<T> {
         if size > self.limits.bytes {
             return self.fail(|unsent| unsent.too_large += 1);
         }
-        // One byte more for the line feed.
+        // The line feed takes one more byte.
         let fits = |open: &Message| {
             *open.subject == *subject.as_str()
                 && open.payload.events() < self.limits.events
@@ -155,7 +157,7 @@ impl<T: 'static> Assembler<T> {
         }
     }
 
-    /// Makes the open message a complete one.
+    /// Completes the open message.
     pub(crate) fn seal(&mut self) {
         if let Some(message) = self.open.take() {
             self.numbers
@@ -180,32 +182,32 @@ impl<T: 'static> Assembler<T> {
         self.complete.pop_front()
     }
 
-    /// Returns a message without events, which says where the origin stands. It reports the losses
-    /// that no event follows yet.
+    /// Returns a message without events, which states the position of the origin. It reports the
+    /// losses that no event follows yet.
     pub(crate) fn control(&self, subject: Arc<str>, is_end: bool) -> Message {
         Message { subject, head: self.head(is_end), payload: Payload::new(self.framing()) }
     }
 
-    /// Returns the number of events that were lost and that no message has reported yet.
+    /// Returns the number of lost events that no message has reported yet.
     pub(crate) fn unreported(&self) -> u64 {
         self.lost
     }
 
-    /// Notes that a message without events has reported this many losses.
+    /// Records that a message without events has reported this many losses.
     pub(crate) fn reported(&mut self, lost: u64) {
         self.lost = self.lost.saturating_sub(lost);
     }
 
-    /// Puts the second half of a message that was cut in front of the others.
+    /// Puts the second half of a split message before the others.
     pub(crate) fn put_back(&mut self, message: Message) {
         self.complete.push_front(message);
     }
 
-    /// Takes back the events of a message that is given up. The next message reports them as lost.
+    /// Takes back the events of an abandoned message. The next message reports them as lost.
     pub(crate) fn give_up(&mut self, message: &Message) {
         let events = message.head.count;
         if events == 0 {
-            // The losses that such a message reports are still to be reported.
+            // The losses that such a message reports have yet to be reported.
             return;
         }
         let lost = events.saturating_add(message.head.lost);
@@ -213,7 +215,7 @@ impl<T: 'static> Assembler<T> {
             Some(next) => next.head.lost += lost,
             None => self.lost += lost,
         }
-        // The losses have no subject, so the events of the subject close up.
+        // The losses have no subject, so the later events of the subject take over their numbers.
         let behind = self.complete.iter_mut().chain(self.open.as_mut());
         for later in behind.filter(|later| later.subject == message.subject) {
             later.head.subject_first = later.head.subject_first.map(|first| first.saturating_sub(events));
@@ -228,7 +230,7 @@ impl<T: 'static> Assembler<T> {
         self.complete.iter().chain(&self.open).map(|message| message.head.count).sum()
     }
 
-    /// Removes everything, and returns the number of events.
+    /// Removes all messages, and returns the number of their events.
     pub(crate) fn abandon(&mut self) -> u64 {
         let events = self.events();
         self.complete.clear();
@@ -242,7 +244,8 @@ impl<T: 'static> Assembler<T> {
 }
 
 impl Message {
-    /// Cuts the message in two, and returns the second half. A message with one event stays whole.
+    /// Splits the message in two, and returns the second half. A message with one event is not
+    /// split.
     pub(crate) fn split_off_half(&mut self) -> Option<Self> {
         if self.payload.events() < 2 {
             return None;

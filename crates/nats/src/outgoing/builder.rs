@@ -25,11 +25,11 @@ use super::publisher::NatsPublisher;
 use super::pump::{Pump, Shared};
 use super::send::Sender;
 
-/// The messages that a client keeps for one of its subscriptions. The outgoing side has none.
+/// The number of messages that a client buffers for a subscription. The outgoing side has none.
 const CAPACITY: usize = 64;
 
 impl NatsPublisher {
-    /// Returns a builder for a server, with events as JSON.
+    /// Returns a builder for a server, with events encoded as JSON.
     pub fn builder<T>(server: &str) -> NatsPublisherBuilder<T>
     where
         T: Serialize + DeserializeOwned + Clone + Send + Sync + 'static,
@@ -38,7 +38,7 @@ impl NatsPublisher {
         NatsPublisherBuilder::new(options)
     }
 
-    /// Returns a builder with options from a configuration, with events as JSON.
+    /// Returns a builder with options from a configuration, with events encoded as JSON.
     pub fn with_options<T>(options: PublisherOptions) -> NatsPublisherBuilder<T>
     where
         T: Serialize + DeserializeOwned + Clone + Send + Sync + 'static,
@@ -47,11 +47,11 @@ impl NatsPublisher {
     }
 }
 
-/// A filter of the program.
+/// A user-supplied filter.
 type Keep<T> = Box<dyn FnMut(&T) -> bool + Send>;
 
-/// Builds a [`NatsPublisher`]. Options that are out of range are errors of
-/// [`attach`](Self::attach).
+/// Builds a [`NatsPublisher`]. If an option is out of range, [`attach`](Self::attach) returns an
+/// error.
 #[must_use = "a builder does nothing until it is attached"]
 pub struct NatsPublisherBuilder<T> {
     options: PublisherOptions,
@@ -69,7 +69,7 @@ impl<T: Serialize + DeserializeOwned + 'static> NatsPublisherBuilder<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> NatsPublisherBuilder<T> {
-    /// Creates a builder for events that are not serde's, with their codec.
+    /// Creates a builder for events that do not implement serde's traits, with their codec.
     ///
     /// # Examples
     ///
@@ -107,7 +107,7 @@ impl<T: Clone + Send + Sync + 'static> NatsPublisherBuilder<T> {
         self.configure(|options| prefix.clone_into(&mut options.prefix))
     }
 
-    /// Creates the stream of this name if there is none. See
+    /// Creates the stream with this name if it does not exist. See
     /// [`PublisherOptions::ensure_stream`].
     pub fn ensure_stream(self, name: &str, stream: StreamOptions) -> Self {
         self.configure(|options| {
@@ -123,8 +123,8 @@ impl<T: Clone + Send + Sync + 'static> NatsPublisherBuilder<T> {
     }
 
     /// Sets the subject of each event. By default all events have the prefix as their subject. The
-    /// stream must have the subject, so begin with the prefix. A panic of the function is caught,
-    /// and the event counts as lost.
+    /// stream must accept the subject, so begin with the prefix. If the function panics, the panic
+    /// is caught and the event counts as lost.
     ///
     /// # Examples
     ///
@@ -141,44 +141,45 @@ impl<T: Clone + Send + Sync + 'static> NatsPublisherBuilder<T> {
         self
     }
 
-    /// Sends only the events for which `keep` returns true. It runs on the bus's dispatcher, as
-    /// every [filter](eventcast::WatchBuilder::filter) does.
+    /// Sends only the events for which `keep` returns true. Like every
+    /// [filter](eventcast::WatchBuilder::filter), it runs on the bus's dispatcher.
     pub fn filter(mut self, keep: impl FnMut(&T) -> bool + Send + 'static) -> Self {
         self.keep = Some(Box::new(keep));
         self
     }
 
     /// Sets a function that is called with the status whenever its state or its failure changes. It
-    /// runs on the bridge's own thread, or on a thread of the runtime that
-    /// [`runtime`](Self::runtime) sets, so it must not block. Its panic is caught.
+    /// runs on the bridge's own thread, or on a thread of the runtime set with
+    /// [`runtime`](Self::runtime), so it must not block. If it panics, the panic is caught.
     pub fn on_status(mut self, on_status: impl Fn(&RemoteStatus) + Send + Sync + 'static) -> Self {
         self.on_status = Some(Box::new(on_status));
         self
     }
 
-    /// Runs the bridge on this runtime of tokio, which needs its timer and its network driver. By
-    /// default the bridge has a thread of its own.
+    /// Runs the bridge on this tokio runtime, whose timer and network driver must be enabled. By
+    /// default the bridge has its own thread.
     pub fn runtime(mut self, handle: Handle) -> Self {
         self.handle = Some(handle);
         self
     }
 
-    /// Registers a watcher on the bus, and begins to send its events.
+    /// Registers a watcher on the bus, and starts to send its events.
     ///
-    /// Every event whose publish begins after this has returned is offered to the bridge.
+    /// Every event whose publish begins after this method has returned is offered to the bridge.
     ///
     /// # Errors
     ///
     /// - [`BuildError::Invalid`] if an option is out of range.
     /// - [`BuildError::Watch`] if the bus refuses the watcher.
     /// - [`BuildError::Connect`] if an address is wrong or a file cannot be read. If the options
-    ///   require a connection, also if there is none in time. Otherwise no server is needed now.
-    /// - [`BuildError::Thread`] or [`BuildError::Random`] if the system refuses them.
+    ///   require a connection, also if there is none in time. Otherwise no server is needed yet.
+    /// - [`BuildError::Thread`] or [`BuildError::Random`] if the system cannot provide them.
     ///
     /// # Blocking
     ///
-    /// Waits for the connection if the options require one, and then not on a thread of the
-    /// runtime that is to run the bridge. Otherwise for the thread to begin.
+    /// If the options require a connection, waits for it. In that case, do not call this on a
+    /// thread of the runtime that is to run the bridge. Otherwise waits only for the thread to
+    /// start.
     pub fn attach(self, bus: &Broadcaster<T>) -> Result<NatsPublisher, BuildError> {
         let Self { options, codec, subject_of, keep, on_status, handle } = self;
         options.check()?;
@@ -245,7 +246,7 @@ where
     connect_and_run(handle, &options.connection, CAPACITY, within, task)
 }
 
-/// Returns who sends: the host and the program.
+/// Returns a description of the sender: the host and the program.
 fn source() -> String {
     let host = hostname::get().map(|host| host.to_string_lossy().into_owned()).unwrap_or_default();
     let program = std::env::args_os().next().map(std::path::PathBuf::from);
@@ -253,7 +254,7 @@ fn source() -> String {
     format!("{host}/{}", program.to_string_lossy())
 }
 
-/// Returns a text without the characters that cannot be in a header.
+/// Returns a string without the characters that a header cannot contain.
 fn harmless(text: &str) -> String {
     text.chars().filter(|c| c.is_ascii_graphic() || *c == ' ').take(200).collect()
 }

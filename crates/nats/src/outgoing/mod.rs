@@ -1,8 +1,8 @@
-//! The outgoing side: a watcher of a bus whose events go to a stream, in order, one message at a
-//! time.
+//! The outgoing side: a watcher of a bus whose events are sent to a stream, in order, one message
+//! at a time.
 //!
-//! `assembler` makes messages of events, `send` brings one message to the server, `pump` is the
-//! task that does both, and `publisher` is the program's handle of it.
+//! `assembler` turns events into messages, `send` sends one message to the server, `pump` is the
+//! task that does both, and `publisher` is the program's handle to it.
 
 mod assembler;
 mod builder;

@@ -1,4 +1,4 @@
-//! The program's handle of an outgoing side.
+//! The program's handle to an outgoing side.
 
 use std::fmt;
 use std::sync::mpsc::{self as blocking, RecvTimeoutError};
@@ -14,34 +14,35 @@ use crate::wire::Origin;
 use super::pump::{Flush, Shared};
 use super::stats::{NatsPublisherStats, NatsReport};
 
-/// The time that a dropped handle leaves the bridge to send what is queued.
+/// How long the bridge may continue to send queued events after its handle is dropped.
 const AFTER_DROP: Duration = Duration::from_secs(5);
 
-/// The outgoing side of a bridge: it watches a bus, and sends the events to a stream of NATS
-/// JetStream.
+/// The outgoing side of a bridge. It watches a bus and sends the events to a NATS JetStream stream.
 ///
 /// # Order
 ///
 /// One message is in flight at a time, with up to `max_batch` events of one subject. It is sent
-/// again, with the same identity, until the server acknowledges it. A reader therefore gets the
-/// events of this bridge in order and without repeats, through reconnects and restarts of the
+/// again, with the same identity, until the server acknowledges it. A reader therefore receives the
+/// events of this bridge in order and without repeats, even across reconnects and restarts of the
 /// server.
 ///
 /// # Acknowledged
 ///
-/// A server acknowledges a message when it has given it to its system, and by default writes it to
-/// the disk within two minutes. The end of the server's process loses nothing. A power failure can
-/// lose acknowledged events. `docs/nats.md` in the repository has the details.
+/// A server acknowledges a message once it has handed it to the operating system. By default it
+/// writes the message to disk within two minutes. Acknowledged events survive the end of the
+/// server's process, but a power failure can lose them. `docs/nats.md` in the repository has the
+/// details.
 ///
 /// # Losses
 ///
-/// While the server is away the watcher's queue fills, and then its policy decides. Every loss has
-/// a place in the order, and readers hear of it there.
+/// While the server is unavailable, the watcher's queue fills up, and then its policy applies.
+/// Every loss has a place in the order, and is reported to readers there.
 ///
 /// # Ending
 ///
-/// The bridge sends the rest and ends when the bus has ended. Dropping this handle stops the bridge
-/// without waiting: it goes on sending for 5 s at most, as long as the process lives.
+/// When the bus ends, the bridge sends the remaining events and ends. Dropping this handle stops
+/// the bridge without waiting. It continues to send for at most 5 s, as long as the process is
+/// running.
 ///
 /// # Examples
 ///
@@ -82,28 +83,28 @@ impl NatsPublisher {
         Self { origin, shared, finished, watcher, stop, requests }
     }
 
-    /// Returns the identity of this bridge, which is new at each start. Every message has it.
+    /// Returns the identity of this bridge, which is new at each start and part of every message.
     pub fn origin(&self) -> &str {
         self.origin.as_str()
     }
 
-    /// Returns what the bridge has done so far. Never waits for the server.
+    /// Returns the current statistics of the bridge. Never waits for the server.
     pub fn stats(&self) -> NatsPublisherStats {
         let mut stats = self.shared.stats.lock().clone();
         stats.status = self.shared.status.get();
         stats
     }
 
-    /// Returns the status of the connection and of the stream: the state, since when, and the last
-    /// failure. Never waits for the server.
+    /// Returns the status of the connection and of the stream: the state, the time since which it
+    /// holds, and the last failure. Never waits for the server.
     pub fn status(&self) -> RemoteStatus {
         self.shared.status.get()
     }
 
-    /// Waits until every event that the bus has offered to the bridge before this call is
-    /// acknowledged or lost. Returns whether this was so in time.
+    /// Waits until every event that the bus offered to the bridge before this call is acknowledged
+    /// or lost. Returns whether this happened in time.
     ///
-    /// Flush the bus before, because an event may still be in its incoming queue.
+    /// Flush the bus first, because an event may still be in its incoming queue.
     ///
     /// # Blocking
     ///
@@ -117,24 +118,24 @@ impl NatsPublisher {
         match answer {
             Ok(()) => true,
             Err(RecvTimeoutError::Timeout) => false,
-            // The bridge has ended, and its figures are the last ones.
+            // The bridge has ended, and its statistics are final.
             Err(RecvTimeoutError::Disconnected) => self.finished.is_given() && self.is_settled(),
         }
     }
 
-    /// Returns whether every event that was offered is acknowledged or lost, and none was given up.
+    /// Returns whether every offered event is acknowledged or lost, and none was abandoned.
     fn is_settled(&self) -> bool {
         let stats = self.stats();
         stats.abandoned + stats.in_flight + stats.queued == 0
     }
 
-    /// Stops the bridge: takes no further event, tries once more at once, and goes on until
-    /// everything is sent or the time is over. Then says goodbye to the readers. Whatever could not
-    /// be sent counts as abandoned.
+    /// Stops the bridge. It takes no further events, retries once immediately, and continues to
+    /// send until all events are sent or the timeout has passed. It then announces its end to the
+    /// readers. Events that could not be sent count as abandoned.
     ///
     /// # Blocking
     ///
-    /// Waits for at most `timeout` and a little more, for the bridge's task to notice.
+    /// Waits for at most `timeout`, plus a small margin for the bridge's task to notice.
     pub fn shutdown_timeout(&self, timeout: Duration) -> NatsReport {
         self.stop_within(timeout);
         let patience = timeout.saturating_add(Duration::from_secs(1));
@@ -145,7 +146,7 @@ impl NatsPublisher {
     }
 
     /// Waits until the bridge has ended, which it does after the end of the bus. Returns whether it
-    /// has ended in time.
+    /// ended in time.
     ///
     /// # Blocking
     ///
@@ -163,7 +164,7 @@ impl NatsPublisher {
 }
 
 impl Drop for NatsPublisher {
-    /// Stops the bridge, and waits for nothing.
+    /// Stops the bridge without waiting.
     fn drop(&mut self) {
         if !self.finished.is_given() {
             self.stop_within(AFTER_DROP);

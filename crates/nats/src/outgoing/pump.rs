@@ -1,9 +1,9 @@
-//! The task of the outgoing side: takes events from the bus, makes messages of them, and brings
-//! one message after the other to the server.
+//! The task of the outgoing side: takes events from the bus, assembles them into messages, and
+//! sends these to the server one by one.
 //!
 //! One message is in flight at a time. It is sent with the same bytes and the same identity until
-//! the server acknowledges it, and only then the next one leaves. The stream therefore has the
-//! messages in order, whatever the connection does.
+//! the server acknowledges it, and only then is the next message sent. The messages in the stream
+//! are therefore in order, regardless of the state of the connection.
 
 use std::sync::{Arc, mpsc as blocking};
 use std::time::Duration;
@@ -24,12 +24,12 @@ use super::assembler::{Assembler, Message};
 use super::send::{Answer, Sender};
 use super::stats::NatsPublisherStats;
 
-/// The time after which the figures of the queue are read again while a message is on its way.
+/// The interval between updates of the queue's statistics while a message is in flight.
 const LOOK: Duration = Duration::from_millis(100);
-/// A time that does not come.
+/// A duration that is effectively unlimited.
 const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// A request to say when everything that the bus has offered so far is settled.
+/// A request to report when everything that the bus has offered so far is settled.
 pub(crate) type Flush = blocking::Sender<()>;
 
 /// The parts that the program's handle shares with the task.
@@ -49,9 +49,10 @@ pub(crate) struct Pump<T> {
     shared: Shared,
     stop: Stop,
     requests: mpsc::UnboundedReceiver<Flush>,
-    /// The requests that are not answered, each with the number of received events to wait for.
+    /// The unanswered requests, each with the number of received events to wait for.
     flushes: Vec<(u64, Flush)>,
-    /// The subject of the last message that the server took. It surely has a stream.
+    /// The subject of the last message that the server accepted. There is certainly a stream for
+    /// it.
     subject: Option<Arc<str>>,
     has_ended: bool,
 }
@@ -59,16 +60,16 @@ pub(crate) struct Pump<T> {
 /// The events between the bus and the server.
 struct Intake<T> {
     assembler: Assembler<T>,
-    /// The events that were taken from the bus.
+    /// The number of events that were taken from the bus.
     received: u64,
-    /// The events of the message that is on its way.
+    /// The number of events in the message in flight.
     on_its_way: u64,
-    /// The moment of the last message, or of the first loss after it.
+    /// The time of the last message, or of the first loss after it.
     quiet_since: Instant,
 }
 
 impl<T: 'static> Intake<T> {
-    /// Takes events with the loss before them.
+    /// Takes events, and the loss before them.
     fn take(&mut self, lagged: u64, events: &[T]) {
         if lagged > 0 && self.assembler.unreported() == 0 {
             self.quiet_since = Instant::now();
@@ -80,7 +81,7 @@ impl<T: 'static> Intake<T> {
         }
     }
 
-    /// Returns the events in messages that are not acknowledged.
+    /// Returns the number of events in messages that are not acknowledged.
     fn in_flight(&self) -> u64 {
         self.on_its_way + self.assembler.events()
     }
@@ -126,8 +127,8 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
         self.shared.status.end(reason);
     }
 
-    /// Works until everything is sent. If the future is dropped before, the events of the message
-    /// in flight are still counted.
+    /// Runs until everything is sent. If the future is dropped before that, the events of the
+    /// message in flight are still counted.
     async fn work(&mut self) {
         self.prepare().await;
         loop {
@@ -161,7 +162,7 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
         }
     }
 
-    /// Takes events until there is something to send, or something else to do.
+    /// Takes events until there is a message to send or other work to do.
     async fn fill(&mut self) {
         self.collect();
         let mut until = self.quiet_until();
@@ -195,13 +196,13 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
         }
     }
 
-    /// Returns whether a message is to be sent now.
+    /// Returns whether a message should be sent now.
     fn is_ready(&self) -> bool {
         let waits = !self.options.linger.is_zero() && self.flushes.is_empty();
         self.has_ended || self.intake.assembler.has_complete() || self.intake.assembler.has_open() && !waits
     }
 
-    /// Takes what is there, up to a complete message.
+    /// Takes the available events, up to a complete message.
     fn collect(&mut self) {
         while !self.intake.assembler.has_complete() && !self.has_ended {
             match self.watcher.try_recv_batch() {
@@ -212,14 +213,14 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
         }
     }
 
-    /// Returns the moment at which a message without events is due.
+    /// Returns the time at which a message without events is due.
     fn quiet_until(&self) -> Instant {
         let has_loss = self.intake.assembler.unreported() > 0 && self.subject.is_some();
         let after = if has_loss { Some(self.options.gap_after) } else { self.options.heartbeat };
         self.intake.quiet_since + after.filter(|_| self.subject.is_some()).unwrap_or(NEVER)
     }
 
-    /// Returns the message that is to be sent now, if there is one.
+    /// Returns the message that should be sent now, if there is one.
     fn next_message(&mut self) -> Option<Message> {
         let bytes = self.options.max_bytes.min(self.sender.max_payload());
         self.intake.assembler.set_max_bytes(bytes);
@@ -233,7 +234,7 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
         })
     }
 
-    /// Brings a message to the server, or gives it up.
+    /// Sends a message until the server accepts it, or abandons it.
     async fn bring(&mut self, mut message: Message) {
         let mut backoff = Backoff::new(&self.options.retry);
         self.intake.on_its_way = message.head.count;
@@ -257,7 +258,7 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
                     self.shared.stats.lock().refused += message.head.count;
                     self.give_up(&message);
                     if self.has_ended && message.head.count == 0 {
-                        // No message follows that could report the loss.
+                        // No later message can report the loss.
                         self.intake.assembler.reported(message.head.lost);
                     }
                     return;
@@ -291,7 +292,7 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
             let epoch = connection.connected().await;
             tokio::select! {
                 answer = sender.attempt(message) => answer,
-                // The answer to what went out on the old connection may never come.
+                // The answer to a message sent on the old connection may never arrive.
                 () = connection.reconnected(epoch) => Answer::None("the connection was lost".to_owned()),
             }
         };
@@ -350,7 +351,7 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
         self.shared.status.ready();
     }
 
-    /// Makes the events of a message a loss, which the next message reports.
+    /// Turns the events of a message into a loss, which the next message reports.
     fn give_up(&mut self, message: &Message) {
         self.intake.on_its_way = 0;
         self.intake.quiet_since = Instant::now();
@@ -358,7 +359,7 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
         self.look();
     }
 
-    /// Says that the origin ends here, to those who read on. One attempt is enough.
+    /// Announces the end of the origin to the readers. One attempt is enough.
     async fn say_goodbye(&mut self) {
         if let Some(subject) = self.subject.clone() {
             let message = self.intake.assembler.control(subject, true);
@@ -366,7 +367,7 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
         }
     }
 
-    /// Counts what is left.
+    /// Counts the remaining events as abandoned.
     fn abandon(&mut self) {
         self.watcher.stop();
         let mut left = self.intake.on_its_way + self.intake.assembler.abandon();
@@ -392,7 +393,7 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
         self.flushes.retain(|(target, flush)| {
             let is_done = is_quiet || settled >= *target;
             if is_done {
-                // An error means that nobody waits any more.
+                // An error means that the caller is no longer waiting.
                 let _ = flush.send(());
             }
             !is_done
@@ -403,7 +404,7 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
         self.shared.status.link(&self.connection.link());
     }
 
-    /// Writes the figures of the queue and of the messages into the statistics.
+    /// Copies the figures of the queue and of the messages into the statistics.
     fn look(&self) {
         let queue = self.watcher.stats();
         let unsent = self.intake.assembler.unsent;
@@ -427,7 +428,7 @@ mod tests {
     use crate::subject::Subject;
     use crate::wire::Origin;
 
-    /// Nobody stops the pump, and no server answers.
+    /// The pump is not stopped, and no server answers.
     #[test]
     fn the_end_of_the_client_ends_the_pump_with_the_reason() {
         let bus = Broadcaster::new().unwrap();

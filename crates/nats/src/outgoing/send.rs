@@ -1,4 +1,4 @@
-//! One attempt to bring a message to the server, and what the answer means.
+//! One attempt to send a message to the server, and the meaning of the answer.
 
 use std::time::Duration;
 
@@ -14,7 +14,8 @@ use crate::options::{Discard, Storage, StreamOptions};
 
 use super::assembler::Message;
 
-/// The bytes of a server's limit that are kept for the headers, if the limit is not a small one.
+/// The part of the server's size limit that is reserved for headers, in bytes, unless the limit is
+/// small.
 const FOR_HEADERS: usize = 1024;
 
 /// The meaning of the answer to a message.
@@ -27,13 +28,13 @@ pub(crate) enum Answer {
     /// The stream is full and refuses new messages.
     Full(String),
     TooLarge,
-    /// The server refuses for another reason, which may pass.
+    /// The server refuses for another reason, which may be temporary.
     Refused(String),
     /// There was no answer.
     None(String),
 }
 
-/// The way to the server for messages.
+/// Sends messages to the server.
 pub(crate) struct Sender {
     context: Context,
     pub(crate) connection: Connection,
@@ -56,18 +57,18 @@ impl Sender {
         Self { context, connection, source, stream, subjects, ensure }
     }
 
-    /// Returns the bytes that a payload may have.
+    /// Returns the maximum size of a payload in bytes.
     pub(crate) fn max_payload(&self) -> usize {
         let limit = self.connection.client.max_payload();
         limit - FOR_HEADERS.min(limit / 2)
     }
 
-    /// Creates the stream if the options ask for it and there is none.
+    /// Creates the stream if the options request it and it does not exist.
     ///
     /// # Errors
     ///
-    /// Returns the text of the server's refusal. To be without an answer is not an error, because
-    /// the next message shows whether there is a stream.
+    /// Returns the text of the server's refusal. A missing answer is not an error, because the next
+    /// message shows whether the stream exists.
     pub(crate) async fn ensure(&self) -> Result<(), String> {
         let Some(options) = &self.ensure else { return Ok(()) };
         let config = config(&self.stream, &self.subjects, options);
@@ -80,8 +81,8 @@ impl Sender {
         Err(format!("cannot create the stream {}: {text}", self.stream))
     }
 
-    /// Returns why no stream takes a message of a subject. Creates the stream before, if the
-    /// options ask for it.
+    /// Returns the reason why no stream accepts messages of a subject. First creates the stream if
+    /// the options request it.
     pub(crate) async fn why_no_stream(&self, subject: &str) -> String {
         if let Err(text) = self.ensure().await {
             return text;
@@ -125,7 +126,7 @@ impl Sender {
     }
 }
 
-/// Returns whether the text of a failed store says that the stream has reached one of its limits.
+/// Returns whether the error of a failed store means that the stream has reached one of its limits.
 fn is_full(text: &str) -> bool {
     text.contains("maximum")
 }

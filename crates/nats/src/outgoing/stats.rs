@@ -7,13 +7,13 @@ use eventcast::escape::escape;
 use eventcast::stats::WatcherStats;
 use serde::{Deserialize, Serialize};
 
-/// The counters of a [`NatsPublisher`](crate::NatsPublisher), in events except where a field says
-/// something else.
+/// The counters of a [`NatsPublisher`](crate::NatsPublisher), in events unless a field states
+/// otherwise.
 ///
-/// Whenever nothing moves, `offered` = `acknowledged` + `dropped` + `too_large` + `encode` +
+/// While no event moves, `offered` = `acknowledged` + `dropped` + `too_large` + `encode` +
 /// `refused` + `abandoned` + `in_flight` + `queued`. The figures of the queue are at most a tenth
-/// of a second old while a message is on its way, and otherwise as the queue was when the bridge
-/// last looked, which it does at every event.
+/// of a second old while a message is in flight. Otherwise they date from the last time the bridge
+/// checked the queue, which it does at every event.
 ///
 /// # Examples
 ///
@@ -30,40 +30,40 @@ pub struct NatsPublisherStats {
     pub status: RemoteStatus,
     /// The events that the bus has offered to the bridge.
     pub offered: u64,
-    /// The events in messages that the server has acknowledged. Acknowledged is not on disk:
-    /// `docs/nats.md` in the repository says what a server can lose afterwards.
+    /// The events in messages that the server has acknowledged. Acknowledged does not mean on disk.
+    /// `docs/nats.md` in the repository describes what a server can still lose afterwards.
     pub acknowledged: u64,
-    /// The events that the bus has dropped, because the queue was full or the watcher has ended.
+    /// The events that the bus dropped because the queue was full or the watcher had ended.
     pub dropped: u64,
-    /// The events that no message can hold.
+    /// The events that are too large for a message.
     pub too_large: u64,
-    /// The events that the codec refused, or for which one of the program's functions panicked.
+    /// The events that the codec refused, or for which a user-supplied function panicked.
     pub encode: u64,
     /// The events that a full stream refused, with [`OnFull::Drop`](crate::OnFull::Drop).
     pub refused: u64,
-    /// The events that a shutdown gave up.
+    /// The events that were abandoned at shutdown.
     pub abandoned: u64,
-    /// The events in messages that are not acknowledged.
+    /// The events in messages that have not been acknowledged.
     pub in_flight: u64,
-    /// The events in the queue of the watcher.
+    /// The events in the watcher's queue.
     pub queued: u64,
-    /// The losses that were put into the order of the bus from outside, as
-    /// [`publish_gap`](eventcast::Publisher::publish_gap) does. They are not part of `offered`.
+    /// The losses that were reported to the bus with
+    /// [`publish_gap`](eventcast::Publisher::publish_gap). They are not included in `offered`.
     pub missed: u64,
     /// The number of messages that the server has acknowledged.
     pub messages: u64,
-    /// The number of these that the server knew already.
+    /// The number of these messages that the server already had.
     pub duplicates: u64,
-    /// The number of attempts beyond the first ones.
+    /// The number of attempts after the first attempt of each message.
     pub retries: u64,
-    /// The number of panics of the program's functions that were caught.
+    /// The number of panics in user-supplied functions that were caught.
     pub panics: u64,
-    /// The payload bytes of the acknowledged messages.
+    /// The total payload of the acknowledged messages in bytes.
     pub bytes: u64,
 }
 
 impl NatsPublisherStats {
-    /// Returns the sum of all fates of an event, which equals `offered` whenever nothing moves.
+    /// Returns the sum of all outcomes of an event, which equals `offered` while no event moves.
     ///
     /// # Examples
     ///
@@ -78,7 +78,8 @@ impl NatsPublisherStats {
         self.acknowledged + self.lost() + self.abandoned + self.in_flight + self.queued
     }
 
-    /// Returns the events that became a gap at the readers: all losses except by a shutdown.
+    /// Returns the number of events that became a gap at the readers: all losses except those at
+    /// shutdown.
     ///
     /// # Examples
     ///
@@ -93,7 +94,7 @@ impl NatsPublisherStats {
         self.dropped + self.too_large + self.encode + self.refused
     }
 
-    /// Takes over the figures of the queue, out of which `received` events were taken.
+    /// Updates the figures of the queue, from which `received` events were taken.
     pub(crate) fn look_at(&mut self, watcher: &WatcherStats, received: u64) {
         self.offered = watcher.offered;
         self.dropped = watcher.dropped.total();
@@ -131,9 +132,9 @@ impl fmt::Display for NatsPublisherStats {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct NatsReport {
-    /// Whether the bridge has ended, and has given up no event.
+    /// Whether the bridge has ended without abandoning any events.
     pub complete: bool,
-    /// The figures at the end.
+    /// The final statistics.
     pub stats: NatsPublisherStats,
 }
 

@@ -1,4 +1,4 @@
-//! A stream as a store of recorded events: the latest state of each event.
+//! A stream as a store of recorded events, which holds the latest state of each event.
 
 mod store;
 mod write;

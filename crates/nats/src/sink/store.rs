@@ -1,4 +1,4 @@
-//! The sink, and the task that writes for it.
+//! The sink, and the task that performs its writes.
 
 use std::fmt;
 use std::sync::mpsc as blocking;
@@ -22,9 +22,9 @@ use crate::subject::{check_prefix, check_stream};
 
 use super::write::{Verb, Write};
 
-/// The number of writes of a batch that are on their way at once.
+/// The maximum number of writes of a batch in flight at the same time.
 const IN_FLIGHT: usize = 64;
-/// The messages that a client keeps for one of its subscriptions. The sink has none.
+/// The number of messages that a client buffers for a subscription. The sink has none.
 const CAPACITY: usize = 64;
 
 /// Options of a [`NatsSink`].
@@ -45,19 +45,19 @@ const CAPACITY: usize = 64;
 pub struct NatsSinkOptions {
     /// The servers.
     pub connection: ConnectionOptions,
-    /// The name of the stream, which is created if there is none. Default `RECORDS`.
+    /// The name of the stream, which is created if it does not exist. Default `RECORDS`.
     pub stream: String,
-    /// The first tokens of every subject, with dots between. A stream for the events of a bus must
-    /// not have the same. Default `records`.
+    /// The first tokens of every subject, separated by dots. A stream for the events of a bus must
+    /// not use the same prefix. Default `records`.
     pub prefix: String,
-    /// The place where the server keeps the events. Default [`Storage::File`].
+    /// The storage that the server uses for the events. Default [`Storage::File`].
     pub storage: Storage,
     /// The time after its last write at which the server removes an event. Default 1 h.
     #[serde(with = "crate::duration")]
     pub max_age: Duration,
-    /// The number of servers that keep the stream, 1 to 5. Default 1.
+    /// The number of servers that keep a copy of the stream, 1 to 5. Default 1.
     pub replicas: usize,
-    /// The time to wait for the server's answer to a write. Default 5 s.
+    /// How long to wait for the server's answer to a write. Default 5 s.
     #[serde(with = "crate::duration")]
     pub timeout: Duration,
 }
@@ -76,13 +76,13 @@ impl Default for NatsSinkOptions {
     }
 }
 
-/// A stream of NATS JetStream as a store of recorded events: it has the latest state of each event,
+/// A NATS JetStream stream as a store of recorded events. It holds the latest state of each event,
 /// for an hour after the event's last write.
 ///
 /// Each event has its own subject, `records.<namespace>.<name>`, and the stream keeps one message
-/// for each subject. A reader of the stream therefore gets the present state of all events first,
-/// and then every change. A message is the whole event as JSON, and its header `Eventcast-Op` says
-/// whether the event was created, updated or patched.
+/// for each subject. A reader of the stream therefore first receives the current state of all
+/// events, and then every change. A message is the whole event as JSON, and its header
+/// `Eventcast-Op` states whether the event was created, updated or patched.
 ///
 /// # Answers
 ///
@@ -93,12 +93,12 @@ impl Default for NatsSinkOptions {
 /// | no connection, or no answer in time | the server itself is unavailable |
 /// | no stream, and everything else | tried again |
 ///
-/// A patch writes the whole event, so it also creates one that has expired.
+/// A patch writes the whole event, so it also recreates an event that has expired.
 ///
 /// # Runtimes
 ///
 /// The writes run on a thread that belongs to the sink and ends with it. Dropping the sink never
-/// waits.
+/// blocks.
 ///
 /// # Examples
 ///
@@ -122,14 +122,14 @@ pub struct NatsSink {
     jobs: mpsc::UnboundedSender<Job>,
 }
 
-/// The writes of a batch, and where their answers go.
+/// The writes of a batch, and the channel for their answers.
 struct Job {
     writes: Vec<Write>,
     answers: blocking::Sender<Vec<Result<u64, SinkError>>>,
 }
 
 impl NatsSink {
-    /// Creates a sink with its own thread. No server is needed now.
+    /// Creates a sink with its own thread. No server is needed yet.
     ///
     /// # Errors
     ///
@@ -152,11 +152,12 @@ impl NatsSink {
         Ok(Self { options, jobs })
     }
 
-    /// Performs writes, and returns an answer for each.
+    /// Performs writes, and returns the answer to each.
     fn perform(&self, writes: Vec<Write>) -> Vec<Result<u64, SinkError>> {
         let count = writes.len();
         let (answers, answered) = blocking::channel();
-        // Each write waits for a connection and then for an answer. Both take the timeout at most.
+        // Each write waits for a connection and then for an answer. Each of the two waits is at
+        // most the timeout.
         let rounds = u32::try_from(count.div_ceil(IN_FLIGHT)).unwrap_or(u32::MAX);
         let patience = self.options.timeout.saturating_mul(rounds.saturating_add(2));
         let sent = self.jobs.send(Job { writes, answers });
@@ -174,7 +175,7 @@ impl NatsSink {
     }
 }
 
-/// Returns an event with the version that the store gave it.
+/// Returns an event with the version assigned by the store.
 fn as_stored(mut event: Event, sequence: u64) -> Event {
     event.metadata.set_resource_version(sequence.to_string());
     event
@@ -198,7 +199,7 @@ impl EventSink for NatsSink {
         SinkMode::Batches
     }
 
-    /// Performs up to 64 operations at the same time, in no order.
+    /// Performs up to 64 operations at the same time, in no particular order.
     fn submit(&self, batch: SinkBatch) {
         let write = |op: &SinkOp| {
             let verb = match op {
@@ -223,22 +224,22 @@ impl fmt::Debug for NatsSink {
     }
 }
 
-/// Writes one batch after the other, until the sink is dropped.
+/// Writes one batch after another until the sink is dropped.
 async fn work(options: NatsSinkOptions, mut connection: Connection, mut jobs: mpsc::UnboundedReceiver<Job>) {
     let context = ContextBuilder::new().timeout(options.timeout).build(connection.client.clone());
-    // A stream that was removed meanwhile is created before the next attempt.
+    // A stream that has been removed is recreated before the next attempt.
     let mut has_failed = true;
     while let Some(Job { writes, answers }) = jobs.recv().await {
         if timeout(options.timeout, connection.connected()).await.is_err() {
             let failure = connection.link().failure.map(|failure| failure.text);
             let text = failure.unwrap_or_else(|| "there is no connection".to_owned());
             let away = || Err(SinkError::new(SinkErrorKind::Unavailable, text.clone()));
-            // An error means that the caller no longer waits.
+            // An error means that the caller is no longer waiting.
             let _ = answers.send(writes.iter().map(|_| away()).collect());
             continue;
         }
         if has_failed {
-            // The writes tell whether this has helped.
+            // The writes show whether this has helped.
             let _ = context.get_or_create_stream(config(&options)).await;
         }
         let got = send_all(&context, writes).await;
@@ -267,7 +268,7 @@ fn config(options: &NatsSinkOptions) -> jetstream::stream::Config {
             Storage::File => StorageType::File,
             Storage::Memory => StorageType::Memory,
         },
-        // Not longer than an event lives, or the server refuses the stream.
+        // If the window were longer than `max_age`, the server would refuse the stream.
         duplicate_window: Duration::from_secs(120).min(options.max_age),
         ..Default::default()
     }

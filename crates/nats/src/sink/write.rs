@@ -1,4 +1,4 @@
-//! One write of an event, and what the server's answer means.
+//! One write of an event, and the meaning of the server's answer.
 
 use async_nats::HeaderMap;
 use async_nats::jetstream::context::PublishErrorKind;
@@ -54,7 +54,7 @@ impl Write {
     ///
     /// # Errors
     ///
-    /// Returns the error that a recording understands.
+    /// Returns the error in the form that a recording expects.
     pub(crate) async fn send(self, context: &Context) -> Result<u64, SinkError> {
         let publish = PublishMessage::build().payload(self.payload.clone()).headers(self.headers());
         let error = match context.send_publish(self.subject, publish).await {

@@ -2,17 +2,17 @@
 //!
 //! | header | value |
 //! |---|---|
-//! | `Nats-Msg-Id` | `<origin>.<first>`, by which the server recognises a repeat |
-//! | `Eventcast-Origin` | 22 letters and digits, new at each start of a publisher |
+//! | `Nats-Msg-Id` | `<origin>.<first>`, by which the server recognises a repeated message |
+//! | `Eventcast-Origin` | 22 letters and digits, new each time a publisher starts |
 //! | `Eventcast-Source` | free text: the host and the program |
 //! | `Eventcast-First` | the position of the first event among all events of the origin |
 //! | `Eventcast-Count` | the number of events |
 //! | `Eventcast-Lost` | the number of events that were lost just before the first, if any |
-//! | `Eventcast-Subject-First` | the number of the first event among those of its subject |
+//! | `Eventcast-Subject-First` | the number of the first event within its subject |
 //! | `Eventcast-Codec` | the name of the codec |
 //! | `Eventcast-End` | `1` on the last message of an orderly shutdown |
 //!
-//! Positions count lost events too.
+//! Positions also count lost events.
 
 use std::fmt;
 use std::io;
@@ -30,14 +30,14 @@ const SUBJECT_FIRST: &str = "Eventcast-Subject-First";
 const CODEC: &str = "Eventcast-Codec";
 const END: &str = "Eventcast-End";
 
-/// The longest origin that a reader takes, in bytes.
+/// The maximum length of an origin that a reader accepts, in bytes.
 const MAX_ORIGIN: usize = 64;
-/// The length of an origin that this crate makes.
+/// The length of the origins that this crate generates.
 const ORIGIN_LEN: usize = 22;
-/// The largest number in a header. Sums of two such numbers do not overflow.
+/// The maximum number in a header. The sum of two such numbers does not overflow.
 const MAX_NUMBER: u64 = u64::MAX / 4;
 
-/// The identity of a publisher, new at each start.
+/// The identity of a publisher, new each time it starts.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Origin(Box<str>);
 
@@ -60,7 +60,7 @@ impl Origin {
         &self.0
     }
 
-    /// Reads an origin: 1 to 64 letters and digits.
+    /// Parses an origin of 1 to 64 letters and digits.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let is_right =
             (1..=MAX_ORIGIN).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric());
@@ -84,31 +84,31 @@ pub(crate) struct Head {
     pub(crate) count: u64,
     /// The number of events that were lost just before the first.
     pub(crate) lost: u64,
-    /// The number of the first event among the events of this subject that were sent, or `None` if
-    /// the publisher does not say.
+    /// The number of the first event among the sent events of this subject, or `None` if the
+    /// publisher does not state it.
     pub(crate) subject_first: Option<u64>,
     pub(crate) codec: String,
     pub(crate) is_end: bool,
 }
 
-/// The reason for which a message's headers are not those of this crate.
+/// The reason why a message does not have the headers of this crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Malformed {
-    /// The message has no origin, so another program has written it.
+    /// The message has no origin, so it was written by another program.
     Foreign,
     /// The header is missing, or its value is out of range.
     Header(&'static str),
 }
 
 impl Head {
-    /// Returns the position behind the last event.
+    /// Returns the position after the last event.
     pub(crate) fn end(&self) -> u64 {
         self.first.saturating_add(self.count)
     }
 
     /// Returns the identity by which the server recognises a repeat of this message. Messages
-    /// without events have one of their own, because the message with the next event has the same
-    /// position.
+    /// without events have a separate identity, because the message with the next event has the
+    /// same position.
     pub(crate) fn message_id(&self) -> String {
         let kind = match (self.count, self.is_end) {
             (0, true) => ".end",
@@ -141,12 +141,13 @@ impl Head {
         map
     }
 
-    /// Reads the headers of a message that anybody may have written, with so many bytes of payload.
+    /// Reads the headers of an untrusted message with this many bytes of payload.
     ///
     /// # Errors
     ///
-    /// Returns an error if a header is missing, or if a value is not in its range. An event takes a
-    /// byte at least, so the payload limits their number. The sums of two values do not overflow.
+    /// Returns an error if a header is missing or a value is out of range. An event takes at least
+    /// one byte, so the payload limits the number of events. The sum of two values does not
+    /// overflow.
     pub(crate) fn read(map: Option<&HeaderMap>, payload: usize) -> Result<Self, Malformed> {
         let map = map.ok_or(Malformed::Foreign)?;
         let text = |name: &'static str| map.get(name).map(HeaderValue::as_str);
@@ -181,7 +182,7 @@ impl fmt::Display for Malformed {
     }
 }
 
-/// Returns whether a text can be the name of a codec.
+/// Returns whether a string is valid as the name of a codec.
 pub(crate) fn is_codec(name: &str) -> bool {
     (1..=64).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_graphic())
 }

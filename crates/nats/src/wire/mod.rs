@@ -1,4 +1,4 @@
-//! The form of messages: headers that place the events, and a payload that holds them.
+//! The format of messages: headers that place the events, and a payload that holds them.
 
 mod header;
 mod payload;

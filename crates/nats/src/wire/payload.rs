@@ -1,17 +1,17 @@
-//! The payload of a message: the bytes of its events, side by side.
+//! The payload of a message: the bytes of its events, one after another.
 
 use bytes::Bytes;
 
 use crate::codec::Framing;
 
-/// The bytes of a length that stands before an event.
+/// The size in bytes of the length that precedes an event.
 const LENGTH: usize = 4;
 
-/// A payload that grows, and that can be cut between two events.
+/// A payload that grows, and that can be split between two events.
 #[derive(Clone, Debug)]
 pub(crate) struct Payload {
     bytes: Vec<u8>,
-    /// The ends of the events in `bytes`.
+    /// The end offsets of the events in `bytes`.
     ends: Vec<usize>,
     framing: Framing,
 }
@@ -31,7 +31,7 @@ impl Payload {
         self.bytes.len()
     }
 
-    /// Returns the bytes that an event of this length takes in a message of its own.
+    /// Returns the number of bytes that an event of this length takes in its own message.
     pub(crate) fn alone(framing: Framing, length: usize) -> usize {
         match framing {
             Framing::Lines => length,
@@ -39,7 +39,7 @@ impl Payload {
         }
     }
 
-    /// Returns whether the bytes can stand for one event in this framing.
+    /// Returns whether the bytes are valid as one event in this framing.
     pub(crate) fn fits(framing: Framing, event: &[u8]) -> bool {
         match framing {
             Framing::Lines => !event.is_empty() && !event.contains(&b'\n'),
@@ -61,12 +61,12 @@ impl Payload {
         self.ends.push(self.bytes.len());
     }
 
-    /// Cuts the payload in two. The first half keeps at least one event, and the second half is
-    /// what is returned.
+    /// Splits the payload in two, and returns the second half. The first half keeps at least one
+    /// event.
     pub(crate) fn split_off_half(&mut self) -> Self {
         let keep = (self.ends.len() / 2).max(1).min(self.ends.len());
         let at = keep.checked_sub(1).map_or(0, |last| self.ends[last]);
-        // A line feed between the halves belongs to none of them.
+        // A line feed between the halves belongs to neither of them.
         let skip = match self.framing {
             Framing::Lines if at < self.bytes.len() => at + 1,
             _ => at,
@@ -83,10 +83,10 @@ impl Payload {
     }
 }
 
-/// Returns the bytes of each of `count` events in a payload that anybody may have written, or
-/// `None` if the payload does not hold that many.
+/// Returns the bytes of each of `count` events in an untrusted payload, or `None` if the payload
+/// does not hold that many.
 pub(crate) fn split(payload: &[u8], framing: Framing, count: u64) -> Option<Vec<&[u8]>> {
-    // Each event takes a byte at least, or its length, so no count takes more memory than the
+    // Each event takes at least one byte or its length, so no count takes more memory than the
     // payload.
     let count = usize::try_from(count).ok().filter(|count| *count <= payload.len().saturating_add(1))?;
     let events = match framing {

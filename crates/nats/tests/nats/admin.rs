@@ -1,4 +1,4 @@
-//! The deeds of an operator: looks at streams, changes them, and writes by hand.
+//! The actions of an operator: inspects streams, changes them, and writes by hand.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub(crate) struct Admin {
 }
 
 impl Admin {
-    /// Connects to the servers of these addresses, which have commas between.
+    /// Connects to the servers with these addresses, which are separated by commas.
     pub(crate) fn new(url: &str) -> Self {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let context = runtime.block_on(async {
@@ -69,7 +69,7 @@ impl Admin {
         }
     }
 
-    /// Returns whether all copies of a stream have what the leader has.
+    /// Returns whether all copies of a stream are up to date with the leader.
     pub(crate) fn is_whole(&self, stream: &str) -> bool {
         let cluster = self.cluster(stream).filter(|cluster| cluster.leader.is_some());
         cluster.is_some_and(|cluster| {
@@ -79,7 +79,7 @@ impl Admin {
 
     fn cluster(&self, stream: &str) -> Option<stream::ClusterInfo> {
         self.runtime.block_on(async {
-            // A cluster without a leader gives no answer.
+            // A cluster without a leader does not respond.
             let asked = tokio::time::timeout(Duration::from_millis(500), self.context.get_stream(stream));
             asked.await.ok()?.ok()?.cached_info().cluster.clone()
         })
@@ -94,7 +94,7 @@ impl Admin {
         })
     }
 
-    /// Stores an event as another process would.
+    /// Stores an event in the same way as another process would.
     pub(crate) fn put_event(
         &self,
         subject: &str,

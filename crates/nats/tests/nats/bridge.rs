@@ -1,4 +1,4 @@
-//! Two processes that share the events of their buses, here two buses of one.
+//! Two processes that share the events of their buses, simulated by two buses in one process.
 
 use eventcast::{Broadcaster, Delivery};
 use eventcast_nats::{NatsBridge, Routed, StreamOptions, Subject};
@@ -38,7 +38,7 @@ pub(crate) fn two_buses_share_their_events_without_a_loop() {
         seen.sort();
         assert!(seen.iter().map(|(event, _)| *event).eq((0..500).chain(1000..1500)));
     }
-    // Both readers have read everything, so nothing more can come.
+    // Both readers have read everything, so nothing more can arrive.
     let stored = Admin::new(&server.url()).state("EVENTS").last_sequence;
     for (bridge, watcher) in bridges.iter().zip(&mut watchers) {
         eventually(|| bridge.reader().stats().sequence >= stored);

@@ -1,4 +1,4 @@
-//! Certificates for the tests: an authority, and what it signs.
+//! Certificates for the tests: an authority, and the certificates that it signs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use rcgen::{
 };
 use tempfile::TempDir;
 
-/// The number of authorities so far, so that each has its own name.
+/// The number of authorities so far, which gives each of them a unique name.
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// An authority with the certificates of a server on this machine and of a client, in files.
+/// An authority, with certificates for a server on this machine and for a client, in files.
 pub(crate) struct Authority {
     folder: TempDir,
 }
@@ -41,7 +41,8 @@ impl Authority {
         self.folder.path().join(name)
     }
 
-    /// Returns the lines of a server's configuration, which asks for a client's certificate or not.
+    /// Returns the lines of a server's configuration, with or without a request for a client
+    /// certificate.
     pub(crate) fn settings(&self, asks_client: bool) -> String {
         let quoted = |path: &Path| serde_json::to_string(path).unwrap();
         let [cert, key, ca] = ["server.pem", "server.key", "ca.pem"].map(|name| quoted(&self.file(name)));

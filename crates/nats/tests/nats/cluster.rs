@@ -1,4 +1,4 @@
-//! Three servers as a cluster, on this machine.
+//! Three servers that form a cluster on this machine.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use crate::admin::Admin;
 use crate::reading::{Remote, eventually, lossless, settle};
 use crate::server::{Server, scale};
 
-/// Three servers that know each other.
+/// Three servers that know about each other.
 struct Cluster {
     servers: Vec<Server>,
 }
 
 impl Cluster {
     fn start() -> Self {
-        // The listeners hold the ports until all three are known.
+        // The listeners keep the ports reserved until all three are known.
         let held: Vec<_> = (0..3).map(|_| std::net::TcpListener::bind("127.0.0.1:0").unwrap()).collect();
         let ports: Vec<u16> = held.iter().map(|held| held.local_addr().unwrap().port()).collect();
         drop(held);
@@ -36,7 +36,7 @@ impl Cluster {
     }
 }
 
-/// Each leader of the stream is killed, and comes back. The stream has three copies.
+/// Each leader of the stream is killed and restarted. The stream has three copies.
 pub(crate) fn a_cluster_continues_without_its_leader() {
     let mut cluster = Cluster::start();
     let total = 30_000 * scale();
@@ -74,7 +74,7 @@ pub(crate) fn a_cluster_continues_without_its_leader() {
             let server = &mut cluster.servers[admin.leader("EVENTS")];
             server.kill();
             server.restart();
-            // A second loss at once would leave no majority.
+            // If a second server were lost now, there would be no majority.
             eventually(|| admin.is_whole("EVENTS"));
             eventually(|| out.stats().acknowledged == end);
         }

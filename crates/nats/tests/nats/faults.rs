@@ -8,7 +8,7 @@ use eventcast_nats::StreamOptions;
 use crate::reading::{Remote, by_tens, eventually, lossless, out, reader, settle};
 use crate::server::{Server, scale};
 
-/// The server is killed while events are on their way, and no reader is restarted.
+/// The server is killed while events are in flight, and no reader is restarted.
 pub(crate) fn twenty_kills_in_a_stream_of_events_lose_and_repeat_nothing() {
     let mut server = Server::start("");
     let (kills, total) = (20, 200_000 * scale());
@@ -37,8 +37,8 @@ pub(crate) fn twenty_kills_in_a_stream_of_events_lose_and_repeat_nothing() {
     println!("{stats}\n{read}");
 }
 
-/// The server forgets identities at once, so a message whose acknowledgement comes too late may be
-/// stored twice.
+/// The server discards message identities immediately, so a message that is acknowledged too late
+/// may be stored twice.
 #[cfg(unix)]
 pub(crate) fn an_outage_longer_than_the_window_repeats_nothing() {
     let server = Server::start("");
@@ -46,7 +46,7 @@ pub(crate) fn an_outage_longer_than_the_window_repeats_nothing() {
     stream.duplicate_window = Duration::from_millis(100);
     let bus = lossless();
     let quick = out(&server.url()).ensure_stream("EVENTS", stream).configure(|options| {
-        // The server stores the message, and its answer comes too late.
+        // The server stores the message, but its answer arrives too late.
         options.ack_timeout = Duration::from_millis(300);
         options.retry.min = Duration::from_millis(200);
     });
@@ -56,11 +56,11 @@ pub(crate) fn an_outage_longer_than_the_window_repeats_nothing() {
     settle(&bus, &out);
     for round in 0..5 {
         let first = 1 + round * 200;
-        // A server that is stopped takes the message from its socket when it goes on.
+        // A stopped server reads the message from its socket when it continues.
         server.stop();
         bus.publisher().publish_batch(first..first + 200).unwrap();
         let retries = out.stats().retries;
-        // A server that is busy may also have closed the connection, and takes no other one now.
+        // A busy server may also have closed the connection, and does not accept another one now.
         eventually(|| out.stats().retries >= retries + 2 || out.status().state != RemoteState::Ready);
         server.go_on();
         settle(&bus, &out);

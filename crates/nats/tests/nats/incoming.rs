@@ -1,4 +1,4 @@
-//! The incoming side: places, gaps, filters and messages of others.
+//! The incoming side: places, gaps, filters and messages of other programs.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ pub(crate) fn a_filter_sees_its_own_gaps_exactly() {
     publish(&bus, &out, 0..300);
     let seen = remote.receive(100);
     assert!(seen.iter().zip(0..).all(|(delivery, n)| *delivery == Delivery::Event(n * 3 + 1)));
-    // A bus that is full makes the reader wait, and meanwhile the stream loses what it has.
+    // A full bus makes the reader wait, and the stream loses its messages in the meantime.
     let (_here, subscriber, mut watcher) = stuck(&server.url(), Some("events.b"));
     eventually(|| watcher.len() == 10);
     admin.purge("EVENTS");
@@ -110,7 +110,7 @@ pub(crate) fn a_restored_filter_reports_the_losses_of_its_subjects() {
     }
 }
 
-/// Returns a reader of a bus that soon is full, and the watcher that does not read it.
+/// Returns a reader of a bus that soon is full, and the watcher that does not read from it.
 fn stuck(url: &str, filter: Option<&str>) -> (Broadcaster<u64>, NatsSubscriber, Watcher<u64>) {
     let narrow = BusOptions::default().overflow(OverflowPolicy::Wait).incoming_capacity(1).max_batch(10);
     let here = Broadcaster::with_options(narrow).unwrap();
@@ -123,7 +123,7 @@ fn stuck(url: &str, filter: Option<&str>) -> (Broadcaster<u64>, NatsSubscriber, 
     (here, subscriber, watcher)
 }
 
-/// Receives until the events and the gaps are `total`.
+/// Receives until the number of events and gaps reaches `total`.
 fn receive(watcher: &mut Watcher<u64>, total: u64) -> Vec<Delivery<u64>> {
     let (mut seen, mut deliveries) = (0, Vec::new());
     while seen < total {
@@ -207,7 +207,7 @@ pub(crate) fn fifty_restarts_at_random_times_lose_and_repeat_nothing() {
             next += 1;
         }
         assert!(remote.subscriber.shutdown_timeout(LONG));
-        // The test reads all that the bus has accepted before the next reader begins.
+        // The test reads all events that the bus has accepted before the next reader begins.
         remote.bus.close();
         for delivery in remote.watcher {
             assert_eq!(delivery, Delivery::Event(next));
@@ -232,7 +232,7 @@ pub(crate) fn a_slow_bus_makes_the_server_keep_the_rest() {
     let few = reader(&server.url()).configure(|options| options.max_messages = 4);
     let subscriber = few.attach(&here.publisher()).unwrap();
     eventually(|| watcher.len() == 16);
-    // The reader has asked for four messages, and holds no more.
+    // The reader has requested four messages, and holds no more.
     assert!(subscriber.stats().messages <= 4, "{}", subscriber.stats());
     for event in 0..50_000 {
         assert_eq!(watcher.recv_timeout(LONG).unwrap(), Delivery::Event(event));
@@ -289,7 +289,7 @@ pub(crate) fn messages_of_others_are_passed_over_or_become_gaps() {
     assert_eq!((stats.foreign, stats.malformed, stats.undecodable), (1, 7, 5), "{stats}");
 }
 
-/// Makes one gap of gaps that follow each other. A watcher that is quick receives them one by one.
+/// Merges consecutive gaps into one. A fast watcher receives them individually.
 fn merged(deliveries: Vec<Delivery<u64>>) -> Vec<Delivery<u64>> {
     let mut merged: Vec<Delivery<u64>> = Vec::new();
     for delivery in deliveries {
@@ -301,7 +301,7 @@ fn merged(deliveries: Vec<Delivery<u64>>) -> Vec<Delivery<u64>> {
     merged
 }
 
-/// The numbers are as large as a reader takes, so their sum is larger than any counter.
+/// The numbers are as large as a reader accepts, so their sum exceeds any counter.
 pub(crate) fn no_sum_of_hostile_numbers_overflows() {
     let server = Server::start("");
     let admin = by_hand(&server.url());
@@ -317,7 +317,7 @@ pub(crate) fn no_sum_of_hostile_numbers_overflows() {
     }
     eventually(|| subscriber.stats().messages == 8);
     assert_eq!((subscriber.stats().events, subscriber.stats().gaps), (8, u64::MAX));
-    // The bus itself counts gaps up to a limit, and events go on.
+    // The bus itself counts gaps up to a limit, and events continue to arrive.
     bus.flush(LONG).unwrap();
     let mut watcher = bus.watch().unwrap();
     admin.put_event("events", 0, &["7"], &[]);

@@ -1,8 +1,8 @@
-//! The bridge against real servers, which the tests start themselves on free ports.
+//! The bridge with real servers, which the tests start on free ports.
 //!
-//! The server is the program that `NATS_SERVER_BIN` names, or `nats-server` on the `PATH`. Without
-//! one, and with `EVENTCAST_NATS=skip`, the tests are ignored. With `EVENTCAST_NATS=required` they
-//! fail.
+//! The server is the program that `NATS_SERVER_BIN` names, or `nats-server` on the `PATH`. If there
+//! is none, or with `EVENTCAST_NATS=skip`, the tests are ignored. With `EVENTCAST_NATS=required`
+//! they fail.
 //!
 //! `EVENTCAST_NATS_SCALE=10` makes the long tests ten times as long.
 

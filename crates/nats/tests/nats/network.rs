@@ -1,5 +1,5 @@
-//! Two hosts with a link between them, which is cut. The hosts are network namespaces that the test
-//! makes itself, and that end with it. Where the system permits none, the test is ignored.
+//! Two hosts connected by a link, which is cut. The hosts are network namespaces that the test
+//! creates and that end with it. If the system does not permit them, the test is ignored.
 
 use std::process::Command;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::server::{self, Server, scale};
 const HERE: &str = "10.201.7.1";
 const THERE: &str = "10.201.7.2";
 
-/// Runs a command, and returns whether it did well.
+/// Runs a command, and returns whether it succeeded.
 fn does(words: &str) -> bool {
     let words: Vec<&str> = words.split(' ').collect();
     let output = Command::new(words[0]).args(&words[1..]).output();
@@ -25,9 +25,10 @@ fn must(words: &str) {
     assert!(does(words), "{words}");
 }
 
-/// Makes the other host and the link, in a namespace where this process may do so.
+/// Creates the other host and the link, in a namespace where this process is permitted to do so.
 fn connect_hosts() {
-    // The names of namespaces are files there, and the whole machine's are not to be touched.
+    // The names of namespaces are files in this folder, and the files of the whole machine must not
+    // be changed.
     must("mount -t tmpfs tmpfs /run");
     must("ip link set lo up");
     must("ip netns add there");

@@ -68,7 +68,7 @@ pub(crate) fn the_server_recognises_a_repeat() {
     assert_eq!(admin.state("EVENTS").messages, 1);
 }
 
-/// Without a window the stream has each message twice, and the reader has each event once.
+/// Without a window the stream has each message twice, and the reader receives each event once.
 pub(crate) fn a_repeat_outside_the_duplicate_window_is_skipped() {
     let server = Server::start("");
     let admin = Admin::new(&server.url());
@@ -118,7 +118,7 @@ pub(crate) fn an_outage_loses_only_events_beyond_the_queue() {
     remote.ends_here();
 }
 
-/// Each event has the number that it must have after the events and gaps before it.
+/// Each event has the number that follows from the events and gaps before it.
 pub(crate) fn in_place(deliveries: &[Delivery<u64>]) {
     let mut next = 0;
     for delivery in deliveries {
@@ -224,7 +224,7 @@ pub(crate) fn a_full_stream_may_cost_events() {
     assert_eq!(remote.receive(8), [Delivery::Lagged(7), Delivery::Event(10)]);
 }
 
-/// The last loss cannot be reported, because the stream takes nothing any more.
+/// The last loss cannot be reported, because the stream accepts nothing more.
 pub(crate) fn a_full_stream_does_not_keep_the_bridge_from_its_end() {
     let server = Server::start("");
     let mut stream = StreamOptions::default();
@@ -291,7 +291,7 @@ pub(crate) fn a_message_that_has_become_too_large_is_cut() {
     bus.publisher().publish_batch(10_000..14_000).unwrap();
     bus.flush(LONG).unwrap();
     eventually(|| out.stats().in_flight > 0);
-    // The message on its way has six bytes for each event.
+    // The message in flight has six bytes for each event.
     std::fs::write(server.path().join("nats.conf"), "max_payload: 1500\n").unwrap();
     server.restart();
     let stats = settle(&bus, &out);
@@ -326,7 +326,7 @@ pub(crate) fn a_heartbeat_carries_the_position_of_the_publisher() {
     let last = &messages.last().unwrap().headers;
     let header = |name: &str| last.get(name).map(|value| value.as_str().to_owned());
     assert_eq!((header("Eventcast-First"), header("Eventcast-Count")), (Some("3".into()), Some("0".into())));
-    // The server knows each further one as a repeat.
+    // The server recognises each further message as a repeat.
     assert!(messages.len() <= 4, "{} messages", messages.len());
 }
 
@@ -392,7 +392,7 @@ pub(crate) fn a_shutdown_without_a_server_reports_the_abandoned_events() {
     assert_eq!(out.status().state, RemoteState::Ended);
 }
 
-/// The bridge goes on for a while after its handle is dropped, with pauses between its attempts.
+/// The bridge continues for a while after its handle is dropped, with pauses between its attempts.
 pub(crate) fn a_dropped_handle_leaves_the_rest_to_its_bridge() {
     let mut server = Server::start("");
     let admin = Admin::new(&server.url());

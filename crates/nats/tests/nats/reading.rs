@@ -1,4 +1,4 @@
-//! Both sides with times that suit tests, and readers that look at everything.
+//! Both sides with timeouts that suit tests, and readers that check everything.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use eventcast_nats::{
 };
 use test_support::{LONG, until};
 
-/// Returns a bus on which nothing is lost for as long as somebody reads.
+/// Returns a bus on which nothing is lost as long as every watcher reads.
 pub(crate) fn lossless() -> Broadcaster<u64> {
     Broadcaster::with_options(BusOptions::default().overflow(OverflowPolicy::Wait)).unwrap()
 }
 
-/// Returns an outgoing side that creates the stream `EVENTS`, loses nothing, and is not patient.
+/// Returns an outgoing side with short timeouts that creates the stream `EVENTS` and loses nothing.
 pub(crate) fn out(url: &str) -> NatsPublisherBuilder<u64> {
     NatsPublisher::builder(url).ensure_stream("EVENTS", StreamOptions::default()).configure(|options| {
         options.overflow = OverflowPolicy::Wait;
@@ -25,20 +25,20 @@ pub(crate) fn out(url: &str) -> NatsPublisherBuilder<u64> {
     })
 }
 
-/// Returns an incoming side for all of the stream `EVENTS`, which is not patient.
+/// Returns an incoming side with short timeouts for the whole stream `EVENTS`.
 pub(crate) fn reader(url: &str) -> NatsSubscriberBuilder<u64> {
     NatsSubscriber::builder(url)
         .start(Start::All)
         .configure(|options| options.heartbeat = Duration::from_millis(500))
 }
 
-/// Returns a subject of three, so that ten events of one follow each other.
+/// Returns one of three subjects, so that ten consecutive events share a subject.
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "the bridge passes a reference")]
 pub(crate) fn by_tens(event: &u64) -> Subject {
     by_three(&(event / 10))
 }
 
-/// Returns a subject of three, another one for each event.
+/// Returns one of three subjects, a different one for each consecutive event.
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "the bridge passes a reference")]
 pub(crate) fn by_three(event: &u64) -> Subject {
     Subject::new("events").token(["a", "b", "c"][usize::try_from(event % 3).unwrap()])
@@ -59,7 +59,7 @@ impl Remote {
         Self { bus, watcher, subscriber }
     }
 
-    /// Receives until the events and the gaps are `total`.
+    /// Receives until the number of events and gaps reaches `total`.
     pub(crate) fn receive(&mut self, total: u64) -> Vec<Delivery<u64>> {
         let (mut seen, mut all) = (0, Vec::new());
         while seen < total {
@@ -76,15 +76,15 @@ impl Remote {
         all
     }
 
-    /// Receives that many events, all in order from `first` on, and no gap.
+    /// Receives exactly these events in order, and no gap.
     pub(crate) fn receive_exactly(&mut self, events: std::ops::Range<u64>) {
         for (received, expected) in self.receive(events.end - events.start).into_iter().zip(events) {
             assert_eq!(received, Delivery::Event(expected), "{}", self.subscriber.stats());
         }
     }
 
-    /// Nothing more comes. Returns the figures of the reader, which are final: until then an event
-    /// may be received before it is counted.
+    /// Checks that nothing more arrives. Returns the final statistics of the reader. Before the
+    /// end, an event may be received before it is counted.
     pub(crate) fn ends_here(self) -> NatsSubscriberStats {
         let stats = ended(&self.subscriber);
         self.bus.flush(LONG).unwrap();
@@ -94,7 +94,7 @@ impl Remote {
     }
 }
 
-/// Ends a reader. Returns its final figures.
+/// Ends a reader. Returns its final statistics.
 pub(crate) fn ended(subscriber: &NatsSubscriber) -> NatsSubscriberStats {
     assert!(subscriber.shutdown_timeout(LONG));
     subscriber.stats()
@@ -106,7 +106,7 @@ pub(crate) fn publish(bus: &Broadcaster<u64>, out: &NatsPublisher, events: std::
     settle(bus, out);
 }
 
-/// Waits until the bridge has sent everything. Returns its figures.
+/// Waits until the bridge has sent everything. Returns its statistics.
 pub(crate) fn settle(bus: &Broadcaster<u64>, out: &NatsPublisher) -> NatsPublisherStats {
     bus.flush(LONG).unwrap();
     assert!(out.flush(LONG), "{}", out.stats());
@@ -116,7 +116,7 @@ pub(crate) fn settle(bus: &Broadcaster<u64>, out: &NatsPublisher) -> NatsPublish
     stats
 }
 
-/// Waits until something holds, and lets the processor to the server meanwhile.
+/// Waits until a condition holds, and leaves the processor to the server while it waits.
 #[track_caller]
 pub(crate) fn eventually(mut done: impl FnMut() -> bool) {
     until(|| {

@@ -1,4 +1,4 @@
-//! No secret is in any text: statuses, errors, `Debug`, and the log of all levels.
+//! Checks that no secret is in any text: statuses, errors, `Debug`, and the log at all levels.
 
 use std::fmt::{self, Debug, Write as _};
 use std::fs;
@@ -22,7 +22,7 @@ use tracing::{Event, Metadata, Subscriber};
 use crate::reading::{eventually, lossless};
 use crate::server::Server;
 
-/// Everything that somebody can read.
+/// Everything that a person can read.
 #[derive(Clone, Default)]
 struct Texts {
     all: Arc<Mutex<String>>,
@@ -45,7 +45,7 @@ impl Visit for Texts {
     }
 }
 
-/// The log, of all levels.
+/// The log, at all levels.
 impl Subscriber for Texts {
     fn enabled(&self, _: &Metadata<'_>) -> bool {
         true
@@ -77,8 +77,8 @@ impl Subscriber for Texts {
     fn exit(&self, _: &Id) {}
 }
 
-/// Uses everything with these options, until each part has had an answer, and reads all that it
-/// says.
+/// Uses everything with these options until each part has had an answer, and collects all of its
+/// output.
 fn use_all(connection: &ConnectionOptions, texts: &Texts) {
     texts.add_debug(connection);
     texts.add(connection);
@@ -129,12 +129,12 @@ fn use_all(connection: &ConnectionOptions, texts: &Texts) {
     watcher.close(Duration::from_secs(1));
 }
 
-/// Returns the address of a server that repeats what signs in as its answer.
+/// Returns the address of a server that echoes the credentials in its answer.
 fn echo() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     std::thread::spawn(move || {
-        // It ends with the process.
+        // The thread ends with the process.
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
             let info = r#"{"server_id":"","version":"","max_payload":1,"nonce":"n"}"#;
@@ -150,7 +150,7 @@ fn echo() -> String {
 const PASSWORD: &str = "Pa55w0rd";
 const TOKEN: &str = "T0kenT0ken";
 
-/// Returns the text of a file with credentials, as `nsc` writes it.
+/// Returns the text of a credentials file, as written by `nsc`.
 fn creds(seed: &str) -> String {
     let (jwt, nkey) = ("NATS USER JWT", "USER NKEY SEED");
     format!(
@@ -169,7 +169,7 @@ pub(crate) fn no_text_contains_a_secret() {
     let folder = tempfile::tempdir().unwrap();
     let mut secrets = vec![PASSWORD.to_owned(), TOKEN.to_owned()];
     for (address, is_echo) in [(&address, false), (&wrong, true)] {
-        // The client itself logs what such a server sends, at its lowest levels.
+        // At its lowest levels, the client itself logs data from such a server.
         texts.has_no_log.store(is_echo, Ordering::Relaxed);
         let password = Auth::Password { user: "me".to_owned(), password: PASSWORD.to_owned() };
         let auths = [None, Some(Auth::Token(TOKEN.to_owned())), Some(password)];
@@ -198,11 +198,11 @@ pub(crate) fn no_text_contains_a_secret() {
             options.auth = Some(auth(file.clone()));
             use_all(&options, &texts);
         }
-        // The damaged one differs in the last character only.
+        // The damaged seed differs only in the last character.
         secrets.push(rest.to_owned());
     }
     let texts = texts.all.lock().unwrap();
-    // The texts of all kinds are there.
+    // Each kind of text is present.
     for part in [
         "authorization violation",
         "PublisherOptions",

@@ -1,4 +1,4 @@
-//! A server of the test's own: a process on a free port, with its own folder.
+//! A server that belongs to the test: a process on a free port, with its own folder.
 
 use std::env;
 use std::ffi::OsStr;
@@ -16,8 +16,8 @@ use test_support::until;
 
 const NONE: &str = "there is no nats-server: set NATS_SERVER_BIN, or install one on the PATH";
 
-/// Returns why the tests that start servers cannot run. With `EVENTCAST_NATS=required` they run
-/// without a server too, and fail.
+/// Returns the reason why the tests that start servers cannot run. With `EVENTCAST_NATS=required`
+/// they run without a server too, and fail.
 pub(crate) fn missing() -> Option<String> {
     match env::var("EVENTCAST_NATS").as_deref() {
         Ok("required") => None,
@@ -27,12 +27,12 @@ pub(crate) fn missing() -> Option<String> {
     }
 }
 
-/// Returns the factor by which long tests are longer.
+/// Returns the factor by which long tests are extended.
 pub(crate) fn scale() -> u64 {
     env::var("EVENTCAST_NATS_SCALE").ok().and_then(|factor| factor.parse().ok()).unwrap_or(1)
 }
 
-/// A process of nats-server with JetStream. It is killed when this is dropped.
+/// A nats-server process with JetStream, which is killed when this is dropped.
 pub(crate) struct Server {
     program: PathBuf,
     /// The words of a command that starts the program elsewhere.
@@ -45,11 +45,11 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts a server with further lines of configuration.
+    /// Starts a server with additional lines of configuration.
     ///
     /// # Panics
     ///
-    /// If there is no program for it.
+    /// Panics if the program cannot be found.
     pub(crate) fn start(settings: &str) -> Self {
         Self::start_at(&[], "127.0.0.1", settings)
     }
@@ -87,7 +87,7 @@ impl Server {
         self.folder.path()
     }
 
-    /// Ends the process at once, as a crash does.
+    /// Kills the process immediately, like a crash.
     pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().unwrap();
@@ -95,8 +95,8 @@ impl Server {
         }
     }
 
-    /// Starts the process again, on the same port and with the same folder, and waits until its
-    /// JetStream answers.
+    /// Restarts the process on the same port and with the same folder, and waits until its
+    /// JetStream responds.
     pub(crate) fn restart(&mut self) {
         self.kill();
         let ports = self.folder.path().join("ports");
@@ -127,23 +127,23 @@ impl Server {
         });
     }
 
-    /// Makes the process stand still. When this returns, none of its threads runs.
+    /// Suspends the process. None of its threads is running when this returns.
     #[cfg(unix)]
     pub(crate) fn stop(&self) {
         let process = self.process();
         kill_process(process, Signal::STOP).unwrap();
-        // A thread that has not seen the signal yet may still answer messages.
+        // A thread that has not received the signal yet may still respond to messages.
         let stopped = waitpid(Some(process), WaitOptions::UNTRACED).unwrap();
         assert!(stopped.is_some_and(|(_, status)| status.stopped()));
     }
 
-    /// Lets the process go on.
+    /// Resumes the process.
     #[cfg(unix)]
     pub(crate) fn go_on(&self) {
         kill_process(self.process(), Signal::CONT).unwrap();
     }
 
-    /// Makes the process read other lines of configuration.
+    /// Makes the process reload its configuration with other lines.
     #[cfg(unix)]
     pub(crate) fn reload(&self, settings: &str) {
         fs::write(self.folder.path().join("nats.conf"), settings).unwrap();
@@ -163,7 +163,7 @@ impl Drop for Server {
     }
 }
 
-/// Leaves the processor to the server between two looks at it.
+/// Leaves the processor to the server between two checks.
 fn pause() {
     std::thread::sleep(Duration::from_millis(5));
 }
@@ -177,13 +177,13 @@ fn on_path(name: &str) -> Option<PathBuf> {
     env::split_paths(&path).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
-/// Returns the words of a command with which a server ends if this process is killed, where the
-/// system has it.
+/// Returns the words of a command that makes a server end if this process is killed, if the system
+/// has such a command.
 fn with_parent() -> &'static [&'static str] {
     if on_path("setpriv").is_some() { &["setpriv", "--pdeathsig", "KILL"] } else { &[] }
 }
 
-/// Returns the port that a server has written into a file of this folder.
+/// Returns the port that a server has written to a file in this folder.
 fn port_in(folder: &Path) -> Option<u16> {
     let file = fs::read_dir(folder).ok()?.next()?.ok()?;
     let text = fs::read_to_string(file.path()).ok()?;
@@ -197,7 +197,8 @@ fn answers(address: &str, port: u16) -> bool {
     stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     let asked = stream.write_all(b"CONNECT {\"verbose\":false}\r\nPING\r\n");
     let mut lines = BufReader::new(stream).lines();
-    // A server that wants a password answers with an error, and one that wants TLS says so before.
+    // A server that requires a password responds with an error, and a server that requires TLS
+    // announces this first.
     let is_answer =
         |line: String| line == "PONG" || line.starts_with("-ERR") || line.contains("\"tls_required\":true");
     asked.is_ok() && lines.any(|line| line.is_ok_and(is_answer))

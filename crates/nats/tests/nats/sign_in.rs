@@ -1,4 +1,4 @@
-//! TLS and signing in: each way carries events.
+//! TLS and signing in: events are carried with each method.
 
 use eventcast_nats::{Auth, ConnectionOptions, Start};
 #[cfg(feature = "nkeys")]

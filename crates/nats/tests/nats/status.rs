@@ -1,4 +1,4 @@
-//! The status: the text that an operator reads of each thing that can be wrong with a server.
+//! The status: the text that an operator reads for each possible problem with a server.
 
 use std::fs;
 use std::io::Write;
@@ -20,9 +20,9 @@ use crate::certificates::Authority;
 use crate::reading::{Remote, eventually, lossless, out, publish, reader, settle};
 use crate::server::{self, Server};
 
-/// A publisher that has an event to send, and what it told its hook.
+/// A publisher that has an event to send, and the statuses passed to its hook.
 struct Told {
-    /// It is dropped before the bus, which would wait for it.
+    /// This field is dropped before the bus, which would wait for it.
     out: NatsPublisher,
     bus: Broadcaster<u64>,
     heard: Arc<Mutex<Vec<RemoteStatus>>>,
@@ -38,7 +38,8 @@ impl Told {
         Self { out: out.unwrap(), bus, heard }
     }
 
-    /// Waits until the status has this state and failure, and checks that the hook was told.
+    /// Waits until the status has this state and failure, and checks that the hook was called with
+    /// it.
     #[track_caller]
     fn says(&self, state: RemoteState, failure: &str) {
         eventually(|| {
@@ -50,7 +51,7 @@ impl Told {
     }
 }
 
-/// Returns a port on which nobody listens.
+/// Returns a port on which no program listens.
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -62,7 +63,7 @@ pub(crate) fn a_refused_connection_is_reported() {
     let told = Told::new(out(&url));
     told.says(RemoteState::Connecting, &text);
     eventually(|| told.out.status().waiting == 1 && told.out.status().attempts > 2);
-    // A failure that stays is told once.
+    // A persistent failure is reported once.
     assert_eq!(told.heard.lock().unwrap().len(), 1);
     let remote = Remote::new(reader(&url));
     eventually(|| remote.subscriber.status().failure() == Some(&text));
@@ -102,7 +103,7 @@ pub(crate) fn a_port_of_something_else() {
     let http = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = http.local_addr().unwrap().port();
     std::thread::spawn(move || {
-        // It ends with the process.
+        // The thread ends with the process.
         for stream in http.incoming() {
             let _ = stream.unwrap().write_all(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
         }
@@ -110,7 +111,7 @@ pub(crate) fn a_port_of_something_else() {
     let told = Told::new(out(&format!("nats://127.0.0.1:{port}")));
     let text = format!("127.0.0.1:{port}: an HTTP server answers, and not one of NATS");
     told.says(RemoteState::Connecting, &text);
-    // Most of them wait for a request, and say nothing before.
+    // Most HTTP servers wait for a request, and send nothing before it arrives.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = silent.local_addr().unwrap().port();
     let told = Told::new(out(&format!("nats://127.0.0.1:{port}")));
@@ -145,7 +146,7 @@ pub(crate) fn certificates_that_do_not_fit() {
     foreign.says(RemoteState::Refused, &at(&server, text));
 }
 
-/// Without a provider of TLS the client of NATS would panic.
+/// Without a TLS provider the NATS client would panic.
 #[cfg(not(feature = "tls-ring"))]
 pub(crate) fn a_server_that_requires_tls_names_the_feature() {
     let server = Server::start(&Authority::new().settings(false));
@@ -190,7 +191,7 @@ pub(crate) fn a_password_that_changes() {
     let text = at(&server, "authorization violation: check the user, password, token or key");
     told.says(RemoteState::Refused, &text);
     eventually(|| remote.subscriber.status().failure() == Some(&text));
-    // A server that reads its configuration again forgets the JetStream of its command line.
+    // A server that reloads its configuration loses the JetStream setting of its command line.
     fs::write(server.path().join("nats.conf"), settings("before")).unwrap();
     server.restart();
     publish(&told.bus, &told.out, 1..2);
@@ -236,7 +237,7 @@ pub(crate) fn a_storage_that_is_full() {
     );
 }
 
-/// Returns why the test of a full disk cannot run.
+/// Returns the reason why the test of a full disk cannot run.
 #[cfg(target_os = "linux")]
 pub(crate) fn no_small_disk() -> Option<String> {
     let mount = ["--user", "--map-root-user", "--mount", "mount", "-t", "tmpfs", "tmpfs", "/tmp"];
@@ -257,7 +258,7 @@ pub(crate) fn a_disk_that_is_full() {
     stream.max_bytes = 0;
     let told = Told::new(out(&server.url()).ensure_stream("EVENTS", stream));
     fill(&told);
-    // The server answers pings, and says nothing of this kind to its clients.
+    // The server responds to pings, and does not report this problem to its clients.
     let text = "no acknowledgement in time: the server may be overloaded, or its disk full";
     told.says(RemoteState::Unavailable, text);
 }

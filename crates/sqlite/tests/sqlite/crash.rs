@@ -1,7 +1,7 @@
-//! A process that writes a store is killed at random points, a hundred times. Each time the file
-//! opens, is consistent, and holds every event whose write had been acknowledged.
+//! A process that writes to a store is killed at random points, a hundred times. Each time the file
+//! opens, is consistent, and holds every event whose write was acknowledged.
 //!
-//! `EVENTCAST_SEED` chooses other points, and `EVENTCAST_CASES` multiplies them.
+//! `EVENTCAST_SEED` selects other points, and `EVENTCAST_CASES` multiplies their number.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -16,7 +16,7 @@ use test_support::{Rng, child, test_name};
 
 use crate::support::contents;
 
-/// The number of files, and how often the writer of each is killed.
+/// The number of files, and how often the writer of each file is killed.
 const FILES: u64 = 10;
 const KILLS: u64 = 10;
 
@@ -37,8 +37,8 @@ fn event(name: &str, count: i32) -> Event {
     event
 }
 
-/// Writes batches without end, as the child, and names each batch when it is acknowledged. Now and
-/// then the child closes the file, which writes the log back, and opens it again.
+/// Writes batches indefinitely, as the child, and reports each batch when it is acknowledged.
+/// Occasionally the child closes the file, which writes the log back, and reopens it.
 fn write(path: &Path, life: &str, seed: u64) {
     let mut random = Rng(seed);
     let mut counts: Vec<(String, i32)> = Vec::new();
@@ -79,7 +79,7 @@ fn counted(line: &str) -> Vec<(String, i32)> {
     told.map(|(name, count)| (name.to_owned(), count.parse().unwrap())).collect()
 }
 
-/// Asserts that SQLite's own check and the accounting find nothing wrong.
+/// Asserts that SQLite's own check and the counters are consistent.
 fn assert_consistent(path: &Path) {
     let connection = Connection::open(path).unwrap();
     let answer: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
@@ -116,7 +116,7 @@ fn assert_kept(path: &Path, known: &BTreeMap<String, i32>, tried: &[(String, i32
         assert_eq!(stored.message, written.message);
     }
     // The last batch may have been committed without an acknowledgement, or not at all. The file
-    // holds either the whole batch or nothing of it.
+    // holds either the whole batch or none of it.
     let is_stored = |(name, count): &&(String, i32)| counts.get(name) >= Some(count);
     let of_last = tried.iter().filter(is_stored).count();
     assert!([0, tried.len()].contains(&of_last), "{of_last} of a batch of {}", tried.len());
@@ -144,7 +144,7 @@ fn a_killed_process_keeps_its_acknowledged_events() {
                 Some(line) => tried = counted(line),
                 None => known.extend(counted(&line)),
             };
-            // The first lives end while the file is made, or soon after.
+            // The first lives end while the file is created, or soon afterwards.
             for _ in 0..random.below(1 + 6 * life) {
                 hear(child.hear().expect("it writes until it is killed"));
             }
@@ -156,8 +156,8 @@ fn a_killed_process_keeps_its_acknowledged_events() {
                 hear(line);
             }
 
-            // The first look ends with a clean close, which would mend damage that the second look
-            // must find. The first look is therefore left out half of the time.
+            // The first check closes the file cleanly, which would repair damage that the second
+            // check must find. The first check is therefore skipped half of the time.
             if !known.is_empty() && random.below(2) == 0 {
                 assert_consistent(&path);
             }
@@ -172,9 +172,9 @@ fn a_killed_process_keeps_its_acknowledged_events() {
     assert!(acknowledged > 100, "{acknowledged}: hardly anything was written");
 }
 
-/// The log is written back page by page. The first page gives the new length of the file before the
-/// file has this length. A process that is killed then leaves a header that is true only together
-/// with the log.
+/// The log is written back page by page. The first page has the new length of the file before the
+/// file reaches it. If a process is killed at this point, it leaves a header that is correct only
+/// together with the log.
 #[test]
 fn killed_while_the_log_is_written_back_it_opens() {
     let live = tempdir().unwrap();

@@ -12,7 +12,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
 }
 
-/// Asserts that the document's row of this type names the keys that it has as JSON.
+/// Asserts that the document's row for this type names the keys of its JSON.
 fn assert_documented(name: &str, value: &impl Serialize) {
     let text = read("../../docs/stability.md");
     let rows: Vec<&str> = text.lines().filter(|line| line.starts_with(&format!("| `{name}` |"))).collect();
@@ -30,7 +30,7 @@ fn fields_and_keys_match_the_document() {
     assert_documented("SqliteSinkOptions", &SqliteSinkOptions::default().max_events(1));
 }
 
-/// Without the default features a program links whatever SQLite its system has.
+/// Without the default features, a program links to its system's SQLite.
 #[test]
 fn the_feature_bundled_compiles_sqlite_along() {
     let manifest: toml::Table = toml::from_str(&read("Cargo.toml")).unwrap();

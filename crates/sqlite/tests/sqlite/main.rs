@@ -1,4 +1,4 @@
-//! The store in a file of SQLite.
+//! The store in a SQLite file.
 
 mod crash;
 mod documents;
@@ -11,7 +11,7 @@ mod stores;
 mod terminal;
 mod twin;
 
-// Tests and helpers that the stores of the library have, too.
+// Tests and helpers that are shared with the stores of the library.
 #[path = "../../../../tests/fuzz/cases.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
 mod cases;

@@ -1,5 +1,5 @@
-//! A program that records series is killed at each of its writes, before the store has done the
-//! write and after, and starts again. No event is stored twice, and no count goes back.
+//! A program that records series is killed at each of its writes, before and after the store has
+//! done the write, and then restarts. No event is stored twice, and no count decreases.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,10 +11,10 @@ use eventcast_sqlite::SqliteSink;
 use tempfile::tempdir;
 use test_support::{child, test_name};
 
-/// The objects of the events that each life records, one after the other.
+/// The objects of the events that each life records, in this order.
 const RECORDED: [&str; 7] = ["a", "a", "b", "a", "b", "c", "a"];
 
-/// A store that stops for ever at one of its writes.
+/// A store that stops indefinitely at one of its writes.
 struct Stops {
     store: SqliteSink,
     writes: AtomicU32,
@@ -58,7 +58,7 @@ fn stopped() {
     }
 }
 
-/// Records the events, each of them stored before the next one.
+/// Records the events, each of which is stored before the next one is recorded.
 fn record(sink: impl EventSink) {
     let events = EventBroadcaster::builder().event_time(true).build().unwrap();
     events.record_to(sink).unwrap();

@@ -1,4 +1,4 @@
-//! The stores of this crate, for the tests that it shares with the library.
+//! The stores of this crate, for the tests that are shared with the library.
 
 use eventcast::sink::EventQuery;
 use eventcast::{Event, EventSink};

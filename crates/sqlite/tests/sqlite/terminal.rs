@@ -1,4 +1,4 @@
-//! A hostile event in everything that the store shows to people.
+//! A hostile event in all output that the store shows to people.
 
 use std::time::SystemTime;
 

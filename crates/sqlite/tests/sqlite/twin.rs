@@ -1,5 +1,5 @@
 //! The store in a file and the store in memory behave alike: the same random operations and queries
-//! get the same answers, even after the file was closed and opened again.
+//! have the same results, even after the file was closed and reopened.
 
 use std::time::{Duration, SystemTime};
 
@@ -11,10 +11,10 @@ use proptest::prelude::*;
 
 use crate::{cases, wild};
 
-/// A step that is done to both stores.
+/// A step that is applied to both stores.
 #[derive(Clone, Debug)]
 enum Step {
-    /// A batch of several operations, on the names of few events.
+    /// A batch of several operations on a small set of event names.
     Apply(Vec<(Verb, u8, Version, Event)>),
     Wait(Duration),
     Reopen,
@@ -28,7 +28,7 @@ enum Verb {
     Patch,
 }
 
-/// The resource version of the event that is written.
+/// The resource version of the event to be written.
 #[derive(Clone, Copy, Debug)]
 enum Version {
     None,
@@ -36,8 +36,8 @@ enum Version {
     Old,
 }
 
-/// The number of names to choose from. An event with a number below this gets one of these names.
-/// An event with a higher number keeps its own name, or the store gives it one.
+/// The number of names to choose from. An event with a number below this is given one of these
+/// names. An event with a higher number keeps its own name, or the store assigns one.
 const NAMES: u8 = 6;
 
 fn step() -> impl Strategy<Value = Step> {
@@ -52,7 +52,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Returns ordinary events, of few different values.
+/// Returns ordinary events with few different values.
 fn tame() -> impl Strategy<Value = Event> {
     (0..3_usize, 0..3_usize, 0..3_i32, prop::option::of(0..20_000_i64)).prop_map(|(kind, text, count, at)| {
         let mut event = Event::default();
@@ -98,7 +98,7 @@ fn shown(error: &SinkError) -> Shown {
     (error.kind(), error.to_string(), error.stored().cloned().map(Box::new))
 }
 
-/// The answers to a batch, each failure with its operation.
+/// The results of a batch, each failure together with its operation.
 fn in_batch<A>(found: Vec<Result<A, SinkOpError>>) -> Vec<Result<A, Box<(Shown, SinkOp)>>> {
     let both = |failed: SinkOpError| Box::new((shown(failed.error()), failed.into_parts().0));
     found.into_iter().map(|answer| answer.map_err(both)).collect()

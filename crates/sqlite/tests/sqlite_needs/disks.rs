@@ -1,5 +1,5 @@
-//! Stores on a disk that is full, and on one that cannot be written. Each test mounts a disk of its
-//! own, which a system may refuse to a process without privileges.
+//! Stores on a disk that is full, and on a disk that cannot be written. Each test mounts its own
+//! disk, for which a system may require privileges.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use test_support::{child, test_name};
 
 use crate::stores::{crashed, event, filled};
 
-/// Returns why the tests of this file cannot run.
+/// Returns the reason why the tests of this file cannot run.
 pub(crate) fn missing() -> Option<String> {
     let permits = |mount: &str| {
         let words = ["--user", "--map-root-user", "--mount", "sh", "-c", mount];
@@ -38,7 +38,7 @@ pub(crate) fn a_full_disk_is_reported_and_survived() {
     assert_eq!(child.end().last().map(String::as_str), Some("done"));
 }
 
-/// Writes files until the disk has no room.
+/// Writes files until the disk is full.
 fn fill(folder: &Path) {
     let mut size = 2 << 20;
     while size > 0 {
@@ -63,14 +63,14 @@ fn on_a_small_disk(folder: &Path) {
     child::say("begun");
     let path = folder.join("events.db");
 
-    // The disk has no room for a new store.
+    // The disk has no space for a new store.
     fill(folder);
     let error = SqliteSink::open(&path).unwrap_err();
     assert_eq!(error.kind(), SqliteErrorKind::Full, "{error}");
     assert!(error.to_string().ends_with("; make room"), "{error}");
     empty(folder);
 
-    // The disk fills up while the store is written.
+    // The disk fills up while the store is being written.
     let sink = SqliteSink::open(&path).unwrap();
     let mut stored = Vec::new();
     let refused = loop {
@@ -96,7 +96,7 @@ fn on_a_small_disk(folder: &Path) {
     fill(folder);
     drop(sink);
 
-    // The store may be impossible to open for writing too, but no acknowledged event is lost.
+    // The store may also be impossible to open for writing, but no acknowledged event is lost.
     let _ =
         SqliteSink::open(&path).map_err(|error| assert_eq!(error.kind(), SqliteErrorKind::Full, "{error}"));
     empty(folder);
@@ -105,8 +105,8 @@ fn on_a_small_disk(folder: &Path) {
     child::say("done");
 }
 
-/// Files that the system lets nobody write. The test runs in a separate process with read-only
-/// mounts, because root may write files of any mode.
+/// The system does not allow the files to be written. The test runs in a separate process with
+/// read-only mounts, because root may write files of any mode.
 pub(crate) fn a_store_that_cannot_be_written_is_refused() {
     if let Some(orders) = child::orders() {
         return on_what_cannot_be_written(&orders);
@@ -153,7 +153,7 @@ fn on_what_cannot_be_written(orders: &[String]) {
     assert!(!sink.stats().unwrap().to_string().is_empty());
     assert_eq!(SqliteSink::open_read_only(lone).unwrap().len().unwrap(), 3);
 
-    // A log that cannot be used is reported, and not left out in silence.
+    // An unusable log is reported, and not silently left out.
     let logged = Path::new(&orders[2]).join("events.db");
     let error = SqliteSink::open_read_only(&logged).unwrap_err();
     assert_eq!(error.kind(), SqliteErrorKind::Denied, "{error}");

@@ -1,4 +1,4 @@
-//! Tests that need permission to mount a disk. Where it is missing, the tests are ignored.
+//! Tests that need permission to mount a disk. Without it, they are ignored.
 
 #[cfg(target_os = "linux")]
 mod disks;

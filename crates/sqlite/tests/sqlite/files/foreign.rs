@@ -1,4 +1,4 @@
-//! Files of others, damaged files, and paths.
+//! Files of other programs, damaged files, and paths.
 
 use std::fs;
 use std::path::Path;
@@ -55,7 +55,7 @@ fn so_is_one_whose_owner_crashed() {
     let live = tempdir().unwrap();
     let owner = Connection::open(live.path().join("events.db")).unwrap();
     owner.execute_batch("PRAGMA journal_mode = wal; CREATE TABLE t (x)").unwrap();
-    // Everything that the owner has written is in the log.
+    // All of the owner's writes are in the log.
     let folder = crashed(&live);
     assert_eq!(names(&folder).len(), 3);
     assert_refused(&folder, SqliteErrorKind::Foreign);
@@ -69,7 +69,7 @@ fn a_file_of_a_newer_version_is_left_alone() {
     let error = assert_refused(&folder, SqliteErrorKind::Newer);
     assert!(error.contains("(version 99, known are 1 to 5)"), "{error}");
 
-    // The same holds if only the log says so.
+    // The same applies if only the log has the newer version.
     let live = tempdir().unwrap();
     filled(&live.path().join("events.db"), 10);
     let newer = Connection::open(live.path().join("events.db")).unwrap();
@@ -97,7 +97,7 @@ fn a_damaged_file_is_left_alone() {
         let read = SqliteSink::open_read_only(folder.path().join("events.db")).and_then(|sink| sink.events());
         assert_eq!(read.unwrap_err().kind(), SqliteErrorKind::Corrupt);
     }
-    // These files are sound as databases, but not what their version promises.
+    // These files are valid databases, but do not match their version.
     for statement in ["DROP TABLE store", "DELETE FROM store", "ALTER TABLE events DROP COLUMN rest"] {
         let folder = tempdir().unwrap();
         filled(&folder.path().join("events.db"), 10);
@@ -123,7 +123,7 @@ fn an_error_names_what_is_wrong_with_the_path() {
     assert_eq!(kind(&folder.path().join("a\0b")), SqliteErrorKind::InvalidPath);
     assert_eq!(kind_read(&folder.path().join("events.db")), SqliteErrorKind::Missing);
     assert_eq!(kind_read(&folder.path().join("file")), SqliteErrorKind::Older);
-    // The folder is there, and its file system takes no new file.
+    // The folder exists, but its file system accepts no new files.
     #[cfg(target_os = "linux")]
     {
         let error = SqliteSink::open("/proc/events.db").unwrap_err();
@@ -196,7 +196,7 @@ fn files_are_for_their_owner_only() {
         assert_eq!(mode(name), 0o600, "{name}");
     }
     drop(sink);
-    // A mode that somebody has chosen stays.
+    // A mode that was set explicitly is kept.
     fs::set_permissions(folder.path().join("events.db"), fs::Permissions::from_mode(0o640)).unwrap();
     let sink = SqliteSink::open(folder.path().join("events.db")).unwrap();
     sink.create(&event("b")).unwrap();

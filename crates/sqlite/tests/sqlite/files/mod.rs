@@ -1,5 +1,5 @@
-//! Files that are not stores, are damaged, or cannot grow. Each is a clear error, and a file that
-//! is refused stays as it is, byte for byte, with nothing beside it.
+//! Files that are not stores, are damaged, or cannot grow. Each results in a clear error, and a
+//! refused file stays unchanged, byte for byte, with nothing beside it.
 
 mod disks;
 mod foreign;
@@ -20,7 +20,7 @@ fn sql(path: &Path, sql: &str) {
     Connection::open(path).unwrap().execute_batch(sql).unwrap();
 }
 
-/// Asserts that both ways of opening refuse the file, and that neither leaves a trace.
+/// Asserts that both ways of opening refuse the file without leaving a trace.
 #[track_caller]
 fn assert_refused(folder: &TempDir, kind: SqliteErrorKind) -> String {
     assert_not_read(folder, kind);
@@ -58,7 +58,7 @@ fn assert_not_read(folder: &TempDir, kind: SqliteErrorKind) {
 }
 
 /// Returns all files except the shared memory beside a log. Any process that needs this memory
-/// makes it anew.
+/// recreates it.
 fn kept(folder: &TempDir) -> Vec<(String, Vec<u8>)> {
     let is_kept = |name: &str| !folder.path().join("events.db-wal").exists() || !name.ends_with("-shm");
     contents(folder).into_iter().filter(|(name, _)| is_kept(name)).collect()

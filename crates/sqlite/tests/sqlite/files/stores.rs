@@ -1,4 +1,4 @@
-//! Stores to begin with.
+//! Stores for the tests to start from.
 
 use std::fs;
 use std::path::Path;
@@ -26,7 +26,8 @@ pub(crate) fn filled(path: &Path, events: usize) {
     assert!(SinkBatch::perform(ops, &sink).iter().all(Result::is_ok));
 }
 
-/// Copies the files of a folder while a process has them open, as a crash would leave them.
+/// Copies the files of a folder while a process has them open, in the state that a crash would
+/// leave.
 pub(crate) fn crashed(from: &TempDir) -> TempDir {
     let to = tempdir().unwrap();
     for (name, bytes) in contents(from) {

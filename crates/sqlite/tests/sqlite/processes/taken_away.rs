@@ -24,8 +24,8 @@ fn beside(path: &Path, end: &str) -> PathBuf {
     PathBuf::from(format!("{}{end}", path.display()))
 }
 
-/// Writes six events. The store refuses each write as one that may be tried again, or stores the
-/// event at the path. Returns the names of the stored events.
+/// Writes six events. The store either refuses a write as retryable or stores the event at the
+/// path. Returns the names of the stored events.
 #[cfg(unix)]
 fn write_on(sink: &SqliteSink, what: &str) -> Vec<String> {
     let mut stored = Vec::new();
@@ -50,8 +50,8 @@ fn remove_all(path: &Path) {
     }
 }
 
-/// A change to the files, and the end of the name that the old database has afterwards, if it is
-/// still there.
+/// A change to the files, and the suffix of the old database's name afterwards, if the database
+/// still exists.
 #[cfg(unix)]
 type Theft = (&'static str, fn(&Path), Option<&'static str>);
 
@@ -91,8 +91,8 @@ fn thefts() -> [Theft; 8] {
     ]
 }
 
-/// A program that cleans up, one that rotates logs, and one that means well take the files away.
-/// The store must not acknowledge a write that nobody finds afterwards.
+/// The files are taken away by a program that cleans up, a program that rotates logs, and a program
+/// with good intentions. The store must not acknowledge a write that cannot be found afterwards.
 #[cfg(unix)]
 #[test]
 fn a_file_that_is_taken_away_swallows_nothing_that_is_acknowledged() {
@@ -110,8 +110,7 @@ fn a_file_that_is_taken_away_swallows_nothing_that_is_acknowledged() {
         drop(sink);
         assert_eq!(names(&SqliteSink::open(&path).unwrap()), found, "{what}");
         check(&path);
-        // The event that had been acknowledged before is in the old database, if that is still
-        // there.
+        // The event that was acknowledged before is in the old database, if that still exists.
         if let Some(end) = kept {
             let found = names(&SqliteSink::open(beside(&path, end)).unwrap());
             assert!(found.contains(&"before".to_owned()), "{what}: {found:?}");
@@ -119,8 +118,8 @@ fn a_file_that_is_taken_away_swallows_nothing_that_is_acknowledged() {
     }
 }
 
-/// Two stores have the file open and do not know of each other. Both come to write the same new
-/// file.
+/// Two stores have the file open and do not know about each other. In the end both write to the
+/// same new file.
 #[cfg(unix)]
 #[test]
 fn two_writers_meet_again_after_their_file_was_taken_away() {
@@ -156,7 +155,8 @@ fn two_writers_meet_again_after_their_file_was_taken_away() {
     }
 }
 
-/// Writes an event for each name that the child hears, and says whether the write was acknowledged.
+/// Writes an event for each name that the child receives, and reports whether the write was
+/// acknowledged.
 #[cfg(unix)]
 fn write_what_is_told(path: &Path) {
     let sink = SqliteSink::open(path).unwrap();
@@ -173,7 +173,7 @@ fn write_what_is_told(path: &Path) {
     }
 }
 
-/// The same with two processes, which have nothing in common except the files.
+/// The same with two processes, which share nothing except the files.
 #[cfg(unix)]
 #[test]
 fn two_processes_meet_again_after_their_file_was_taken_away() {
@@ -217,8 +217,8 @@ fn two_processes_meet_again_after_their_file_was_taken_away() {
     }
 }
 
-/// Only the log is removed, and a reader stays. The log's events are written back into the database
-/// before it is closed.
+/// Only the log is removed, while a reader remains. The events in the log are written back into the
+/// database before it is closed.
 #[cfg(unix)]
 #[test]
 fn a_reader_does_not_keep_a_removed_log_from_being_written_back() {
@@ -235,7 +235,7 @@ fn a_reader_does_not_keep_a_removed_log_from_being_written_back() {
     assert_eq!(names(&SqliteSink::open(&path).unwrap())[0], "before");
 }
 
-/// A recording tries a refused event again, so each recorded event is in one file or the other.
+/// A recording retries a refused event, so each recorded event is in one of the two files.
 #[cfg(unix)]
 #[test]
 fn a_recording_continues_in_the_new_file() {
@@ -261,8 +261,7 @@ fn a_recording_continues_in_the_new_file() {
     assert_eq!(sink.events().unwrap().iter().map(|e| e.reason.to_string()).collect::<Vec<_>>(), ["After"]);
 }
 
-/// The file is removed between the beginning of a write and its end, while the writer waits for a
-/// lock.
+/// The file is removed between the start and the end of a write, while the writer waits for a lock.
 #[cfg(unix)]
 #[test]
 fn a_file_that_is_taken_away_during_a_write_does_not_acknowledge_it() {
@@ -281,7 +280,7 @@ fn a_file_that_is_taken_away_during_a_write_does_not_acknowledge_it() {
                 sink.create(&event("during", 1))
             });
             begins.recv().unwrap();
-            // Gives the writer time to come to the lock. If the time was not enough, the write is
+            // Give the writer time to reach the lock. If the time is too short, the write is
             // refused before it begins.
             for _ in 0..200 {
                 std::thread::yield_now();
@@ -296,8 +295,8 @@ fn a_file_that_is_taken_away_during_a_write_does_not_acknowledge_it() {
     }
 }
 
-/// The folder is removed and made again. As long as there is none, each write may be tried again.
-/// From the second one on, the store knows that no write can work.
+/// The folder is removed and recreated. While it does not exist, each write may be retried. From
+/// the second write on, the store knows that no write can succeed.
 #[cfg(unix)]
 #[test]
 fn a_store_outlives_its_folder() {
@@ -317,8 +316,8 @@ fn a_store_outlives_its_folder() {
     assert_eq!(names(&SqliteSink::open_read_only(&path).unwrap()), ["after"]);
 }
 
-/// The database of a backup replaces a store that is open. The log that is there belongs to the
-/// database before.
+/// The database of a backup replaces an open store. The existing log belongs to the previous
+/// database.
 #[cfg(unix)]
 #[test]
 fn another_database_beside_the_old_log_is_not_written() {
@@ -337,8 +336,8 @@ fn another_database_beside_the_old_log_is_not_written() {
     assert!(fs::read(&path).unwrap() == whole);
 }
 
-/// A store that is opened through a link. The files beside the database are beside the file, not
-/// beside the link.
+/// A store is opened through a link. The files beside the database are next to the real file, not
+/// next to the link.
 #[cfg(unix)]
 #[test]
 fn a_store_opened_through_a_link_stays_with_its_file() {

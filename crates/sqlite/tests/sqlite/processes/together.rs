@@ -1,4 +1,4 @@
-//! Several processes at one file.
+//! Several processes that use one file.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -16,8 +16,8 @@ const BATCHES: usize = 40;
 const LAST: i32 = 41;
 const BATCH: usize = 25;
 
-/// Writes batches, as the child, and sends the versions of each when it is acknowledged. Each batch
-/// also raises the count of one event.
+/// Writes batches, as the child, and sends the versions of each batch when it is acknowledged. Each
+/// batch also increments the count of one event.
 fn write(path: &Path, who: &str) {
     let sink = SqliteSink::open(path).unwrap();
     child::say("ready");
@@ -50,13 +50,13 @@ fn a_second_process_follows_while_one_writes() {
     let mut version = 0;
     let mut told = 0;
     while seen.len() < BATCHES * BATCH {
-        // The reader looks at the file after each line of the writer.
+        // The reader checks the file after each line from the writer.
         if told < BATCHES {
             let line = writer.hear().expect("it writes all batches");
             told += 1;
             let newest: u64 = line.split(' ').next_back().unwrap().parse().unwrap();
             let changes = reader.changes_since(version).unwrap();
-            // Everybody can read the acknowledged events.
+            // All readers can see the acknowledged events.
             assert!(changes.version >= newest);
             let versions: Vec<u64> =
                 changes.events.iter().map(|e| e.metadata.resource_version().parse().unwrap()).collect();
@@ -75,7 +75,7 @@ fn a_second_process_follows_while_one_writes() {
     assert_eq!(reader.len().unwrap(), BATCHES * BATCH);
     assert!(reader.changes_since(version).unwrap().events.is_empty());
     writer.end();
-    // The writer has ended. The events that it left can still be read.
+    // The writer has ended. The events that it wrote can still be read.
     assert_eq!(reader.len().unwrap(), BATCHES * BATCH);
     drop(reader);
     check(&path);
@@ -120,7 +120,7 @@ fn two_processes_write_concurrently_and_lose_nothing() {
     check(&path);
 }
 
-/// The first that opens the file makes it, once.
+/// The first process that opens the file creates it, once.
 #[test]
 fn many_processes_open_a_new_file_concurrently() {
     for round in 0..5 {

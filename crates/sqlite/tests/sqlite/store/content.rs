@@ -1,4 +1,4 @@
-//! The events of a store, as they are written and read.
+//! The events of a store as they are written and read.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::support::contents;
 
 use super::{clock, event, names, open, store};
 
-/// Returns an event in which every field is set, each to another value.
+/// Returns an event in which every field is set to a different value.
 fn full(name: &str, text: &str) -> Event {
     let at = |seconds, nanos| Timestamp::new(seconds, nanos);
     let text = |field: &str| Text::from(format!("{field} {text}"));
@@ -48,7 +48,7 @@ fn full(name: &str, text: &str) -> Event {
     event
 }
 
-/// Returns the event within the limits of the API server for events that have an event time.
+/// Returns the event within the API server's limits for events that have an event time.
 fn within_limits(mut event: Event) -> Event {
     let cut = |text: &Text, bytes: usize| -> Text {
         let end = (0..=text.len().min(bytes)).rev().find(|end| text.is_char_boundary(*end)).unwrap();
@@ -72,7 +72,7 @@ fn events_survive_a_restart() {
     assert_ne!(a.metadata.uid(), b.metadata.uid());
     drop(sink);
 
-    // After an orderly close there is one file.
+    // After a clean close there is one file.
     assert_eq!(contents(&folder).len(), 1);
     let sink = store(&folder);
     assert_eq!(sink.events().unwrap(), [a.clone(), b]);
@@ -110,7 +110,7 @@ fn every_field_and_every_character_is_read_back_unchanged() {
     let mut stored = Vec::new();
     for (number, text) in texts.iter().enumerate() {
         stored.push(sink.create(&within_limits(full(&format!("{number}"), text))).unwrap());
-        // Without an event time each text may be anything.
+        // Without an event time, each field may be any string.
         let mut event = full(&format!("{number} whole"), text);
         event.set_event_time(None);
         stored.push(sink.create(&event).unwrap());
@@ -152,7 +152,7 @@ fn an_event_expires_an_hour_after_its_last_write_by_any_process() {
     assert_eq!(sink.len().unwrap(), 2);
     drop(sink);
 
-    // Time passes while no process runs.
+    // Time passes while no process is running.
     clock.advance(Duration::from_secs(1));
     let long = SqliteSinkOptions::default().ttl(Duration::from_secs(7200));
     let sink = open(&folder, &clock, long);
@@ -171,7 +171,7 @@ fn an_event_expires_an_hour_after_its_last_write_by_any_process() {
     assert_eq!(stats.created, stats.stored + stats.expired + stats.evicted);
 }
 
-/// More events have expired than one transaction removes. The remaining ones are not seen, and
+/// More events have expired than one transaction removes. The remaining ones are not returned, and
 /// their names are free.
 #[test]
 fn expired_events_do_not_block_writers() {
@@ -194,7 +194,7 @@ fn expired_events_do_not_block_writers() {
     assert_eq!(rows, 4);
 }
 
-/// The columns and their form are API for users who read the file by hand.
+/// The columns and their format are part of the API for users who read the file by hand.
 #[test]
 fn it_can_be_read_by_hand() {
     let folder = tempdir().unwrap();

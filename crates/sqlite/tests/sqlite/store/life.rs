@@ -1,4 +1,4 @@
-//! Options, busy and spoilt files, and several users of one store.
+//! Options, busy and corrupted files, and several users of one store.
 
 use std::time::Duration;
 
@@ -39,8 +39,8 @@ fn a_busy_file_may_be_tried_again() {
     sink.create(&event("a")).unwrap();
 }
 
-/// If another program damages or removes the tables while the store is open, each operation gets an
-/// answer, and nothing panics.
+/// If another program damages or removes the tables while the store is open, each operation returns
+/// a result, and nothing panics.
 #[test]
 fn a_file_that_is_spoilt_while_it_is_open_is_an_error() {
     let folder = tempdir().unwrap();
@@ -51,7 +51,7 @@ fn a_file_that_is_spoilt_while_it_is_open_is_an_error() {
     other.execute_batch("UPDATE events SET lastTimestamp = 'yesterday', rest = '{'").unwrap();
     assert!(sink.events().unwrap().is_empty());
     assert_eq!(sink.get("default", "a").unwrap_err().kind(), SqliteErrorKind::Corrupt);
-    // One event that cannot be read does not stop another from being written.
+    // An event that cannot be read does not prevent another from being written.
     let ops = vec![SinkOp::Patch(stored.clone()), SinkOp::Create(event("b"))];
     let answers = SinkBatch::perform(ops, &sink);
     assert_eq!(answers[0].as_ref().unwrap_err().error().kind(), SinkErrorKind::Rejected);
@@ -104,7 +104,7 @@ fn clones_are_one_store_for_many_threads() {
     assert!(format!("{sink:?}").contains("events.db"));
 }
 
-/// One row that is not an event does not hide the rows that are events.
+/// A row that is not an event does not hide the rows that are events.
 #[test]
 fn a_row_that_cannot_be_read_is_left_out_and_counted() {
     for damage in [
@@ -136,7 +136,7 @@ fn a_row_that_cannot_be_read_is_left_out_and_counted() {
         assert_eq!(sink.get("default", "7").unwrap_err().kind(), SqliteErrorKind::Corrupt, "{damage}");
         let last = sink.find(&EventQuery::default().last(14)).unwrap();
         assert_eq!(last, others[others.len() - 14..], "{damage}: a limit counts events, not rows");
-        // The row's name stays taken until the row is removed like any other.
+        // The name in the row remains taken until the row is removed like any other.
         assert_eq!(sink.create(&event("7")).unwrap_err().kind(), SinkErrorKind::Rejected);
     }
 }

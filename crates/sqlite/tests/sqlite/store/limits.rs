@@ -1,4 +1,4 @@
-//! Limits of number and time, and what is missing.
+//! Limits on number and time, and missing indexes.
 
 use std::time::{Duration, SystemTime};
 
@@ -19,8 +19,8 @@ fn create_all(sink: &SqliteSink, name: &str, count: usize) {
     assert!(SinkBatch::perform(ops, sink).iter().all(Result::is_ok));
 }
 
-/// A process without its own limit neither discards events that another process keeps nor keeps
-/// more.
+/// A process without its own limit does not discard events that another process keeps, and does not
+/// keep more.
 #[test]
 fn the_file_has_one_limit_for_all_who_write_to_it() {
     let folder = tempdir().unwrap();
@@ -30,8 +30,8 @@ fn the_file_has_one_limit_for_all_who_write_to_it() {
     assert_eq!((maker.stats().unwrap().max_events, other.stats().unwrap().max_events), (150_000, 150_000));
     drop((maker, other));
 
-    // An explicit limit becomes the limit of the file, and holds for the stores that have the file
-    // open.
+    // An explicit limit becomes the limit of the file, and also applies to the stores that have the
+    // file open.
     let sink = open(&folder, &clock, SqliteSinkOptions::default());
     let small = open(&folder, &clock, limited(20));
     assert_eq!(sink.stats().unwrap().max_events, 20);
@@ -42,10 +42,10 @@ fn the_file_has_one_limit_for_all_who_write_to_it() {
     let large = open(&folder, &clock, limited(25));
     create_all(&sink, "b", 30);
     assert_eq!((sink.len().unwrap(), large.stats().unwrap().evicted), (25, 35));
-    // A new file without an explicit limit has room for a hundred thousand events.
+    // A new file without an explicit limit holds up to a hundred thousand events.
     let new = SqliteSink::open(folder.path().join("new.db")).unwrap();
     assert_eq!(new.stats().unwrap().max_events, 100_000);
-    // Opening the file only to read it sets no limit.
+    // Opening the file for reading only does not set a limit.
     let reader = SqliteSink::open_read_only(folder.path().join("events.db")).unwrap();
     assert_eq!(reader.stats().unwrap().max_events, 25);
 }
@@ -73,7 +73,7 @@ fn a_lowered_limit_is_reached_step_by_step() {
     assert_eq!(sink.events().unwrap()[99].metadata.name, "c-8999");
 }
 
-/// One write under a wrong clock does not remove events that are alive.
+/// One write with a wrong clock does not remove events that have not expired.
 #[test]
 fn a_clock_that_jumps_ahead_takes_nothing_along() {
     let folder = tempdir().unwrap();
@@ -90,14 +90,14 @@ fn a_clock_that_jumps_ahead_takes_nothing_along() {
     assert_eq!((stats.stored, stats.created, stats.expired, stats.evicted), (5001, 5001, 0, 0));
     sink.create(&event("c")).unwrap();
     assert_eq!(sink.len().unwrap(), 5002);
-    // After an hour without a write, all events have expired that were written under the right
-    // clock.
+    // After an hour without a write, all events that were written with the correct clock have
+    // expired.
     clock.advance(Duration::from_secs(3600));
     sink.create(&event("d")).unwrap();
     assert_eq!(names(&sink.events().unwrap()), ["b", "d"]);
 }
 
-/// If nobody has written to the store for longer than events live, the second write removes the
+/// If nothing was written to the store for longer than events live, the second write removes the
 /// expired events.
 #[test]
 fn the_second_write_after_a_long_silence_lets_go_what_has_expired() {
@@ -110,7 +110,7 @@ fn the_second_write_after_a_long_silence_lets_go_what_has_expired() {
         let connection = rusqlite::Connection::open(folder.path().join("events.db")).unwrap();
         connection.query_row("SELECT count(*) FROM events", [], |row| row.get(0)).unwrap()
     };
-    // An expired event that is removed to make room counts as expired.
+    // An expired event that is removed because of the limit counts as expired.
     sink.create(&event("b")).unwrap();
     let stats = sink.stats().unwrap();
     assert_eq!((rows(), stats.stored, stats.expired, stats.evicted), (10, 1, 10, 0));

@@ -1,5 +1,5 @@
-//! The store in a file, through its public interface: the events that it keeps, its answers and its
-//! queries.
+//! The store in a file, tested through its public interface: the events that it keeps, its results
+//! and its queries.
 
 mod content;
 mod life;

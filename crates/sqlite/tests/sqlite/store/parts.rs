@@ -1,5 +1,5 @@
-//! Searches by object and by namespace, which go through the versions part by part. What they find
-//! must not depend on the parts, so the store in memory must find the same.
+//! Searches by object and by namespace, which go through the versions part by part. The results
+//! must not depend on the parts, so they must be the same as those of the store in memory.
 
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use super::{clock, event, open};
 
 /// The number of versions in a part.
 const PART: u64 = 4096;
-/// The number of events that the stores hold: more than two parts.
+/// The number of events that the stores hold, which fill more than two parts.
 const ROOM: usize = 9_000;
 
-/// Two stores that get the same operations.
+/// Two stores that receive the same operations.
 struct Pair {
     file: SqliteSink,
     memory: MemorySink,
@@ -66,7 +66,7 @@ impl Pair {
     }
 }
 
-/// Every hundredth event is about `rare`, and every event in the third part too.
+/// Every hundredth event is about `rare`, and so is every event in the third part.
 fn nth(number: usize) -> Event {
     let mut event = event(&format!("e-{number:x}"));
     let object = match number {
@@ -104,7 +104,7 @@ fn a_search_finds_the_same_whatever_part_it_is_in() {
         };
         pair.apply((0..100).map(repeat));
     }
-    // One event that is written again and again leaves parts without any other.
+    // One event that is written again and again leaves parts that hold no other event.
     for round in 0..3 {
         let repeat = |number: i32| {
             let mut event = nth(5_000);
@@ -114,7 +114,7 @@ fn a_search_finds_the_same_whatever_part_it_is_in() {
         pair.apply((0..3_000).map(repeat));
         assert_same();
     }
-    // The oldest events make room.
+    // The oldest events are evicted.
     pair.apply((7_000..14_000).map(|number| SinkOp::Create(nth(number))));
     assert_eq!(pair.file.len().unwrap(), ROOM);
     assert_same();

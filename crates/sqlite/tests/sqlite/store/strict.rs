@@ -1,4 +1,4 @@
-//! The rules of events.k8s.io/v1 in a file that a process without these rules has written.
+//! The rules of events.k8s.io/v1 in a file that was written by a process without these rules.
 
 use eventcast::EventSink;
 use eventcast_sqlite::{SqliteSink, SqliteSinkOptions};
