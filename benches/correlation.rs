@@ -26,9 +26,9 @@ pub struct Sums {
     pub counts: i64,
 }
 
-/// Returns a real cluster's events, or as many made events if there is no file with real ones, and
-/// a name that says which. The folder of the file is the one that `EVENTCAST_DATA` names, or the
-/// one beside the checkout.
+/// Returns a real cluster's events, or the same number of generated ones if there is no file with
+/// real events, and a name for their source. The file is in the folder that `EVENTCAST_DATA` names,
+/// or in the one beside the checkout.
 #[must_use]
 pub fn cluster() -> (&'static str, Stream) {
     let folder = std::env::var_os("EVENTCAST_DATA")
@@ -45,8 +45,8 @@ pub fn cluster() -> (&'static str, Stream) {
     }
 }
 
-/// Returns a stored event as it comes to the correlator, and its time. The time is the last one in
-/// the event, and the count starts anew.
+/// Returns a stored event in the form that the correlator receives, and its time, which is the last
+/// one in the event. The count starts again at 1.
 fn timed(mut event: Event) -> (SystemTime, Event) {
     event.count = 1;
     let at = event.last_seen().or(event.metadata.creation_timestamp());
@@ -54,8 +54,8 @@ fn timed(mut event: Event) -> (SystemTime, Event) {
     (SystemTime::UNIX_EPOCH + at, event)
 }
 
-/// Makes events that are about as varied as the real ones: 500 objects, most of which say a few
-/// things again and again.
+/// Generates events that are about as varied as the real ones, for 500 objects, most of which
+/// report a few things again and again.
 fn made(events: u32) -> Stream {
     let one = |i: u32| {
         let number = i.wrapping_mul(2_654_435_761) >> 16;
@@ -82,9 +82,9 @@ fn made(events: u32) -> Stream {
     (0..events).map(one).collect()
 }
 
-/// Returns each event twelve times in one second: six times as it is, and six times with another
-/// message each. The correlator then counts nearly everything and folds many events, and most
-/// objects use up their budget.
+/// Returns each event twelve times in one second: six times unchanged, and six times with a
+/// different message each. The correlator then counts nearly everything and folds many events, and
+/// most objects use up their budget.
 #[must_use]
 pub fn flooded(stream: &Stream) -> Stream {
     let mut flood = Vec::with_capacity(stream.len() * 12);

@@ -1,10 +1,10 @@
 //! The cost of publishing one event, on the thread that publishes.
 //!
-//! Runs of 64 events are timed, because the clock alone costs about as much as one publish. Beside
-//! the publisher there is one thread that takes the events away. This thread is the reader of a
-//! rival or of an inline bus, or the dispatcher, whose watcher the publisher itself reads between
-//! two runs. There are two
-//! cases. With direct delivery, the first events of the second case do not wake the dispatcher.
+//! Runs of 64 events are timed, because the clock alone costs about as much as one publish. Besides
+//! the publisher, one other thread takes the events away. This thread is the reader of a rival or
+//! of an inline bus, or the dispatcher, whose watcher the publisher itself reads between two runs.
+//! There are two cases. With direct delivery, the first events of the second case do not wake the
+//! dispatcher.
 //!
 //! - [`State::Awake`]: the runs follow each other closely, and the thread is at work.
 //! - [`State::Parked`]: the thread sleeps when a run begins, so that the first event has to wake
@@ -30,7 +30,7 @@ const WARM_UP: usize = 20;
 /// The state of the thread on the other side when a run begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It is at work, or looks for work.
+    /// It is at work, or polls for work.
     Awake,
     /// It sleeps.
     Parked,
@@ -43,8 +43,8 @@ pub struct Costs {
     pub firsts: Vec<Duration>,
     /// The time of each whole run.
     pub runs: Vec<Duration>,
-    /// The number of times that the other side went to sleep meanwhile. `None` if the system does
-    /// not show it.
+    /// The number of times that the other side went to sleep during the runs. `None` if the system
+    /// does not show it.
     pub sleeps: Option<u64>,
 }
 
@@ -68,7 +68,7 @@ pub const CONTENDERS: &[Contender] = &[
 ];
 
 /// Times the runs. `send` returns whether the event was taken. `arrived` returns how many events
-/// have come out on the other side.
+/// have arrived on the other side.
 fn time(
     state: State,
     runs: usize,
@@ -79,7 +79,7 @@ fn time(
     let mut costs = Costs::default();
     let (mut sent, mut sleeps) = (0, None);
     for run in 0..WARM_UP + runs {
-        // There is room for a run, so that no event is ever refused.
+        // The queue has space for a run, so no event is ever refused.
         let under_way = if state == State::Parked { 0 } else { QUEUE as u64 - RUN };
         while sent - arrived() > under_way {
             thread::yield_now();
@@ -117,7 +117,7 @@ fn time(
     costs
 }
 
-/// Times the runs beside a reader on another thread, which has to look at every event until the
+/// Times the runs beside a reader on another thread, which has to inspect every event until the
 /// stream ends.
 fn time_beside<S>(
     state: State,
@@ -168,8 +168,8 @@ pub fn eventcast_by_the_dispatcher(state: State, runs: usize) -> Costs {
 }
 
 fn to_bus(state: State, runs: usize, options: BusOptions) -> Costs {
-    // There is room for every run. With this policy the reader, which is the publisher here, never
-    // pulls, so the dispatcher or the publisher has to deliver.
+    // The queue has space for every run. With this policy the reader, which is the publisher here,
+    // never pulls, so the dispatcher or the publisher has to deliver.
     let options = options.overflow(OverflowPolicy::DropIncoming);
     let bus = Broadcaster::<Payload>::with_options(options).expect("the options are in range");
     let mut watcher = bus.watch().expect("the bus is open");

@@ -1,6 +1,6 @@
 //! The parts that the benchmarks and the measuring programs share: the contenders, the loads that
 //! go through them, and the display of the results. Every round checks that all events arrived in
-//! order, or says how many did not.
+//! order, or counts the missing ones.
 
 #![allow(clippy::missing_panics_doc, reason = "a round that does not come out right must panic")]
 

@@ -2,8 +2,8 @@
 //! them.
 //!
 //! A contender is a function over any [`Load`]. The programs and benchmarks here therefore run the
-//! same code of it, whether they want to know how much goes through ([`Flood`]) or how long it
-//! takes ([`Timed`](crate::timed::Timed)).
+//! same code for it, whether they measure throughput ([`Flood`]) or latency
+//! ([`Timed`](crate::timed::Timed)).
 
 use std::sync::Barrier;
 use std::thread;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use cpu_time::ThreadTime;
 
 /// An event of 64 bytes: its number, its publisher, and words that fill it up. The words are plain
-/// numbers, because one rival takes nothing else.
+/// integers, because one rival accepts nothing else.
 pub type Payload = [u64; 8];
 
 /// The queue length of every contender, in events.
@@ -26,15 +26,15 @@ pub fn payload(number: u64, publisher: usize) -> Payload {
     [number, publisher as u64, number, number, number, number, number, number]
 }
 
-/// The part of a reader that looks at events.
+/// The part of a reader that inspects events.
 pub trait See: Send + 'static {
-    /// Looks at an event that has come.
+    /// Inspects an event that has arrived.
     fn see(&mut self, payload: &Payload);
 }
 
 /// The events that go through a contender.
 pub trait Load: Sync {
-    /// The part of each reader that looks at these events.
+    /// The part of each reader that inspects these events.
     type Seen: See;
 
     /// Returns how many threads publish.
@@ -46,7 +46,7 @@ pub trait Load: Sync {
     /// Returns how many events each publisher publishes.
     fn each(&self) -> u64;
 
-    /// Returns what a reader begins with.
+    /// Returns the initial state of a reader.
     fn seen(&self) -> Self::Seen;
 
     /// Publishes all events of this publisher. `send` is the contender's own way to send.
@@ -58,12 +58,12 @@ pub trait Load: Sync {
     }
 }
 
-/// One way to carry events from publishers to readers.
+/// One way to deliver events from publishers to readers.
 #[derive(Debug)]
 pub struct Contender<L: Load> {
     /// The contender's name in the tables.
     pub name: &'static str,
-    /// The contender's behaviour when a reader is slow, and its way to wait.
+    /// The contender's behaviour when a reader is slow, and the way in which it waits.
     pub manner: &'static str,
     /// The function that returns whether the contender can take this load at all.
     pub can: fn(&L) -> bool,
@@ -74,15 +74,16 @@ pub struct Contender<L: Load> {
 /// The result of a round.
 #[derive(Debug)]
 pub struct Arrived<S> {
-    /// The time from the moment when all threads are there to the end of the last.
+    /// The time from when all threads have started until the last one ends.
     pub elapsed: Duration,
-    /// The processor time of the publishers' threads. `None` if they have none of their own.
+    /// The processor time of the publishers' threads. `None` if the publishers have no separate
+    /// threads.
     pub publishing: Option<Duration>,
     /// The final state of each reader.
     pub seen: Vec<S>,
 }
 
-/// A load of as many events as go through, each checked where it arrives.
+/// A load that publishes as many events as possible, each checked where it arrives.
 #[derive(Clone, Copy, Debug)]
 pub struct Flood {
     /// The number of threads that publish.
@@ -119,7 +120,7 @@ impl Load for Flood {
     }
 }
 
-/// A reader's view: for each publisher, the number that must come next.
+/// A reader's view: for each publisher, the number that must follow.
 #[derive(Debug)]
 pub struct Check {
     next: Vec<u64>,
@@ -128,14 +129,14 @@ pub struct Check {
 }
 
 impl Check {
-    /// Makes the view of a stream that has not begun.
+    /// Makes the view of a stream that has not begun yet.
     #[must_use]
     pub fn new(publishers: usize) -> Self {
         Self { next: vec![0; publishers], delivered: 0, lost: 0 }
     }
 
     /// Ends the check of a stream in which each publisher has published `each` events. Returns how
-    /// many events came, and how many did not. Events that are missing at the end are lost too.
+    /// many events arrived, and how many did not. Events that are missing at the end are lost too.
     #[must_use]
     pub fn finish(mut self, each: u64) -> (u64, u64) {
         self.lost += self.next.iter().map(|next| each - next).sum::<u64>();
@@ -145,7 +146,8 @@ impl Check {
 }
 
 impl See for Check {
-    /// Counts the events that are missing before this one as lost. No earlier event may come again.
+    /// Counts the events that are missing before this one as lost. No earlier event may arrive
+    /// again.
     fn see(&mut self, payload: &Payload) {
         let [number, publisher, ..] = *payload;
         let next = &mut self.next[publisher as usize];
@@ -163,9 +165,9 @@ pub struct Outcome {
     pub elapsed: Duration,
     /// The processor time of the publishers' threads, if they have their own.
     pub publishing: Option<Duration>,
-    /// The number of events that came, for all readers together.
+    /// The number of events that arrived, for all readers together.
     pub delivered: u64,
-    /// The number of events that did not come.
+    /// The number of events that did not arrive.
     pub lost: u64,
 }
 
@@ -192,9 +194,8 @@ impl Arrived<Check> {
     }
 }
 
-/// Runs the readers and the publishers, each on its own thread, and measures from the moment when
-/// all are there to the end of the last. `finish` ends the stream when the publishers have
-/// finished.
+/// Runs the readers and the publishers, each on its own thread, and measures from when all have
+/// started until the last one ends. `finish` ends the stream when the publishers have finished.
 pub fn run<L, P, R>(load: &L, publishers: Vec<P>, readers: Vec<R>, finish: impl FnOnce()) -> Arrived<L::Seen>
 where
     L: Load,

@@ -6,7 +6,7 @@ use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Publisher, Wa
 
 use crate::load::{Arrived, Check, Contender, Flood, Load, Payload, QUEUE, See, payload, run};
 
-/// Returns all forms. The first one stands for all of them.
+/// Returns all forms. The first one represents all of them.
 #[must_use]
 pub fn contenders() -> Vec<Contender<Flood>> {
     fn any(_: &Flood) -> bool {
@@ -194,9 +194,8 @@ pub fn handlers<L: Load>(load: &L) -> Arrived<L::Seen> {
     run(load, publishers, readers, || bus.close())
 }
 
-/// Returns a function that looks at each event, for contenders whose events a reader cannot take
-/// away. Also returns the receiver of what the function has seen, which arrives after the last
-/// event.
+/// Returns a function that inspects each event, for contenders whose readers cannot take events
+/// away. Also returns the receiver of the function's results, which arrive after the last event.
 pub(crate) fn until_all_came<L: Load>(
     load: &L,
 ) -> (impl FnMut(&Payload) + Send + 'static, mpsc::Receiver<L::Seen>) {

@@ -1,4 +1,4 @@
-//! Events by the recorder: a round of them from one thread, on their way to a handler or a sink.
+//! Events from the recorder: a round of them from one thread, to a handler or a sink.
 
 use std::ops::Range;
 #[cfg(feature = "sqlite")]
@@ -20,10 +20,10 @@ use crate::load::QUEUE;
 /// The message of the events, if they all have the same.
 pub const MESSAGE: &str = "Back-off restarting failed container";
 
-/// The largest number of operations that a recording hands to its sink at once.
+/// The largest number of operations in a batch that a recording submits to its sink.
 const BATCH: usize = 256;
 
-/// The number of events between two looks at how many have been handled.
+/// The number of events between two checks of how many have been handled.
 const STEP: u64 = 64;
 
 /// Returns this many pods of one namespace.
@@ -46,7 +46,8 @@ pub fn pods_of(numbers: Range<u64>) -> Vec<ObjectReference> {
 
 /// Records events, and returns the time from the first event to the handling of the last. No event
 /// is refused: the recording thread waits while as many events as a queue holds are under way. The
-/// reader's policy must be to wait, because an event counts as handled before its room is free.
+/// reader's policy must make the dispatcher wait, because an event counts as handled before its
+/// slot is free.
 #[must_use]
 pub fn flow(events: u64, record: impl Fn(u64) -> Recorded, handled: impl Fn() -> u64) -> Duration {
     let start = Instant::now();
@@ -143,7 +144,7 @@ pub fn create_in_batches(sink: &impl EventSink, events: &[Event]) -> Duration {
     start.elapsed()
 }
 
-/// Has a sink do these operations, in batches of as many as a recording hands over at most.
+/// Makes a sink perform these operations, in batches of as many as a recording hands over at most.
 pub fn apply_in_batches(sink: &impl EventSink, ops: Vec<SinkOp>) {
     let mut ops = ops.into_iter();
     loop {

@@ -1,4 +1,4 @@
-//! The rivals, each used as its documentation says.
+//! The rivals, each used as its documentation recommends.
 
 use std::thread;
 use std::time::Duration;
@@ -149,8 +149,7 @@ pub fn rtrb<L: Load>(load: &L) -> Arrived<L::Seen> {
             let (tx, mut rx) = rtrb::RingBuffer::<Payload>::new(QUEUE);
             let reader = move |mut seen: L::Seen| {
                 loop {
-                    // Asked before the look at the ring, because the last event may come in
-                    // between.
+                    // This is asked before `pop`, because the last event may arrive in between.
                     let is_over = rx.is_abandoned();
                     match rx.pop() {
                         Ok(payload) => seen.see(&payload),

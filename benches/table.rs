@@ -1,4 +1,4 @@
-//! The output of the programs: tables for people and for documents, and the progress meanwhile.
+//! The output of the programs: tables for people and for documents, and the progress of a run.
 
 use std::fmt::Write;
 use std::io::IsTerminal;
@@ -68,7 +68,7 @@ pub fn median(figures: &[f64]) -> f64 {
     if sorted.len() % 2 == 1 { sorted[middle] } else { f64::midpoint(sorted[middle - 1], sorted[middle]) }
 }
 
-/// Shows the progress to somebody who waits at a terminal. An empty text removes the line.
+/// Shows the progress at a terminal. An empty string removes the line.
 pub fn progress(text: &str) {
     if std::io::stderr().is_terminal() {
         eprint!("\r\x1b[K{text}");

@@ -6,7 +6,7 @@ use std::time::Duration;
 #[cfg(target_os = "linux")]
 use std::time::Instant;
 
-/// All threads of this process, except the one that asks.
+/// All threads of this process, except the calling one.
 #[derive(Debug)]
 pub struct Others {
     #[cfg(target_os = "linux")]
@@ -37,7 +37,7 @@ impl Others {
             let start = Instant::now();
             while !self.tasks.iter().all(|task| {
                 let stat = std::fs::read_to_string(task.join("stat")).unwrap_or_default();
-                // The state stands behind the name, which is in brackets and may hold anything.
+                // The state follows the name, which is in brackets and may hold anything.
                 stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['S', 'Z', 'X']))
             }) {
                 assert!(start.elapsed() < Duration::from_secs(60), "the threads do not come to rest");

@@ -1,8 +1,8 @@
-//! A load that follows the clock, to measure how long events are under way.
+//! A load that follows the clock, to measure the latency of events.
 //!
-//! An event carries the moment at which it was due, and its latency is counted from there. A sender
-//! may be held up by a full queue, or because it has lost its processor. It then makes the
-//! latencies longer instead of the load lighter. The result also says how late the sender was.
+//! An event carries the time at which it was due, and its latency is measured from there. If a full
+//! queue blocks the sender, or the sender loses its processor, the latencies become longer, and the
+//! load does not become lighter. The result also shows how late the sender was.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,15 +13,15 @@ use hdrhistogram::Histogram;
 
 use crate::load::{Arrived, Check, Load, Payload, See, payload};
 
-/// The time before the next event in which a waiting sender looks at the clock again and again, and
-/// yields to other threads each time. Before that it sleeps, so it may be woken this much too late
-/// and still be in time.
+/// The time before the next event in which a waiting sender polls the clock and yields to other
+/// threads in between. Before that it sleeps, so it may be woken this much too late and still be in
+/// time.
 pub const NEAR: Duration = Duration::from_micros(200);
 
 /// The time after which a missing event is a hang, not a latency.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// The moments at which events are sent.
+/// The times at which events are sent.
 #[derive(Clone, Copy, Debug)]
 pub enum Schedule {
     /// At this many events per second, whatever becomes of them.
@@ -60,7 +60,7 @@ impl Timed {
     /// Sends by the clock. Returns how late each event was.
     fn send_at(&self, rate: u64, mut send: impl FnMut(u64, u64)) -> Histogram<u64> {
         let mut late = histogram();
-        // All threads have started. They also get the time to come to rest.
+        // All threads have started. The delay also gives them time to settle.
         let start = self.now() + 1_000_000;
         for number in 0..self.events {
             let due = start + (u128::from(number) * 1_000_000_000 / u128::from(rate)) as u64;
@@ -176,14 +176,13 @@ fn nanos_since(origin: Instant) -> u64 {
 /// The latencies of the events of a round, and how late their sender was.
 #[derive(Debug)]
 pub struct Latencies {
-    /// The times from the moment at which an event was due to the moment at which the reader looked
-    /// at it, in nanoseconds.
+    /// The times from when an event was due until the reader inspected it, in nanoseconds.
     pub latencies: Histogram<u64>,
-    /// The times from the moment at which an event was due to the moment before it was sent, in
-    /// nanoseconds. Empty if each event was due when it was sent.
+    /// The times from when an event was due until just before it was sent, in nanoseconds. Empty if
+    /// each event was due when it was sent.
     pub late: Histogram<u64>,
     /// The number of events that did not arrive.
     pub lost: u64,
-    /// The time from the moment when all threads were there to the end of the reader.
+    /// The time from when all threads had started until the reader ended.
     pub elapsed: Duration,
 }

@@ -42,7 +42,8 @@ fn publish(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Returns the time of this many events, if it was measured for fewer or for a few more.
+/// Scales the time measured for `events` events, which are fewer than `wanted` or a few more, to
+/// `wanted` events.
 fn scaled(measured: Duration, wanted: u64, events: u64) -> Duration {
     let nanos = measured.as_nanos() * u128::from(wanted) / u128::from(events);
     Duration::from_nanos(nanos as u64)

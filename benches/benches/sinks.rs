@@ -1,8 +1,8 @@
 //! The store in memory, in three forms:
 //!
 //! - On its own, with events created one by one and in batches.
-//! - Behind a recording that creates each event.
-//! - Behind recordings that count repeats and that fold similar events. Several events may share a
+//! - Fed by a recording that creates each event.
+//! - Fed by recordings that count repeats and that fold similar events. Several events may share a
 //!   write.
 //!
 //! With the feature `sqlite` also the store in a file, in batches.

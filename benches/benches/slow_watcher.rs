@@ -1,6 +1,6 @@
-//! The cost of a watcher that is slow and drops events, for fifteen watchers beside it that are
-//! fast and lose nothing. Also the throughput of a publisher that does not wait for room, on
-//! machines where this publisher takes a core from the threads that make room.
+//! The effect of a slow watcher that drops events on fifteen fast watchers that lose nothing. Also
+//! the throughput of a publisher that does not wait for capacity, on machines where this publisher
+//! takes a core from the threads that free capacity.
 //!
 //! `cargo bench -p eventcast-benches --bench slow_watcher`
 

@@ -1,5 +1,5 @@
 //! Rounds of the correlator's benchmark without the benchmark around them, to count instructions or
-//! to look at with a profiler: `correlator_rounds [calm|flooded] [ROUNDS]`.
+//! to run under a profiler: `correlator_rounds [calm|flooded] [ROUNDS]`.
 //!
 //! `valgrind --tool=callgrind --toggle-collect='*correlate_all*'
 //! target/release/examples/correlator_rounds calm 1`

@@ -1,14 +1,14 @@
-//! Measures how long an event is under way from one thread to another, and what it costs to send
-//! it. eventcast, raw channels and two rivals take turns.
+//! Measures how long an event takes from one thread to another, and what it costs to send it.
+//! eventcast, raw channels and two rivals take turns.
 //!
 //! ```sh
 //! cargo run --release -p eventcast-benches --bin latency
 //! ```
 //!
-//! Events are sent by the clock, at rates from a thousand to a million per second. Each latency
-//! counts from the moment at which its event was due. A contender that holds up its sender
-//! therefore pays for it in its own figures. The tables also show how late the sender was. Every
-//! round checks that each event arrives in order, or counts what was lost.
+//! Events are sent by the clock, at rates from a thousand to a million per second. Each latency is
+//! measured from the time at which the event was due, so a contender that blocks its sender pays
+//! for it in its own figures. The tables also show how late the sender was. Every round checks that
+//! each event arrives in order, or counts what was lost.
 #![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "figures for people")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "what it finds is its output")]
 
@@ -88,7 +88,8 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Ends the program at once on a signal, and leaves a clean line. A half measurement is not shown.
+/// Ends the program immediately on a signal, and leaves a clean line. A partial measurement is not
+/// shown.
 fn end_on_signals() -> std::io::Result<()> {
     let mut signals = signal_hook::iterator::Signals::new(signal_hook::consts::TERM_SIGNALS)?;
     std::thread::spawn(move || {

@@ -104,8 +104,8 @@ impl CostRow {
         self.parked.add_each(&costs.runs, RUN);
     }
 
-    /// Returns how often the other side fell asleep in a hundred runs in which it should not have.
-    /// Returns `None` if the system does not show it.
+    /// Returns how often the other side fell asleep in a hundred runs in which it should have
+    /// stayed awake. Returns `None` if the system does not show it.
     fn sleeps_per_hundred(&self) -> Option<f64> {
         self.sleeps.map(|sleeps| sleeps as f64 * 100.0 / self.runs as f64)
     }

@@ -1,4 +1,4 @@
-//! A store that is away, while repeats of the waiting events keep coming.
+//! An unavailable store, while repeats of the waiting events keep arriving.
 
 use std::sync::Arc;
 use std::thread;
@@ -19,8 +19,8 @@ use crate::way::LONG;
 /// The recording's queue and the correlator's caches: larger than all keys with two events each.
 const ROOM: usize = 1 << 18;
 
-/// Measures how many repeats a recording absorbs in a second, while 100 to 100,000 keys wait for a
-/// store that is away.
+/// Measures how many repeats a recording absorbs in a second, while 100 to 100,000 keys wait for an
+/// unavailable store.
 pub(crate) fn waiting(load: &Load) -> Vec<Figure> {
     let events = load.events(500_000);
     let sizes: &[u64] = if load.quick { &[100, 1000] } else { &[100, 1000, 10_000, 100_000] };
@@ -42,7 +42,7 @@ pub(crate) fn waiting(load: &Load) -> Vec<Figure> {
     if let [(_, few), .., (_, many)] = &rounds[..] {
         let ratio = many.0.as_secs_f64() / few.0.as_secs_f64();
         figures.push(Figure::new("store away, rate with the fewest by the most", ratio, "times"));
-        // The system counts in steps, and a short round may lie in one.
+        // The system counts in steps, and a short round may fit into a single step.
         if let (Some(few), Some(many)) = (few.1.filter(|time| !time.is_zero()), many.1) {
             let ratio = many.as_secs_f64() / few.as_secs_f64();
             figures.push(Figure::new("store away, processor with the most by the fewest", ratio, "times"));
@@ -51,7 +51,7 @@ pub(crate) fn waiting(load: &Load) -> Vec<Figure> {
     figures
 }
 
-/// The time of all repeats, and the processor time of the library's threads meanwhile.
+/// The time of all repeats, and the processor time that the library's threads took during them.
 type Absorbed = (Duration, Option<Duration>);
 
 fn absorbed(keys: u64, events: u64) -> Absorbed {
@@ -76,7 +76,7 @@ fn absorbed(keys: u64, events: u64) -> Absorbed {
     for number in 0..events {
         record_all(&recorder, &pods[(number % keys) as usize]);
     }
-    // An event that comes while its key is tried anew may wait as well.
+    // An event that arrives while its key is being retried may wait as well.
     let most = lag + keys / 20 + 8;
     let absorbs = || {
         let watcher = recording.stats().watcher;

@@ -44,7 +44,7 @@ struct Slowest {
     processor: Duration,
 }
 
-/// Correlates each part so many times on a thread of its own.
+/// Correlates each part `times` times on its own thread.
 fn round<'e>(parts: &[&'e [Event]], times: usize) -> Slowest {
     let options = CorrelatorOptions::default().spam_filter(None);
     let correlator = EventCorrelator::new(options).expect("the options are in range");

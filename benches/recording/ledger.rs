@@ -24,7 +24,7 @@ pub(crate) struct Ledger {
 pub(crate) struct Entry {
     pub(crate) count: i32,
     pub(crate) requests: u64,
-    /// How often a count was lower than the one before.
+    /// How often a count was lower than the previous one.
     backwards: u64,
 }
 
@@ -53,7 +53,7 @@ impl Ledger {
         Ok(event.clone())
     }
 
-    /// Returns the entries of these objects. Panics if a count ever went back, or if the last count
+    /// Returns the entries of these objects. Panics if a count ever decreased, or if the last count
     /// of an object is not the expected one of its place.
     pub(crate) fn checked(&self, objects: &[ObjectReference], expected: impl Fn(u64) -> u64) -> Vec<Entry> {
         let entries = self.entries.lock().expect("no thread panics with it");

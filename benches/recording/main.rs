@@ -1,14 +1,14 @@
-//! Measures recording in one run: the caller's thread, the way into a store in memory, stores that
-//! are slow or away, the store in a file, and the correlator from two threads.
+//! Measures recording in one run: the caller's thread, the path into a store in memory, stores that
+//! are slow or unavailable, the store in a file, and the correlator from two threads.
 //!
 //! ```sh
 //! cargo run --release -p eventcast-benches --features sqlite --bin recording
 //! ```
 //!
 //! Every round checks what it measures: how many events were created, counted and skipped, and that
-//! the counts at the sink are exact and never go back. A figure is the median of its rounds, which
-//! take turns with those of the other rows. Compare figures of one machine only, and beside other
-//! work the processor times rather than the rates.
+//! the counts at the sink are exact and never decrease. A figure is the median of its rounds, which
+//! alternate with the rounds of the other rows. Compare figures of one machine only, and beside
+//! other work the processor times rather than the rates.
 #![allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_wrap,

@@ -9,7 +9,7 @@ use eventcast_benches::threads::Others;
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
-    /// Measures one round. A round that does not come out right panics.
+    /// Measures one round. A round panics if its checks fail.
     pub(crate) round: fn(&Load) -> Vec<Figure>,
 }
 
@@ -41,7 +41,7 @@ impl Figure {
         Self { name: name.into(), unit, value }
     }
 
-    /// Returns how many million events go through in a second.
+    /// Returns the throughput in millions of events per second.
     pub(crate) fn rate(name: impl Into<String>, events: u64, elapsed: Duration) -> Self {
         Self::new(name, events as f64 / elapsed.as_secs_f64() / 1e6, "M/s")
     }

@@ -1,4 +1,4 @@
-//! Stores that take their time.
+//! Slow stores.
 
 use std::sync::Arc;
 use std::thread;
@@ -18,15 +18,15 @@ use crate::way::{LONG, record};
 /// The pause after which a refused event is recorded again.
 const PAUSE: Duration = Duration::from_micros(20);
 
-/// Records an event as soon as the incoming queue has room.
+/// Records an event as soon as the incoming queue has space.
 pub(crate) fn record_all(recorder: &Recorder, object: &ObjectReference) {
     while record(recorder, object) != Recorded::Accepted {
         thread::sleep(PAUSE);
     }
 }
 
-/// Measures many repeats of each object that come at once to a store that answers eight requests at
-/// a time, each after 5 ms, as an API server may.
+/// Measures a burst of repeats of each object to a store that answers eight requests at a time,
+/// each after 5 ms, like an API server might.
 pub(crate) fn store(load: &Load) -> Vec<Figure> {
     /// The number of events of each object.
     const EACH: u64 = 100;
@@ -90,8 +90,8 @@ impl EventSink for PerCall {
 /// The number of keys besides the hot one.
 const OTHERS: u64 = 10_000;
 
-/// Measures how many events a recording takes in a second if every second one is of the same key,
-/// and how many if no key comes back soon.
+/// Measures how many events a recording takes in a second if every second event has the same key,
+/// and how many if no key recurs soon.
 pub(crate) fn hot_key(load: &Load) -> Vec<Figure> {
     let length = if load.quick { Duration::from_millis(50) } else { Duration::from_secs(2) };
     let (hot, none) = (rate(length, true), rate(length, false));

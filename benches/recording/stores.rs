@@ -15,7 +15,7 @@ use eventcast_benches::table::median;
 
 use crate::row::{Figure, Load};
 
-/// The number of events that are made and stored at once, so that the rest takes no memory.
+/// The number of events that are made and stored at a time, so that the rest takes no memory.
 const PIECE: u64 = 10_000;
 
 /// Measures how long a query by object takes. Each object has ten events.

@@ -1,4 +1,4 @@
-//! The way of an event from the recorder to a handler or to a store in memory that keeps up.
+//! The path of an event from the recorder to a handler or to a store in memory that keeps up.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use crate::row::{Figure, Load, processor_time};
 /// A timeout that only a hang reaches.
 pub(crate) const LONG: Duration = Duration::from_secs(600);
 
-/// Records an event about this object. Its texts exist already.
+/// Records an event about this object. Its strings exist already.
 pub(crate) fn record(recorder: &Recorder, object: &ObjectReference) -> Recorded {
     recorder.event(object, Warning, "BackOff", Text::from_static(MESSAGE))
 }
@@ -28,8 +28,8 @@ pub(crate) fn record(recorder: &Recorder, object: &ObjectReference) -> Recorded 
 /// The number of events that are timed together on the caller's thread.
 const RUN: usize = 1000;
 
-/// Measures what a call costs its caller, while all queues have room. Each run begins when the
-/// handler has seen all events of the one before.
+/// Measures what a call costs its caller while no queue is full. Each run begins when the handler
+/// has seen all events of the previous one.
 pub(crate) fn caller(load: &Load) -> Vec<Figure> {
     let runs = load.events(500_000) as usize / RUN;
     let options = BusOptions::default().incoming_capacity(2 * RUN).queue_capacity(2 * RUN);
@@ -57,7 +57,7 @@ pub(crate) fn caller(load: &Load) -> Vec<Figure> {
     ]
 }
 
-/// Measures how many events go from a recorder to a handler.
+/// Measures the throughput from a recorder to a handler.
 pub(crate) fn handler(load: &Load) -> Vec<Figure> {
     let (events, pods) = (load.events(1_000_000), pods(500));
     let (elapsed, bytes) =
@@ -66,8 +66,8 @@ pub(crate) fn handler(load: &Load) -> Vec<Figure> {
     vec![Figure::rate("recorder to handler", events, elapsed)]
 }
 
-/// Measures the way into a store in memory. The recording keeps its default options, except for the
-/// correlator's. Returns also the recording's counters.
+/// Measures the path into a store in memory. The recording keeps its default options, except for
+/// the correlator's. Also returns the recording's counters.
 fn into_memory(
     name: &str,
     events: u64,
@@ -92,11 +92,11 @@ fn into_memory(
     (figures, stats)
 }
 
-/// The number of objects of which the correlator has forgotten each before its next event comes.
+/// The number of objects. The correlator has evicted each of them before its next event arrives.
 const NEW: u64 = 8192;
 
-/// Measures events each of which the store creates. The correlator and the store are full, so each
-/// event also makes room in both.
+/// Measures events that the store has to create. The correlator and the store are full, so each
+/// event also evicts an older entry from both.
 pub(crate) fn new(load: &Load) -> Vec<Figure> {
     let events = load.events(500_000);
     let options = CorrelatorOptions::default();
@@ -147,12 +147,12 @@ pub(crate) fn series(load: &Load) -> Vec<Figure> {
     figures
 }
 
-/// Measures events that the spam filter holds back, after the first ones of each object.
+/// Measures events that the spam filter suppresses, after the first ones of each object.
 pub(crate) fn skipped(load: &Load) -> Vec<Figure> {
     const OBJECTS: u64 = 10;
     const BURST: u32 = 25;
     let events = load.events(1_000_000);
-    // The budget grows too slowly for an event more.
+    // The budget grows too slowly to allow another event.
     let filter = SpamFilter::default().burst(BURST).qps(1e-9);
     let options = CorrelatorOptions::default().spam_filter(filter);
     let (figures, stats) = into_memory("skipped by the spam filter", events, OBJECTS, options);

@@ -2,7 +2,7 @@
 
 use crate::data::Rounds;
 
-/// The cell of a figure that there is not.
+/// The cell for a missing figure.
 pub(crate) const NONE: &str = "–";
 
 /// Returns the number with this many decimals, and with commas between the thousands.
@@ -31,7 +31,7 @@ pub(crate) fn millions(rate: f64) -> String {
     grouped(rate, decimals)
 }
 
-/// Returns how many times one rate is another.
+/// Formats the ratio of two rates.
 pub(crate) fn ratio(ratio: f64) -> String {
     let decimals = match ratio {
         _ if ratio < 10.0 => 2,
@@ -41,7 +41,7 @@ pub(crate) fn ratio(ratio: f64) -> String {
     grouped(ratio, decimals)
 }
 
-/// Returns a time of nanoseconds in microseconds.
+/// Formats a time in nanoseconds as microseconds.
 pub(crate) fn micros(nanos: f64) -> String {
     let micros = nanos / 1e3;
     grouped(micros, usize::from(micros < 99.95))
@@ -93,7 +93,8 @@ pub(crate) fn optional(figure: Option<f64>, show: impl Fn(f64) -> String) -> Str
     figure.map_or_else(|| NONE.to_owned(), show)
 }
 
-/// Returns the end of a cell whose contender lost events, and nothing for another contender.
+/// Returns the end of a cell whose contender lost events, and an empty string for another
+/// contender.
 pub(crate) fn lost(share: Option<f64>) -> String {
     match share {
         Some(share) if share > 0.0 => format!(", lost {:.1} %", 100.0 * share),

@@ -1,5 +1,5 @@
 //! The measuring programs as child processes: cargo builds them, each prints one JSON document, and
-//! a signal ends the one that runs.
+//! a signal ends the running one.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -12,7 +12,7 @@ use eventcast_benches::table::progress;
 use serde_json::Value;
 use signal_hook::consts::TERM_SIGNALS;
 
-/// The programs in the order in which they run, each with the time that it takes about.
+/// The programs in the order in which they run, each with its approximate duration.
 pub(crate) const PROGRAMS: [(&str, &str); 3] =
     [("versus", "about five minutes"), ("latency", "about five minutes"), ("recording", "about two minutes")];
 
@@ -36,14 +36,15 @@ impl Programs {
     }
 }
 
-/// The child that runs. A thread that ends the program keeps the lock, so no other thread goes on.
+/// The running child. A thread that ends the program keeps the lock, so no other thread continues.
 static RUNNING: Mutex<Option<Child>> = Mutex::new(None);
 
 fn running() -> MutexGuard<'static, Option<Child>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Ends the program and its child at once on a signal. Nothing of a half measurement is kept.
+/// Ends the program and its child immediately on a signal. Nothing of a partial measurement is
+/// kept.
 pub(crate) fn end_on_signals() -> std::io::Result<()> {
     let mut signals = signal_hook::iterator::Signals::new(TERM_SIGNALS)?;
     std::thread::spawn(move || {
@@ -101,7 +102,7 @@ fn output(command: &mut Command, name: &str) -> Result<String, String> {
 
 /// Builds the programs in release, with the store in a file.
 pub(crate) fn build() -> Result<Programs, String> {
-    // `cargo run` says which cargo it is.
+    // `cargo run` sets the variable to the cargo in use.
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(cargo);
     command.args(["build", "--release", "--features", "sqlite"]);

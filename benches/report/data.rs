@@ -1,8 +1,7 @@
 //! A data file: a machine, and the JSON documents that the programs printed there.
 //!
 //! A data file may also be made from tables that the programs printed. An object with the median,
-//! the least and the most then stands in place of the rounds, and a field without a value is left
-//! out.
+//! the least and the most then replaces the rounds, and a field without a value is left out.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -12,7 +11,7 @@ use eventcast_benches::table::{median, sorted};
 /// The contents of a data file, as far as the page shows them.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Report {
-    /// The name of the data file, without its end.
+    /// The name of the data file, without its extension.
     #[serde(skip)]
     pub(crate) slug: String,
     pub(crate) machine: Machine,
@@ -52,7 +51,7 @@ pub(crate) struct Case {
     pub(crate) rows: Vec<Rival>,
 }
 
-/// The figures of a contender in a case, eventcast's own too.
+/// The figures of a contender in a case, including eventcast's own.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Rival {
     pub(crate) name: String,

@@ -23,7 +23,7 @@ pub(crate) struct Drawing {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scale {
-    /// From zero. Each panel has an axis of its own.
+    /// From zero. Each panel has its own axis.
     Linear,
     /// By powers of ten. All panels have the same axis.
     Log,
@@ -36,7 +36,7 @@ pub(crate) struct Block {
     pub(crate) panels: Vec<Panel>,
 }
 
-/// The kinds of contenders, each with a colour of its own.
+/// The kinds of contenders, each with its own colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Ours,
@@ -60,8 +60,8 @@ pub(crate) struct Bar {
     pub(crate) text: String,
 }
 
-/// The colours of the kinds, with the words of the legend. People who see fewer colours can
-/// distinguish these too.
+/// The colours of the kinds, with the words of the legend. People with a colour vision deficiency
+/// can distinguish these too.
 const KINDS: [(Kind, RGBColor, &str); 4] = [
     (Kind::Ours, RGBColor(0x00, 0x72, 0xb2), "eventcast"),
     (Kind::Parks, RGBColor(0xe6, 0x9f, 0x00), "parks"),
@@ -78,7 +78,7 @@ const TITLE: i32 = 84;
 const NAMES: i32 = 228;
 const PANEL: i32 = 238;
 const GAP: i32 = 16;
-/// The room between a bar and its number.
+/// The space between a bar and its number.
 const SPACE: i32 = 6;
 const ROW: i32 = 18;
 const BAR: i32 = 11;
@@ -112,7 +112,7 @@ fn height(block: &Block) -> i32 {
 }
 
 fn draw<'a>(area: &Area<'a>, drawing: &Drawing) -> Result<(), Failure<'a>> {
-    // Dark viewers show the drawing as light ones do, because the ground is not transparent.
+    // The drawing looks the same in dark viewers, because its background is not transparent.
     area.fill(&WHITE)?;
     write(area, &drawing.title, (MARGIN, 20), LARGE, LEFT)?;
     write(area, &drawing.about, (MARGIN, 42), SIZE, LEFT)?;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::data::Report;
 
-/// The longest name of a data file, without its end. File systems take 255 bytes.
+/// The longest name of a data file, without its extension. File systems allow 255 bytes.
 const LONGEST_SLUG: usize = 100;
 
 #[derive(Debug)]
@@ -51,7 +51,7 @@ impl Folder {
     }
 
     /// Checks before the minutes of measuring that this machine's results can be kept: the other
-    /// data files are sound, this one is not another machine's, and all can be written.
+    /// data files are valid, this one does not belong to another machine, and all can be written.
     pub(crate) fn check(&self, file: &Path, name: &str) -> Result<(), String> {
         for report in self.reports()? {
             let is_same = file.file_stem().is_some_and(|stem| *stem == *report.slug);
@@ -116,8 +116,8 @@ impl Folder {
     }
 }
 
-/// Returns the name with only what suits a file's name and an address: small letters, digits, and
-/// single dashes between them.
+/// Returns the name with only the characters that suit a file name and an address: lower-case
+/// letters, digits, and single dashes between them.
 fn slug(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     let slug: String = name.chars().map(plain).collect();

@@ -55,7 +55,7 @@ pub(crate) fn today() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%d").to_string()
 }
 
-/// Returns the system's name as people write it.
+/// Returns the usual name of the system.
 fn system() -> &'static str {
     match std::env::consts::OS {
         "linux" => "Linux",
@@ -65,7 +65,7 @@ fn system() -> &'static str {
     }
 }
 
-/// Returns the processor's name without the signs that lawyers want.
+/// Returns the processor's name without trademark signs.
 fn processor() -> Option<String> {
     let after_colon = |line: &str| {
         line.split_once(':').map(|(_, name)| name.trim().to_owned()).filter(|name| !name.is_empty())
@@ -84,8 +84,8 @@ fn short(version: &str) -> String {
     version.split('.').take(2).collect::<Vec<_>>().join(".")
 }
 
-/// Returns the commit of the checkout that this program was built from. A checkout with changes has
-/// a mark behind it. Returns `None` outside of a checkout.
+/// Returns the commit of the checkout that this program was built from. A mark follows it if the
+/// checkout has changes. Returns `None` outside of a checkout.
 fn commit() -> Option<String> {
     let git = |arguments: &[&str]| printed("git", arguments);
     let commit = git(&["rev-parse", "--short=7", "HEAD"])?;

@@ -5,8 +5,8 @@
 //! cargo run --release -p eventcast-benches -- report
 //! ```
 //!
-//! The programs `versus`, `latency` and `recording` measure, one after the other, each as a process
-//! of its own. The data file holds their JSON documents unchanged. The page and the plots depend on
+//! The programs `versus`, `latency` and `recording` measure in this order, each as a separate
+//! process. The data file holds their JSON documents unchanged. The page and the plots depend on
 //! the data files only, so a second rendering gives the same bytes.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "what it does is its output")]
 #![allow(
@@ -63,7 +63,7 @@ fn main() -> ExitCode {
 fn report(settings: &Settings) -> Result<(), String> {
     children::end_on_signals().map_err(|error| format!("cannot listen for signals: {error}"))?;
     let folder = Folder::new(settings.out.clone());
-    // An error here comes before the minutes of measuring.
+    // An error here appears before the minutes of measuring.
     folder.make()?;
     let machine = machine::learn(settings.name.as_deref())?;
     let file = folder.data_file(&machine.name)?;

@@ -1,4 +1,4 @@
-//! The measuring programs work, and report what is wrong with their arguments.
+//! The measuring programs work, and report errors in their arguments.
 
 mod interrupt;
 

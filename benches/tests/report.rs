@@ -1,4 +1,4 @@
-//! The page of figures is the one that its data files give, and the program that makes both works.
+//! The page of figures is generated from its data files, and the program that makes both works.
 
 mod interrupt;
 
@@ -164,7 +164,7 @@ fn it_explains_why_it_cannot_make_the_page() {
     }
     assert_eq!(fs::read_dir(folder.join("figures")).unwrap().count(), 0, "a failure writes nothing");
     fs::write(folder.join("figures/broken.json"), "{\"machine\": 1}").unwrap();
-    // `report` says so before it measures.
+    // `report` fails before it measures.
     for arguments in [&["render"][..], &["report", "--name", "x", "--programs", "/nowhere"]] {
         let output = run(&[arguments, &["--out", out]].concat());
         let errors = errors(&output);

@@ -1,4 +1,4 @@
-//! The cost of waiting for nothing: processor time, and memory for each reader.
+//! The cost of an idle wait: processor time, and memory for each reader.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -124,13 +124,13 @@ fn per_reader<R>(mut make: impl FnMut() -> R, settle: impl Fn()) -> i64 {
     held / COUNT + size_of::<R>() as i64
 }
 
-/// Returns the processor seconds per second, while the readers wait and nobody publishes.
+/// Returns the processor seconds per second while the readers wait and no event is published.
 fn cpu_while(length: Duration, readers: Vec<impl FnOnce() + Send>, end: impl FnOnce()) -> f64 {
     thread::scope(|scope| {
         for reader in readers {
             scope.spawn(reader);
         }
-        // The readers come to rest first.
+        // The readers get time to settle first.
         thread::sleep(Duration::from_millis(50));
         let before = ProcessTime::now();
         thread::sleep(length);

@@ -6,8 +6,8 @@ use std::time::Duration;
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion, Throughput};
 
-/// Returns a group of ten samples in about two seconds, which is enough to see what is more than
-/// noise here.
+/// Returns a group of ten samples in about two seconds, which is enough to distinguish a change
+/// from noise here.
 pub(crate) fn group(
     criterion: &mut Criterion,
     name: impl Into<String>,

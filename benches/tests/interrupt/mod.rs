@@ -6,8 +6,8 @@ use std::fs;
 use std::process::{Command, Output, Stdio};
 use std::thread;
 
-/// Starts the program, interrupts it when it listens for that, and returns what it leaves. The
-/// pipes close when its own children have ended, too.
+/// Starts the program, interrupts it once it listens for the signal, and returns its output. The
+/// pipes close when the program's own children have ended, too.
 pub(crate) fn interrupted(command: &mut Command) -> Output {
     const INTERRUPT: u32 = 2;
     let command = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());

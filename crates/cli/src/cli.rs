@@ -1,4 +1,4 @@
-//! The command line: the commands, and the text of what is wrong with one.
+//! The command line: the commands, and the error messages for invalid ones.
 
 use std::env;
 use std::error::Error;
@@ -98,7 +98,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Shows the help on stdout, or what is wrong with the arguments on stderr. Exit status 2 means bad
+/// Shows the help on stdout, or the error in the arguments on stderr. Exit status 2 means bad
 /// usage.
 pub(crate) fn usage(mut error: clap::Error) -> ExitCode {
     if !error.use_stderr() {
@@ -151,7 +151,7 @@ fn takes_value(command: &clap::Command, option: &str) -> bool {
         || command.get_subcommands().any(|command| takes_value(command, option))
 }
 
-/// Says what is wrong with the arguments, in the form of the parser.
+/// Reports bad arguments in the parser's own format.
 pub(crate) fn bad_usage(problem: &str) -> ExitCode {
     complain(&format!("error: {}\n\nFor more information, try '--help'.", plain(problem)));
     ExitCode::from(2)

@@ -1,4 +1,4 @@
-//! The meaning of an API server's answers for a recording.
+//! The way in which a recording interprets an API server's answers.
 
 use std::error::Error;
 use std::time::{Duration, SystemTime};
@@ -13,13 +13,13 @@ use serde::Deserialize;
 
 use crate::verb::Verb;
 
-/// The most bytes that are read of an answer. An event that a cluster can store is smaller.
+/// The maximum number of bytes read from an answer. An event that a cluster can store is smaller.
 const MAX_BODY: usize = 4 << 20;
-/// The most bytes that are kept of a text that came over the wire.
+/// The maximum number of bytes kept from a string that arrived over the wire.
 const MAX_TEXT: usize = 1000;
 
-/// The texts by which a server refuses an event with a 500 that has no reason. In this order they
-/// come from etcd, from the connection to etcd, and from the server's own store.
+/// The messages with which a server refuses an event with a 500 that has no reason. In this order
+/// they originate from etcd, from the connection to etcd, and from the server's own store.
 const REFUSALS: [&str; 3] = [
     "request is too large",
     "message larger than max",
@@ -98,7 +98,7 @@ impl Answer {
         Ok(answer)
     }
 
-    /// Returns the stored event, or an error that says what a recording should do.
+    /// Returns the stored event, or an error that determines how a recording reacts.
     pub(crate) fn understand(&self, verb: Verb) -> Result<Event, SinkError> {
         if verb == Verb::Discover {
             return self.discovered().map(|()| Event::default());
@@ -130,7 +130,7 @@ impl Answer {
     }
 
     /// Returns whether the server has the API: yes, or the error that it was not found. Any other
-    /// answer says nothing about it, and a recording tries again.
+    /// answer leaves this open, and a recording tries again.
     fn discovered(&self) -> Result<(), SinkError> {
         if self.status.is_success() {
             return Ok(());
@@ -147,7 +147,7 @@ impl Answer {
     }
 
     /// Returns the event of an answer that reports success. If the answer does not contain an
-    /// event, it comes from something between this program and the server, and a recording tries
+    /// event, it was sent by something between this program and the server, and a recording tries
     /// again.
     fn event(&self) -> Result<Event, SinkError> {
         if self.is_cut {
@@ -160,10 +160,10 @@ impl Answer {
         event.map_err(|error| SinkError::retry(format!("{}: {error}", self.status)))
     }
 
-    /// Returns an error after which a recording tries again. 503 and 504 are about the server
-    /// itself, or come from something before it, such as a load balancer, unless a webhook has
-    /// answered so: it answers with any code. Other answers may be about one namespace, whose quota
-    /// is used up or whose admission webhook fails.
+    /// Returns an error after which a recording tries again. A 503 or 504 concerns the server
+    /// itself, or was sent by something in front of it, such as a load balancer. The exception is
+    /// the answer of a webhook, which may have any code. Other answers may concern a single
+    /// namespace, whose quota is used up or whose admission webhook fails.
     fn retry(&self, status: &Status, text: String) -> SinkError {
         let is_of_webhook = is_of_webhook(&status.message);
         let error = match self.status {
@@ -183,8 +183,8 @@ impl Answer {
         }
     }
 
-    /// Returns the text of an error: `422 Invalid: what the server says`. If the answer is not from
-    /// an API server, the text has the beginning of the body.
+    /// Returns the text of an error: `422 Invalid:` and the server's message. If the answer is not
+    /// from an API server, the text has the beginning of the body.
     fn text(&self, status: &Status) -> String {
         let body;
         let message = if status.message.is_empty() {
@@ -208,8 +208,8 @@ fn is_of_webhook(message: &str) -> bool {
     WEBHOOKS.iter().any(|words| message.contains(words))
 }
 
-/// Returns whether a 403 says what the user may do, and not what the server thinks of the event. A
-/// server that has just started says so of everybody, until it knows its roles.
+/// Returns whether a 403 is about the user's permissions rather than about the event. A server that
+/// has just started answers every user like this, until it knows its roles.
 fn is_about_the_user(message: &str) -> bool {
     if is_of_webhook(message) {
         return false;
@@ -227,9 +227,9 @@ fn is_about_the_event(message: &str) -> bool {
 /// Returns the text of a 403, with its cause if the cause is known.
 ///
 /// - If the namespace is being deleted: it takes no new events.
-/// - If a permission is missing: somebody has to change a role.
+/// - If a permission is missing: a role has to be changed.
 ///
-/// The server's words come first, because a text that is too long loses its end.
+/// The server's own message is the first part, because a text that is too long is cut at the end.
 fn forbidden(status: &Status, text: &str) -> String {
     if status.details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating") {
         return format!("{text} (the namespace is being deleted)");
@@ -251,10 +251,10 @@ fn forbidden(status: &Status, text: &str) -> String {
 /// Returns the error of a 409.
 ///
 /// - If the name of a new event is taken: the event already exists.
-/// - If an update names a version that is not the stored one any more: it is rejected. Only an
-///   update names a version.
-/// - If two clients write at the same moment: a recording tries again. The server itself has
-///   already tried again for a while.
+/// - If an update names a version that is no longer the stored one: it is rejected. Only an update
+///   names a version.
+/// - If two clients write at the same time: a recording tries again. The server itself has already
+///   tried again for a while.
 fn conflict(verb: Verb, status: &Status, text: String) -> SinkError {
     match verb {
         Verb::Create if status.reason != "Conflict" => SinkError::new(SinkErrorKind::AlreadyExists, text),

@@ -27,8 +27,8 @@ pub enum EventsApi {
     CoreV1,
     /// events.k8s.io/v1, which servers have since Kubernetes 1.19. It checks more.
     EventsV1,
-    /// events.k8s.io/v1 if the server has it, else core/v1. The sink asks the server before the
-    /// first event with an event time, and again until it gets an answer. It asks no more then.
+    /// events.k8s.io/v1 if the server has it, otherwise core/v1. The sink asks the server before
+    /// the first event with an event time, and repeats the question until it gets an answer.
     Auto,
 }
 
@@ -51,7 +51,7 @@ impl Api {
         }
     }
 
-    /// Returns the document of a whole event.
+    /// Returns the document of a complete event.
     pub(crate) fn document(self, event: &Event) -> Vec<u8> {
         match self {
             Self::Core => event.to_json(),
@@ -61,7 +61,7 @@ impl Api {
     }
 }
 
-/// Returns whether the choice of the API is about this event. Its patch is then its series alone,
+/// Returns whether the choice of the API applies to this event. Its patch is then its series alone,
 /// which is the same in both APIs.
 pub(crate) fn is_timed(event: &Event) -> bool {
     event.event_time().is_some() && event.count == 0

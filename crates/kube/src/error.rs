@@ -1,4 +1,4 @@
-//! The error of a sink that cannot be made.
+//! The error of a sink that cannot be created.
 
 use std::error::Error;
 use std::fmt;
@@ -32,7 +32,7 @@ pub enum BuildError {
     /// No client can be made from the configuration.
     #[non_exhaustive]
     Client {
-        /// The address of the cluster, as the configuration has it.
+        /// The address of the cluster, from the configuration.
         url: String,
         /// The cause.
         source: Box<kube::Error>,

@@ -49,8 +49,8 @@
 //! ```
 //!
 //! `docs/kubernetes.md`, which is in the package `eventcast` too, has the manifest of the
-//! permissions, and says what else to know about running in a cluster. `examples/operator` of this
-//! crate is a whole operator.
+//! permissions, and describes everything else about running in a cluster. `examples/operator` of
+//! this crate is a complete operator.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]

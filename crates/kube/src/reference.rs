@@ -88,8 +88,8 @@ pub trait EventRef: Resource {
 
 impl<K: Resource> EventRef for K {}
 
-/// Converts a reference of `k8s_openapi`, such as a field of another object has it or kube's
-/// `object_ref` returns it.
+/// Converts a reference of `k8s_openapi`, such as one in a field of another object or one that
+/// kube's `object_ref` returns.
 ///
 /// # Examples
 ///

@@ -70,7 +70,7 @@ impl Job {
         Ok(Self { verb: Verb::Patch, collection, item, query, body })
     }
 
-    /// Returns the question whether the server has events.k8s.io/v1.
+    /// Returns the request that asks whether the server has events.k8s.io/v1.
     fn discover() -> Self {
         let collection = Api::DISCOVERY.to_owned();
         Self { verb: Verb::Discover, collection, item: None, query: String::new(), body: Vec::new() }
@@ -145,8 +145,8 @@ impl Requests {
     }
 }
 
-/// Adds to `error` which event has the name. A patch that changes nothing reads the event, and
-/// needs no permission that a recording does not have anyway.
+/// Adds to `error` the event that has the name. A patch that changes nothing reads the event, and
+/// needs only permissions that a recording has anyway.
 async fn look(
     client: &Client,
     item: &str,
@@ -194,9 +194,9 @@ async fn send(
 }
 
 /// Returns the query that names the writer: the sink's field manager, or else the event's
-/// component, or else its reporting controller. The function cuts the name as the server cuts a
-/// name that it takes from a user agent, so that the server refuses no name. Returns an empty text
-/// if there is no name.
+/// component, or else its reporting controller. The function cuts the name like the server cuts a
+/// name from a user agent, so that the server refuses no name. Returns an empty string if there is
+/// no name.
 fn query(event: &Event, manager: Option<&str>) -> String {
     let component = event.source.component.as_str();
     let own = if component.is_empty() { event.reporting_controller.as_str() } else { component };

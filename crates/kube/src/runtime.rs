@@ -43,8 +43,8 @@ impl OnlyThread {
         match *self.seen.lock() {
             Some(seen) => seen == thread::current().id(),
             // The runtime has not run the first task yet, although it runs one as soon as its
-            // thread awaits something. Its thread is therefore the one that calls this, if it
-            // belongs to the runtime.
+            // thread awaits something. If the calling thread belongs to the runtime, it is
+            // therefore the runtime's only thread.
             None => Handle::try_current().is_ok_and(|current| current.id() == self.handle.id()),
         }
     }

@@ -1,8 +1,8 @@
 //! The sink: each operation is a task with its own requests.
 //!
-//! `request` turns an operation into requests, `answer` says what an answer means, and `runtime`
-//! runs both. Events travel as their own JSON in both directions, so nothing is lost in types that
-//! know fewer fields or more.
+//! `request` turns an operation into requests, `answer` interprets the answers, and `runtime` runs
+//! both. Events travel as their own JSON in both directions, so nothing is lost in types that know
+//! fewer fields or more.
 
 use std::fmt;
 use std::sync::{Arc, mpsc};
@@ -22,12 +22,12 @@ use crate::runtime::Runtime;
 
 /// The time that a request may take by default.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// The number of operations that are under way at once by default.
+/// The number of operations that are under way at the same time by default.
 const IN_FLIGHT: usize = 16;
 
 /// A Kubernetes cluster as a store. Events become Events there, which `kubectl get events` and
 /// `kubectl describe` show. They go through core/v1, or through events.k8s.io/v1 if they have an
-/// event time and [`api`](Self::api) says so.
+/// event time and [`api`](Self::api) selects it.
 ///
 /// An event goes to its own namespace. If it names none, it goes to the namespace of its object,
 /// and if the object has none, to `default`. The sink sends a new event by POST, a repeat as a
@@ -42,14 +42,14 @@ const IN_FLIGHT: usize = 16;
 ///
 /// | answer | means |
 /// |---|---|
-/// | 429, and 5xx except those below | tried again, when `Retry-After` says |
+/// | 429, and 5xx except those below | tried again, at the time that `Retry-After` specifies |
 /// | 503 and 504 whose text names no admission webhook | the server does not serve the [group](#groups), or is itself unavailable |
 /// | no answer in time | the same |
 /// | 401, 403 about the user's role, 403 of a server that is not ready | the [group](#groups) is not allowed: tried again for 30 s, and then rejected. Tokens are rotated, and a server that has just started does not know its roles |
 /// | 408 | tried again |
 /// | no connection, or a lost one | the server itself is unavailable. Tried again, because the answer is not known |
 /// | 404 to a patch | the event has expired. A recording creates it |
-/// | 409 to a patch, 409 with the reason `Conflict` to a new event | tried again: another client wrote at the same moment |
+/// | 409 to a patch, 409 with the reason `Conflict` to a new event | tried again: another client wrote at the same time |
 /// | any other 409 to a new event | the name is taken. A patch that changes nothing reads which event has it |
 /// | any other 403, 404 for the namespace, 409 to an update, 413, 422, other 4xx | rejected, with the server's text |
 /// | 5xx with `request is too large` or `message larger than max` | rejected too |
@@ -58,7 +58,7 @@ const IN_FLIGHT: usize = 16;
 /// # Groups
 ///
 /// The [group](EventSink::group) of an event is the namespace to which it goes. A namespace whose
-/// admission webhook is slow, hangs or fails holds up its own events, and no others.
+/// admission webhook is slow, hangs or fails delays its own events, and no others.
 ///
 /// # Runtimes
 ///
@@ -127,7 +127,7 @@ impl KubernetesSink {
     /// use eventcast::{Event, EventSink};
     /// use eventcast_kube::KubernetesSink;
     ///
-    /// // Nobody listens there.
+    /// No server listens there.
     /// let config = kube::Config::new("http://127.0.0.1:1".parse()?);
     /// let sink = KubernetesSink::new(config)?;
     /// let error = sink.create(&Event::default()).unwrap_err();

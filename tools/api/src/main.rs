@@ -1,10 +1,11 @@
-//! Compares the public API of the published libraries with the files that hold it, `docs/api*.txt`.
-//! A change of the API is then a change of such a file, which a reviewer sees. `--write` writes
-//! the files. It also checks that rustdoc's search finds the words in `docs/search-words.txt`.
+//! Compares the public API of the published libraries with the files that record it,
+//! `docs/api*.txt`. A change of the API is then a change of such a file, which a reviewer sees.
+//! `--write` writes the files. The program also checks that rustdoc's search finds the words in
+//! `docs/search-words.txt`.
 //!
-//! The items come from rustdoc's JSON. A stable rustdoc writes it only with `RUSTC_BOOTSTRAP`.
-//! cargo runs this program in the place of rustdoc, and only there the variable is set: build
-//! scripts that look at it would build half of the dependencies again.
+//! The program reads rustdoc's JSON, which a stable rustdoc writes only with `RUSTC_BOOTSTRAP`.
+//! Therefore cargo runs this program instead of rustdoc, and the variable is set only there. Build
+//! scripts that check it would otherwise cause half of the dependencies to be rebuilt.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program of the repository")]
 
 mod search;
@@ -28,7 +29,7 @@ const LIBRARIES: [(&str, &str); 4] = [
     ("eventcast-nats", "docs/api-nats.txt"),
     ("eventcast-sqlite", "docs/api-sqlite.txt"),
 ];
-/// Set for the program when it runs in the place of rustdoc.
+/// Set for the program when it runs instead of rustdoc.
 const AS_RUSTDOC: &str = "EVENTCAST_API_AS_RUSTDOC";
 /// The format of rustdoc's JSON that the crate `public-api` reads.
 const FORMAT: u32 = 57;
@@ -76,8 +77,8 @@ fn check_all() -> Done<bool> {
     Ok(is_same)
 }
 
-/// Returns the API of a library, one item in a line, and the file with rustdoc's JSON, or `None` if
-/// this rustdoc writes another format. The run then says that it has skipped the comparison.
+/// Returns the API of a library, one item per line, and the file with rustdoc's JSON, or `None` if
+/// this rustdoc writes another format. The run then reports that it skipped the comparison.
 fn public_api(root: &Path, library: &str) -> Done<Option<(String, PathBuf)>> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
@@ -109,7 +110,7 @@ fn public_api(root: &Path, library: &str) -> Done<Option<(String, PathBuf)>> {
 
 /// Returns cargo's target folder.
 fn target(root: &Path) -> Done<PathBuf> {
-    // This program lies in `target/<profile>/`.
+    // This program is in `target/<profile>/`.
     let program = env::current_exe()?;
     let folder = program.ancestors().nth(2).ok_or("cannot find the target folder")?;
     Ok(root.join(folder))
@@ -133,7 +134,7 @@ fn skip(text: &str) -> Done<()> {
     Ok(())
 }
 
-/// Prints the lines that came and those that went. Returns whether there are none.
+/// Prints the lines that were added and removed. Returns whether there are none.
 fn compare(file: &Path, now: &str) -> Done<bool> {
     let known =
         fs::read_to_string(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;

@@ -1,4 +1,4 @@
-//! The prose of the documents is spelt as British English is, or as `docs/words.txt` says.
+//! The documents are spelt in British English, apart from the words in `docs/words.txt`.
 //!
 //! The dictionary is Hunspell's: the system's, or `en_GB.aff` and `en_GB.dic` in the folder that
 //! `EVENTCAST_DICTIONARY` names. Without one the spelling is not checked, and its test is ignored.

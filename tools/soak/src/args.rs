@@ -1,4 +1,4 @@
-//! The command line, and what is said about one that is wrong.
+//! The command line, and the error for an invalid one.
 
 use std::env;
 use std::process::ExitCode;

@@ -1,8 +1,7 @@
 //! The checks of one watcher: order (G1), gaps at their place (G7) and its accounting (G6).
 //!
-//! The journal, a watcher that loses nothing, gives each event its place. Between two events that
-//! another watcher receives one after the other there are exactly as many places as the gap between
-//! them says.
+//! The journal, a watcher that loses nothing, gives each event its place. Between two consecutive
+//! events of another watcher there must be exactly as many places as the gap between them reports.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -88,15 +87,15 @@ impl Checker {
         add(&self.ledger.lagged, count);
     }
 
-    /// Counts an event whose `Clone` panicked. The event is delivered, but nobody knows which one
-    /// it was.
+    /// Counts an event whose `Clone` panicked. The event counts as delivered, but the reader cannot
+    /// know which event it was.
     pub(crate) fn unclonable(&mut self) {
         self.received += 1;
         self.missing += 1;
         add(&self.ledger.received, 1);
     }
 
-    /// Returns how many events have come, those of the prefix included.
+    /// Returns how many events have arrived, including the prefix.
     pub(crate) fn seen(&self) -> u64 {
         self.received + self.prefix_seen
     }
@@ -135,9 +134,9 @@ impl Checker {
 
     fn agrees(&self, stats: &WatcherStats) -> bool {
         let dropped = stats.dropped.total();
-        // The gaps may or may not include what is lost by the stop itself. If a batch was being
-        // offered at that moment, a part of the batch may be counted as lost by the policy. An
-        // eviction does not show as a gap.
+        // The gaps may or may not include the events that the stop itself loses. If a batch was
+        // being offered at the same time, a part of the batch may be counted as lost by the policy.
+        // An eviction does not show as a gap.
         let by_policy = dropped - stats.dropped.stopped - stats.dropped.abandoned;
         let least = if self.gave_up { 0 } else { by_policy.saturating_sub(MAX_BATCH) };
         stats.queued == 0

@@ -8,7 +8,7 @@ pub(crate) struct Dice(fastrand::Rng);
 impl Dice {
     /// Creates the dice of one part of the program. The same seed and part give the same choices.
     pub(crate) fn new(seed: u64, part: u64) -> Self {
-        // An odd factor keeps the parts of one seed apart.
+        // An odd factor gives the parts of one seed different seeds.
         Self(fastrand::Rng::with_seed(seed ^ part.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
     }
 

@@ -15,20 +15,20 @@ pub(crate) struct Ledger {
     pub(crate) accepted: AtomicU64,
     pub(crate) full: AtomicU64,
     pub(crate) stopped: AtomicU64,
-    /// The number of events that readers and handlers were given, except those of prefixes.
+    /// The number of events that readers and handlers received, prefixes excluded.
     pub(crate) received: AtomicU64,
     /// The sum of the gaps that readers and handlers received.
     pub(crate) lagged: AtomicU64,
-    /// The number of events that the journal was given.
+    /// The number of events that the journal received.
     pub(crate) journal: AtomicU64,
-    /// The number of watchers that came and went.
+    /// The number of watchers that were registered and have ended.
     pub(crate) visits: AtomicU64,
     /// The number of panics on purpose.
     pub(crate) panics: AtomicU64,
     pub(crate) flushes: AtomicU64,
     /// Whether the end has begun.
     pub(crate) over: AtomicBool,
-    /// Whether the publishers have to rest, while the counts are compared.
+    /// Whether the publishers have to pause, while the counts are compared.
     pub(crate) lull: AtomicBool,
     pub(crate) resting: AtomicU64,
     faults: Mutex<Vec<String>>,
@@ -82,8 +82,8 @@ impl Ledger {
         working.iter().map(|(who, what)| format!("{who} ({what})")).collect()
     }
 
-    /// Returns what of the accounting (G6) does not hold. On the bus nobody may be publishing, and
-    /// every watcher must have read everything.
+    /// Returns a line for each sum of the accounting (G6) that does not hold. No thread may be
+    /// publishing on the bus, and every watcher must have read everything.
     pub(crate) fn compare(&self, stats: &BusStats) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut equal = |what: &str, theirs: u64, ours: u64| {

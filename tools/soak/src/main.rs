@@ -1,16 +1,16 @@
-//! Uses every feature at once, for as long as you like, and checks order, accounting, gaps and
-//! memory all the while.
+//! Uses every feature at the same time, for as long as you like, and continuously checks order,
+//! accounting, gaps and memory.
 //!
 //! ```sh
 //! cargo run --release -p eventcast-soak -- --for 60s
 //! cargo run --release -p eventcast-soak -- --for 8h --seed 7
 //! ```
 //!
-//! Threads and tasks publish at rates that vary. Watchers of all policies come and go. They are
-//! read in every way there is, they panic, and they have filters, hooks and prefixes that panic.
-//! Some events have a `Clone` or a `Drop` that panics. Recorders write to a store and to a sink
-//! that fails. Every two seconds the publishers rest, and the counts of the bus must equal the
-//! counts of the program. `docs/verification.md` says what this sees and what it cannot see.
+//! Threads and tasks publish at rates that vary. Watchers of all policies are created and dropped.
+//! They are read in every possible way, they panic, and they have filters, hooks and prefixes that
+//! panic. Some events have a `Clone` or a `Drop` that panics. Recorders write to a store and to a
+//! sink that fails. Every two seconds the publishers pause, and the counts of the bus must equal
+//! the counts of the program. `docs/verification.md` describes what this can and cannot detect.
 
 mod args;
 mod checker;
@@ -46,7 +46,7 @@ use record::Recording;
 use tick::Tick;
 use visit::{PATIENCE, Visitor};
 
-/// The time between two samples of memory, and between two rests of the publishers.
+/// The time between two samples of memory, and between two pauses of the publishers.
 const SAMPLE: Duration = Duration::from_millis(1000 / memory::RATE);
 const LULL: Duration = Duration::from_secs(2);
 
@@ -278,8 +278,8 @@ fn watch_over(
     Ok(samples)
 }
 
-/// Checks that the living events are no more than the bus's bound (G5) and those that publishers
-/// and readers hold themselves.
+/// Checks that the number of living events does not exceed the bus's bound (G5) plus the events
+/// that publishers and readers hold themselves.
 fn look_at_live_events(ledger: &Ledger) {
     let watchers = 2 * VISITORS + 1;
     let bus = INCOMING * MAX_BATCH + JOURNAL + 2 * VISITORS * plan::QUEUE + 2 * MAX_BATCH * (watchers + 1);
@@ -290,7 +290,7 @@ fn look_at_live_events(ledger: &Ledger) {
     }
 }
 
-/// Lets the publishers rest until every watcher has read everything and the counts agree. Returns
+/// Pauses the publishers until every watcher has read everything and the counts agree. Returns
 /// `false` if they do not agree in time.
 fn hold_lull(bus: &Broadcaster<Tick>, ledger: &Ledger) -> bool {
     let start = Instant::now();

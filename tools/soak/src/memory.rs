@@ -1,4 +1,4 @@
-//! A check whether the memory that the program takes levels off.
+//! A check that the program's memory use levels off.
 
 /// The number of samples per second.
 pub(crate) const RATE: u64 = 4;
@@ -7,14 +7,14 @@ pub(crate) const RATE: u64 = 4;
 /// and stores that fill up.
 const ENOUGH: usize = 20 * RATE as usize;
 
-/// The most that the last third may take more than the second one, in bytes. In runs of a minute in
+/// The most by which the last third may exceed the second one, in bytes. In runs of a minute in
 /// which nothing leaks, the medians differ by less than 1 MiB either way: allocators keep freed
-/// pages, and each new thread brings an arena. One leaked event in 500 is more than this in the 20
+/// pages, and each new thread brings an arena. One leaked event in 500 exceeds this in the 20
 /// seconds between the thirds of a minute. A slower leak shows in a longer run. (Events themselves
-/// are counted, so a single event that stays behind is noticed at the end.)
+/// are counted, so even a single leaked event is noticed at the end.)
 const TOLERANCE: u64 = 4 << 20;
 
-/// Returns the resident size in bytes, or `None` if the system does not say so in `/proc`.
+/// Returns the resident size in bytes, or `None` if `/proc` does not show it.
 pub(crate) fn resident() -> Option<u64> {
     #[cfg(target_os = "linux")]
     {

@@ -43,7 +43,7 @@ pub(crate) struct Plan {
     /// The number of events that the watcher wants to see.
     pub(crate) enough: u64,
     pub(crate) leave: Leave,
-    /// The number of events of which, on average, one is followed by a nap.
+    /// The number of events of which, on average, one is followed by a short sleep.
     pub(crate) nap: u64,
 }
 
@@ -118,7 +118,7 @@ impl Plan {
         Some((builder, Checker::new(ledger, &name, class, get(&ledger.accepted), length)))
     }
 
-    /// Returns the nap that is due, or `None` if none is.
+    /// Returns the sleep that is due, or `None` if none is.
     pub(crate) fn nap(&self, dice: &mut Dice) -> Option<Duration> {
         dice.once_in(self.nap).then(|| dice.micros(400))
     }

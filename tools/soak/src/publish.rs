@@ -155,7 +155,7 @@ impl Source {
         }
     }
 
-    /// Counts this publisher as resting, or no longer as resting, when a rest begins or ends.
+    /// Counts this publisher as pausing, or no longer as pausing, when a pause begins or ends.
     fn rest(&self, rests: &mut bool) {
         if *rests != self.wants_rest() {
             *rests = !*rests;

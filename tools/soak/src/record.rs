@@ -29,7 +29,7 @@ struct Counts {
     closed: AtomicU64,
     /// The number of losses that the hook received.
     reported: AtomicU64,
-    /// The number of events that the handler was given, and of those at which it panicked.
+    /// The number of events that the handler received, and of those at which it panicked.
     handled: AtomicU64,
     panicked: AtomicU64,
     lines: AtomicU64,
@@ -43,7 +43,7 @@ pub(crate) struct Recording {
     threads: Vec<thread::JoinHandle<()>>,
 }
 
-/// A sink that passes most calls on to a store. Now and then it fails, naps or panics.
+/// A sink that passes most calls on to a store. Occasionally it fails, sleeps or panics.
 #[derive(Clone)]
 struct Flaky {
     store: MemorySink,

@@ -1,5 +1,5 @@
-//! Watchers that come and go as tasks. They are received from, streamed, cancelled in the middle of
-//! a wait, or awaited as runners.
+//! Short-lived watchers in tasks. They are received from, streamed, cancelled in the middle of a
+//! wait, or awaited as runners.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,12 +20,12 @@ use super::visit::{PATIENCE, Visitor, handler, leave_in_panic, lock, panicked, t
 enum Form {
     Recv,
     Stream,
-    /// A receive that is cancelled after a while and begun anew.
+    /// A receive that is cancelled after a while and started again.
     Cancelled,
 }
 
 impl Visitor {
-    /// Makes one visit after the other, as [`run`](Visitor::run) does, in a task.
+    /// Makes visits in a loop, like [`run`](Visitor::run), but in a task.
     pub(crate) async fn run_async(mut self) {
         while self.visit_async().await {
             add(&self.ledger.visits, 1);
@@ -70,7 +70,7 @@ impl Visitor {
                 while !ended {
                     ended = step(form, &mut watcher, &mut checker).await;
                 }
-                // Shared behind a lock, because a watcher is for one thread at a time.
+                // A lock protects the watcher, because only one thread at a time may use it.
                 let watcher = Mutex::new(watcher);
                 let stats = || Some(watcher.lock().unwrap_or_else(PoisonError::into_inner).stats());
                 finish(&Mutex::new(checker), stats).await;

@@ -18,8 +18,8 @@ pub(crate) fn live() -> i64 {
     LIVE.load(Ordering::Relaxed)
 }
 
-/// The place of an event among all events and among those of its class, counted from 1. Both
-/// numbers are 0 until the journal has read the event.
+/// The position of an event among all events and within its class, counted from 1. Both numbers are
+/// 0 until the journal has read the event.
 #[derive(Debug, Default)]
 pub(crate) struct Place {
     all: AtomicU64,
@@ -54,7 +54,7 @@ pub(crate) enum Mood {
 
 #[derive(Debug)]
 pub(crate) struct Tick {
-    /// The number of the publisher, or `None` if the event comes from a prefix.
+    /// The number of the publisher, or `None` if the event is part of a prefix.
     pub(crate) publisher: Option<usize>,
     pub(crate) number: u64,
     pub(crate) class: usize,

@@ -1,4 +1,4 @@
-//! Watchers that come, are read in one of the ways there are, and go, on threads of the program.
+//! Short-lived watchers on threads of the program, each read in one of the possible ways.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -16,7 +16,7 @@ use super::ledger::{Ledger, add};
 use super::plan::{Leave, Plan};
 use super::tick::{ON_PURPOSE, Tick};
 
-/// A time that nothing takes unless it is stuck.
+/// A time that is exceeded only if something is stuck.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The way in which a watcher is read.
@@ -51,7 +51,7 @@ impl Visitor {
         Self { ledger: ledger.clone(), bus: bus.clone(), dice: Dice::new(seed, 2000 + number), name }
     }
 
-    /// Makes one visit after the other, until the bus has ended.
+    /// Makes visits in a loop, until the bus has ended.
     pub(crate) fn run(mut self) {
         while self.visit() {
             add(&self.ledger.visits, 1);

@@ -1,21 +1,21 @@
-//! Tests in a process of their own: the test's own program, started again for one test.
+//! Tests in a separate process: the test program is started again for one test.
 //!
-//! A test that looks at the whole process, or changes something of the whole process, would meet
-//! the other tests of its program there.
+//! A test that checks or changes something that affects the whole process would otherwise interfere
+//! with the other tests of its program.
 
 use std::env;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
-/// The variable by which a child knows what it is. It holds the orders.
+/// The variable that marks a process as a child. It holds the orders.
 const ORDERS: &str = "EVENTCAST_TEST_CHILD";
 
-/// Separates the orders. No path or name has it.
+/// The separator of the orders. No path or name contains it.
 const SEPARATOR: char = '\u{1f}';
 
-/// Returns from the test after it has run in a process of its own, and does nothing in that
-/// process. It is the first line of the test.
+/// Runs the test in a separate process and then returns from the test. In the separate process, the
+/// macro does nothing. It is the first line of the test.
 #[macro_export]
 macro_rules! in_own_process {
     () => {
@@ -25,7 +25,7 @@ macro_rules! in_own_process {
     };
 }
 
-/// Returns the name of the test that it stands in, as the test harness knows it.
+/// Returns the name of the test in which it is used, as the test harness knows it.
 #[macro_export]
 macro_rules! test_name {
     () => {{
@@ -92,7 +92,7 @@ pub fn run(test: &str) {
     assert!(out.contains(" 1 passed;"), "the child of {test} ran nothing: {out}");
 }
 
-/// Sends a line to the parent, at once.
+/// Sends a line to the parent immediately.
 pub fn say(line: &str) {
     let mut out = std::io::stdout().lock();
     // The line is one write, so a child that is killed has sent all of it or nothing. If the parent

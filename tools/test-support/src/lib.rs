@@ -1,6 +1,6 @@
 //! Helpers for the tests of the workspace: waits that fail instead of hanging, tests that run in a
-//! process of their own, programs and their output, random choices, and a harness for tests that
-//! not every machine can run.
+//! separate process, programs and their output, random choices, and a harness for tests that not
+//! every machine can run.
 
 pub mod child;
 mod needs;

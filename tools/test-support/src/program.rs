@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output, Stdio};
 
-/// Runs a program to its end, which must be a success. Returns the texts on stdout and on stderr.
+/// Runs a program to its end, which must be a success. Returns its output on stdout and on stderr.
 ///
 /// # Panics
 ///
@@ -24,7 +24,7 @@ fn printed(output: Output) -> (String, String) {
 ///
 /// # Panics
 ///
-/// If one of this does not hold.
+/// If one of these does not hold.
 #[cfg(target_os = "linux")]
 #[track_caller]
 pub fn check_closed_pipe_and_full_disk(program: &str) {

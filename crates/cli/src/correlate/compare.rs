@@ -1,4 +1,4 @@
-//! A comparison of answers with the expected ones: what differs, and where.
+//! Compares answers with the expected ones, and reports the differences and their places.
 
 use std::fmt;
 
@@ -46,8 +46,8 @@ impl fmt::Display for Comparison {
 }
 
 /// Returns the answer without the parts in which the two need not agree. Absent, null, empty and
-/// zero are the same in an event. In an event that stands for a group, the parts that client-go
-/// forgets do not count.
+/// zero are the same in an event. In an aggregate event, the parts that client-go does not keep are
+/// ignored.
 fn comparable(answer: &Value) -> Value {
     let mut answer = answer.clone();
     if let Some(event) = answer.get_mut("event") {

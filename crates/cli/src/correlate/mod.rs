@@ -1,4 +1,4 @@
-//! The command `correlate`: prints what the correlator answers, event by event, in the form of
+//! The command `correlate`: prints the correlator's answer to each event, in the format of
 //! `tests/vectors`, to compare it with other correlators.
 
 mod compare;
@@ -62,7 +62,7 @@ impl From<io::Error> for Stop {
 pub(crate) fn run(args: Args) -> Result<bool, Box<dyn Error>> {
     match answer_all(args.compare) {
         Ok(is_as_expected) => Ok(is_as_expected),
-        // Nobody reads the output any more, as in `| head`.
+        // The reader of the output has closed it, as in `| head`.
         Err(Stop::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(true),
         Err(Stop::Output(error)) => Err(format!("cannot write to stdout: {error}").into()),
         Err(Stop::Input(error)) => Err(BadInput(error).into()),

@@ -87,7 +87,7 @@ fn fields<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Re
     T::deserialize(Value::Object(fields)).map_err(D::Error::custom)
 }
 
-/// Reads a struct as [`fields`] does. Null stands for the default.
+/// Reads a struct like [`fields`]. Null means the default.
 fn fields_or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -113,7 +113,7 @@ impl Answer {
     }
 }
 
-/// A correlator on the vectors' clock, with the store behind it.
+/// A correlator on the vectors' clock, and the store to which it writes.
 pub(crate) struct Rig {
     clock: FakeClock,
     correlator: EventCorrelator,

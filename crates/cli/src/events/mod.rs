@@ -1,6 +1,6 @@
 //! The command `events`.
 //!
-//! Without the feature `sqlite` the command is there, and says which feature it needs.
+//! Without the feature `sqlite` the command exists, but only reports that it needs this feature.
 
 mod args;
 #[cfg(feature = "sqlite-system")]

@@ -14,8 +14,8 @@ use crate::support::output::{complain, say};
 use crate::support::store::expired_events;
 use crate::support::text::harmless_json;
 
-/// The number of events that are printed together. The first part decides how wide a table's
-/// columns are.
+/// The number of events that are printed together. The first such part determines the widths of a
+/// table's columns.
 const PART: usize = 1000;
 
 pub(crate) fn get(store: &SqliteSink, args: &GetArgs) -> Result<(), Box<dyn Error>> {
@@ -50,8 +50,8 @@ pub(crate) fn describe(store: &SqliteSink, args: &DescribeArgs) -> Result<(), Bo
     Ok(())
 }
 
-/// Returns how many events of the store have expired, in parentheses after a blank, or nothing if
-/// none has.
+/// Returns how many events of the store have expired, in parentheses after a blank, or an empty
+/// string if none has.
 fn expired(store: &SqliteSink) -> Result<String, Box<dyn Error>> {
     let count = store.stats()?.expired;
     Ok(if count == 0 { String::new() } else { format!(" ({})", expired_events(count)) })
@@ -110,7 +110,7 @@ fn list(store: &SqliteSink, query: &EventQuery) -> Result<bool, Box<dyn Error>> 
     Ok(is_empty)
 }
 
-/// A writer to stdout, for as long as somebody reads it.
+/// A writer to stdout that stops when the reader does.
 struct Out(BufWriter<StdoutLock<'static>>);
 
 impl Out {
@@ -118,7 +118,7 @@ impl Out {
         Self(BufWriter::new(io::stdout().lock()))
     }
 
-    /// Writes the text. Returns whether anybody still reads.
+    /// Writes the text. Returns whether stdout still has a reader.
     fn write(&mut self, text: &str) -> Result<bool, Box<dyn Error>> {
         is_read(self.0.write_all(text.as_bytes()))
     }
@@ -128,8 +128,8 @@ impl Out {
     }
 }
 
-/// Returns whether anybody still reads. A reader that has closed the pipe, as in `| head`, is not a
-/// failure.
+/// Returns whether the output still has a reader. A reader that has closed the pipe, as in
+/// `| head`, is not a failure.
 pub(crate) fn is_read(written: io::Result<()>) -> Result<bool, Box<dyn Error>> {
     match written {
         Ok(()) => Ok(true),

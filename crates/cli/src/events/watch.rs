@@ -1,4 +1,4 @@
-//! Prints what is in the store, and then what is written to it, line by line.
+//! Prints the events in the store, and then each new one as it is written, line by line.
 
 use std::error::Error;
 use std::fs;
@@ -21,7 +21,7 @@ use crate::support::output::complain;
 use crate::support::signals::flag_of_signals;
 use crate::support::text::{harmless_json, plain};
 
-/// The longest time between two looks at the flag of the signals, while the watch waits for events.
+/// The longest time between two checks of the signal flag while the watch waits for events.
 const NAP: Duration = Duration::from_millis(50);
 
 pub(crate) fn watch(mut store: SqliteSink, args: &WatchArgs) -> Result<(), Box<dyn Error>> {
@@ -32,7 +32,7 @@ pub(crate) fn watch(mut store: SqliteSink, args: &WatchArgs) -> Result<(), Box<d
     let mut printer = Printer::new(args.form);
     let is_over = flag_of_signals().map_err(|error| format!("cannot wait for signals: {error}"))?;
     let mut file = identity(store.path());
-    // The limit is about the events that are there at first.
+    // The limit applies to the events that exist at the start.
     let mut first = args.limit.map(|limit| query.clone().last(limit));
     let mut seen = 0;
     loop {
@@ -53,8 +53,8 @@ pub(crate) fn watch(mut store: SqliteSink, args: &WatchArgs) -> Result<(), Box<d
         if !print_out()? || !rest(args.interval, &is_over) {
             return Ok(());
         }
-        // A program that has a file open still sees the file after its removal, and nothing is
-        // written there any more.
+        // A program that has a file open still sees the file after its removal, although nothing is
+        // written to it any longer.
         let now = identity(store.path());
         if now.is_some() && now != file {
             // A file that is still being made is not a store yet.
@@ -77,13 +77,13 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     fs::metadata(path).ok().map(|_| (0, 0))
 }
 
-/// Prints what is still in the buffer. Returns whether anybody still reads.
+/// Prints the contents of the buffer. Returns whether stdout still has a reader.
 fn print_out() -> Result<bool, Box<dyn Error>> {
     is_read(io::stdout().lock().flush())
 }
 
-/// Waits for the interval. Returns whether to go on: nobody has asked the program to end, and
-/// somebody may still read.
+/// Waits for the interval. Returns whether to continue: the program has not been asked to end, and
+/// stdout may still have a reader.
 fn rest(interval: Duration, is_over: &AtomicBool) -> bool {
     let start = Instant::now();
     while !is_over.load(Ordering::Relaxed) {
@@ -98,8 +98,8 @@ fn rest(interval: Duration, is_over: &AtomicBool) -> bool {
     false
 }
 
-/// Waits for this time at most, and only while stdout has a reader. Returns whether stdout has no
-/// reader any more. A file and a terminal always have one.
+/// Waits for this time at most, and only while stdout has a reader. Returns whether the reader is
+/// gone. A file and a terminal always have one.
 #[cfg(unix)]
 fn has_no_reader_within(nap: Duration) -> bool {
     use rustix::event::{PollFd, Timespec, poll};
@@ -107,13 +107,13 @@ fn has_no_reader_within(nap: Duration) -> bool {
     // No events are asked for, because the system always reports that the other end was closed.
     let mut pipe = [PollFd::new(&out, PollFlags::empty())];
     let timeout = Timespec { tv_sec: 0, tv_nsec: nap.min(NAP).subsec_nanos().into() };
-    // An error means that a signal came.
+    // An error means that a signal interrupted the call.
     if poll(&mut pipe, Some(&timeout)).is_err() {
         return false;
     }
     let found = pipe[0].revents();
     if found.contains(PollFlags::NVAL) {
-        // The system cannot wait for this kind of file, and poll has returned at once.
+        // The system cannot wait for this kind of file, and poll has returned immediately.
         std::thread::sleep(nap);
     }
     is_left(found)
@@ -152,7 +152,7 @@ impl Printer {
         Self { form: args.form, is_colored, namespaces: Namespaces::None, columns: LogColumns::default() }
     }
 
-    /// Prints an event. Returns whether anybody still reads.
+    /// Prints an event. Returns whether stdout still has a reader.
     fn print(&mut self, event: &Event) -> Result<bool, Box<dyn Error>> {
         is_read(io::stdout().lock().write_all((self.line(event) + "\n").as_bytes()))
     }

@@ -1,5 +1,5 @@
-//! Events as the lines of JSON that they are in messages. The commands understand none of them, so
-//! they suit the events of every bus.
+//! Events as the same lines of JSON as in the messages. The commands do not interpret the lines, so
+//! they work with the events of every bus.
 
 use eventcast_nats::{Codec, CodecError, Framing, Json};
 

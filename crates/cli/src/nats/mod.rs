@@ -1,6 +1,6 @@
 //! The commands `publish` and `watch`: a bus that several processes share, over a server of NATS.
 //!
-//! Without the feature `nats` the commands are there, and say which feature they need.
+//! Without the feature `nats` the commands exist, but only report that they need this feature.
 
 mod args;
 #[cfg(feature = "nats")]

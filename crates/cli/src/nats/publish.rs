@@ -48,8 +48,8 @@ pub(crate) fn publish(args: &PublishArgs) -> Result<bool, Box<dyn Error>> {
     Ok(is_read && is_offered && report.complete && report.stats.lost() == 0)
 }
 
-/// Puts the lines of stdin on the bus. Returns false, and says why, if a line found no space in
-/// time, or if the bridge has ended.
+/// Publishes the lines of stdin on the bus. Returns false, and reports the cause, if a line found
+/// no space in time, or if the bridge has ended.
 fn send_lines(
     bus: &Broadcaster<String>,
     out: &NatsPublisher,

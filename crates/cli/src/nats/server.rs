@@ -10,7 +10,7 @@ use crate::support::bad_usage::BadUsage;
 use crate::support::output::complain;
 use crate::support::text::plain;
 
-/// Returns the options for a server, and says to which one the command connects.
+/// Returns the options for a server, and prints the server to which the command connects.
 pub(super) fn connection(args: &ServerArgs) -> Result<ConnectionOptions, Box<dyn Error>> {
     let mut options = ConnectionOptions::new(&args.nats.0);
     options.tls.ca.clone_from(&args.ca);
@@ -22,12 +22,12 @@ pub(super) fn connection(args: &ServerArgs) -> Result<ConnectionOptions, Box<dyn
     Ok(options)
 }
 
-/// Says how it stands with the server.
+/// Prints the status of the server.
 pub(super) fn show(status: &RemoteStatus) {
     complain(&format!("eventcast: {}", plain(&status.to_string())));
 }
 
-/// Returns a refusal of the bridge as what it is: bad usage, or a failure.
+/// Classifies a refusal of the bridge as bad usage or as a failure.
 pub(super) fn refusal(error: BuildError) -> Box<dyn Error> {
     match error {
         BuildError::Invalid { .. } => BadUsage(error.to_string()).into(),

@@ -17,12 +17,12 @@ use crate::support::output::{complain, say};
 use crate::support::signals::flag_of_signals;
 use crate::support::text::{harmless_json, plain};
 
-/// The longest time between two looks at the flag of the signals.
+/// The longest time between two checks of the signal flag.
 const NAP: Duration = Duration::from_millis(50);
 /// The time that the reader has to save its position at the end.
 const END: Duration = Duration::from_secs(5);
 
-/// Prints events until there were enough of them, or a signal comes.
+/// Prints events until it has printed enough of them, or a signal arrives.
 pub(crate) fn watch(args: &WatchArgs) -> Result<bool, Box<dyn Error>> {
     let is_over = flag_of_signals().map_err(|error| format!("cannot wait for signals: {error}"))?;
     let mut options = SubscriberOptions::default();
@@ -32,7 +32,7 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<bool, Box<dyn Error>> {
     options.resume.clone_from(&args.resume);
     options.start = if args.all { Start::All } else { Start::New };
     let builder = NatsSubscriberBuilder::with_codec(options, Raw);
-    // A fault that stays is told once.
+    // A persistent fault is reported once.
     let last = Mutex::new(String::new());
     let told = builder.on_status(show).on_error(move |text| {
         let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);

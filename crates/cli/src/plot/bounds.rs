@@ -7,7 +7,7 @@ use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, Value
 use super::drawing::{Panel, Scale};
 use crate::support::number::grouped;
 
-/// The part of an axis that a tick must be apart from the next one, and from an end.
+/// The minimum distance of a tick from the next one and from an end, as a fraction of the axis.
 const APART: f64 = 0.06;
 const APART_FROM_END: f64 = 0.09;
 /// The number of ticks that an axis with a linear scale has at most, without its ends.

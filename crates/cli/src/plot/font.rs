@@ -17,7 +17,7 @@ pub(super) fn font(size: u32) -> TextStyle<'static> {
 
 /// Returns the text as it can be shown in an XML document.
 pub(super) fn plain(text: &str) -> String {
-    // The only characters that a terminal bears and XML does not.
+    // The only characters that a terminal accepts and XML does not.
     text::plain(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
 }
 

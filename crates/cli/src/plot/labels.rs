@@ -1,5 +1,5 @@
-//! Text in a drawing, which fits where it stands: the labels at the ends of lines, and the words of
-//! the marks.
+//! Text in a drawing, fitted to its place: the labels at the ends of lines, and the words of the
+//! marks.
 
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ pub(super) const ROW: i32 = 18;
 /// pixels.
 const LEADER: i32 = 12;
 const SAMPLE: i32 = 36;
-/// The room between a text and the thing that the text is about, in pixels.
+/// The space between a text and the thing that it describes, in pixels.
 const GAP: i32 = 6;
 const GREY: RGBColor = RGBColor(0x77, 0x77, 0x77);
 
@@ -28,7 +28,7 @@ pub(super) const CENTRED: Pos = Pos { h_pos: HPos::Center, v_pos: VPos::Center }
 const LEFT: Pos = Pos { h_pos: HPos::Left, v_pos: VPos::Center };
 const RIGHT: Pos = Pos { h_pos: HPos::Right, v_pos: VPos::Center };
 
-/// Returns the room to the right of a panel for the labels of its lines, in pixels.
+/// Returns the space to the right of a panel for the labels of its lines, in pixels.
 pub(super) fn room(lines: &[Drawn]) -> u32 {
     let labels = lines.iter().flat_map(|line| &line.labels);
     let widest = labels.map(|label| text_width(&plain(label), SIZE)).max().unwrap_or(0);
@@ -44,7 +44,7 @@ pub(super) fn draw_marks<'a>(
 ) -> Result<(), Failure<'a>> {
     let (across, down) = chart.plotting_area().get_pixel_range();
     let at = |mark: &Mark| x.map(&mark.at, (across.start, across.end - 1));
-    // Each word has its own row, so two words never lie on each other.
+    // Each word has its own row, so words never overlap.
     let middle = |row: usize| down.start - ROW * row as i32 - ROW / 2;
     for (row, mark) in marks.iter().enumerate() {
         let ends = [(at(mark), middle(row) - ROW / 2), (at(mark), down.end)];
@@ -73,7 +73,7 @@ pub(super) fn shown_marks<'p>(panel: &'p Panel, x: &Bounds) -> Vec<&'p Mark> {
     marks
 }
 
-/// A label in its row. The first label of a line comes with a sample of the line.
+/// A label in its row. The first label of a line has a sample of the line beside it.
 struct Label<'l> {
     text: &'l str,
     /// The place that the label would have without the others.
@@ -82,7 +82,7 @@ struct Label<'l> {
 }
 
 /// Draws the labels of the lines, as near to the ends of the lines as the other labels allow. If
-/// there are more labels than fit, the last row says how many are left out.
+/// not all labels fit, the last row shows how many are left out.
 pub(super) fn draw_labels<'a>(
     area: &Area<'a>,
     chart: &Chart<'a, '_>,
@@ -130,7 +130,7 @@ fn labels<'l>(chart: &Chart, lines: &'l [Drawn]) -> Vec<Label<'l>> {
 }
 
 /// Returns a row for each wanted place, in order, at least the height of a label apart, and within
-/// the bounds if there is room.
+/// the bounds if they have enough space.
 fn spread(wanted: &[i32], bounds: Range<i32>) -> Vec<i32> {
     let mut rows: Vec<i32> = Vec::with_capacity(wanted.len());
     for place in wanted {

@@ -8,8 +8,8 @@ use super::bounds::Bounds;
 use super::canvas::{Area, Chart, Failure, PANEL_HEIGHT, WIDTH};
 use super::drawing::{Line, Panel};
 
-/// The colours, which people who see fewer colours can distinguish too. All of them are dark enough
-/// for a white ground. With more series the colours repeat.
+/// The colours, which people with a colour vision deficiency can distinguish too. All of them are
+/// dark enough for a white background. With more series the colours repeat.
 const COLOURS: [RGBColor; 6] = [
     RGBColor(0x00, 0x72, 0xb2),
     RGBColor(0xd5, 0x5e, 0x00),
@@ -24,10 +24,10 @@ const MARKERS: usize = 5;
 /// The width of a line, and half the width of a marker, in pixels.
 const LINE_WIDTH: u32 = 2;
 const MARKER_SIZE: i32 = 4;
-/// The least way from one marker of a line to the next one, in pixels.
+/// The minimum distance from one marker of a line to the next one, in pixels.
 const MARKERS_APART: i32 = 24;
 
-/// The look of a line.
+/// The style of a line.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Style {
     colour: RGBColor,
@@ -38,7 +38,8 @@ pub(super) struct Style {
 /// A line as it is drawn.
 #[derive(Debug)]
 pub(super) struct Drawn {
-    /// The label of the line, and then those of the other lines that lie on it, such as `= wait`.
+    /// The label of the line, followed by the labels of the other lines that coincide with it, such
+    /// as `= wait`.
     pub(super) labels: Vec<String>,
     pub(super) style: Style,
     places: Vec<(f64, f64)>,
@@ -51,9 +52,9 @@ impl Drawn {
     }
 }
 
-/// Returns the lines of a panel. Lines that lie on each other become one.
+/// Returns the lines of a panel. Lines that coincide are merged.
 pub(super) fn drawn(panel: &Panel, x: &Bounds, y: &Bounds) -> Vec<Drawn> {
-    // The panel is a bit smaller than this, so lines that lie on each other here do so there too.
+    // The panel is a bit smaller than this, so lines that coincide here do so there too.
     let pixel =
         |place: &(f64, f64)| (x.map(&place.0, (0, WIDTH as i32)), y.map(&place.1, (0, PANEL_HEIGHT as i32)));
     let lie_on_each_other = |one: &[(f64, f64)], other: &[(f64, f64)]| {

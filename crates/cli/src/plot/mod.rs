@@ -1,9 +1,9 @@
 //! Drawings of sweeps: panels one above the other, each with lines over the same kind of axis.
 //!
-//! A line is told from the others by its colour, its marker and its dashes, so the drawing can be
-//! read without colours too. Lines that would lie on each other are drawn once, and their label
-//! names them all: `= b` follows if they are equal, `≈ b` if they differ by less than the width of
-//! a line. The label of a line stands at its end.
+//! Each line has its own colour, marker and dashes, so the drawing can be read without colours too.
+//! Lines that would coincide are drawn once, and their label names them all: `= b` follows if they
+//! are equal, `≈ b` if they differ by less than the width of a line. The label of a line is at its
+//! end.
 #![allow(clippy::cast_possible_wrap, reason = "pixels, rows and panels are few")]
 #![allow(clippy::cast_precision_loss, reason = "a tick is at most a few steps from zero")]
 #![allow(clippy::cast_sign_loss, reason = "no width is negative")]
@@ -35,7 +35,7 @@ pub(crate) fn svg(drawing: &Drawing) -> Result<String, String> {
 }
 
 fn draw<'a>(area: &Area<'a>, drawing: &Drawing) -> Result<(), Failure<'a>> {
-    // Dark viewers show the drawing as light ones do, because the ground is not transparent.
+    // The drawing looks the same in dark viewers, because its background is not transparent.
     area.fill(&WHITE)?;
     let title = font::fitted(&drawing.title, WIDTH - 2 * canvas::MARGIN, font::TITLE_SIZE);
     let middle = (WIDTH as i32 / 2, TITLE_HEIGHT as i32 / 2 + 4);

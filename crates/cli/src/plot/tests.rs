@@ -28,7 +28,7 @@ fn drawn(panels: Vec<Panel>) -> String {
     svg(&Drawing { title: "a title".to_owned(), panels }).expect("it can be drawn")
 }
 
-/// Returns the texts of a drawing, which must be well-formed.
+/// Returns all text in a drawing, which must be well-formed.
 fn texts(svg: &str) -> Vec<String> {
     let document = Document::parse(svg).unwrap_or_else(|error| panic!("{error}: {svg}"));
     let texts = document.descendants().filter(|node| node.has_tag_name("text"));
@@ -87,7 +87,7 @@ fn equal_lines_are_merged_and_share_a_label() {
     assert_eq!(polylines(&svg, FOURTH, |points| points.len() == 5).len(), 4, "{svg}");
 }
 
-/// Returns the polylines of this colour whose points are such.
+/// Returns the polylines of this colour whose points satisfy `wanted`.
 fn polylines(svg: &str, stroke: &str, wanted: impl Fn(&[(i32, i32)]) -> bool) -> Vec<Vec<(i32, i32)>> {
     let document = Document::parse(svg).unwrap();
     let is_wanted = |node: &Node| node.has_tag_name("polyline") && node.attribute("stroke") == Some(stroke);

@@ -168,8 +168,8 @@ fn name_problems(input: &Input, output: &OutputArgs) -> Result<bool, BadInput> {
     Ok(lost == 0)
 }
 
-/// Writes the drawing. With `--json`, writes the figures behind the drawing, and then the drawing
-/// only if it has a file.
+/// Writes the drawing. With `--json`, writes the figures for the drawing, and then the drawing only
+/// if it has a file.
 fn write_sweep(
     sweep: Sweep,
     points: &[(u32, run::Outcome)],

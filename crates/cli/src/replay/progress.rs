@@ -1,4 +1,4 @@
-//! How many events are replayed, of how many, and how long the others take.
+//! The progress of a replay: the number of replayed events, the total, and the remaining time.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use crate::support::duration::rough;
 use crate::support::number::grouped;
 use crate::support::progress::Progress;
 
-/// The number of events below which a run ends before anybody reads a line.
+/// The number of events below which a run is too short to show its progress.
 const LONG: usize = 20_000;
 
 /// The count of the replayed events, with a line that shows the count.

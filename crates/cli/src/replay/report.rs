@@ -16,7 +16,7 @@ const NOISIEST: usize = 10;
 /// The length of an object, and of the other names, in characters.
 const OBJECT: usize = 56;
 const WIDTH: usize = 28;
-/// The room for the names on a terminal that is too narrow for the figures, in characters.
+/// The width of the names on a terminal that is too narrow for the figures, in characters.
 const LEAST: usize = 20;
 
 /// Returns the report. The lines with names are cut to the terminal's width, if there is one.

@@ -16,7 +16,7 @@ use super::input::Dated;
 use super::progress::Replayed;
 use crate::support::time::system_time;
 
-/// The number of events that are counted at once.
+/// The number of events that are counted in one step.
 const STEP: usize = 1024;
 
 /// The outcome of a run.
@@ -119,8 +119,8 @@ fn sum(all: impl Iterator<Item = CorrelatorStats>) -> CorrelatorStats {
     sum
 }
 
-/// Returns an error of the library, which begins with the name of an option, with the name of the
-/// flag in its place.
+/// Returns an error of the library, which begins with the name of an option, with this name
+/// replaced by the name of the flag.
 fn as_flag(error: &str) -> String {
     let (name, rest) = error.split_once(' ').unwrap_or((error, ""));
     format!("--{} {rest}", name.replace('_', "-"))

@@ -20,8 +20,8 @@ use eventcast::{Event, Text, Timestamp};
 /// otherwise the one with the larger count, and if the counts are equal, the one with the later
 /// time.
 ///
-/// Each event takes about 400 bytes. Beyond the limit, new events are not remembered, so each of
-/// their states counts as a separate event.
+/// Each event takes about 400 bytes. Beyond the limit, new events are not stored, so each of their
+/// states counts as a separate event.
 #[derive(Debug)]
 pub(crate) struct States {
     seen: HashMap<Key, Seen>,
@@ -125,7 +125,7 @@ impl States {
         Some(State { number, is_first: true, is_latest: true, count })
     }
 
-    /// Returns the number of documents that were not remembered because the limit was reached.
+    /// Returns the number of documents that were not stored because the limit was reached.
     pub(crate) fn forgotten(&self) -> u64 {
         self.forgotten
     }

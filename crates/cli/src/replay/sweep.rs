@@ -57,7 +57,7 @@ impl Swept {
         format!("{}, {unit}", self.name())
     }
 
-    /// Returns the value that the library has without being told another.
+    /// Returns the library's default value.
     #[allow(clippy::cast_precision_loss, reason = "the defaults are far below 2^53")]
     fn default_value(self) -> f64 {
         match self {
@@ -135,7 +135,7 @@ impl Sweep {
         self.values().into_iter().map(one).collect()
     }
 
-    /// Returns the figures behind the drawing, for machines.
+    /// Returns the figures of the drawing, for machines.
     pub(crate) fn json(&self, points: &[(u32, Outcome)]) -> String {
         let points: Vec<_> = points
             .iter()

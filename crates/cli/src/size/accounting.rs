@@ -1,10 +1,10 @@
-//! A check whether everything adds up, by what each party has counted itself.
+//! A check that the counts of all parties add up.
 
 use super::reader::Account;
 use super::run::Outcome;
 use crate::support::text::plain;
 
-/// Returns what does not add up.
+/// Returns the counts that do not add up.
 pub(crate) fn faults(outcome: &Outcome) -> Vec<String> {
     let mut faults = Vec::new();
     let mut check = |who: &str, what: &str, left: u64, right: u64| {
@@ -27,9 +27,9 @@ pub(crate) fn faults(outcome: &Outcome) -> Vec<String> {
         check(name, "events out of place by the gaps", seen.misplaced, 0);
         let for_room = dropped.incoming + dropped.oldest + dropped.timed_out;
         check(name, "losses that the hook received = dropped", reported.lost, for_room);
-        // A handler that gives up does not learn what is missing behind its last event. It gives up
-        // if its watcher is stopped, or if the end did not come in time, even if nothing was left
-        // in its queue.
+        // A handler that stops early does not receive the gap after its last event. It stops early
+        // if its watcher is stopped, or if the shutdown was not complete in time, even if its queue
+        // was empty.
         let gave_up = !outcome.complete || dropped.stopped + dropped.abandoned > 0;
         let in_gaps = if gave_up { seen.lost.max(dropped.total()) } else { seen.lost };
         check(name, "lost in gaps = dropped", in_gaps, dropped.total());
@@ -122,7 +122,7 @@ pub(super) mod tests {
         assert!(sums(&outcome()).starts_with(expected), "{}", sums(&outcome()));
     }
 
-    /// The end comes too soon for the handler to learn of the last gap.
+    /// The handler ends too soon to receive the last gap.
     #[test]
     fn a_gap_that_no_reader_sees_at_the_end_adds_up() {
         let mut outcome = outcome();

@@ -1,4 +1,4 @@
-//! The answer, which comes first: the length of the queue that would have been enough.
+//! The first part of the output: the length of the queue that would have been enough.
 
 use super::finding::{Enough, Finding};
 use super::reader::{Account, Watcher};
@@ -10,8 +10,8 @@ use super::sweep::{Point, Swept};
 use crate::support::number::grouped;
 
 /// Returns the answer for each watcher, such as
-/// `base: 296 would have been enough. Its queue of 200 lost 32.11 % of the events.`. The line
-/// about the bus's own queue is the first one if that queue was too short.
+/// `base: 296 would have been enough. Its queue of 200 lost 32.11 % of the events.`. If the
+/// bus's own queue was too short, the line about it is the first one.
 pub(super) fn of_run(outcome: &Outcome, findings: &[Finding]) -> String {
     let mut text = wrapped("How long must the queue be, as far as this run can tell?", "    ");
     let refusal = Refusal::of(outcome);
@@ -94,7 +94,7 @@ pub(super) fn of_sweep(swept: Swept, points: &[Point]) -> String {
         Swept::Queue => "How long must the queue be, as far as these runs can tell?",
         Swept::Handler => "How long may the handler take, as far as these runs can tell?",
     };
-    // From the value that loses the least to the one that loses the most.
+    // The values are in order from the least loss to the greatest.
     let ordered: Vec<&Point> = match swept {
         Swept::Queue => points.iter().rev().collect(),
         Swept::Handler => points.iter().collect(),

@@ -70,7 +70,7 @@ fn latencies(sweep: &Sweep, points: &[Point]) -> Vec<Line> {
             let nothing = latency.is_empty().then_some(f64::NAN);
             nothing.unwrap_or_else(|| (latency.value_at_quantile(quantile) as f64 / 1e6).max(LEAST))
         };
-        // The name comes last, because the end of a long label is cut.
+        // The name is at the end, because the end of a long label is cut.
         let label = format!("p{:.0} of {name}", quantile * 100.0);
         Line { label, series: index, dashes, places: places(sweep, points, index, latency) }
     };

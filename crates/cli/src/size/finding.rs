@@ -13,7 +13,7 @@ use super::shadow::{Rush, Shadow, shadow};
 use crate::support::number::grouped;
 
 pub(crate) struct Finding {
-    /// The number of events lost to a full queue, without those that were given up at the end.
+    /// The number of events lost to a full queue, without those that were abandoned at the end.
     pub(crate) lost: u64,
     pub(crate) lost_percent: f64,
     /// The offered load divided by the handler's capacity: the handler's time for the events of one
@@ -40,11 +40,12 @@ pub(crate) struct FirstLoss {
 pub(crate) enum Enough {
     /// Nothing was lost: the largest number of events that the queue held.
     Held(u64),
-    /// Nothing was lost, because the bus waited: the length with which nobody would have waited.
+    /// Nothing was lost, because the bus waited: the length with which the bus would not have
+    /// waited.
     Waited(u64),
     /// The length computed from the handler's times.
     Computed(u64),
-    /// The handler's times do not explain the loss: the length needed at the worst moment.
+    /// The handler's times do not explain the loss: the largest length that was needed at any time.
     AtLeast(u64),
     /// The handler is too slow, so a longer run would have needed more.
     Grows(u64),
@@ -106,8 +107,8 @@ impl Finding {
         let shadow = shadow(&published.times, time, wanted);
         let utilisation = utilisation(&shadow, published);
         let (queue, high_water) = (watcher.queue as u64, account.stats.high_water);
-        // A gap is the number of events that came while the queue was full and the handler was busy
-        // with one event.
+        // A gap is the number of events that arrived while the queue was full and the handler was
+        // busy with one event.
         let needs = shadow.needs.max(queue + account.seen.longest.max(u64::from(lost > 0)));
         let is_explained = shadow.rush.is_some_and(|rush| explains(rush, queue));
         let enough = match lost {
@@ -203,7 +204,7 @@ mod tests {
         Watcher { name: "w".to_owned(), group: 0, queue, policy, times: Times::Fixed(MS), seed: 1 }
     }
 
-    /// Returns an account of a hundred events at once, each second, for two seconds.
+    /// Returns an account of a hundred simultaneous events each second, for two seconds.
     fn published() -> Published {
         let times = (0..200).map(|n| 5 + n / 100 * 1_000_000_000).collect();
         let (planned, took, late) = (MS * 2000, MS * 2000, histogram());

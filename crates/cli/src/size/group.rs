@@ -26,7 +26,7 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Returns the settings for the groups that do not say.
+    /// Returns the settings for the groups that do not specify their own.
     pub(super) fn common(queue: Option<u64>, policy: Option<OverflowPolicy>, times: Option<Times>) -> Self {
         Self { queue: queue.map(|queue| queue as usize), policy, times, ..Self::default() }
     }
@@ -69,8 +69,8 @@ impl Group {
     }
 }
 
-/// Returns the watchers that are run if none are asked for: four that differ in one thing each, or
-/// two that a sweep compares.
+/// Returns the default watchers, for a command line without any: four that differ in one thing
+/// each, or two that a sweep compares.
 pub(super) fn usual(common: &Group, sweep: Option<&Sweep>) -> Vec<Group> {
     let one = |name: &str| Group { count: 1, name: Some(name.to_owned()), ..Group::default() };
     let oldest = Some(OverflowPolicy::DropOldest);

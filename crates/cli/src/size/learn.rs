@@ -8,12 +8,12 @@ use super::run::Outcome;
 use crate::support::number::grouped;
 use crate::support::text::quoted;
 
-/// The smallest change that is worth a word, in hundredths of what was offered.
+/// The smallest change that is worth mentioning, in hundredths of what was offered.
 const NOTABLE: f64 = 1.0;
 /// The number of watchers that are described one by one.
 const TOLD: usize = 4;
 
-/// One watcher with everything that is known of it.
+/// One watcher with everything that is known about it.
 #[derive(Clone, Copy)]
 struct Case<'a> {
     watcher: &'a Watcher,
@@ -31,8 +31,8 @@ impl Case<'_> {
     }
 }
 
-/// Returns comparisons of the first watcher with those that differ from it in one thing, and what
-/// follows.
+/// Returns comparisons of the first watcher with those that differ from it in one thing, and the
+/// conclusions.
 pub(crate) fn learned(outcome: &Outcome, findings: &[Finding]) -> Vec<String> {
     let cases: Vec<Case> = outcome
         .settings
@@ -99,8 +99,8 @@ fn is_too_slow(case: &Case) -> bool {
     was_short && case.finding.utilisation > 1.0
 }
 
-/// Returns the one thing in which the two differ, and what the other one has instead. Returns
-/// `None` if they differ in nothing, or in more than one thing.
+/// Returns the only difference between `base` and `other`, and what `other` has instead. Returns
+/// `None` if they do not differ, or differ in more than one thing.
 fn difference(base: &Watcher, other: &Watcher) -> Option<(&'static str, String)> {
     let queue =
         || format!("a queue of {} instead of {}", grouped(other.queue as u64), grouped(base.queue as u64));
@@ -157,7 +157,7 @@ fn effect(base: &Case, compared: &[(&str, &Case, String)]) -> Option<String> {
     ))
 }
 
-/// Returns why a watcher lost events although its handler has the time: too many came at once.
+/// Returns why a watcher lost events although its handler has the time: too many arrived together.
 /// Returns `None` if that is not the case.
 fn cause(case: &Case) -> Option<String> {
     let first = case.finding.first.as_ref()?;

@@ -12,7 +12,7 @@ const SECOND: u128 = 1_000_000_000;
 pub(crate) struct Load {
     /// The number of evenly spread events per second.
     pub(crate) rate: u64,
-    /// The number of events at once. The first burst is at the very beginning.
+    /// The number of simultaneous events. The first burst is at the very beginning.
     pub(crate) burst: u64,
     /// The time from one burst to the next, more than zero.
     pub(crate) every: Duration,

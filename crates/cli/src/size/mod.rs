@@ -1,6 +1,6 @@
-//! The command `size`: how long a queue must be. Publishes as you say to watchers as you say, on
-//! the real bus, and prints what length would have been enough, and what each watcher lost, where
-//! and why.
+//! The command `size`: how long a queue must be. It publishes a given load to given watchers, on
+//! the real bus, and prints the length that would have been enough, and the losses of each watcher,
+//! with their place and cause.
 #![allow(clippy::cast_precision_loss, reason = "counts and nanoseconds here are far below 2^53")]
 #![allow(clippy::cast_sign_loss, reason = "no rate, count or time is negative")]
 
@@ -54,7 +54,7 @@ pub(crate) use arguments::Args;
 pub(crate) fn run(args: Args) -> Result<bool, Box<dyn Error>> {
     let request = args.request().map_err(BadInput)?;
     if let Some(path) = &request.output {
-        // Opened now, so that an error does not come only after all the runs.
+        // The file is opened now, so that an error does not appear only after all the runs.
         let opened = OpenOptions::new().append(true).create(true).open(path);
         opened.map_err(|error| unwritable(path, &error))?;
     }

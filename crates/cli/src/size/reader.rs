@@ -1,4 +1,4 @@
-//! A handler on the bus that takes its time, and what the handler and its hook have seen.
+//! A handler on the bus that takes its time, and the counts of the handler and of its hook.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -17,8 +17,8 @@ pub(crate) const MAX_QUEUE: u64 = 1 << 24;
 /// The time that the busiest machine may need.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// An event: a number, without a hole among those that the bus accepted, and times in nanoseconds
-/// since the start.
+/// An event: a number, and times in nanoseconds since the start. The numbers of the events that the
+/// bus accepted are consecutive.
 #[derive(Clone, Copy)]
 pub(crate) struct Sample {
     pub(crate) number: u64,
@@ -39,7 +39,7 @@ pub(crate) struct Watcher {
     pub(crate) seed: u64,
 }
 
-/// The counts that a handler makes itself of what came.
+/// The handler's own counts of the events that it received.
 #[derive(Clone)]
 pub(crate) struct Seen {
     pub(crate) events: u64,
@@ -47,9 +47,9 @@ pub(crate) struct Seen {
     pub(crate) lost: u64,
     pub(crate) gaps: u64,
     pub(crate) longest: u64,
-    /// The number that must come next.
+    /// The number of the event that must follow.
     pub(crate) next: u64,
-    /// The number of times that another event came than the expected one.
+    /// The number of times that an event other than the expected one arrived.
     pub(crate) misplaced: u64,
     /// The times from when an event was due to the end of its handling, in nanoseconds.
     pub(crate) latency: Histogram<u64>,
@@ -114,7 +114,7 @@ pub(crate) struct Reader {
     reported: Arc<Mutex<Reported>>,
 }
 
-/// Everything that is known of a watcher at the end.
+/// Everything that is known about a watcher at the end.
 #[derive(Clone)]
 pub(crate) struct Account {
     /// Whether the handler has returned.
@@ -162,7 +162,8 @@ impl Reader {
     }
 
     /// Waits until the handler has returned, and until the bus has counted everything that it
-    /// accepted. The dispatcher counts what it gives up at the deadline on its own thread.
+    /// accepted. The dispatcher counts the events that it abandons at the deadline on its own
+    /// thread.
     pub(crate) fn end(&self, accepted: u64) -> Account {
         let ended = self.handle.join(PATIENCE);
         let until = Instant::now() + PATIENCE;

@@ -1,5 +1,5 @@
-//! The events that the bus refused because its own queue was full. No watcher was offered them, so
-//! this answer precedes the answers for the watchers.
+//! The events that the bus refused because its own queue was full. They were offered to no watcher,
+//! so this answer precedes the answers for the watchers.
 
 use super::finding::{Enough, Finding};
 use super::run::{Outcome, percent};

@@ -18,7 +18,7 @@ use crate::support::number::grouped;
 use crate::support::progress::Progress;
 use crate::support::text::{cut, plain};
 
-/// The longest pause before the publisher looks for Ctrl-C.
+/// The longest pause before the publisher checks for Ctrl-C.
 const NAP: Duration = Duration::from_millis(20);
 /// The time by which a publisher may be late at the end.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -31,7 +31,7 @@ pub(crate) struct Settings {
     pub(crate) load: Load,
     pub(crate) watchers: Vec<Watcher>,
     pub(crate) length: Duration,
-    /// The time that the watchers have at the end for what waits for them.
+    /// The time that the watchers have at the end for the events in their queues.
     pub(crate) grace: Duration,
     /// The seeds for which the lengths are computed. The run itself has the first one.
     pub(crate) seeds: Seeds,
@@ -117,8 +117,8 @@ pub(crate) fn run(
     Ok(Outcome { settings: settings.clone(), interrupted, complete, published, bus: bus.stats(), accounts })
 }
 
-/// Publishes by the schedule, whatever becomes of the events. A late publisher does not leave out
-/// what was due meanwhile. It gives up only after the whole time, a tenth of that time, and a
+/// Publishes by the schedule, whatever becomes of the events. A late publisher still publishes all
+/// events that have become due. It stops only after the whole time, a tenth of that time, and a
 /// second.
 fn publish(
     settings: &Settings,

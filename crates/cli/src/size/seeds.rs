@@ -1,7 +1,7 @@
 //! The lengths that the queue of a random handler needs with several seeds.
 //!
-//! One seed gives one length, and the next seed another one. The time of each publish is known, so
-//! arithmetic alone goes through the run again with the handler's times of other seeds.
+//! Different seeds give different lengths. The time of each publish is known, so the run can be
+//! computed again with the handler's times of other seeds.
 
 use super::reader::Watcher;
 use super::shadow::shadow;
@@ -74,8 +74,8 @@ impl Spread {
         })
     }
 
-    /// Returns the number of runs among which one with another seed needs more than the most. Of
-    /// one seed more than these, each is as likely as any other to need the most.
+    /// Returns N so that one in N runs with another seed needs more than the largest length. If one
+    /// seed is added to these, each of them is equally likely to need the most.
     pub(crate) fn one_in(&self) -> u64 {
         self.count + 1
     }

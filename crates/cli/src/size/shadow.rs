@@ -1,8 +1,8 @@
 //! The events that the queue of a watcher would have held if it had been long enough.
 //!
 //! The time of each publish is known, and so is the time that each event takes to handle, even if
-//! the event was lost. The run can therefore be gone through again by arithmetic, with a queue that
-//! takes everything and a handler that is never late.
+//! the event was lost. The run can therefore be computed again with a queue that takes everything
+//! and a handler that is never late.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(crate) struct Shadow {
 pub(crate) struct Rush {
     pub(crate) events: u64,
     pub(crate) within: Duration,
-    /// The number of those events for which the handler has time meanwhile.
+    /// The number of those events that the handler has time for within that period.
     pub(crate) handled: u64,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Rush {
 /// given time each.
 pub(crate) fn shadow(published: &[u64], time: impl Fn(u64) -> Duration, wanted: Option<u64>) -> Shadow {
     let mut shadow = Shadow::default();
-    // The times when the events that are there will be done.
+    // The times when the waiting events will be done.
     let mut there: VecDeque<u64> = VecDeque::new();
     let (mut first, mut peak) = (0, (0, 0));
     for (number, &now) in published.iter().enumerate() {
@@ -74,11 +74,12 @@ mod tests {
 
     #[test]
     fn a_burst_needs_its_length_minus_the_handled_events() {
-        // Ten events at once, and ten time units later another five. Each takes two.
+        // Ten simultaneous events are followed by another five ten time units later. Each takes
+        // two.
         let published: Vec<u64> = [[0; 10].as_slice(), &[10; 5]].concat();
         let found = shadow(&published, |_| NS * 2, Some(12));
         assert_eq!((found.needs, found.work), (10, NS * 30));
-        // Five of ten are done when the five come: ten again, and no more than that.
+        // Five of ten are done when the five arrive: ten again, and no more than that.
         assert_eq!(found.rush, Some(Rush { events: 10, within: Duration::ZERO, handled: 0 }));
         let found = shadow(&published, |_| NS * 3, Some(3));
         assert_eq!(found.needs, 12);
@@ -97,7 +98,7 @@ mod tests {
     fn a_handler_that_keeps_up_needs_a_queue_of_one() {
         let published: Vec<u64> = (0..1000).map(|n| n * 10).collect();
         assert_eq!(shadow(&published, |_| NS * 10, None).needs, 1);
-        // A handler that does not keep up needs more and more: 1000 come while it can handle 500.
+        // A handler that does not keep up needs more and more: 1000 arrive while it can handle 500.
         let slow = shadow(&published, |_| NS * 20, Some(500));
         assert_eq!(slow.needs, 501);
         assert_eq!(slow.rush, Some(Rush { events: 1000, within: NS * 9990, handled: 499 }));
@@ -108,8 +109,8 @@ mod tests {
     fn one_long_event_delays_the_others() {
         let published: Vec<u64> = (0..100).map(|n| n * 10).collect();
         let found = shadow(&published, |n| if n == 50 { NS * 100 } else { NS }, None);
-        // The long event, and those that come in the meantime. The event that comes just when the
-        // long one is done does not count.
+        // The long event, and those that arrive while it is handled. The event that arrives exactly
+        // when the long one is done does not count.
         assert_eq!(found.needs, 10);
     }
 }

@@ -58,7 +58,7 @@ pub(super) fn at_quantile(histogram: &Histogram<u64>, quantile: f64) -> String {
     format!("{:.3}", histogram.value_at_quantile(quantile) as f64 / 1e6)
 }
 
-/// Returns the name as it can be shown, cut to the length that a table bears.
+/// Returns the name as it can be shown, cut to the length that fits into a table.
 pub(super) fn name(watcher: &Watcher) -> String {
     const WIDTH: usize = 24;
     let name = plain(&watcher.name);

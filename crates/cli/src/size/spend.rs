@@ -1,15 +1,14 @@
-//! The time of a handler, really spent.
+//! The simulated work of a handler, which takes real time.
 //!
 //! Each handler has a plan. By the plan, the handler begins with an event when the handler is free
-//! and the event is there. It is free again when the time for the event has passed. The handler
-//! sleeps until that moment. If the system lets it oversleep, the handler makes up for that with
-//! the next events, so over many events it takes the time that it was asked to take. The handler is
-//! never quicker than its plan. If it differs from the plan, it is later, and the difference is
-//! measured.
+//! and the event has arrived. It is free again when the time for the event has passed. The handler
+//! sleeps until then. If the system lets it oversleep, the handler makes up for that with the next
+//! events, so over many events it takes the time that it was asked to take. The handler is never
+//! quicker than its plan. If it differs from the plan, it is later, and the difference is measured.
 //!
 //! A handler spins for times below a tenth of a millisecond, because sleeping cannot be so short.
-//! Only as many handlers spin at once as leave one processor free for the publisher and the bus.
-//! The others sleep, and make up for it.
+//! Only as many handlers spin at the same time as leave one processor free for the publisher and
+//! the bus. The others sleep, and make up for it.
 
 use std::hint;
 use std::sync::Arc;
@@ -22,7 +21,7 @@ const SHORT: u64 = 100_000;
 /// The time between two calls below which the next event was waiting, in nanoseconds. The handler
 /// could have begun that event if it had not overslept.
 const AT_ONCE: u64 = 20_000;
-/// The longest sleep before the handler looks for the end.
+/// The longest sleep before the handler checks for the end.
 const NAP: Duration = Duration::from_millis(20);
 
 /// The clock and the limits that the handlers of one run share.
@@ -55,7 +54,7 @@ impl Floor {
         self.ending.store(true, Ordering::Relaxed);
     }
 
-    /// Waits until this time, in nanoseconds since the start. Returns earlier if the end has come.
+    /// Waits until this time, in nanoseconds since the start. Returns earlier if the run ends.
     fn wait(&self, until: u64) {
         loop {
             let left = until.saturating_sub(self.now());
@@ -93,7 +92,7 @@ impl Plan {
     }
 
     /// Takes this time for an event that was published then. Returns when the event is done, and
-    /// how late that is by the plan. Returns `None` if the end came first.
+    /// how late that is by the plan. Returns `None` if the run ends first.
     pub(crate) fn take(&mut self, published: u64, time: Duration) -> Option<(u64, u64)> {
         let now = self.floor.now();
         let from = begin(now, published, self.free_at, self.back_at);

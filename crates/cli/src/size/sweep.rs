@@ -94,8 +94,8 @@ impl Sweep {
         Ok(Self { swept, from, to, points: USUAL_POINTS })
     }
 
-    /// Returns both ends and the values between them. Each is more than the one before by the same
-    /// factor, and no value comes twice.
+    /// Returns both ends and the values between them. Each value exceeds the previous one by the
+    /// same factor, and no value appears twice.
     pub(crate) fn values(&self) -> Vec<u64> {
         let factor = (self.to as f64 / self.from as f64).powf(1.0 / (self.points - 1) as f64);
         let mut values: Vec<u64> = (0..self.points - 1)

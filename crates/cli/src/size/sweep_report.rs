@@ -108,7 +108,7 @@ pub(super) fn json(sweep: &Sweep, settings: &Settings, points: &[Point], interru
     })
 }
 
-/// Returns what does not add up, in any of the runs.
+/// Returns the counts that do not add up, in any of the runs.
 pub(super) fn faults(points: &[Point]) -> Vec<String> {
     points.iter().flat_map(|point| accounting::faults(&point.outcome)).map(|fault| plain(&fault)).collect()
 }

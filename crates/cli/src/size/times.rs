@@ -26,7 +26,7 @@ pub(crate) enum Times {
     Uniform(Duration, Duration),
     /// Exponential, with this mean.
     Exp(Duration),
-    /// Pareto with a shape of 1.5 and this mean: mostly quick, now and then very long.
+    /// Pareto with a shape of 1.5 and this mean: mostly quick, occasionally very long.
     Pareto(Duration),
 }
 
@@ -112,7 +112,7 @@ impl fmt::Display for Times {
 
 /// Returns the time in the form that `parse` reads, such as `1.5ms` or `20us`.
 pub(crate) fn shown(time: Duration) -> String {
-    // Nothing below a tenth of a microsecond, because no machine keeps to that.
+    // Nothing below a tenth of a microsecond, because no machine is that precise.
     let time = Duration::from_nanos((time.as_nanos() as u64).div_ceil(100) * 100);
     format!("{time:?}").replace('µ', "u")
 }

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-/// Says what is wrong with the input or with the settings. The exit status is then 2.
+/// An error in the input or in the settings. The exit status is then 2.
 #[derive(Debug)]
 pub(crate) struct BadInput(pub(crate) String);
 

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt;
 
-/// Says what is wrong with the arguments, beyond what the parser sees. The exit status is then 2.
+/// An error in the arguments that the parser does not detect. The exit status is then 2.
 #[derive(Debug)]
 pub(crate) struct BadUsage(pub(crate) String);
 

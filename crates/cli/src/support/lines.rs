@@ -1,4 +1,4 @@
-//! The lines of an input that nobody has checked: counted, bounded, UTF-8.
+//! The lines of an unchecked input: counted, bounded, UTF-8.
 
 use std::fmt;
 use std::io::{self, BufRead, Read as _};
@@ -6,7 +6,7 @@ use std::io::{self, BufRead, Read as _};
 /// The longest line, in bytes. Every server limits an event to about a megabyte.
 const MAX_LINE: u64 = 16 << 20;
 
-/// Returns what is wrong with the JSON of a line. The caller names the number of the line.
+/// Returns the error in the JSON of a line. The caller names the number of the line.
 pub(crate) fn json_error(error: &serde_json::Error) -> String {
     error.to_string().replace(" at line 1 column ", " at column ")
 }
@@ -16,7 +16,7 @@ pub(crate) struct Lines<R> {
     number: usize,
 }
 
-/// A line with its number, counted from 1, or what is wrong with it.
+/// A line with its number, counted from 1, or the fault in it.
 pub(crate) type Line = (usize, Result<String, BadLine>);
 
 /// The fault of a line that cannot be read.
@@ -44,7 +44,7 @@ impl<R: BufRead> Lines<R> {
     /// Returns the next line, without its end, or `None` after the last one.
     pub(crate) fn next(&mut self) -> io::Result<Option<Line>> {
         let mut bytes = Vec::new();
-        // One byte more, to distinguish a line of just this length from one that goes on.
+        // One byte more distinguishes a line of exactly this length from a longer one.
         if self.reader.by_ref().take(MAX_LINE + 1).read_until(b'\n', &mut bytes)? == 0 {
             return Ok(None);
         }

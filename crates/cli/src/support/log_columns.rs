@@ -2,8 +2,8 @@
 
 use unicode_width::UnicodeWidthStr as _;
 
-/// The largest widths of the reason and of the object to which other lines are padded. One long
-/// name must not push the messages of all later lines away.
+/// The largest widths of the reason and of the object to which other lines are padded. They prevent
+/// one long name from moving the messages of all later lines.
 const MOST: [usize; 2] = [24, 40];
 /// The widths of the time and of the type, each with two blanks.
 #[cfg(unix)]

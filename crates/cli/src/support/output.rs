@@ -1,4 +1,4 @@
-//! Output that does not fail when nobody reads it.
+//! Output that does not fail when it has no reader.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -14,8 +14,8 @@ pub(crate) fn say(text: &str) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Writes a line to stderr, if anybody listens. The line is written in one piece, because others
-/// may write there too.
+/// Writes a line to stderr, and ignores a failure. The line is written in one piece, because other
+/// programs may write there too.
 pub(crate) fn complain(text: &str) {
     let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
 }

@@ -1,4 +1,4 @@
-//! A line on a terminal that says how far a command is.
+//! A line on a terminal that shows how far a command is.
 
 use std::cell::Cell;
 use std::io::{self, IsTerminal, Write};
@@ -9,7 +9,7 @@ use super::text::cut;
 
 /// The shortest time from one text to the next.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The width where the terminal does not tell its own, in columns.
+/// The width if the terminal does not report its own, in columns.
 const WIDTH: usize = 80;
 
 /// The line, on stderr. It is hidden unless stderr is a terminal.
@@ -33,7 +33,7 @@ impl Progress {
         self.is_hidden
     }
 
-    /// Shows the text in place of the one before, which stays for a moment at least.
+    /// Shows the text instead of the previous one, which stays for `PAUSE` at least.
     pub(crate) fn show(&self, text: impl FnOnce() -> String) {
         let is_early = || self.shown.get().is_some_and(|shown| shown.elapsed() < PAUSE);
         if !self.is_hidden && !is_early() {
@@ -51,15 +51,15 @@ impl Progress {
     }
 }
 
-/// An error does not leave half a line behind.
+/// An error does not leave half a line on the terminal.
 impl Drop for Progress {
     fn drop(&mut self) {
         self.clear();
     }
 }
 
-/// Returns the bytes that put the text in the place of the line. The text is cut, because a line
-/// that is as wide as the terminal would go on in the next one.
+/// Returns the bytes that replace the line by the text. The text is cut, because a line that is as
+/// wide as the terminal would continue in the next one.
 fn frame(text: &str, width: usize) -> String {
     let text = cut(text, width.saturating_sub(1));
     format!("\r{text}\u{1b}[K")

@@ -1,4 +1,4 @@
-//! The signals that end a command which would go on for ever.
+//! The signals that end a command which would otherwise run forever.
 
 use std::io;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
 /// Returns a flag that the first signal to end the program sets. A second signal ends the program
-/// at once, because a write to a reader that does not read never returns.
+/// immediately, because a write to a reader that does not read never returns.
 pub(crate) fn flag_of_signals() -> io::Result<Arc<AtomicBool>> {
     let is_over = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {

@@ -6,13 +6,13 @@ use eventcast::escape::{escape, needs_escape};
 #[cfg(feature = "analysis")]
 use unicode_width::UnicodeWidthChar as _;
 
-/// Returns the text in quotes. Everything is escaped that could do something to a terminal or could
-/// not be seen. Quotes and backslashes stay as typed.
+/// Returns the text in quotes. All characters that could affect a terminal or are invisible are
+/// escaped. Quotes and backslashes stay as typed.
 pub(crate) fn quoted(text: &str) -> String {
     format!("'{}'", plain(text))
 }
 
-/// Returns the text as [`quoted`] does, without the quotes around it.
+/// Returns the text like [`quoted`], without the quotes around it.
 pub(crate) fn plain(text: &str) -> String {
     escape(text).to_string()
 }
@@ -30,7 +30,7 @@ pub(crate) fn cut(text: &str, columns: usize) -> &str {
 }
 
 /// Returns JSON with the same content, and with the same characters escaped as in a text. JSON
-/// itself lets most of them stand.
+/// itself allows most of them unescaped.
 pub(crate) fn harmless_json(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     for c in json.chars() {

@@ -15,8 +15,7 @@ use tempfile::TempDir;
 
 use crate::support::output::{Ended, assert_harmless, ended, eventcast};
 
-/// A payload such as that of CVE-2021-25743, which a terminal would obey, for every text that is
-/// shown.
+/// A payload as in CVE-2021-25743, which a terminal would obey, for every text that is shown.
 const PAYLOAD: &str =
     "\u{1b}[2J\u{1b}[1;1H\u{9b}31mpwned\rNormal\u{8}\u{7f}\u{202e}txet\u{2028}next\nLAST SEEN";
 
@@ -198,7 +197,7 @@ impl Drop for Running {
     }
 }
 
-/// A program whose output is read line by line as it comes.
+/// A program whose output is read line by line while it runs.
 struct Watching {
     child: Running,
     stdout: BufReader<ChildStdout>,
@@ -289,7 +288,7 @@ fn watch_ends_after_the_line_that_it_writes_at_a_signal() {
     assert_eq!(watching.end(), (Some(0), String::new()));
 }
 
-/// Nobody reads, and the write never ends. Two different signals cannot become one.
+/// The output has no reader, and the write never ends. Two different signals cannot become one.
 #[cfg(unix)]
 #[test]
 fn a_second_signal_ends_a_watch_without_a_reader() {

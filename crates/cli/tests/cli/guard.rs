@@ -1,5 +1,5 @@
-//! The end of `supervise` by KILL, which nobody can catch. No process stays, and nothing else is
-//! different because of the second process that sees to this.
+//! The end of `supervise` by KILL, which a process cannot catch. No process stays, and the second
+//! process that ensures this changes nothing else.
 #![cfg(target_os = "linux")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -13,8 +13,8 @@ use rustix::process::{Pid, Signal, getpgid, kill_process};
 use crate::support::output::PROGRAM;
 use crate::support::running::{PATIENCE, Running, is_gone};
 
-/// A command that TERM cannot end, with one more in its group, one in a session of its own, and one
-/// that has forked twice and belongs to nobody.
+/// A command that TERM cannot end, with three more processes: one in its group, one in a separate
+/// session, and an orphan that was forked twice.
 const FAMILY: &str = r#"
     trap '' TERM HUP INT
     sh -c 'echo ready $$; exec sleep 1000' &
@@ -77,7 +77,7 @@ fn no_command_outlives_a_killed_supervisor() {
 
 #[test]
 fn nothing_outlives_the_shell_job_that_is_killed() {
-    // A shell kills a job by its group. The commands are in groups of their own.
+    // A shell kills a job by its group. The commands are in separate groups.
     let mut command = crate::support::output::eventcast(&["supervise", "--shell", "--grace", "1h", FAMILY]);
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     let mut program = Running::spawn(command);
@@ -89,8 +89,8 @@ fn nothing_outlives_the_shell_job_that_is_killed() {
 
 #[test]
 fn what_runs_again_ends_too() {
-    // Each time the command leaves a process of another session behind. It ends once that process
-    // has its session: what is in the command's group then is killed.
+    // Each time, the command leaves a process of another session. It ends once that process has its
+    // session, because everything in the command's group is killed then.
     let mut program = Running::start(&[
         "supervise",
         "--shell",
@@ -126,7 +126,7 @@ fn a_command_reads_nothing_from_the_guard() {
     program.stop();
 }
 
-/// A command that tells the number of its supervisor.
+/// A command that prints the number of its supervisor.
 const WITH_PARENT: &str = "echo supervisor $PPID; exec sleep 1000";
 
 #[test]

@@ -4,8 +4,8 @@
 use crate::support::output::{eventcast, run};
 use crate::support::terminal::{Shown, run_on_terminal};
 
-/// Arguments for a run that ends by itself, with a command that has a name of 40 characters and one
-/// that cannot be started.
+/// Arguments for a run that ends on its own, with a command that has a name of 40 characters and
+/// one that cannot be started.
 const ARGS: [&str; 6] =
     ["supervise", "--for", "200ms", "--quiet", "/no/program-whose-name-is-long-enough-for-it", "false"];
 

@@ -1,4 +1,5 @@
-//! The command `eventcast` as its users meet it: the tests run, watch and signal the program.
+//! The command `eventcast` from the user's point of view: the tests run, watch and signal the
+//! program.
 
 mod correlate;
 mod events;

@@ -19,7 +19,7 @@ const COMMANDS: [&[&str]; 13] = [
     &["man"],
 ];
 
-/// Runs the program, which must end well and write nothing to stderr.
+/// Runs the program, which must succeed and write nothing to stderr.
 #[track_caller]
 fn shown(args: &[&str]) -> String {
     let Ended { code, stdout, stderr } = run(args);

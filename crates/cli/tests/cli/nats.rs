@@ -9,7 +9,7 @@ mod without_a_server {
     use super::{run, run_with};
     use crate::support::output::{ended, eventcast};
 
-    /// Returns a port on which nobody listens.
+    /// Returns a port on which no server listens.
     fn free_port() -> u16 {
         TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
     }

@@ -350,7 +350,7 @@ fn a_truncated_yaml_list_is_reported() {
         ended.stderr
     );
     assert!(ended.stdout.starts_with("3 events "), "{}", ended.stdout);
-    // A list that a person writes needs no kind.
+    // A list that was written by hand needs no kind.
     assert_eq!(figures(&[], format!("items:\n{}", item("a")), 0)["events"], 1);
 }
 

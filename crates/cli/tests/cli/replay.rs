@@ -114,7 +114,7 @@ fn every_option_is_a_flag() {
     assert_eq!(stats(&["--no-aggregation"], "aggregated"), 0);
     assert_eq!(stats(&["--max-events", "3"], "aggregated"), 10);
     assert_eq!(stats(&["--max-events=1", "--max-interval", "1s"], "aggregated"), 52);
-    // One budget, one group, and all events except the last one, which stands for the group.
+    // One budget, one group, and all events except the last one, which represents the group.
     assert_eq!(stats(&["--cache-size", "1"], "evicted"), 1 + 1 + 10);
     let ended = replay(&["--cache-size=1"], &input);
     assert!(ended.stdout.contains("to make room: raise --cache-size"), "{}", ended.stdout);
@@ -180,7 +180,7 @@ fn what_calls_itself_an_event_is_one() {
     for input in [list.to_string(), bare.to_string()] {
         assert_eq!(figures(&["--strict"], &input)["events"], 1);
     }
-    // An object that does not say so must look like an event.
+    // An object that does not name its kind and version must have the fields of an event.
     for missing in ["kind", "apiVersion"] {
         let mut other = bare.clone();
         other.as_object_mut().unwrap().remove(missing);

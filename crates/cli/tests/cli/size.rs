@@ -92,7 +92,7 @@ fn a_queue_as_long_as_the_burst_loses_nothing_and_a_shorter_one_does() {
         assert!((51..=200).contains(&number(&watcher["enough"]["queue"])), "{watcher:#}");
     }
     assert!(number(&short["firstLoss"]["event"]) > 50 && number(&newest["firstLoss"]["event"]) <= 150);
-    // If the publisher is held up in the middle of its burst, there are two bursts, and the text is
+    // If the publisher is delayed in the middle of its burst, there are two bursts, and the text is
     // about the larger one.
     let (why, rush) = (short["firstLoss"]["why"].as_str().expect("a reason"), &short["firstLoss"]["rush"]);
     assert!((51..=200).contains(&number(&rush["events"])), "{rush:#}");
@@ -122,7 +122,7 @@ fn the_answer_is_enough() {
     };
     let (lost, enough) = lost_and_enough(20);
     assert!(lost > 100, "{lost}");
-    // All events except those that the handler could have finished before the last event came.
+    // All events except those that the handler could have finished before the last event arrived.
     assert!((150..=200).contains(&enough), "{enough}");
     let (lost, _) = lost_and_enough(enough);
     assert!(lost <= 200 - enough, "{lost} with {enough}");

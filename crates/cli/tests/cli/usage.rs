@@ -1,4 +1,4 @@
-//! Bad usage and output that nobody reads, of the program as a whole.
+//! Bad usage and output without a reader, of the program as a whole.
 
 use std::fs::File;
 use std::process::Stdio;
@@ -67,7 +67,7 @@ fn a_negative_value_is_reported_with_its_option() {
     }
 }
 
-/// The parser breaks the other texts to the terminal's width.
+/// The parser breaks all other parts of the help to the terminal's width.
 #[test]
 fn the_help_after_the_options_fits_into_80_columns() {
     for command in [
@@ -126,7 +126,7 @@ fn an_argument_that_is_not_utf8_is_refused() {
     }
 }
 
-/// Commands that end by themselves, and the input that they need.
+/// Commands that end on their own, and the input that they need.
 fn writers() -> impl Iterator<Item = (&'static [&'static str], &'static str)> {
     let vector = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors/repeat.jsonl");
     let events = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cases/01_states_of_one_event.jsonl");

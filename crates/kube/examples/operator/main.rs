@@ -11,8 +11,9 @@
 //! ```
 //!
 //! A `Reminder` has a time and a message. The operator records an event when it sees a reminder,
-//! and another when the time has come. `kubectl describe` shows both. Recording takes code in three
-//! places: the broadcaster in `operate`, the recorder in `Ctx`, and the calls in `reminder.rs`.
+//! and another when the reminder is due. `kubectl describe` shows both. Recording takes code in
+//! three places: the broadcaster in `operate`, the recorder in `Ctx`, and the calls in
+//! `reminder.rs`.
 
 mod reminder;
 
@@ -100,7 +101,7 @@ async fn operate(settings: &Settings) -> Result<bool, Box<dyn Error>> {
         Some(namespace) => Api::namespaced(client, namespace),
         None => Api::all(client),
     };
-    // The controller would retry without end, but the user should learn the cause at once.
+    // The controller would retry indefinitely, but the user should learn the cause immediately.
     reminders.list(&ListParams::default().limit(1)).await.map_err(|error| explain(&config, &error))?;
 
     let events = EventBroadcaster::new()?;
@@ -148,7 +149,7 @@ fn explain(config: &Config, error: &kube::Error) -> String {
 }
 
 /// Returns the error with its causes. kube's errors name their cause or leave it to `source`. Here
-/// each cause comes once.
+/// each cause appears once.
 fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -171,7 +172,7 @@ fn say(text: &str) -> Result<(), String> {
     }
 }
 
-/// Writes a line to stderr in one piece, if anybody listens.
+/// Writes a line to stderr in one piece. A failed write is ignored.
 fn complain(line: &str) {
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }

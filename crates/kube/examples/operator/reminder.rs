@@ -13,7 +13,7 @@ use kube::runtime::controller::Action;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Text that is to be remembered at a certain time.
+/// A message that is due at a certain time.
 #[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, Serialize)]
 #[kube(group = "eventcast.example.com", version = "v1", kind = "Reminder", namespaced)]
 pub(crate) struct ReminderSpec {
@@ -36,7 +36,7 @@ pub(crate) async fn reconcile(reminder: Arc<Reminder>, ctx: Arc<Ctx>) -> Result<
         Ok(at) => at,
         Err(error) => {
             ctx.recorder.event(reminder.event_ref(), Warning, "Invalid", format_args!("at: {error}"));
-            // Nothing can be done until somebody corrects it.
+            // Nothing can be done until the user corrects it.
             return Ok(Action::await_change());
         }
     };

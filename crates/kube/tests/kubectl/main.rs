@@ -47,7 +47,7 @@ fn kubectl_events_shows_what_was_recorded() {
     let shown = String::from_utf8_lossy(&output.stdout);
     let rows: Vec<Vec<&str>> = shown.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows[0].join(" "), "LAST SEEN TYPE REASON OBJECT MESSAGE", "{shown}{output:?}");
-    // The columns are those of the library's own table of several namespaces.
+    // The library's own table of several namespaces has the same columns.
     let all = String::from_utf8_lossy(&all.stdout);
     let head: Vec<&str> = all.lines().next().unwrap().split_whitespace().collect();
     assert_eq!(head.join(" "), "NAMESPACE LAST SEEN TYPE REASON OBJECT MESSAGE", "{all}");

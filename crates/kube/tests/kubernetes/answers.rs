@@ -152,7 +152,7 @@ fn a_forbidden_request_names_the_missing_role() {
         ("update", nobody.update(&event)),
         ("patch", nobody.patch(&event)),
     ] {
-        // The server's own words come first, in full, although the user has a long name.
+        // The server's own message is at the beginning, in full, although the user has a long name.
         let cannot = format!(
             " is forbidden: User \"{user}\" cannot {verb} resource \"events\" in API group \"\" in the namespace \
              \"{namespace}\""

@@ -92,7 +92,7 @@ impl Cluster {
         })
     }
 
-    /// Starts the server of this process, whatever the environment says, for behaviour that no real
+    /// Starts the server of this process, regardless of the environment, for behaviour that no real
     /// server shows on request.
     pub(crate) fn fake() -> Self {
         let server = ApiServer::start();
@@ -122,7 +122,7 @@ impl Cluster {
         cluster
     }
 
-    /// Returns the server. Panics if the cluster is not the one of this process.
+    /// Returns the server. Panics if the cluster is a real one.
     pub(crate) fn server(&self) -> &ApiServer {
         self.server.as_ref().expect("not for a real cluster")
     }

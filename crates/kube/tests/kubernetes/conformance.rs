@@ -82,7 +82,7 @@ fn listed(cluster: &Cluster, events: &str, selector: &str) -> Vec<String> {
     ours.map(|metadata| metadata["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Asserts that an event is stored as expected, but for its version, and returns that.
+/// Asserts that an event is stored as expected, apart from its version, and returns the version.
 #[track_caller]
 fn assert_stored(cluster: &Cluster, mut expected: Event) -> String {
     let mut found = cluster.stored(&expected.metadata.name).unwrap();

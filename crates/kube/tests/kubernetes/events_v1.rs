@@ -15,7 +15,7 @@ use test_support::{LONG, until};
 use super::api_server::{Fault, Seen};
 use super::cluster::{Cluster, Role, refused};
 
-/// The path that says whether a server has the API.
+/// The path of the request that asks whether a server has the API.
 const DISCOVERY: &str = "/apis/events.k8s.io/v1";
 
 fn at_once() -> RetryPolicy {
@@ -132,7 +132,7 @@ fn an_event_is_the_same_through_both_apis() {
     let patched = sink.patch(&again).unwrap();
     assert_eq!(patched.series(), again.series());
     assert_eq!(cluster.stored("web-0.1").unwrap().series(), again.series());
-    // The name is taken, and the error says by which event.
+    // The name is taken, and the error has the event that took it.
     let error = sink.create(&again).unwrap_err();
     assert_eq!(error.kind(), SinkErrorKind::AlreadyExists);
     assert_eq!(error.stored().unwrap().series(), again.series());
@@ -151,7 +151,7 @@ fn the_newer_api_checks_more() {
     refused(newer.create(&event), SinkErrorKind::Rejected, &["422", "series"]);
 }
 
-/// The newer API would refuse an event without an event time, so it goes the old way.
+/// The newer API would refuse an event without an event time, so it goes through the older API.
 #[test]
 fn each_event_goes_through_the_api_that_takes_it() {
     let cluster = Cluster::fake();
@@ -182,7 +182,8 @@ fn a_server_is_asked_once_which_api_it_has() {
     }
 }
 
-/// Only a server that does not know the path lacks the API. Any other answer is asked for again.
+/// Only a server that does not know the path lacks the API. After any other answer the sink asks
+/// again.
 #[test]
 fn discovery_is_repeated_until_the_server_answers() {
     let busy = || Fault::status(503, &json!({"reason": "ServiceUnavailable", "message": "not ready"}));
@@ -207,7 +208,7 @@ fn discovery_is_repeated_until_the_server_answers() {
     assert_eq!(requests(&cluster), [ask, post.clone(), post]);
 }
 
-/// An operation that waits for the answer holds up no other one, whether that one asks too or not.
+/// An operation that waits for the answer blocks no other one, whether that one asks too or not.
 #[test]
 fn an_unanswered_discovery_blocks_one_operation() {
     let cluster = Cluster::fake();
@@ -224,7 +225,7 @@ fn an_unanswered_discovery_blocks_one_operation() {
     });
 }
 
-/// A role for the events of core/v1 does not cover those of the newer API, and the error says so.
+/// A role for the events of core/v1 does not cover the newer API, and the error names its group.
 #[test]
 fn a_forbidden_request_names_the_group_of_the_role() {
     let cluster = Cluster::new();

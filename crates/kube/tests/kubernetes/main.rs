@@ -1,5 +1,5 @@
-//! `KubernetesSink` and the example `operator` against an API server: the one of `api_server`, or a
-//! real one.
+//! `KubernetesSink` and the example `operator` against an API server: the fake one in `api_server`,
+//! or a real one.
 //!
 //! With `EVENTCAST_TEST_KUBECONFIG=FILE` the tests of `answers.rs` and `conformance.rs`, and most
 //! of `events_v1.rs`, run against the cluster that the file names. They run in new namespaces,

@@ -34,7 +34,7 @@ fn program() -> PathBuf {
     program
 }
 
-/// A program whose stderr is read as it comes.
+/// A program whose stderr is read while it runs.
 struct Running {
     child: Child,
     stderr: Receiver<String>,
@@ -116,7 +116,7 @@ fn the_program_records_what_it_finds_and_ends_at_a_signal() {
         logged.iter().any(|line| line.contains("  Warning  Invalid  reminder/coffee  at: ")),
         "{logged:?}"
     );
-    // A reminder that comes while the program watches.
+    // A reminder that is created while the program watches.
     while !server.take_seen().iter().any(|seen| seen.path == COLLECTION && seen.is_watch) {
         thread::yield_now();
     }

@@ -175,7 +175,7 @@ fn a_flood_from_several_threads_arrives_complete_while_the_server_stumbles() {
     const OBJECTS: usize = 40; // and so 200 events
     const REPEATS: i32 = 5;
     let run = Running::start(Role::Recorder);
-    // Faults come now and then, whatever the request is.
+    // Some requests fail, whatever the request is.
     run.cluster.server().fail((0..100).map(|number| match number % 5 {
         0 => Fault::too_many_requests(vec![("retry-after", "0".to_owned())]),
         1 => Fault::HangUpBefore,
@@ -261,7 +261,7 @@ fn a_patch_whose_answer_was_lost_is_sent_again_and_counts_once() {
 #[test]
 fn a_name_that_another_event_has_is_left_to_it() {
     let run = Running::start(Role::Recorder);
-    // The server says that the name is taken, and the read returns an event of another writer.
+    // The server reports that the name is taken, and the read returns an event of another writer.
     let mut other = run.cluster.event("web-0.1");
     other.message = "somebody else's".into();
     let taken = Fault::status(

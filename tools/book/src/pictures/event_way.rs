@@ -1,9 +1,9 @@
-//! The way of an event: from a publisher to the readers, with every exit and its counter.
+//! The path of an event: from a publisher to the readers, with every exit and its counter.
 
 use crate::palette::Meaning::{self, Bus, Caller, Loss, Queue, Reader, Wait};
 use crate::svg::{Anchor, Area, Font, Svg};
 
-/// The middle of the main way.
+/// The middle of the main path.
 const WAY: i32 = 330;
 /// The left edge of the exits.
 const EXIT: i32 = 596;

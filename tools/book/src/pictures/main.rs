@@ -6,9 +6,9 @@
 //! ```
 //!
 //! With `--check` the program writes nothing. It fails if a picture in the repository differs from
-//! the one that it draws.
+//! the generated one.
 //!
-//! - `event_way`: the way of an event from its publisher to the readers, with every exit.
+//! - `event_way`: the path of an event from its publisher to the readers, with every exit.
 //! - `watcher_life`: the life of a watcher, with every end.
 //! - `policies`: the five overflow policies on one timeline. `run` records it from five real buses.
 //! - `shutdown`: a shutdown as a sequence.

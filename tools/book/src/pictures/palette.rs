@@ -1,8 +1,8 @@
 //! The colours. Each has one meaning in all pictures.
 //!
-//! They are those of Okabe and Ito, which people with a colour vision deficiency can tell apart.
-//! In print without colour, the dashed border of a loss, the round corners of a gap and the texts
-//! carry the meaning.
+//! It is the palette of Okabe and Ito, whose colours people with a colour vision deficiency can
+//! distinguish. In print without colour, the dashed border of a loss, the round corners of a gap
+//! and the labels carry the meaning.
 
 /// The meaning of a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use crate::svg::{Anchor, Area, Font, Svg};
 const LEFT: i32 = 136;
 /// The width of a step.
 const STEP: i32 = 43;
-/// The width of the step in which the reader comes back and reads the whole queue.
+/// The width of the step in which the reader returns and reads the whole queue.
 const WIDE: i32 = 218;
 /// The width of an event.
 const CELL: i32 = 24;
@@ -50,7 +50,7 @@ pub(crate) fn draw() -> Result<String, Box<dyn Error>> {
     Ok(svg.finish())
 }
 
-/// Returns the left edge of a step, or of the place behind the last one.
+/// Returns the left edge of a step, or of the place after the last one.
 fn left(step: u64) -> i32 {
     let steps = i32::try_from(step).expect("there are few steps") - 1;
     LEFT + STEP * steps + if step > RETURN { WIDE - STEP } else { 0 }

@@ -1,7 +1,7 @@
 //! Five real buses, one for each overflow policy. Each has a watcher with a queue of four events,
-//! whose reader is away at first. The picture of the policies draws what happened here.
+//! whose reader does not read at first. The picture of the policies shows the results.
 //!
-//! Every bus runs on a clock that stands still until this program moves it. After each step the
+//! Every bus runs on a clock that stands still until this program advances it. After each step the
 //! program waits until the bus is quiet, or until the dispatcher waits for the reader. Every run is
 //! therefore the same.
 
@@ -19,7 +19,7 @@ use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Watcher};
 pub(crate) const QUEUE: u8 = 4;
 /// The time between two steps, by the clock of the bus.
 pub(crate) const STEP_MS: u64 = 10;
-/// The step in which the reader comes back. No event is published in it.
+/// The step in which the reader returns. No event is published in it.
 pub(crate) const RETURN: u64 = 8;
 /// The number of steps.
 pub(crate) const STEPS: u64 = 11;
@@ -53,7 +53,7 @@ pub(crate) struct Step {
     pub(crate) published: Option<u64>,
     /// The events in the incoming queue.
     pub(crate) incoming: Vec<u64>,
-    /// The event that the dispatcher holds until there is room.
+    /// The event that the dispatcher holds until the queue has space.
     pub(crate) held: Option<u64>,
     /// The events in the watcher's queue, the oldest first.
     pub(crate) queue: Vec<u64>,
@@ -125,8 +125,8 @@ impl Bus {
         Ok(Self { clock, broadcaster, reader, lost, published: 0, unread: Vec::new() })
     }
 
-    /// Moves the clock, publishes the next event or lets the reader come back, and reads if the
-    /// reader is there.
+    /// Advances the clock, publishes the next event or lets the reader return, and reads if the
+    /// reader is present.
     fn step(&mut self, number: u64) -> Result<Step, Box<dyn Error>> {
         let before = self.reader.stats();
         self.clock.advance(Duration::from_millis(STEP_MS));
@@ -151,7 +151,7 @@ impl Bus {
         Ok(Step { published, incoming, held, queue, lost, is_evicted, received })
     }
 
-    /// Receives until there is nothing more, or the end.
+    /// Receives until the queue is empty, or the stream ends.
     fn read(&mut self) -> Result<Vec<Item>, Box<dyn Error>> {
         let (mut items, mut is_settled) = (Vec::new(), false);
         loop {
@@ -173,7 +173,7 @@ impl Bus {
         }
     }
 
-    /// Waits until the dispatcher has done everything that it can do.
+    /// Waits until the dispatcher cannot do anything more.
     fn settle(&self) -> Result<(), Box<dyn Error>> {
         let begin = Instant::now();
         while !self.is_settled()? {
@@ -186,12 +186,12 @@ impl Bus {
     }
 
     fn is_settled(&self) -> Result<bool, Box<dyn Error>> {
-        // The look at the clock comes first. If a thread waits for a deadline to come, the counters
-        // no longer change.
+        // The clock is checked first. Once a thread waits for a deadline, the counters no longer
+        // change.
         let has_deadline = self.clock.waiters() > 0;
         let stats = self.reader.stats();
         if stats.evictions > 0 {
-            // The bus offers this watcher nothing more, so the dispatcher waits for nobody.
+            // The bus offers this watcher nothing more, so the dispatcher does not wait.
             self.broadcaster.flush(Duration::MAX)?;
             return Ok(true);
         }

@@ -113,7 +113,7 @@ fn finish(svg: &mut Svg) {
     );
 }
 
-/// Draws what differs if the time of a shutdown does not suffice.
+/// Draws the differences if the time of a shutdown does not suffice.
 fn deadline(svg: &mut Svg) {
     svg.frame(Area::new(8, 580, 784, 266));
     svg.note(

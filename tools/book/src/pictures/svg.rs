@@ -1,8 +1,8 @@
-//! A small writer of SVG files: boxes, texts, lines and arrows, in whole pixels.
+//! A small writer of SVG files: boxes, labels, lines and arrows, in whole pixels.
 //!
-//! A text may contain `code` between backticks. The writer estimates the width of each text by a
-//! wide font. It panics if two texts overlap, or if a text is wider than its box or leaves the
-//! picture.
+//! A label may contain `code` between backticks. The writer estimates the width of each label by a
+//! wide font. It panics if two labels overlap, or if a label is wider than its box or extends
+//! beyond the picture.
 
 use std::fmt::Write;
 
@@ -53,7 +53,7 @@ impl Area {
     }
 }
 
-/// The side of a text that stands at its point.
+/// The side of a text that is at its point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Anchor {
     Start,
@@ -77,7 +77,7 @@ pub(crate) struct Svg {
 }
 
 impl Svg {
-    /// Begins a picture. The title is also its heading. The description is for those who do not
+    /// Begins a picture. The title is also its heading. The description is for people who cannot
     /// see the picture.
     pub(crate) fn new(height: i32, title: &str, description: &str) -> Self {
         let mut svg = Self { height, body: String::new(), texts: Vec::new() };
@@ -138,7 +138,7 @@ impl Svg {
         self.line(&format!("<rect class=\"guide\" x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\"/>"));
     }
 
-    /// Draws a note: lines of text on white, above whatever is behind.
+    /// Draws a note: lines of text on white, on top of everything drawn so far.
     pub(crate) fn note(&mut self, at: (i32, i32), lines: &[&str]) {
         let wide = lines.iter().map(|text| width(Font::Plain, text)).max().unwrap_or(0);
         let count = i32::try_from(lines.len()).expect("a note has few lines");
@@ -218,7 +218,7 @@ impl Svg {
         self.line(&format!("<polyline points=\"{points}\" stroke=\"{stroke}\"{dashes}/>"));
     }
 
-    /// Draws a thin grey line, for the eye only.
+    /// Draws a thin grey line, as a visual guide only.
     pub(crate) fn guide(&mut self, from: (i32, i32), to: (i32, i32)) {
         let ((x1, y1), (x2, y2)) = (from, to);
         self.line(&format!("<path class=\"guide\" d=\"M{x1} {y1}L{x2} {y2}\"/>"));

@@ -8,7 +8,7 @@ use crate::patterns::Patterns;
 use crate::prose::{blocks, is_sentence};
 use crate::rust::{Passage, Source};
 
-/// The folders that hold no text of the project's own. `vectors` is what other projects recorded.
+/// The folders without text of the project. `vectors` has recordings from other projects.
 const SKIPPED: [&str; 4] = [".git", "node_modules", "target", "vectors"];
 
 /// A use of a phrase, in a sentence or in the name of a test. A sentence with two phrases has two.

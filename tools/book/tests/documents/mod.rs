@@ -17,7 +17,7 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
 }
 
-/// Returns the documents of the repository. The tests' vectors have one of their own, which is not
+/// Returns the documents of the repository, except the one about the tests' vectors, which is not
 /// for readers of the book.
 pub(crate) fn all() -> Vec<Document> {
     let mut documents = Vec::new();
@@ -30,7 +30,7 @@ pub(crate) fn all() -> Vec<Document> {
     documents
 }
 
-/// Returns the documents in a folder, by name. Those of folders in it do not count.
+/// Returns the documents in a folder, by name. Folders in it are not searched.
 pub(crate) fn of(folder: &str) -> Vec<Document> {
     let paths = fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path());
     let mut documents: Vec<_> = paths
@@ -83,7 +83,7 @@ pub(crate) fn hidden_links(text: &str) -> Vec<String> {
     hidden
 }
 
-/// Returns what stands behind the fences of all code blocks. Indented code has none.
+/// Returns the info strings of all fenced code blocks. Indented code has none.
 pub(crate) fn languages(text: &str) -> Vec<String> {
     events(text)
         .filter_map(|event| match event {
@@ -93,7 +93,7 @@ pub(crate) fn languages(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns the plain texts of all headings.
+/// Returns the text of every heading, without its markup.
 pub(crate) fn headings(text: &str) -> Vec<String> {
     let (mut headings, mut inside) = (Vec::new(), false);
     for event in events(text) {

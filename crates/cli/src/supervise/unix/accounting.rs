@@ -60,7 +60,8 @@ impl Accounting {
         self.rejected + self.dropped + self.queued + self.given_up
     }
 
-    /// Returns a line that says how the store failed, if it failed and events are missing in it.
+    /// Returns a line that describes how the store failed, if it failed and events are missing in
+    /// it.
     pub(crate) fn failure_of_store(&self) -> Option<String> {
         let failure = self.last_failure.as_ref()?;
         let are = match self.lost() {

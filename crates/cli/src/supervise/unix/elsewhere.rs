@@ -49,7 +49,7 @@ impl Orphans {
     }
 }
 
-/// Returns 0: only Linux says which signals a process ignores.
+/// Returns 0: only Linux shows which signals a process ignores.
 pub(crate) fn ignored_signals() -> u64 {
     0
 }

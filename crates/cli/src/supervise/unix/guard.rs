@@ -1,15 +1,16 @@
-//! Two processes that guard each other, so that no end of one leaves a process behind.
+//! Two processes that guard each other, so that no process is left however either of them ends.
 //!
 //! KILL cannot be caught, and the children of a killed process belong to its nearest ancestor that
 //! adopts orphans. supervise therefore runs as two processes: the user starts the guard, and the
 //! guard starts the supervisor, which starts the commands. Both adopt orphans.
 //!
-//! - If the guard is killed, the pipe to the supervisor's stdin ends. The supervisor then kills all
-//!   that is left, at once, and ends.
-//! - If the supervisor is killed, the guard becomes the parent of all that is left, and kills it.
+//! - If the guard is killed, the pipe to the supervisor's stdin ends. The supervisor then
+//!   immediately kills all processes that are left, and ends.
+//! - If the supervisor is killed, the guard becomes the parent of all processes that are left, and
+//!   kills them.
 //!
 //! The guard passes signals on, except those that were ignored at its start, and ends with the
-//! supervisor's exit status. The supervisor has a process group of its own, so a Ctrl-C comes to it
+//! supervisor's exit status. The supervisor has a separate process group, so it receives a Ctrl-C
 //! only once.
 
 use std::env;
@@ -30,10 +31,10 @@ use super::linux::Orphans;
 use super::signals;
 use crate::support::output::complain;
 
-/// The name that the program gets instead of its own when it is to be the supervisor.
+/// The name that replaces the program's own when it is to be the supervisor.
 const NAME: &str = "eventcast: supervisor";
 
-/// The time that a reader of stderr has to make room for the guard's last words.
+/// The time that a reader of stderr has to accept the guard's last message.
 const ROOM: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 fn is_supervisor() -> bool {
@@ -83,7 +84,7 @@ impl Target {
     }
 
     fn signal(&self, signal: Signal) {
-        // Nobody reaps the process while the lock is held.
+        // The process is not reaped while the lock is held.
         let pid = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pid) = *pid {
             let _ = kill_process(pid, signal);
@@ -101,8 +102,8 @@ fn pass_on(mut signals: Signals, target: Target) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes a line to stderr, unless that would block for long. Nothing may keep the guard from its
-/// end.
+/// Writes a line to stderr, unless that would block for long. Nothing may prevent the guard from
+/// ending.
 fn complain_if_read(line: &str) {
     let stderr = io::stderr();
     if poll(&mut [PollFd::new(&stderr, PollFlags::OUT)], Some(&ROOM)).is_ok_and(|ready| ready > 0) {
@@ -116,7 +117,7 @@ fn exit_code(status: ExitStatus) -> ExitCode {
     code.and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
-/// Says whether the guard is gone.
+/// A flag that is set when the guard is gone.
 pub(crate) struct Abandoned(Arc<AtomicBool>);
 
 impl Abandoned {

@@ -15,8 +15,8 @@ use super::signals;
 use crate::support::duration;
 use crate::support::number::counted;
 
-/// The most different events that one process can have: one for each exit code, signal and error of
-/// the system, and a few more.
+/// The maximum number of different events of one process: one for each exit code, signal and error
+/// of the system, and a few more.
 const EVENTS_OF_A_PROCESS: usize = 512;
 
 /// The largest cache of a correlator, in events.
@@ -34,8 +34,8 @@ pub(crate) fn counting(processes: usize) -> CorrelatorOptions {
 pub(crate) struct Journal {
     recorder: Recorder,
     show_args: bool,
-    /// The beginning of the uids, which distinguishes the processes of this run from those of
-    /// another.
+    /// The beginning of the uids, which distinguishes the processes of this run from the processes
+    /// of another run.
     run: String,
     recorded: u64,
 }

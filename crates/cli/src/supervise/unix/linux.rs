@@ -23,7 +23,7 @@ use super::command::Command;
 
 pub(crate) use super::guard::{guard, on_abandoned};
 
-/// The name that the program gets instead of its own when it is to become a command.
+/// The name that replaces the program's own when it is to become a command.
 const NAME: &str = "eventcast: becoming a command";
 
 /// Starts a command that is killed when this thread ends. `prepare` sets its output and its group.
@@ -69,7 +69,7 @@ fn exec(mut args: impl Iterator<Item = OsString>) -> io::Error {
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
         return error.into();
     }
-    // If the parent ended before that request, nobody sends the signal any more.
+    // If the parent ended before that request, the signal will never be sent.
     if getppid().map(|pid| pid.to_string().into()) != parent {
         return io::ErrorKind::NotFound.into();
     }
@@ -93,8 +93,8 @@ impl Orphans {
         Ok(Self { own_children })
     }
 
-    /// Kills all processes that are left, and those that they leave. Call it when no command is
-    /// running any more.
+    /// Kills all processes that are left, and those that they leave. Call it when all commands have
+    /// ended.
     pub(crate) fn kill(&self) -> io::Result<()> {
         loop {
             let mut killed = 0;
@@ -130,7 +130,7 @@ pub(crate) fn reap_orphans(leaders: &[Pid]) {
 }
 
 /// Returns the signals that this process ignores, as a mask: bit 0 is signal 1. Returns 0 if the
-/// system does not say.
+/// system does not show them.
 pub(crate) fn ignored_signals() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -155,7 +155,7 @@ fn children() -> io::Result<Vec<ChildProcess>> {
         let Some(pid) = name.to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw) else {
             continue;
         };
-        // The process may have ended meanwhile. The name of its program, in parentheses, may hold
+        // The process may have ended by now. The name of its program, in parentheses, may hold
         // anything.
         let Ok(stat) = fs::read(format!("/proc/{pid}/stat")) else { continue };
         let stat = String::from_utf8_lossy(&stat);

@@ -49,7 +49,7 @@ pub(crate) use system::become_command;
 /// The time that the last events have to reach the store and the log.
 const DRAIN: Duration = Duration::from_secs(30);
 
-/// The exit status if the supervisor gave up on a command.
+/// The exit status if a command reached its limit of restarts.
 const GAVE_UP: u8 = 3;
 
 /// Runs the commands until they are asked to stop, or until none is to be started again. Returns
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     supervise(args, commands)
 }
 
-/// Returns the commands, or what is wrong with the arguments.
+/// Returns the commands, or the error in the arguments.
 fn commands(args: &Args) -> Result<Vec<Command>, String> {
     if args.max_restarts.is_some() && args.reset_after.is_zero() {
         return Err(
@@ -116,7 +116,7 @@ fn supervise(args: &Args, commands: Vec<Command>) -> Result<ExitCode, Box<dyn Er
     signals::forward(supervisor.outbox()).map_err(|error| format!("cannot wait for signals: {error}"))?;
     let outbox = supervisor.outbox();
     let abandoned = system::on_abandoned(move || {
-        // If it finds nobody, all is over.
+        // If sending fails, the supervisor has ended already.
         let _ = outbox.send(Message::Kill);
     })?;
     let outcome = supervisor.run();
@@ -128,7 +128,7 @@ fn supervise(args: &Args, commands: Vec<Command>) -> Result<ExitCode, Box<dyn Er
 
     let report = events.shutdown_timeout(DRAIN);
     if abandoned.has_come() {
-        // Somebody else may have the terminal by now.
+        // Another program may have the terminal by now.
         return Ok(ExitCode::FAILURE);
     }
     let accounting = Accounting::new(journal.recorded(), &report);
@@ -156,8 +156,8 @@ fn print_events(
     Ok(())
 }
 
-/// Names the commands that did not end as they should. Returns the exit status, which tells a
-/// command that was given up from everything else.
+/// Names the commands that did not end as they should. Returns the exit status, which distinguishes
+/// a command that reached its limit of restarts from everything else.
 fn print_outcome(args: &Args, outcome: &Outcome, is_well: bool) -> ExitCode {
     for name in &outcome.left {
         complain(&format!("eventcast: {name} could not be killed and still runs"));

@@ -14,8 +14,8 @@ use super::system;
 /// Dropping the value kills them all.
 ///
 /// The leader is reaped only in [`finish`](Group::finish) and in `drop`. Until then its number,
-/// which is also the group's, cannot be given to another process, so a signal never hits a
-/// stranger.
+/// which is also the group's, cannot be given to another process, so a signal never hits an
+/// unrelated process.
 #[derive(Debug)]
 pub(crate) struct Group {
     leader: Child,

@@ -19,7 +19,8 @@ pub(crate) const SAME_REQUEST: Duration = Duration::from_millis(200);
 /// Registers the signals that are to be handled. They no longer end the program.
 ///
 /// A signal that is ignored when the program starts stays ignored, as `nohup` wants it. SIGCHLD is
-/// always among the signals, because the system removes ended children at once if it is ignored.
+/// always among the signals, because the system removes ended children immediately if it is
+/// ignored.
 pub(crate) fn register() -> io::Result<Signals> {
     let ignored = system::ignored_signals();
     let is_ignored = |signal: i32| (ignored >> (signal - 1)) & 1 == 1;
@@ -29,9 +30,9 @@ pub(crate) fn register() -> io::Result<Signals> {
 
 /// Sends the signals to `outbox` from now on.
 ///
-/// If nobody waits for messages any more, the program prints its report or ends. If nobody reads
-/// the report, that takes for ever. A signal then does what it does by default, unless it belongs
-/// to the request to stop that led there.
+/// If the receiver is gone, the program prints its report or ends. If the report has no reader,
+/// that never finishes. A signal then has its default effect, unless it belongs to the request to
+/// stop that led there.
 pub(crate) fn forward(outbox: Sender<Message>) -> io::Result<()> {
     let mut signals = register()?;
     thread::Builder::new().name("signals".to_owned()).spawn(move || {

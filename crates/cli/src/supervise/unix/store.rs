@@ -51,8 +51,8 @@ impl Store {
         }
     }
 
-    /// Returns the events that earlier runs have left, or says how many of them have expired.
-    /// Returns `None` if there were none.
+    /// Returns the events that earlier runs have left, or how many of them have expired. Returns
+    /// `None` if there were none.
     pub(crate) fn left(&self, color: ColorArgs) -> Result<Option<String>, Box<dyn Error>> {
         match self {
             Self::Memory(_) => Ok(None),

@@ -49,7 +49,7 @@ fn each_command_runs_in_the_folder_and_is_looked_up_there() {
     let dir = folder.path().join("app");
     fs::create_dir(&dir).expect("a new folder");
     write_program(&dir.join("server"));
-    // The folder is relative to that of the program.
+    // The folder is relative to the program's folder.
     let mut command = eventcast(&["supervise", "--for", "1m", "--on-failure", "--chdir", "app"]);
     command.args(["./server one", "pwd"]).current_dir(folder.path());
     let ended = Running::spawn(command).end();

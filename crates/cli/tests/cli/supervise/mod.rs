@@ -1,5 +1,5 @@
 //! The command `supervise`: the tests start, watch and signal the program, which must leave no
-//! process behind.
+//! process running.
 #![cfg(unix)]
 
 mod environment;
@@ -185,7 +185,7 @@ fn accounting(line: &str) -> impl Fn(&str) -> u64 {
 }
 
 impl Ended {
-    /// Returns the row of the table that contains both texts.
+    /// Returns the row of the table that contains both strings.
     fn row(&self, object: &str, rest: &str) -> &str {
         let has = |line: &&str| line.contains(&format!(" {object} ")) && line.contains(rest);
         self.stdout

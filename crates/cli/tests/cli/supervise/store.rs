@@ -75,7 +75,7 @@ fn the_events_of_another_run_are_not_its_own() {
     event.message = "from another run".into();
     event.last_timestamp = Some(Timestamp::from(SystemTime::now()).saturating_add(Duration::from_secs(60)));
     store.create(&event).expect("it is new");
-    // Another run writes this event meanwhile.
+    // Another run writes this event during the run.
     let mut program = start(&["--store", &path, "false"]);
     program.wait_for(|line| line.contains("Z  Normal   Created  "));
     (event.metadata.name, event.involved_object.name) = ("meanwhile.1".into(), "meanwhile".into());
@@ -99,7 +99,7 @@ fn the_events_of_another_run_are_not_its_own() {
 #[test]
 fn a_full_disk_is_reported_as_the_cause_of_the_loss() {
     let folder = Folder::new();
-    // A limit for the length of files stands for the full disk.
+    // A limit for the length of files simulates the full disk.
     let mut command = std::process::Command::new("sh");
     let script = r#"ulimit -f 100; trap "" XFSZ; exec "$0" "$@""#;
     command.args(["-c", script, crate::support::output::PROGRAM, "supervise", "--backoff-max", "1ms"]);

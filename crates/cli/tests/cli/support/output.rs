@@ -28,7 +28,7 @@ pub(crate) fn eventcast(args: &[&str]) -> Command {
 }
 
 /// Returns the program with no signal ignored. A shell that runs the tests in the background has
-/// them ignore some, and `supervise` goes on ignoring them.
+/// them ignore some, and `supervise` would continue to ignore them.
 #[cfg(target_os = "linux")]
 fn program() -> Command {
     let mut command = Command::new("env");

@@ -24,7 +24,7 @@ pub(crate) struct Running {
     seen: Vec<String>,
 }
 
-/// The results of a program that has ended, and whose pipes no process holds any more.
+/// The results of a program that has ended, and whose pipes no process holds any longer.
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
@@ -79,7 +79,7 @@ impl Running {
         kill_process(Pid::from_child(&self.child), signal).expect("the program runs");
     }
 
-    /// Asks the program to stop, which must end well.
+    /// Asks the program to stop, which must succeed.
     #[cfg(unix)]
     #[track_caller]
     pub(crate) fn stop(self) -> Ended {
@@ -120,7 +120,7 @@ pub(crate) fn is_gone(pid: Pid) -> bool {
     test_kill_process(pid) == Err(rustix::io::Errno::SRCH)
 }
 
-/// Returns the lines of the program's stdout. Panics if the program has not ended well.
+/// Returns the lines of the program's stdout. Panics if the program has not succeeded.
 pub(crate) fn lines(ended: &Ended) -> Vec<String> {
     assert_eq!(ended.code, Some(0), "{}\n{:#?}", ended.stdout, ended.stderr);
     ended.stdout.lines().map(str::to_owned).collect()

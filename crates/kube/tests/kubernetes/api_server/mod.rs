@@ -104,7 +104,7 @@ pub(crate) struct Shared {
     access: Mutex<Access>,
     webhooks: Webhooks,
     stored: Mutex<Vec<StoredEvent>>,
-    /// The number of requests that are under way, and the most that were under way at once.
+    /// The number of requests that are under way, and the highest number so far.
     busy: Mutex<(usize, usize)>,
     changes: broadcast::Sender<Value>,
 }
@@ -161,7 +161,7 @@ impl ApiServer {
         config.to_string()
     }
 
-    /// Adds faults for the requests to come, one for each request, in this order.
+    /// Adds faults for the next requests, one for each request, in this order.
     pub(crate) fn fail(&self, faults: impl IntoIterator<Item = Fault>) {
         lock(&self.shared.faults).extend(faults);
     }
@@ -177,7 +177,7 @@ impl ApiServer {
         lock(&self.shared.access).is_open = true;
     }
 
-    /// Returns the requests that came since the last call.
+    /// Returns the requests that arrived since the last call.
     pub(crate) fn take_seen(&self) -> Vec<Seen> {
         std::mem::take(&mut lock(&self.shared.seen))
     }
@@ -186,7 +186,7 @@ impl ApiServer {
         lock(&self.shared.seen).len()
     }
 
-    /// Returns the most requests that were under way at once.
+    /// Returns the highest number of requests that were under way at the same time.
     pub(crate) fn most_busy(&self) -> usize {
         lock(&self.shared.busy).1
     }
@@ -223,12 +223,12 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
     let path = parts.uri.path().to_owned();
     let declared = parts.headers.get(header::CONTENT_LENGTH).and_then(|len| len.to_str().ok()?.parse().ok());
     if declared.is_some_and(|len: usize| len > MAX_BODY) {
-        // A real server may answer and hang up while the client still writes. The client then sees
-        // a broken connection now and then, and tries again. Here it always sees the answer.
+        // A real server may answer and hang up while the client still writes. The client then
+        // occasionally sees a broken connection, and tries again. Here it always sees the answer.
         let _ = to_bytes(body, 2 * MAX_BODY).await;
         return response(&status::too_large(MAX_BODY));
     }
-    // The request broke off while it came, so no client is there to be answered.
+    // The connection broke off in the middle of the request, so there is no client to answer.
     let Ok(body) = to_bytes(body, MAX_BODY).await else { hang_up() };
     let query = parts.uri.query().unwrap_or_default().to_owned();
     let is_watch = query.contains("watch=true");

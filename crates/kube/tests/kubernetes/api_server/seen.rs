@@ -3,7 +3,7 @@
 use axum::body::Bytes;
 use axum::http::{HeaderMap, Method};
 
-/// A request as it came.
+/// A request as the server received it.
 #[derive(Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) method: Method,

@@ -1,4 +1,4 @@
-//! Events as an API server keeps them: which it accepts, what it changes, and which it refuses.
+//! Events in an API server: the rules by which it accepts, changes and refuses them.
 
 use std::collections::BTreeMap;
 
@@ -217,7 +217,7 @@ impl Store {
             metadata.insert("creationTimestamp".into(), json!("2026-11-21T12:00:00Z"));
         }
         metadata.insert("resourceVersion".into(), json!(version));
-        // A server adds many fields. This one stands for those that a reader must ignore.
+        // A server adds many fields. This one represents the fields that a reader must ignore.
         metadata.insert("managedFields".into(), Value::Array(managed));
         for field in ["firstTimestamp", "lastTimestamp"] {
             let whole = event[field].as_str().and_then(|text| text.split_once('.'));
@@ -324,7 +324,7 @@ fn read(headers: &HeaderMap, body: &[u8], accepted: &str) -> Result<Value, Answe
     }
 }
 
-/// Checks the fields that must fit the path, and fills in those that come from it.
+/// Checks the fields that must match the path, and fills in the missing ones from the path.
 fn prepare(namespace: &str, name: Option<&str>, event: &mut Value) -> Result<(), Answer> {
     for (field, allowed) in [("kind", "Event"), ("apiVersion", "v1")] {
         let given = event[field].as_str().unwrap_or(allowed);
@@ -359,8 +359,8 @@ fn text<'v>(value: &'v Value, field: &str) -> &'v str {
     value[field].as_str().unwrap_or_default()
 }
 
-/// Validates an event as core/v1 does, leniently unless there is an event time. Returns `None` if
-/// the event is valid.
+/// Validates an event by the rules of core/v1, leniently unless there is an event time. Returns
+/// `None` if the event is valid.
 fn invalid(namespace: &str, name: &str, event: &Value) -> Option<Answer> {
     if name.is_empty() {
         return Some(status::invalid(

@@ -1,9 +1,9 @@
 //! A load: events in many namespaces, each about a different object, recorded at a steady rate
 //! while the webhook of some namespaces misbehaves.
 //!
-//! The server is the witness. It notes the time when it stores an event, and the latency of an
-//! event is that time minus the time when it was recorded. A thread that records an event late
-//! therefore does not make it late.
+//! The server takes the measurements. It notes the time when it stores an event, and the latency of
+//! an event is that time minus the time when it was recorded. A thread that records an event late
+//! therefore does not increase its latency.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -247,9 +247,8 @@ fn healthy_latencies(load: &Load, cluster: &Cluster, recorded: &HashMap<String, 
     healthy.map(|event| event.at.saturating_duration_since(recorded[&event.object])).collect()
 }
 
-/// Returns the worst delay with which this thread was woken, which sleeps a millisecond again and
-/// again. The thread does not spin, so that it takes no core away from the threads that the test
-/// measures.
+/// Returns the worst delay with which this thread was woken. The thread sleeps for a millisecond
+/// repeatedly. It does not spin, so it takes no core away from the threads that the test measures.
 fn worst_delay(is_over: &AtomicBool) -> Duration {
     const PAUSE: Duration = Duration::from_millis(1);
     let mut worst = Duration::ZERO;

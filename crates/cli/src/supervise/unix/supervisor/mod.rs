@@ -3,7 +3,7 @@
 //! The loop sleeps until something happens:
 //!
 //! - A child ends. One thread per child waits for that.
-//! - A signal comes. One thread forwards the signals.
+//! - A signal arrives. One thread forwards the signals.
 //! - Something is due.
 //!
 //! The loop waits for all of these at one channel. It knows nothing of events: it passes what
@@ -30,7 +30,7 @@ pub(crate) enum Message {
     Stop,
     /// A request to stop, by a person. A later one does not wait for the grace time.
     Interrupt,
-    /// A request to kill everything at once.
+    /// A request to kill everything immediately.
     Kill,
     /// A child has ended. It may be one that was adopted.
     Child,
@@ -163,7 +163,7 @@ impl<F: FnMut(&Process, Change)> Supervisor<F> {
         }
     }
 
-    /// Waits for a message, at most until something is due. Returns `None` if no message came.
+    /// Waits for a message, at most until something is due. Returns `None` if no message arrived.
     fn next_message(&self) -> Option<Message> {
         let phase_at = match self.phase {
             Phase::Running { stop_at: at }

@@ -27,9 +27,9 @@ const SETTINGS: Settings = Settings {
     tied: false,
 };
 
-/// Runs one command until `enough` says so, and returns what happened in short.
+/// Runs one command until `enough` returns true, and returns what happened in short.
 ///
-/// A restart that was due may still come before the stop.
+/// A restart that was due may still happen before the stop.
 fn run(command: &str, settings: Settings, mut enough: impl FnMut(&Change) -> bool) -> String {
     let started = Instant::now();
     let mut changes = Vec::new();
@@ -127,7 +127,7 @@ fn only_a_later_interrupt_does_not_wait_for_the_grace_time() {
         let tell = |_: &_, change| last = format!("{change:?}").to_lowercase();
         let supervisor = Supervisor::new(processes, settings, tell);
         for message in messages {
-            // Both come before the end of the command.
+            // Both arrive before the end of the command.
             supervisor.outbox().send(message).expect("the supervisor is alive");
         }
         assert_eq!(supervisor.run(), Outcome::default());
