@@ -1,4 +1,4 @@
-//! Runs user code so that its panic ends there.
+//! Runs user code and contains its panics.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,7 +10,7 @@ pub(crate) fn catch_panic<R>(run: impl FnOnce() -> R) -> Option<R> {
     catch_unwind(AssertUnwindSafe(run)).map_err(discard).ok()
 }
 
-/// Runs user code as [`catch_panic`] does. Returns the text of the panic if the code panicked.
+/// Runs user code like [`catch_panic`]. Returns the panic message if the code panicked.
 #[cfg(feature = "recorder")]
 pub(crate) fn catch_panic_message<R>(run: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|payload| {
@@ -24,15 +24,15 @@ pub(crate) fn catch_panic_message<R>(run: impl FnOnce() -> R) -> Result<R, Strin
     })
 }
 
-/// Drops the payload of a panic. The payload is the user's too, and may panic when it is dropped.
-/// The payload of that second panic is leaked.
+/// Drops the payload of a panic. The payload is user-supplied too, and may panic when it is
+/// dropped. The payload of that second panic is leaked.
 fn discard(payload: Box<dyn Any + Send>) {
     if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         std::mem::forget(second);
     }
 }
 
-/// Runs a future to its end. Returns the text of the panic if the future panicked.
+/// Runs a future to its end. Returns the panic message if the future panicked.
 #[cfg(feature = "recorder")]
 pub(crate) async fn catch_panic_in<T>(future: impl Future<Output = T>) -> Result<T, String> {
     let mut future = pin!(future);

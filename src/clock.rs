@@ -13,7 +13,7 @@ use crate::sync::{Arc, Mutex, Parker, Unparker, park_until};
 /// The source of the time for a bus, a recorder or a correlator: the system, or a [`FakeClock`].
 ///
 /// A clone is the same clock. Timeouts run on a monotonic scale, which a change of the system's
-/// time does not touch. [`now`](Clock::now) is the wall clock, which may jump.
+/// time does not affect. [`now`](Clock::now) is the wall clock, which may jump.
 ///
 /// # Examples
 ///
@@ -29,13 +29,13 @@ pub struct Clock {
     fake: Option<Arc<Fake>>,
 }
 
-/// A moment on the clock's monotonic scale, or `None` for never.
+/// A point in time on the clock's monotonic scale, or `None` for never.
 pub(crate) type Deadline = Option<Duration>;
 
 impl Clock {
     /// Creates a clock that reads the clocks of the system. This is the default.
     ///
-    /// `wasm32-unknown-unknown` has none: it is the Unix epoch, and every timeout has expired.
+    /// `wasm32-unknown-unknown` has none: `now` is the Unix epoch, and every timeout has expired.
     ///
     /// # Examples
     ///
@@ -87,8 +87,8 @@ impl Clock {
         self.fake.is_some()
     }
 
-    /// Returns the moment that is `timeout` from now. If that moment cannot be represented, the
-    /// deadline is `None`, and the timeout never ends.
+    /// Returns the point in time that is `timeout` from now. If that time cannot be represented,
+    /// the deadline is `None`, and the timeout never ends.
     pub(crate) fn deadline(&self, timeout: Duration) -> Deadline {
         match &self.fake {
             Some(fake) => fake.state.lock().elapsed.checked_add(timeout),
@@ -100,7 +100,7 @@ impl Clock {
         deadline.is_some_and(|at| self.monotonic() >= at)
     }
 
-    /// Waits until unparked or until the deadline. May return spuriously, so the caller looks
+    /// Waits until unparked or until the deadline. May return spuriously, so the caller checks
     /// again.
     pub(crate) fn park(&self, parker: &Parker, deadline: Deadline) {
         match &self.fake {
@@ -123,15 +123,15 @@ impl fmt::Debug for Clock {
     }
 }
 
-/// A clock that stands still until it is moved, for tests that must not wait.
+/// A clock that stands still until a test moves it, for tests that must not wait.
 ///
-/// [`advance`](FakeClock::advance) wakes every thread whose deadline has come. A test first makes
+/// [`advance`](FakeClock::advance) wakes every thread whose deadline has passed. A test first makes
 /// sure that the other thread waits, with [`wait_for_waiters`](FakeClock::wait_for_waiters).
-/// Otherwise the test could move the clock before the other thread looks at it.
+/// Otherwise the test could move the clock before the other thread reads it.
 ///
-/// The clock drives `recv_timeout`, `publish_timeout`, the limit of `WaitFor`, and everything that
-/// a recording does by time. The deadlines of flushes, shutdowns, joins and drops run on real time,
-/// unless [`drive_the_end`](FakeClock::drive_the_end) says otherwise.
+/// The clock drives `recv_timeout`, `publish_timeout`, the limit of `WaitFor`, and every timed
+/// action of a recording. The deadlines of flushes, shutdowns, joins and drops run on real time,
+/// unless [`drive_the_end`](FakeClock::drive_the_end) was called.
 ///
 /// # Examples
 ///
@@ -167,8 +167,8 @@ struct FakeState {
 }
 
 impl FakeState {
-    /// Returns the number of threads that wait for a deadline that has not come. A thread that a
-    /// step of the clock has woken stays listed until it runs, but does not wait any more.
+    /// Returns the number of threads that wait for a deadline in the future. A thread that a step
+    /// of the clock has woken stays listed until it runs, but no longer waits.
     fn waiting(&self) -> usize {
         self.sleepers.iter().filter(|sleeper| sleeper.deadline > self.elapsed).count()
     }
@@ -260,7 +260,7 @@ impl FakeClock {
     }
 
     /// Moves the time of day and the timeouts forward, and wakes the threads whose deadline has
-    /// come.
+    /// passed.
     ///
     /// # Examples
     ///
@@ -284,7 +284,7 @@ impl FakeClock {
     pub fn advance(&self, by: Duration) {
         let due: Vec<Unparker> = {
             let mut state = self.fake.state.lock();
-            // A time of day that cannot be represented is not reached: the old one stays.
+            // If the new time of day cannot be represented, the old one stays.
             state.wall = state.wall.checked_add(by).unwrap_or(state.wall);
             state.elapsed = state.elapsed.saturating_add(by);
             let elapsed = state.elapsed;
@@ -312,7 +312,7 @@ impl FakeClock {
         self.fake.state.lock().wall = at;
     }
 
-    /// Returns the number of threads that wait for a deadline that has not come. Threads that
+    /// Returns the number of threads that wait for a deadline in the future. Threads that
     /// [`advance`](Self::advance) has just woken do not count, even if they have not run since.
     ///
     /// # Examples
@@ -338,13 +338,12 @@ impl FakeClock {
         self.fake.state.lock().waiting()
     }
 
-    /// Waits until at least `count` threads wait for a deadline of this clock that has not come, as
+    /// Waits until at least `count` threads wait for a future deadline of this clock, as
     /// [`waiters`](Self::waiters) counts them.
     ///
     /// # Blocking
     ///
-    /// Waits for ever if fewer threads wait. A test that hangs here has found that a thread does
-    /// not wait.
+    /// Waits forever if fewer threads wait. A hanging test here shows that a thread does not wait.
     ///
     /// # Examples
     ///
@@ -415,10 +414,10 @@ impl Fake {
 /// returns each number once for a subject, even if the clock stands still or goes back.
 #[cfg(feature = "recorder")]
 pub(crate) struct Numbers {
-    /// The cells, 64 in all, each for the subjects whose hash leads to it. The value is twice the
-    /// lowest number that nobody has, plus one if the number before that may be shared. With so
-    /// many cells different subjects seldom share one. A subject alone in its cell gets the very
-    /// time of the clock.
+    /// The cells, 64 in all, each for the subjects whose hash maps to it. The value is twice the
+    /// lowest number that has not been handed out, plus one if the number before that may be
+    /// shared. With so many cells, different subjects rarely share one. A subject alone in its cell
+    /// gets the exact time of the clock.
     next: [CachePadded<AtomicU64>; 64],
 }
 
@@ -436,8 +435,8 @@ impl Numbers {
         })
     }
 
-    /// Returns a number as `take` does, except that all callers of `share` get the same number at
-    /// the same time.
+    /// Returns a number like `take`, except that all callers of `share` get the same number at the
+    /// same time.
     pub(crate) fn share(&self, subject_hash: u64, now: u64) -> u64 {
         self.update(subject_hash, |next, shared| {
             let number = if shared && next == now + 1 { now } else { next.max(now) };
@@ -472,7 +471,7 @@ mod system {
 
     use crate::sync::HAS_TIME;
 
-    /// The origin of the monotonic scale: the moment of its first use.
+    /// The origin of the monotonic scale: the time of its first use.
     static ORIGIN: OnceLock<Instant> = OnceLock::new();
 
     pub(super) fn system_now() -> SystemTime {
@@ -490,8 +489,8 @@ mod system {
         if HAS_TIME { system_monotonic().checked_add(timeout) } else { has_expired.then_some(Duration::ZERO) }
     }
 
-    /// Returns the moment as an `Instant`. Returns `None` if the platform cannot represent the
-    /// moment, which is then further off than the machine will live.
+    /// Returns the point in time as an `Instant`. Returns `None` if the platform cannot represent
+    /// it, because it is then further away than the machine will live.
     pub(super) fn system_instant(at: Duration) -> Option<Instant> {
         if HAS_TIME { ORIGIN.get_or_init(Instant::now).checked_add(at) } else { None }
     }

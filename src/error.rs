@@ -1,11 +1,11 @@
-//! Errors: one type for each way to fail. A refused event comes back inside the error.
+//! Errors: one type for each way to fail. The error returns a refused event to the caller.
 
 use std::error::Error;
 use std::fmt;
 
 use crate::escape::escape;
 
-/// The error of a publish, with the event or the batch that the bus did not take.
+/// The error of a publish, with the event or the batch that the bus did not accept.
 ///
 /// # Examples
 ///
@@ -51,7 +51,7 @@ impl<T> PublishError<T> {
         }
     }
 
-    /// Returns whether a queue was full, so that there may be capacity later.
+    /// Returns whether a queue was full, so a later publish may succeed.
     ///
     /// # Examples
     ///
@@ -65,7 +65,7 @@ impl<T> PublishError<T> {
         matches!(self, Self::Full(_))
     }
 
-    /// Returns whether the bus has been closed, so that it will never take anything again.
+    /// Returns whether the bus has been closed, so it will never accept an event again.
     ///
     /// # Examples
     ///
@@ -147,7 +147,7 @@ impl Error for RecvError {}
 #[doc(alias = "Disconnected")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryRecvError {
-    /// Nothing is queued now. More may come.
+    /// Nothing is queued now. More events may follow.
     Empty,
     /// The end of the stream: the watcher was stopped or evicted, or the bus has ended.
     Ended,
@@ -190,7 +190,7 @@ impl From<RecvError> for TryRecvError {
 #[doc(alias = "Disconnected")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecvTimeoutError {
-    /// Nothing came in time. More may come.
+    /// Nothing arrived in time. More events may follow.
     Timeout,
     /// The end of the stream: the watcher was stopped or evicted, or the bus has ended.
     Ended,
@@ -291,9 +291,9 @@ impl From<BuildError> for WatchError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FlushError {
-    /// The time is up, and these watchers still have events to handle or to make room for. No
-    /// watcher is named if the dispatcher itself has not come to the flush, which happens when a
-    /// filter or a hook takes long.
+    /// The timeout has expired, and these watchers still have events to handle, or events that wait
+    /// for capacity in their queues. No watcher is named if the dispatcher itself has not reached
+    /// the flush, which happens when a filter or a hook takes long.
     #[non_exhaustive]
     Timeout {
         /// The names of the watchers for which the flush waits.
@@ -302,8 +302,7 @@ pub enum FlushError {
     /// The caller is a thread of this bus, or the thread that the sink of a recording needs. A
     /// handler that waits for itself would wait forever.
     WouldDeadlock,
-    /// The bus was shut down by a deadline, and abandoned something that was accepted before the
-    /// flush.
+    /// The bus was shut down by deadline, and abandoned events that were accepted before the flush.
     Abandoned,
 }
 

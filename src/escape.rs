@@ -1,9 +1,9 @@
 //! Text from outside, made safe to show to a person.
 //!
-//! The program that failed writes the event's message, which ends on somebody's terminal or in a
-//! log. A control character there can move the cursor, forge a line, or turn the reading direction
-//! round. Everything that the library writes for people therefore goes through this module. JSON
-//! and stores keep the text as it is.
+//! The program that failed writes the event's message, which ends up on a user's terminal or in a
+//! log. A control character in it can move the cursor, forge a line, or reverse the reading
+//! direction. Everything that the library writes for people therefore goes through this module.
+//! JSON and stores keep the string as it is.
 //!
 //! An invisible character makes two different names look alike, or hides a whole sentence. Every
 //! character that Unicode calls `Default_Ignorable_Code_Point` is therefore escaped too, assigned
@@ -21,8 +21,8 @@ use std::fmt;
 /// - The characters that change the writing direction.
 /// - The invisible characters: Unicode's `Default_Ignorable_Code_Point`, and U+FFF9 to U+FFFC.
 ///
-/// Everything else stays, a backslash too. The tables, logs and errors of this crate show texts in
-/// this form.
+/// Everything else stays as it is, including a backslash. The tables, logs and errors of this crate
+/// show strings in this form.
 ///
 /// A precision cuts the result to that many characters, `...` at the end included. An escape
 /// sequence is written whole or not at all.
@@ -40,12 +40,12 @@ pub fn escape(text: &str) -> Escaped<'_> {
     Escaped { text, in_message: false }
 }
 
-/// Escapes a text as [`escape`] does, but keeps some invisible characters, because a message reads
+/// Escapes a string like [`escape`], but keeps some invisible characters, because a message reads
 /// differently without them:
 ///
 /// - A joiner (U+200C, U+200D) between two letters, marks or symbols that are not both ASCII.
 ///   Persian, the scripts of India and emoji need it.
-/// - A variation selector (U+FE0E, U+FE0F) behind a symbol, and within a keycap.
+/// - A variation selector (U+FE0E, U+FE0F) after a symbol, and within a keycap.
 ///
 /// # Examples
 ///
@@ -76,7 +76,7 @@ pub fn needs_escape(c: char) -> bool {
     c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{FFF9}'..='\u{FFFC}') || is_ignorable(c)
 }
 
-/// A text that displays itself with every character escaped that a terminal obeys or does not show.
+/// A string whose `Display` escapes every character that a terminal interprets or does not show.
 ///
 /// [`escape`] and `escape_message` create it. It borrows the text, and allocates nothing. It is
 /// written with at most as many characters as the format's precision, and ignores a width: pad its

@@ -8,20 +8,20 @@
 //!
 //! * [`Broadcaster<T>`](Broadcaster) is the bus. [Publishers](Publisher) on any threads publish to
 //!   any number of [watchers](Watcher). Each watcher has its own queue, and its own
-//!   [policy](OverflowPolicy) for a full queue. The bus counts every loss by its reason, and shows
-//!   it to the watcher at its place among the events, as [`Delivery::Lagged`]. A watcher's queue is
-//!   bounded by credit: the bus sends only as many events as the queue has room for. The queue
-//!   takes memory only as it fills, so a long queue costs an idle watcher nothing.
+//!   [policy](OverflowPolicy) for a full queue. The bus counts every loss by its reason, and
+//!   reports it to the watcher at its place among the events, as [`Delivery::Lagged`]. A watcher's
+//!   queue is bounded by credit: the bus sends only as many events as the queue has capacity for.
+//!   The queue allocates memory only as it fills, so a long queue costs an idle watcher nothing.
 #![cfg_attr(
     feature = "recorder",
     doc = "* [`EventBroadcaster`] is the recorder: [`Recorder`]s make core/v1 [`Event`]s of what happens to your objects, a
-[correlator] folds repeats and holds back floods, and an [`EventSink`] keeps what remains. It behaves as client-go's
-`tools/record`, and differs where that loses events silently."
+[correlator] folds repeats and suppresses floods, and an [`EventSink`] keeps the remaining events. It behaves like
+client-go's `tools/record`, except where that loses events silently."
 )]
 //!
-//! The library is synchronous and needs no runtime. Nothing polls: a thread that waits sleeps.
-//! Every wait can also be awaited, on any executor, beside threads on the same bus. With the
-//! feature `select`, a watcher can be one of several channels in crossbeam's `Select`.
+//! The library is synchronous and needs no runtime. Nothing polls: a waiting thread sleeps. Every
+//! wait can also be awaited, on any executor, alongside threads on the same bus. With the feature
+//! `select`, a watcher can be one of several channels in crossbeam's `Select`.
 //!
 //! # The bus in ten lines
 //!
@@ -43,8 +43,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The items of a watcher, the losses among them, and the ways to wait for them are the subject of
-//! [`Watcher`]. [`Publisher`] has the ways to publish.
+//! [`Watcher`] documents the items that a watcher receives, including losses, and the ways to wait
+//! for them. [`Publisher`] documents the ways to publish.
 #![cfg_attr(
     feature = "recorder",
     doc = r#"
@@ -67,35 +67,35 @@ assert_eq!(store.events().len(), 4);
 # Ok::<(), Box<dyn std::error::Error>>(())
 ```
 
-[`record`] has the recorder's parts, [`sink`] the stores, and [`correlator`] says what becomes of repeats."#
+[`record`] has the recorder's parts, [`sink`] the stores, and [`correlator`] the handling of repeats."#
 )]
 //!
 //! # Which policy for what
 //!
 //! | the watcher | its policy | what a full queue does |
 //! |---|---|---|
-//! | a journal that must have every event | [`Wait`](OverflowPolicy::Wait) | the dispatcher waits, and the publishers behind it |
-//! | a journal that must not stop the others | [`WaitFor`](OverflowPolicy::WaitFor) | the dispatcher waits so long, then the event is lost |
-//! | a view that shows the latest events | [`DropOldest`](OverflowPolicy::DropOldest) | the oldest event makes room |
+//! | a journal that must have every event | [`Wait`](OverflowPolicy::Wait) | the dispatcher waits, and eventually the publishers too |
+//! | a journal that must not stop the others | [`WaitFor`](OverflowPolicy::WaitFor) | the dispatcher waits up to the given time, then the event is lost |
+//! | a view that shows the latest events | [`DropOldest`](OverflowPolicy::DropOldest) | the oldest event is dropped |
 //! | a gauge | `DropOldest`, with a queue of one | only the newest event stays |
 //! | a remote client | [`DropIncoming`](OverflowPolicy::DropIncoming), the default | the event is lost, and the client sees the gap |
-//! | a remote client that can come back | [`Evict`](OverflowPolicy::Evict) | the watcher ends, and the next one [continues](WatchBuilder::start) from the [history](BusOptions::history) |
+//! | a remote client that can reconnect | [`Evict`](OverflowPolicy::Evict) | the watcher ends, and the next one [continues](WatchBuilder::start) from the [history](BusOptions::history) |
 //!
-//! [`publish`](Publisher::publish) waits for room in the incoming queue, and
-//! [`try_publish`](Publisher::try_publish) returns the event. A watcher with `Wait` has every event
-//! that was accepted. It must be read without long pauses, because the others wait with it.
+//! If the incoming queue is full, [`publish`](Publisher::publish) waits for capacity, and
+//! [`try_publish`](Publisher::try_publish) returns the event. A watcher with `Wait` receives every
+//! accepted event. Read it without long pauses, because all other watchers wait with it.
 //!
-//! [`WatcherStats`](stats::WatcherStats) says how full a queue has been, and what it lost.
+//! [`WatcherStats`](stats::WatcherStats) shows how full a queue has been, and what it lost.
 //!
 //! # Threads of the bus
 //!
 //! A bus has one dispatcher thread, unless it is [inline](Broadcaster::new_inline), and one thread
 //! for each handler that it was asked to run. While a task waits with a deadline, one more thread
-//! keeps the time.
+//! runs the timer.
 //!
-//! On these threads, nothing waits for the bus itself, because that wait could never end. This
-//! holds in a filter, a hook, a handler and a waker, in an event's own `Clone` and `Drop` there,
-//! and in the destructor of what these own. The calls return instead:
+//! Code on these threads never waits for the bus itself, because that wait could never end. This
+//! applies to filters, hooks, handlers and wakers, to an event's own `Clone` and `Drop` there, and
+//! to the destructors of everything that these own. The calls return instead:
 //!
 //! - A publish that would wait returns `Full`.
 //! - [`flush`](Broadcaster::flush) returns [`WouldDeadlock`](error::FlushError::WouldDeadlock).
@@ -107,14 +107,14 @@ assert_eq!(store.events().len(), 4);
 //! ends if the running thread is the only one that could end it.
 //!
 //! If a process forks, the child has none of these threads. The child's copy of a bus offers
-//! nothing, and a thread that waits for this copy waits for ever. Build the bus after the fork.
+//! nothing, and a thread that waits for this copy waits forever. Build the bus after the fork.
 //!
 //! # Panics
 //!
 //! The bus catches a panic in user code (handler, filter, hook, `Clone`, `Drop`), and the panic
 //! ends there. [`WatcherStats::panics`](stats::WatcherStats::panics) counts the caught panics,
-//! except those of `Drop`, which may come on any thread. A `Clone` that panics in a receive is not
-//! caught: the panic reaches the caller. With `panic = "abort"` nothing can be caught.
+//! except panics in `Drop`, which may happen on any thread. A panic of `Clone` in a receive is not
+//! caught, and reaches the caller. With `panic = "abort"` nothing can be caught.
 //!
 //! # Models of your program
 //!
@@ -126,8 +126,8 @@ assert_eq!(store.events().len(), 4);
 //!
 //! # Guarantees
 //!
-//! `docs/guarantees.md` in the repository states the guarantees one by one, with the tests and
-//! models behind each.
+//! `docs/guarantees.md` in the repository states each guarantee, with the tests and models that
+//! check it.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(eventcast_loom), forbid(unsafe_code))]
@@ -157,7 +157,7 @@ mod serde_object;
 mod sync;
 pub mod testing;
 
-/// Events: what a recorder makes, a sink stores and a Kubernetes API server accepts.
+/// Events, as a recorder makes them, a sink stores them and a Kubernetes API server accepts them.
 #[cfg(feature = "recorder")]
 pub mod event {
     #[doc(alias = "EventList")]
@@ -168,9 +168,9 @@ pub mod event {
     };
 }
 
-/// The correlator: it folds repeats into counts and similar events into one, and holds back floods.
+/// The correlator: it folds repeats into counts and similar events into one, and suppresses floods.
 ///
-/// Every recording has a correlator of its own. A program can also use one alone.
+/// Every recording has its own correlator. A program can also use a correlator alone.
 #[cfg(feature = "recorder")]
 pub mod correlator {
     #[doc(alias = "EventAggregate")]
@@ -186,7 +186,7 @@ pub mod correlator {
     pub use crate::record::correlator::{CorrelationKey, CorrelatorOptions, EventCorrelator};
 }
 
-/// Sinks: the contract of a store, the stores that come with the library, and how they are read.
+/// Sinks: the contract of a store, the stores that the library provides, and how they are read.
 #[cfg(feature = "recorder")]
 pub mod sink {
     #[doc(alias = "block_on")]
@@ -205,8 +205,8 @@ pub mod sink {
     };
 }
 
-/// Counters, as snapshots: of a bus, its watchers, its recordings and their sinks. The status of
-/// whatever depends on a remote service.
+/// Snapshots of the counters of a bus, its watchers, its recordings and their sinks, and the status
+/// of each part that depends on a remote service.
 pub mod stats {
     pub use crate::bus::counters::{BusStats, DropCounts, DropReason, WatcherStats};
     pub use crate::bus::report::ShutdownReport;

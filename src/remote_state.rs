@@ -26,7 +26,7 @@ pub enum RemoteState {
     /// The service answers and refuses, for lack of a permission or of space for example. This is
     /// tried again too, but an operator may have to act.
     Refused,
-    /// The part has ended, and tries nothing any more.
+    /// The part has ended, and no longer tries anything.
     Ended,
 }
 

@@ -7,9 +7,8 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserializer, forward_to_deserialize_any};
 
 /// Implements `serde::Deserialize` for a type that is read from an object only. The second type is
-/// a private one that has the same fields and a derived `deserialize` (`remote`): the derived
-/// function is an inherent one, which would be a public one on the type itself, and would take a
-/// list.
+/// private, and has the same fields and a derived `deserialize` (`remote`). The derived function is
+/// inherent: on the type itself it would be public, and would accept a list.
 macro_rules! object_only {
     ($type:ty, $object:ty) => {
         impl<'de> serde::Deserialize<'de> for $type {

@@ -1,9 +1,9 @@
 //! The only source of atomics, locks, threads, parking and channels in the library.
 //!
-//! Everything concurrent in the library comes from here, so that a model checker can run all of it.
-//! With `--cfg eventcast_loom` the same names are loom's (`cargo loom` runs the models of
-//! `loom-tests/`). This list says what is different in a model, and why a model is sound for the
-//! rest:
+//! All concurrency primitives of the library are imported from this module, so that a model checker
+//! can run all of them. With `--cfg eventcast_loom` the same names are loom's (`cargo loom` runs
+//! the models of `loom-tests/`). This list describes the differences in a model, and why a model is
+//! sound for the rest:
 //!
 //! * crossbeam's queues are opaque to loom, so a small bounded queue in `sync/model.rs` stands in
 //!   for all of them. The stand-in promises less than crossbeam does. Its only happens-before is
@@ -11,9 +11,9 @@
 //!   reports "full" and "empty" where crossbeam would wait for a peer in the middle of an
 //!   operation.
 //! * Most models have a gate of one cell, and threads that wake only for a reason. `Detail` in
-//!   `sync/model.rs` sets this for a model, and docs/verification.md says which models have more
+//!   `sync/model.rs` sets this for a model, and docs/verification.md lists the models with more
 //!   cells and spurious wake-ups.
-//! * A token of one step stands in for [`parker`]. The real one has a model of its own,
+//! * A token of one step stands in for [`parker`]. The real one has its own model,
 //!   `direct::a_token_against_a_park`. There a lock stands in for crossbeam's `AtomicCell`.
 //! * The stand-in of a queue knows how many values it was sent. The real one counts them with
 //!   [`pushed`], which the model `controls::a_count_of_pushes_against_pops` explores.
@@ -68,7 +68,7 @@ pub(crate) fn unique_id() -> u64 {
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A count for statistics alone, from which nothing follows. It wraps around.
+/// A counter for statistics only, on which no decision depends. It wraps around.
 #[derive(Debug, Default)]
 pub(crate) struct Tally(core::sync::atomic::AtomicU64);
 
@@ -85,10 +85,9 @@ impl Tally {
     }
 }
 
-/// The maps of the correlator's caches. Each shard has a lock of its own, which is the real one
-/// under every configuration. Threads whose objects share a shard wait for each other there. No
-/// model has the correlator, so no model needs to see these locks. Their order is in
-/// `record/mod.rs`.
+/// The maps of the correlator's caches. Each shard has its own lock, which is the real one under
+/// every configuration. Threads whose objects share a shard wait for each other there. No model has
+/// the correlator, so no model needs to see these locks. Their order is in `record/mod.rs`.
 #[cfg(feature = "recorder")]
 pub(crate) use dashmap::{DashMap, SharedValue};
 
@@ -108,7 +107,7 @@ mod real {
     pub(crate) use std::sync::Arc;
     pub(crate) use std::thread_local;
 
-    /// The library's lock, for short critical sections off the publish path. It has no poison.
+    /// The library's lock, for short critical sections off the publish path. It is never poisoned.
     pub(crate) use parking_lot::Mutex;
 
     /// The same lock, for a value for which some threads do not wait.
@@ -122,23 +121,23 @@ mod real {
         pub(crate) use std::hint::spin_loop;
     }
 
-    /// The number of times that the loops of the bus spin and look again before they yield. Each
-    /// spin is twice as long as the one before.
+    /// The number of times that the loops of the bus spin and check again before they yield. Each
+    /// spin is twice as long as the previous one.
     pub(crate) const SPINS: u32 = 3;
-    /// The number of times that these loops then yield the processor and look again before they
+    /// The number of times that these loops then yield the processor and check again before they
     /// park.
     pub(crate) const YIELDS: u32 = 3;
     /// The number of times that a publisher which does not wait checks a full queue again. Each
     /// spin is twice as long as the previous one. Together they take less than a microsecond.
     pub(crate) const LOOKS: u32 = 4;
-    /// The number of spins for which a reader of an inline bus lets a few events gather, if it is
-    /// faster than the publishers. They take one to two microseconds.
+    /// The number of spins for which a reader of an inline bus lets a few events accumulate, if it
+    /// is faster than the publishers. They take one to two microseconds.
     pub(crate) const GATHER: u32 = 32;
     /// The number of rounds without a sleeping reader after which the dispatcher may lend the
     /// fan-out.
     pub(crate) const BUSY_ROUNDS: u32 = 4;
-    /// The number of entries from which on a reader pulls at once. A reader pulls less than this
-    /// only before it would sleep.
+    /// The number of waiting entries from which a reader pulls immediately. A reader pulls fewer
+    /// entries only before it would sleep.
     pub(crate) const MANY: usize = 32;
     /// The number of deliveries that an awaited handler handles before it lets other tasks run.
     pub(crate) const TURN: usize = 100;
@@ -194,8 +193,8 @@ mod real {
             self.0.try_send(value).map_err(crossbeam_channel::TrySendError::into_inner)
         }
 
-        /// Returns whether the queue is full. This is a hint, because other threads change it at
-        /// any moment.
+        /// Returns whether the queue is full. This is a hint, because other threads change the
+        /// queue at any time.
         pub(crate) fn is_full(&self) -> bool {
             self.0.is_full()
         }
@@ -220,8 +219,8 @@ mod real {
             self.1.count(|| self.0.try_recv().ok()).map(take)
         }
 
-        /// Returns how many values are queued now. This is a hint, because other threads change it
-        /// at any moment.
+        /// Returns how many values are queued now. This is a hint, because other threads change the
+        /// queue at any time.
         #[inline]
         pub(crate) fn len(&self) -> usize {
             self.0.len()
@@ -243,11 +242,11 @@ mod real {
     /// bounds it.
     #[derive(Debug)]
     pub(crate) enum Fifo<T> {
-        /// A short queue, which takes its memory at the first entry. Each entry costs one atomic
-        /// exchange at either end.
+        /// A short queue, which allocates its memory at the first entry. Each entry costs one
+        /// atomic exchange at either end.
         Short(OnceLock<Box<ArrayQueue<T>>>, u8),
-        /// A queue that takes memory as it fills, in segments of 31 entries. Each entry costs two
-        /// exchanges at either end.
+        /// A queue that allocates memory as it fills, in segments of 31 entries. Each entry costs
+        /// two exchanges at either end.
         Long(Box<SegQueue<T>>),
     }
 
@@ -284,10 +283,10 @@ mod real {
         }
     }
 
-    /// Returns the number of the gate's cells: one for each thread that can run at once, rounded up
-    /// to a power of two and from 2 to 32.
+    /// Returns the number of the gate's cells: one for each thread that can run in parallel,
+    /// rounded up to a power of two and from 2 to 32.
     pub(crate) fn gate_cells() -> usize {
-        // The system answers from files, which takes longer than the rest of a bus.
+        // The system reads files to answer, which takes longer than building the rest of a bus.
         static CELLS: OnceLock<usize> = OnceLock::new();
         *CELLS.get_or_init(|| {
             let threads = std::thread::available_parallelism().map_or(4, usize::from);

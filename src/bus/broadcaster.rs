@@ -22,24 +22,24 @@ const MAX_EVENT_SIZE: usize = 16 * 1024;
 /// its own queue and policy.
 ///
 /// A bus owns one dispatcher thread, unless it is [inline](Self::new_inline). A clone is another
-/// handle of the same bus, and costs two reference counts. The drop of the last handle closes the
-/// bus and waits for nobody. [`shutdown`](Self::shutdown) on any handle closes the bus and waits.
-/// Publishers and watchers do not keep the bus open, except the publisher of a
-/// [`channel`](crate::channel). A handler, a filter or a hook that owns a handle of its own bus
-/// keeps it open until its watcher ends or the bus is closed. Let such code own a [`Publisher`].
+/// handle to the same bus, and costs two reference counts. Dropping the last handle closes the bus
+/// without waiting. [`shutdown`](Self::shutdown) on any handle closes the bus and waits. Publishers
+/// and watchers do not keep the bus open, except the publisher of a [`channel`](crate::channel). A
+/// handler, filter or hook that owns a handle to the bus it runs on keeps that bus open until its
+/// watcher ends or the bus is closed. Such code should own a [`Publisher`] instead.
 ///
 /// # Which policy for which watcher
 ///
-/// Each watcher has a [policy](crate::OverflowPolicy) for the case that its queue is full:
+/// Each watcher has a [policy](crate::OverflowPolicy) that applies when its queue is full:
 ///
 /// | the watcher | its policy | the effect |
 /// |---|---|---|
-/// | a view of what happens | `DropOldest` | It shows the newest events, and delays nobody. |
-/// | a journal | `Wait` | It loses nothing. In time, everybody waits for it. |
-/// | a journal that must not stop the program | `WaitFor` | It delays each batch for at most this long, then it loses events. |
-/// | a gauge | `DropOldest`, with a queue of 1 | It has the last event. |
-/// | a remote client | `DropIncoming` or `DropOldest` | It loses events while it is slow, and is told how many. |
-/// | a remote client that can come back | `Evict` | It ends, and the next watcher continues from the [history](BusOptions::history). |
+/// | a view of what happens | `DropOldest` | It shows the newest events, and never delays the bus. |
+/// | a journal | `Wait` | It loses nothing. If it falls behind, all publishers and watchers end up waiting for it. |
+/// | a journal that must not stop the program | `WaitFor` | It delays each batch for at most the given time, then it loses events. |
+/// | a gauge | `DropOldest`, with a queue of 1 | It holds the latest event. |
+/// | a remote client | `DropIncoming` or `DropOldest` | It loses events while it is slow, and sees how many it lost. |
+/// | a remote client that can reconnect | `Evict` | It ends, and the next watcher continues from the [history](BusOptions::history). |
 ///
 /// The default is `DropIncoming`, with a queue of 1000 events. `examples/bus/daemon.rs` in the
 /// repository has a journal and a gauge on one bus.
@@ -62,8 +62,8 @@ const MAX_EVENT_SIZE: usize = 16 * 1024;
 ///
 /// In the child of a `fork` without `exec`, only the thread that forked exists. The child's copy of
 /// a bus that is not inline has no dispatcher, so it offers nothing. [`flush`](Self::flush),
-/// [`shutdown`](Self::shutdown) and a publish that waits for room may never return there. Build the
-/// bus after the fork.
+/// [`shutdown`](Self::shutdown) and a publish that waits for capacity may never return there. Build
+/// the bus after the fork.
 ///
 /// # Examples
 ///
@@ -93,7 +93,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] if the system grants no thread.
+    /// [`BuildError`] if the system cannot start a thread.
     ///
     /// # Examples
     ///
@@ -153,16 +153,16 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// a batch, of [`max_batch`](BusOptions::max_batch) events, counts as one call. Beyond that, it
     /// gets `Full`. From inside a call of one inline bus, a publish or registration on another one
     /// tries for 10 ms, once or twice, to get the lock, and then returns `Full` or `WouldDeadlock`.
-    /// A publish there waits for no capacity, on any bus.
+    /// Such a publish never waits for capacity, on any bus.
     ///
-    /// `stop`, `close` and the drop of a watcher or of the last handle run what is due on the
-    /// calling thread: the destructors of filters and hooks, and of the events that the history
+    /// `stop`, `close` and the drop of a watcher or of the last handle run the due destructors on
+    /// the calling thread: the destructors of filters and hooks, and of the events that the history
     /// keeps. If another thread is inside a call, they run there.
     ///
     /// # Fork and signals
     ///
-    /// If a `fork` happens while another thread has the lock, the child's copy stays locked. A
-    /// signal handler must not publish, because the thread that it interrupts may have the lock.
+    /// If a `fork` happens while another thread holds the lock, the child's copy stays locked. A
+    /// signal handler must not publish, because the thread that it interrupts may hold the lock.
     ///
     /// # Examples
     ///
@@ -188,7 +188,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// [`BuildError`] in these cases:
     ///
     /// - An option is out of range. The error names the option.
-    /// - The system grants no thread.
+    /// - The system cannot start a thread.
     /// - The system has no memory for [`incoming_capacity`](BusOptions::incoming_capacity).
     ///
     /// # Examples
@@ -213,7 +213,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     ///
     /// # Errors
     ///
-    /// As [`with_options`](Self::with_options).
+    /// Same as [`with_options`](Self::with_options).
     ///
     /// # Examples
     ///
@@ -277,11 +277,11 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     ///
     /// # Errors
     ///
-    /// As [`WatchBuilder::watch`].
+    /// Same as [`WatchBuilder::watch`].
     ///
     /// # Blocking
     ///
-    /// As [`WatchBuilder::watch`].
+    /// Same as [`WatchBuilder::watch`].
     ///
     /// # Examples
     ///
@@ -325,7 +325,7 @@ impl<T> Broadcaster<T> {
     /// Returns the number of watchers that have not been dropped, and of handlers that have not
     /// ended. A watcher counts even if it has been stopped.
     ///
-    /// This takes the lock of the list of watchers, and a time in proportion to their number.
+    /// This takes the lock of the list of watchers, and time proportional to their number.
     ///
     /// # Examples
     ///
@@ -402,7 +402,7 @@ impl<T> Drop for Broadcaster<T> {
 }
 
 impl<T> Clone for Broadcaster<T> {
-    /// Returns another handle of the same bus. The bus closes when its last handle is dropped.
+    /// Returns another handle to the same bus. The bus closes when its last handle is dropped.
     ///
     /// # Examples
     ///

@@ -1,11 +1,11 @@
 //! The counters of a bus and of its watchers, as values.
 //!
 //! A snapshot reads the counters one by one, so a snapshot of a running bus need not add up.
-//! Whenever the bus is quiet (after a flush or a shutdown, with nobody publishing or receiving)
-//! these hold exactly:
+//! Whenever the bus is quiet (after a flush or a shutdown, with no thread publishing or receiving),
+//! these equations hold exactly:
 //!
 //! * Events given to `publish*` = `accepted` + `pending` + `rejected_full` + `rejected_closed`,
-//!   where `pending` is zero unless the dispatcher waits for a watcher or runs code of the user's.
+//!   where `pending` is zero unless the dispatcher waits for a watcher or runs user code.
 //! * For each watcher, `offered` = `delivered` + the sum of `dropped` + `queued`.
 //!
 //! While the bus runs, `delivered` + `dropped` never exceeds `offered`.
@@ -29,15 +29,15 @@ use crate::escape::escape;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum DropReason {
-    /// The watcher's queue was full, and its policy gives up the incoming event.
+    /// The watcher's queue was full, and its policy drops the incoming event.
     Incoming,
-    /// The watcher's queue was full, and its policy gives up the oldest event.
+    /// The watcher's queue was full, and its policy drops the oldest event.
     Oldest,
-    /// The watcher's queue stayed full for as long as its policy waits.
+    /// The watcher's queue stayed full for the whole time that its policy waits.
     TimedOut,
     /// The watcher was stopped or dropped.
     Stopped,
-    /// The bus was shut down by a deadline.
+    /// The bus was shut down by deadline.
     Abandoned,
 }
 
@@ -111,7 +111,7 @@ impl DropCounts {
         }
     }
 
-    /// Returns each reason with its count, also the reasons with a count of zero.
+    /// Returns each reason with its count, including the reasons with a count of zero.
     ///
     /// # Examples
     ///
@@ -163,11 +163,11 @@ impl fmt::Display for DropCounts {
 
 /// The counters of one watcher, in events.
 ///
-/// Events of a prefix are not counted here, because they do not come through the bus.
+/// Events of a prefix are not counted here, because they do not pass through the bus.
 ///
 /// # Examples
 ///
-/// `examples/bus/sizing.rs` in the repository finds the length of a queue with these.
+/// `examples/bus/sizing.rs` in the repository uses these counters to size a queue.
 ///
 /// ```
 /// use eventcast::Broadcaster;
@@ -199,31 +199,30 @@ pub struct WatcherStats {
     pub dropped: DropCounts,
     /// Events that the watcher's filter refused, so that they were not offered.
     pub filtered: u64,
-    /// Events that the watcher was not offered because the bus does not have them, and that it
-    /// receives as gaps: those of a [published gap](crate::Publisher::publish_gap), and those that
-    /// the [history](crate::BusOptions::history) no longer had when the watcher started.
+    /// Events that the bus does not have and that the watcher therefore receives as gaps: the
+    /// events of a [published gap](crate::Publisher::publish_gap), and events that the
+    /// [history](crate::BusOptions::history) no longer had when the watcher started.
     pub missed: u64,
-    /// Events that are in the queue now, or that the reader has taken out and not given back yet.
-    /// After a [start in the past](crate::WatchBuilder::start) these may be more than the queue's
-    /// length.
+    /// Events that are in the queue now, or that the reader has taken out and not returned yet.
+    /// After a [start in the past](crate::WatchBuilder::start) these may exceed the queue's
+    /// capacity.
     pub queued: u64,
-    /// The events by which the watcher is behind: those that were offered, and are neither
-    /// delivered nor lost yet. They are the `queued` events and, if the dispatcher waits for this
-    /// watcher, those that the dispatcher holds until there is room: up to `max_batch` more.
+    /// The number of events that were offered to the watcher and are neither delivered nor lost
+    /// yet. They are the `queued` events and, if the dispatcher waits for this watcher, up to
+    /// `max_batch` more that the dispatcher holds until the queue has capacity.
     ///
-    /// The lag is `offered` less `delivered` and `dropped`. These are read one by one, `offered`
-    /// last. The lag therefore equals `queued` whenever the bus is quiet. While the bus runs, the
-    /// lag is never less than the true lag at the moment of that last read.
+    /// The lag is `offered` less `delivered` and `dropped`. These counters are read one by one,
+    /// `offered` last. The lag therefore equals `queued` whenever the bus is quiet. While the bus
+    /// runs, the lag is never less than the true lag at the time of that last read.
     pub lag: u64,
-    /// The greatest number of events that the queue ever held, not counting those that came from
-    /// the history.
+    /// The largest number of events that the queue has held, not counting events from the history.
     pub high_water: u64,
     /// Whether the policy [`Evict`](crate::OverflowPolicy::Evict) has ended the watcher: 0 or 1,
     /// and in a sum the number of such watchers. The event that did not fit was not offered, so it
-    /// is not among the lost ones.
+    /// does not count as lost.
     pub evictions: u64,
-    /// Panics that were caught in work for this watcher: those of its filter, hook or handler, and
-    /// of an event's `Clone`.
+    /// Panics that were caught in work for this watcher: in its filter, hook or handler, and in an
+    /// event's `Clone`.
     pub panics: u64,
 }
 
@@ -235,7 +234,7 @@ impl WatcherStats {
         number.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
     }
 
-    /// Adds another watcher's figures, for a total. The high-water mark becomes the larger of the
+    /// Adds another watcher's counters, for a total. The high-water mark becomes the larger of the
     /// two.
     pub(crate) fn add(&mut self, other: &Self) {
         self.offered += other.offered;
@@ -319,12 +318,12 @@ impl fmt::Display for WatcherStats {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct BusStats {
-    /// Events that the dispatcher has taken from the incoming queue. While the bus is quiet, the
-    /// count equals the number of events that the bus accepted from publishers. While the bus runs,
-    /// the count is behind that number by the events in the incoming queue.
+    /// Events that the dispatcher has taken from the incoming queue. While the bus is quiet, this
+    /// is the number of events that the bus accepted from publishers. While the bus runs, it is
+    /// lower by the number of events in the incoming queue.
     pub accepted: u64,
-    /// Events that the bus has accepted and that the dispatcher has not come to yet: those in the
-    /// incoming queue. In the report of a shutdown that gave up, no watcher was offered these.
+    /// Events that the bus has accepted and the dispatcher has not processed yet: the events in the
+    /// incoming queue. In the report of a shutdown that timed out, no watcher was offered these.
     pub pending: u64,
     /// Events that [`publish_gap`](crate::Publisher::publish_gap) has reported as missing. They
     /// count neither as published nor as accepted.
@@ -347,7 +346,7 @@ pub struct BusStats {
 
 impl BusStats {
     /// Returns whether no watcher and no handler, present or departed, lost an event that it was
-    /// offered for another reason than a stop.
+    /// offered for any reason other than a stop.
     pub(crate) fn is_clean(&self) -> bool {
         self.watchers.iter().chain([&self.departed]).all(|watcher| watcher.dropped.is_only_stopped())
     }
@@ -370,13 +369,13 @@ impl BusStats {
     }
 }
 
-/// Returns the text between the parts of statistics: on one line, or, with `{:#}`, on lines of
-/// their own.
+/// Returns the separator between the parts of statistics: for one line or, with `{:#}`, for a line
+/// per part.
 pub(crate) fn between(f: &fmt::Formatter<'_>) -> &'static str {
     if f.alternate() { "\n  " } else { "; " }
 }
 
-/// Shows one line. With `{:#}`, each watcher has a line of its own.
+/// Shows one line. With `{:#}`, each watcher has its own line.
 impl fmt::Display for BusStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

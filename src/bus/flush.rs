@@ -15,18 +15,18 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// Waits until everything that was accepted before this call has been offered to every watcher,
     /// and handled by every handler.
     ///
-    /// A flush does not wait for watchers that you read yourself. If the policy of such a watcher
-    /// is to wait, it delays the offering as always.
+    /// A flush does not wait for watchers that you read yourself. If the bus waits for such a
+    /// watcher because of its policy, the flush waits with it.
     ///
-    /// After the end of the bus a flush returns at once. On an [inline](Self::new_inline) bus,
-    /// everything accepted has been offered already, and a flush waits for handlers alone.
+    /// After the end of the bus a flush returns immediately. On an [inline](Self::new_inline) bus,
+    /// everything accepted has been offered already, so a flush only waits for handlers.
     ///
     /// # Errors
     ///
     /// - [`FlushError::Timeout`] if the timeout expires. It names the watchers and handlers for
     ///   which the flush waited.
     /// - [`FlushError::WouldDeadlock`] on a thread of this bus.
-    /// - [`FlushError::Abandoned`] if a shutdown by deadline gave something up.
+    /// - [`FlushError::Abandoned`] if a shutdown by deadline abandoned events.
     ///
     /// # Blocking
     ///
@@ -62,15 +62,15 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         answer.unwrap_or_else(|TimedOut| Err(flushing.timeout()))
     }
 
-    /// Flushes as [`flush`](Self::flush) does, for a task. The flush and its timeout begin when the
+    /// Flushes like [`flush`](Self::flush), for a task. The flush and its timeout begin when the
     /// future is first polled.
     ///
-    /// A thread of the bus keeps the deadline. If the system starts no thread, the poll blocks
-    /// until the flush is through or the deadline.
+    /// A thread of the bus enforces the deadline. If the system cannot start that thread, the poll
+    /// blocks until the flush completes or the deadline passes.
     ///
     /// # Errors
     ///
-    /// As [`flush`](Self::flush).
+    /// Same as [`flush`](Self::flush).
     ///
     /// # Examples
     ///
@@ -99,7 +99,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     }
 }
 
-/// A flush that is under way. Its drop takes back what the dispatcher has not reached.
+/// A flush in progress. Dropping it withdraws the flush if the dispatcher has not reached it.
 struct Flushing<'b, T> {
     incoming: &'b IncomingQueue<T>,
     ticket: Arc<FlushTicket>,
@@ -119,8 +119,8 @@ impl<'b, T: Clone + Send + Sync + 'static> Flushing<'b, T> {
         match self.refused {
             None => flushed(bus, &self.ticket),
             Some(Refusal::Full) => Some(Err(self.timeout())),
-            // Everything accepted before has been offered and handled at the end, if it was not
-            // given up.
+            // At the end of the bus, everything accepted before has been offered and handled,
+            // unless it was abandoned.
             Some(Refusal::Closed) => all_flushed(bus),
         }
     }

@@ -1,10 +1,10 @@
-//! The bus: publishers, watchers, and the way of an event between them.
+//! The bus: publishers, watchers, and the path of an event between them.
 //!
 //! - [`Broadcaster`] starts a bus, flushes it and ends it. [`BusOptions`] are its options. A
 //!   [`WeakBroadcaster`] does not keep the bus open.
 //! - [`Publisher`] publishes.
 //! - [`Watcher`] receives, one [`Delivery`] or one [`Batch`] at a time. [`WatchBuilder`] registers
-//!   it, with an [`OverflowPolicy`] of its own. An [`EventWatcher`] returns events alone.
+//!   it, with its own [`OverflowPolicy`]. An [`EventWatcher`] returns only events.
 //! - A handler receives on a thread of the bus, which [`WatchHandle`] stops, or on any thread or
 //!   task that runs a [`Runner`].
 //!
@@ -27,11 +27,10 @@
 //!  (any threads)  (one at a time)  └─ ...
 //! ```
 //!
-//! The folders stand in the order in which they build on each other: `wait` (parking, timer),
-//! `state` (of the bus and of one watcher), `mailbox` (a watcher's queue with its two ends),
-//! `dispatch` (the entries, the fan-out, the dispatcher, the front), `incoming` (the way in,
-//! the publishers), `watch` (the readers of a mailbox), and above all of them the `broadcaster` and
-//! the `flush`.
+//! The modules build on each other in this order: `wait` (parking, timer), `state` (of the bus and
+//! of one watcher), `mailbox` (a watcher's queue with its two ends), `dispatch` (the entries, the
+//! fan-out, the dispatcher, the front), `incoming` (the way in, the publishers), `watch` (the
+//! readers of a mailbox), and above all of them the `broadcaster` and the `flush`.
 //!
 //! # Glossary
 //!
@@ -44,9 +43,9 @@
 //!   beside the incoming queue.
 //! * **place**: of a control entry, the number of entries that had been pushed into the incoming
 //!   queue before it.
-//! * **fan-out**: what offers events to every watcher, and registers and reaps them. One thread
-//!   at a time works with it, under the lock of the intake or of the front.
-//! * **intake**: what takes entries out of the incoming queue for the fan-out.
+//! * **fan-out**: the part that offers events to every watcher, and registers and reaps watchers.
+//!   One thread at a time works with it, under the lock of the intake or of the front.
+//! * **intake**: the part that takes entries out of the incoming queue for the fan-out.
 //! * **dispatcher**: the thread that works with the intake while there is something to do.
 //! * **pending**: the state of events that have been offered to a watcher with `Wait` or `WaitFor`,
 //!   and that wait for capacity in its mailbox.
@@ -60,32 +59,33 @@
 //!   *lent* it the fan-out, and naps.
 //! * **front**: the way into an inline bus. It has the lock of the bus.
 //! * **owner**: the thread that is inside a call of an inline bus, and has its lock.
-//! * **due**: said of what another thread leaves to the owner: a watcher to reap, or the close.
-//! * **nested**: said of a call from inside a call of the same inline bus.
-//! * **completion**: a function of the library's own with which the dispatcher completes each event
-//!   before it offers the event. The bus of a recorder has one.
+//! * **due**: the state of work that another thread leaves to the owner: a watcher to reap, or the
+//!   close.
+//! * **nested**: describes a call from inside a call of the same inline bus.
+//! * **completion**: an internal function with which the dispatcher completes each event before it
+//!   offers the event. The bus of a recorder has one.
 //! * **batch**: events that the dispatcher offers together. They share one allocation and no longer
 //!   change.
 //! * **slice**: a range of a batch, on its way to one watcher.
-//! * **mailbox**: the queue of one watcher, with a *sender* in the fan-out and a *receiver* on
-//!   the reader's thread.
-//! * **credit**: the number of events for which a mailbox has room.
+//! * **mailbox**: the queue of one watcher, with a *sender* in the fan-out and a *receiver* on the
+//!   reader's thread.
+//! * **credit**: the number of events for which a mailbox has capacity.
 //! * **position**: the number of an accepted event in the one order of the bus, from 1 on. A gap
-//!   that a publisher has published takes as many positions as it stands for events.
+//!   that a publisher has published takes one position for each missing event.
 //! * **offset**: the number of an event among those that were decided for one watcher (queued, lost
 //!   or missing), from 0 on. Events that the filter refused have none.
 //! * **gap**: events that a watcher lost, or that were missing for it. The reader receives it as
 //!   `Lagged`.
-//! * **history**: the newest batches of the bus, which the fan-out keeps for watchers that
-//!   start in the past.
-//! * **replay**: the fan-out offers a new watcher what is in the history.
+//! * **history**: the newest batches of the bus, which the fan-out keeps for watchers that start in
+//!   the past.
+//! * **replay**: the fan-out offers a new watcher the events in the history.
 //! * **current slice**: the slice that the receiver has taken out of the queue and not yet read to
 //!   the end.
-//! * **borrowed**: said of events of the current slice that the caller reads in place, until its
-//!   next call.
+//! * **borrowed**: the state of events of the current slice that the caller reads in place, until
+//!   its next call.
 //! * **watcher**: the reader's handle, or a registration with everything that belongs to it.
-//! * **handler**: a function of the user's that the library calls for each event.
-//! * **bulk reader**: a receiver that takes whole slices, and gives their room back in any order.
+//! * **handler**: a user-supplied function that the library calls for each event.
+//! * **bulk reader**: a receiver that takes whole slices, and frees their capacity in any order.
 //! * **flush**: a wait until everything accepted before it has been offered and handled.
 //! * **stop**: ends one watcher. **close**: refuses further events. **shutdown**: closes, and waits
 //!   for the end.
@@ -100,29 +100,31 @@
 //! # Roles
 //!
 //! * A **publisher** enters the gate, pushes one entry into the incoming queue, and leaves. If the
-//!   dispatcher was about to sleep, the publisher answers for its entry: it delivers directly, or
-//!   wakes the dispatcher (`dispatch/direct.rs`). It waits for no lock unless it waits for room.
+//!   dispatcher was about to sleep, the publisher is responsible for its entry: it delivers
+//!   directly, or wakes the dispatcher (`dispatch/direct.rs`). It waits for no lock unless it waits
+//!   for capacity.
 //! * A **registration**, a **flush** or a **gap** enters the gate, adds a control entry with its
 //!   place, leaves, and wakes a dispatcher that was about to sleep (`dispatch/controls.rs`).
 //! * The **dispatcher** takes the waiting entries, up to a batch or the place of a control entry.
 //!   It makes one shared batch of them, offers it to every watcher without waiting, fences once,
-//!   and wakes the readers that sleep. It does one queue operation for each watcher and batch,
-//!   none for each event. If events are pending then, it is blocked, and sleeps until a reader
-//!   frees capacity. It sleeps in one place for all that it waits for, and without the lock
-//!   (`dispatch/dispatcher.rs`). Only while it has lent the fan-out, it naps elsewhere.
-//! * A **reader** takes slices out of its queue, reads the events in place, and gives room back by
-//!   a plain store of `consumed`. If its policy makes the dispatcher wait, or if it is a handler,
-//!   the reader then fences and wakes those that wait. If the dispatcher has lent the fan-out,
-//!   a reader without events takes what waits in the incoming queue itself (`dispatch/pull.rs`).
+//!   and wakes the readers that sleep. It does one queue operation per watcher and batch, and none
+//!   per event. If events are pending then, it is blocked, and sleeps until a reader frees
+//!   capacity. Whatever it waits for, it sleeps in one place, and without the lock
+//!   (`dispatch/dispatcher.rs`). It naps elsewhere only while it has lent the fan-out.
+//! * A **reader** takes slices out of its queue, reads the events in place, and frees their
+//!   capacity with a plain store of `consumed`. If its policy makes the dispatcher wait, or if it
+//!   is a handler, the reader then fences and wakes the waiting threads and tasks. If the
+//!   dispatcher has lent the fan-out, a reader without events takes the waiting entries out of the
+//!   incoming queue itself (`dispatch/pull.rs`).
 //!
 //! * In an **inline bus**, a publisher takes the lock, offers its events to every watcher, fences
-//!   once, lets the lock go, and wakes the readers that sleep (`dispatch/inline.rs`). Between two
-//!   calls nothing is pending. Where this page says *dispatcher*, read *owner*.
+//!   once, releases the lock, and wakes the readers that sleep (`dispatch/inline.rs`). Between two
+//!   calls nothing is pending. For an inline bus, read *owner* for *dispatcher* on this page.
 //!
 //! # Invariants
 //!
 //! 1. No thread blocks in a queue: every wait follows the one protocol of `wait/parking.rs`, which
-//!    the models see. The other waits are those for the locks below. The dispatcher alone waits for
+//!    the models see. The only other waits are for the locks below. The dispatcher alone waits for
 //!    the intake, which a publisher or a reader holds for one batch at most. In an inline bus,
 //!    publishers, registrations, flushes and gaps wait for the front.
 //! 2. Each counter of a watcher has one writer, except `panics`. The dispatcher publishes its
@@ -132,51 +134,52 @@
 //! 3. For each watcher, every event below the offset `decided` is in the queue, delivered, lost or
 //!    missing. A reader that finds its queue empty below a decided offset has found a gap.
 //! 4. The queue and the current slice together never hold more events than the queue's length, not
-//!    counting those that were replayed: the dispatcher sends only as many as it has credit for.
-//!    The credit is the bound, and a queue relies on it. Only a short queue has a slot for each
-//!    event, because slots for all events of a long one would cost every watcher their memory. With
-//!    `DropOldest` there is no credit: the sender evicts the oldest events from the queue, and the
-//!    events that the reader holds are not counted.
+//!    counting replayed events: the dispatcher sends only as many as it has credit for. The credit
+//!    is the bound, and a queue relies on it. Only a short queue has a slot for each event, because
+//!    slots for all events of a long queue would cost every watcher their memory. With `DropOldest`
+//!    there is no credit: the sender evicts the oldest events from the queue, and the events that
+//!    the reader holds are not counted.
 //! 5. After `set_closed` the dispatcher puts nothing into the queue. After `set_gone` the reader
 //!    takes events out only to discard them. Both may empty the queue of a reader that is gone, and
 //!    each counts the events that it takes out.
-//! 6. User code (filters, hooks, handlers, `Clone`, `Drop`) runs outside every lock, except that of
-//!    the intake while the dispatcher has it, for which no other thread waits, and that of an
-//!    inline bus. Wakers run outside that one, too. `catch_panic` ends the panic of such code. Only
-//!    a `Clone` in a receive panics into the caller.
-//! 7. The dispatcher carries out a control entry after it has offered all events before it, and
-//!    before it offers any event behind it.
-//! 8. While an entry is in the incoming queue, or carried by the fan-out, somebody answers for
-//!    it: the dispatcher while it is awake or blocked, the reader while the fan-out is lent to
-//!    it, and otherwise the publisher that saw the idle bit.
+//! 6. User code (filters, hooks, handlers, `Clone`, `Drop`) runs outside every lock, with two
+//!    exceptions: the lock of the intake while the dispatcher holds it, for which no other thread
+//!    waits, and the lock of an inline bus. Wakers run outside the lock of an inline bus, too.
+//!    `catch_panic` ends the panic of such code. Only a `Clone` in a receive panics into the
+//!    caller.
+//! 7. The dispatcher carries out a control entry after it has offered all events before the entry,
+//!    and before it offers any event after it.
+//! 8. While an entry is in the incoming queue, or carried by the fan-out, exactly one party is
+//!    responsible for it: the dispatcher while it is awake or blocked, the reader while the fan-out
+//!    is lent to it, and otherwise the publisher that saw the idle bit.
 //!
 //! # Memory orderings
 //!
-//! Each use carries a line that names its partner. *Fence* is `full_fence`, sequentially consistent
-//! on both sides. One side arms a wake cell, fences and looks at its condition. The other side
-//! changes the condition, fences and looks at the cell. At least one of the two sees the other.
+//! The comment at each use names its partner. *Fence* is `full_fence`, sequentially consistent on
+//! both sides. One side arms a wake cell, fences and checks its condition. The other side changes
+//! the condition, fences and checks the cell. At least one of the two sees the other's store.
 //!
 //! | atomic | written by | ordering | read by | ordering | what it carries |
 //! |---|---|---|---|---|---|
 //! | `Cell::word`, enter | publisher | relaxed RMW | `close` | same word | who was in before the closed bit |
-//! | `Cell::word`, leave | publisher | acq-rel RMW | `is_quiet`, `set_idle` | acquire | what was pushed inside |
+//! | `Cell::word`, leave | publisher | acq-rel RMW | `is_quiet`, `set_idle` | acquire | the entries pushed inside |
 //! | `Cell::word`, idle bit | dispatcher, reader | acq-rel RMW | `leave` | acquire | the armed cell |
 //! | `Cell::refused_full`, `Cell::refused_closed` | publisher | relaxed RMW | `stats` | relaxed | counts |
 //! | `WakeCell::armed` | waiting thread | relaxed, fence after | waker | relaxed, fence before | that a thread or task waits |
 //! | `WakeCell::armed`, for a task | waiting task | relaxed RMW, fence after | waker | relaxed RMW | no data: `AtomicWaker` orders itself |
 //! | `Owner::word`, the owner | owner | relaxed; acq-rel swap at the end | `ask`, `is_this_thread` | acquire; relaxed | what the owner did |
-//! | `Owner::word`, due | stopping or closing thread | release RMW | owner | acq-rel swap | what is due |
+//! | `Owner::word`, due | stopping or closing thread | release RMW | owner | acq-rel swap | the due work |
 //! | `NestedEntries::added`, `NestedEntries::waiting`, `NestedEntries::events_left` | owner | relaxed | owner | relaxed | no data: the lock of the front |
 //! | `WaitQueue::waiting` | under its lock | relaxed, fence after | waker | relaxed, fence before | that a thread or task waits |
 //! | `WaitQueue::passes_behind` | owner | relaxed | owner, a waiter that has been the owner since | relaxed | no data |
-//! | `WatcherState::flags`, stopped | any thread | release RMW, fence after | reader; dispatcher, bulk reader | acquire; relaxed, fence before | what led to it: a filter's panic is counted |
-//! | `WatcherState::flags`, evicted | dispatcher | release RMW, fence after | reader; dispatcher, bulk reader | acquire; relaxed, fence before | what was queued and counted before |
+//! | `WatcherState::flags`, stopped | any thread | release RMW, fence after | reader; dispatcher, bulk reader | acquire; relaxed, fence before | the cause: a filter's panic is counted |
+//! | `WatcherState::flags`, evicted | dispatcher | release RMW, fence after | reader; dispatcher, bulk reader | acquire; relaxed, fence before | the events queued and counted before |
 //! | `WatcherState::flags`, gone | reader | relaxed RMW, fence after | dispatcher | relaxed, fence before | no data |
 //! | `WatcherState::flags`, closed | dispatcher | acq-rel RMW | reader | acquire | the queue's last contents |
 //! | `WatcherState::flags`, finished | reader | acq-rel RMW | dispatcher, waiters | acquire | the reader's last counts, a handler's deeds |
-//! | `WatcherState::wake_at` | dispatcher | relaxed, fence after | reader | relaxed, fence before | the room that is wanted |
+//! | `WatcherState::wake_at` | dispatcher | relaxed, fence after | reader | relaxed, fence before | the capacity that is wanted |
 //! | `WatcherState::panics` | caller of user code | relaxed RMW | `stats` | relaxed | a count |
-//! | `SentSide::offered` | dispatcher | relaxed, before the queue and the lines below | `stats` | relaxed, behind a fence | what the others are parts of |
+//! | `SentSide::offered` | dispatcher | relaxed, before the queue and the lines below | `stats` | relaxed, after a fence | the sum of the others |
 //! | `SentSide::filtered`, `SentSide::missed`, `SentSide::high_water` | dispatcher | relaxed | `stats` | relaxed | counts |
 //! | `SentSide::decided` | dispatcher | relaxed, release fence before | reader | acquire | the queue's contents below the offset |
 //! | `SentSide::queued` | dispatcher | relaxed, release fence before | `stats`; `queued` | relaxed, acquire fence after; relaxed | `offered`, which is at least as much; a count |
@@ -185,10 +188,10 @@
 //! | `GotSide::consumed` | reader | release | dispatcher, `stats` | acquire; relaxed, acquire fence after | the freed slots; `offered` |
 //! | `GotSide::stopped`, `GotSide::abandoned` | reader | release | `stats` | relaxed, acquire fence after | `offered` |
 //! | `GotSide::handled` | handler | release | flush | acquire | what the handler did |
-//! | `BusState::closing` | `close` | relaxed, fence after | dispatcher, handlers | relaxed, fence before | no data: the gate's words tell |
+//! | `BusState::closing` | `close` | relaxed, fence after | dispatcher, handlers | relaxed, fence before | no data: the gate's words carry it |
 //! | `BusState::abandoned` | shutdown | relaxed, fence after | dispatcher, handlers | relaxed, fence before | no data |
 //! | `BusState::lent` | dispatcher, reader | relaxed, fence after | reader, publisher | relaxed; a reader fences before | no data: the lock publishes it |
-//! | `Handles::open` | a handle that is cloned, upgraded or dropped | relaxed RMW; release RMW of a drop | the last drop | same word, fence after | what was done before the other drops |
+//! | `Handles::open` | a handle that is cloned, upgraded or dropped | relaxed RMW; release RMW of a drop | the last drop | same word, fence after | everything done before the other drops |
 //! | `Popped::word` | dispatcher, or who has its lock | relaxed, release fence after; release | who adds a control entry; `stats` | acquire; relaxed, acquire fence before | the queue's length after the pop |
 //! | `Controls::waiting` | under its lock | relaxed, before a `leave` | dispatcher, or who has its lock | relaxed, after a pop or `set_idle` | that there is an entry |
 //! | `Registry::reaping` | stopping thread | relaxed, fence after | dispatcher | relaxed, fence before | a list under its own lock |
@@ -225,11 +228,11 @@
 //!
 //! # How little is lost to sleeping
 //!
-//! The dispatcher and the readers look a few times before they park (`sync::SPINS`, `YIELDS`), so
+//! The dispatcher and the readers check a few times before they park (`sync::SPINS`, `YIELDS`), so
 //! that under load no thread sleeps and a publish costs no wake-up. A reader of an inline bus that
-//! is faster than the publishers first lets a few events gather (`sync::GATHER`). A dispatcher that
-//! has lent the fan-out looks once a millisecond for as long as events come. An idle bus uses
-//! no processor time.
+//! is faster than the publishers first lets a few events accumulate (`sync::GATHER`). A dispatcher
+//! that has lent the fan-out polls once a millisecond for as long as events arrive. An idle bus
+//! uses no processor time.
 //!
 //! </details>
 

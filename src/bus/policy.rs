@@ -1,5 +1,5 @@
-//! The overflow policy: the fate of an event for which a watcher's queue has no room. Options
-//! choose it, the bus carries it out, and the statistics name it.
+//! The overflow policy: what happens to an event for which a watcher's queue has no capacity.
+//! Options choose it, the bus applies it, and the statistics name it.
 
 use std::fmt;
 #[cfg(feature = "serde")]
@@ -13,7 +13,7 @@ use crate::error::ParseError;
 #[cfg(feature = "serde")]
 use crate::escape::escape;
 
-/// The action of the bus for a watcher whose queue is full.
+/// The action that the bus takes when a watcher's queue is full.
 ///
 /// `examples/bus/policies.rs` in the repository shows the loss under each policy.
 ///
@@ -40,37 +40,37 @@ assert!("sometimes".parse::<OverflowPolicy>().is_err());
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum OverflowPolicy {
-    /// The watcher loses the incoming event. Nobody waits. This is the default.
+    /// The watcher loses the incoming event. The bus never waits. This is the default.
     #[default]
     #[doc(alias = "DropIfChannelFull")]
     #[doc(alias = "drop newest")]
     DropIncoming,
-    /// The watcher loses the oldest event in its queue, so that the newest are kept. Nobody waits.
+    /// The watcher loses the oldest event in its queue, so that the newest are kept. The bus never
+    /// waits.
     #[doc(alias = "conflate")]
     #[doc(alias = "drop oldest")]
     DropOldest,
-    /// The watcher ends before the first event that does not fit. Nobody waits.
+    /// The watcher ends before the first event that does not fit. The bus never waits.
     ///
-    /// The bus offers the watcher neither this event nor a later one. The watcher delivers what is
-    /// in its queue, then the end, and [`end_reason`](crate::Watcher::end_reason) returns
-    /// [`Evicted`](crate::bus::EndReason::Evicted). Nothing that it was offered is lost, so nothing
-    /// counts as dropped, and [`evictions`](crate::stats::WatcherStats::evictions) counts the end.
-    /// This is for a remote client that reads too slowly: close its connection, and let it come
-    /// back and [continue](crate::WatchBuilder::start) where it was. Choose a queue at least as
-    /// long as the largest burst, because a batch that does not fit evicts a reader that is idle,
-    /// too. A handler is evicted as a watcher is, and its statistics show it. A recording cannot
-    /// have this policy.
+    /// The bus offers the watcher neither this event nor a later one. The watcher delivers the
+    /// events in its queue, then the end, and [`end_reason`](crate::Watcher::end_reason) returns
+    /// [`Evicted`](crate::bus::EndReason::Evicted). No offered event is lost, so nothing counts as
+    /// dropped, and [`evictions`](crate::stats::WatcherStats::evictions) counts the end. Use this
+    /// policy for a remote client that reads too slowly: close its connection, and let it reconnect
+    /// and [continue](crate::WatchBuilder::start) where it was. Choose a queue at least as long as
+    /// the largest burst, because a batch that does not fit also evicts an idle reader. A handler
+    /// is evicted like a watcher, and its statistics show it. A recording cannot have this policy.
     Evict,
-    /// The dispatcher waits for room. In time, all watchers and publishers wait with it. The
+    /// The dispatcher waits for capacity. Eventually, all watchers and publishers wait with it. The
     /// watcher loses nothing. On an [inline](crate::Broadcaster::new_inline) bus, the publishers
     /// wait.
     #[doc(alias = "WaitIfChannelFull")]
     Wait,
-    /// The dispatcher waits for room, for each batch at most this long. Then the watcher loses the
-    /// events that have found no room. On an [inline](crate::Broadcaster::new_inline) bus, the time
+    /// The dispatcher waits for capacity, for each batch at most this long. Then the watcher loses
+    /// the events that did not fit. On an [inline](crate::Broadcaster::new_inline) bus, the time
     /// counts from the first publish that finds no capacity, even if the watcher's filter refuses
-    /// the event. A publish from inside another call does not count. When the time is over, the
-    /// watcher loses each event until there is room again, and no publish waits for it.
+    /// the event. A publish from inside another call does not count. After that time, the watcher
+    /// loses each event until it has capacity again, and no publish waits for it.
     WaitFor(#[cfg_attr(feature = "serde", serde(with = "crate::duration"))] Duration),
 }
 

@@ -7,7 +7,7 @@ use crate::bus::counters::BusStats;
 /// The result of a shutdown.
 ///
 /// Once the bus has ended, every call returns the same report. A call that returns before that
-/// (because its time was over, or because a thread of the bus does not wait) returns a snapshot,
+/// (because its timeout expired, or because a thread of the bus does not wait) returns a snapshot,
 /// which a later call replaces.
 ///
 /// The report shows the bus at its end. A watcher that you read yourself keeps its queued events,
@@ -34,16 +34,17 @@ use crate::bus::counters::BusStats;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct ShutdownReport {
-    /// Whether all accepted events have been offered, and handled by every handler, and no call
-    /// gave up before that. If `false`, `bus` says what was abandoned, what is still queued, and
-    /// what is still pending. Who gave up may have found nothing to abandon.
+    /// Whether all accepted events have been offered, and handled by every handler, and no shutdown
+    /// abandoned its wait before that. If `false`, `bus` counts the events that were abandoned, are
+    /// still queued, or are still pending. A shutdown may abandon its wait and find no event to
+    /// abandon.
     pub complete: bool,
     /// Whether the threads of the dispatcher and of the handlers that the bus started have ended
     /// and have been joined, so that the program may unload the code that they ran. The thread that
-    /// keeps the deadlines of `flush_async`, `drain_async` and `shutdown_async` ends after the last
-    /// deadline, and is not joined.
+    /// enforces the deadlines of `flush_async`, `drain_async` and `shutdown_async` ends after the
+    /// last deadline, and is not joined.
     pub threads_ended: bool,
-    /// The counters at the end, including those of each handler.
+    /// The counters at the end, including the counters of each handler.
     pub bus: BusStats,
 }
 
@@ -56,9 +57,9 @@ impl ShutdownReport {
     /// an event that it was offered.
     ///
     /// An event that a watcher was offered and did not take because it was stopped or dropped is
-    /// not a loss here. An event that a full queue dropped is one, even if the watcher's policy
-    /// asks for that. Events that were refused are not counted, because their publishers have them
-    /// back.
+    /// not a loss here. An event that a full queue dropped is a loss, even if the watcher's policy
+    /// asks for that. Refused events are not counted, because they were returned to their
+    /// publishers.
     ///
     /// # Examples
     ///

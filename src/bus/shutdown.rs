@@ -7,8 +7,8 @@ use crate::bus::report::ShutdownReport;
 use super::broadcaster::Broadcaster;
 use super::state::Patience;
 
-/// The time that a shutdown by deadline reserves for giving up: a tenth of its timeout, and at most
-/// this.
+/// The time that a shutdown by deadline reserves for abandoning the remaining events: a tenth of
+/// its timeout, and at most this.
 const RESERVE: Duration = Duration::from_millis(50);
 
 impl<T> Broadcaster<T> {
@@ -59,9 +59,9 @@ impl<T> Broadcaster<T> {
     /// which exists while a task waits with a deadline, is not among them.
     ///
     /// A shutdown is idempotent: every call waits for the same end and returns the same report. A
-    /// call after a [`shutdown_timeout`](Self::shutdown_timeout) that gave up waits on, and its
-    /// report has the final counters. What was abandoned stays abandoned. On a thread of this bus a
-    /// shutdown closes the bus, does not wait, and returns a report that is not complete.
+    /// call after a [`shutdown_timeout`](Self::shutdown_timeout) that timed out continues to wait,
+    /// and its report has the final counters. Abandoned events stay abandoned. On a thread of this
+    /// bus, a shutdown closes the bus, does not wait, and returns a report that is not complete.
     ///
     /// The report may be ignored, because nothing is abandoned without a deadline.
     ///
@@ -69,7 +69,7 @@ impl<T> Broadcaster<T> {
     ///
     /// Waits without a deadline. The wait never ends if a watcher whose policy is
     /// [`Wait`](crate::OverflowPolicy::Wait) is neither read nor dropped, or if a handler does not
-    /// return. [`shutdown_timeout`](Self::shutdown_timeout) gives up in time. In an async task, use
+    /// return. [`shutdown_timeout`](Self::shutdown_timeout) limits the wait. In an async task, use
     /// `shutdown_async`, because a runner that is awaited on the blocked thread never ends.
     ///
     /// # Examples
@@ -91,8 +91,8 @@ impl<T> Broadcaster<T> {
         self.end(Patience::FOREVER)
     }
 
-    /// Closes the bus as [`shutdown`](Self::shutdown) does, and waits for at most `timeout`, but
-    /// gives nothing up. If the bus has not ended by then, the report is a snapshot that is not
+    /// Closes the bus like [`shutdown`](Self::shutdown), and waits for at most `timeout`, but
+    /// abandons nothing. If the bus has not ended by then, the report is a snapshot that is not
     /// complete, and the bus continues towards its end.
     ///
     /// This is the soft half of a graceful shutdown. A [`shutdown_timeout`](Self::shutdown_timeout)
@@ -125,17 +125,17 @@ impl<T> Broadcaster<T> {
         self.end(self.patience(timeout))
     }
 
-    /// Closes the bus as [`shutdown`](Self::shutdown) does, but returns by the deadline and then
-    /// reports what was abandoned.
+    /// Closes the bus like [`shutdown`](Self::shutdown), but returns by the deadline and then
+    /// reports the events that were abandoned.
     ///
-    /// The last tenth of the timeout, at most 50 ms, is reserved for giving up in good order. In
-    /// this time the watchers for which the dispatcher waits lose the events that find no room.
-    /// Each handler finishes its current event and gives up the rest. With a timeout of zero, or if
-    /// user code does not return, the report is a snapshot: it is not complete, and
-    /// [`pending`](crate::stats::BusStats::pending) has the events that no watcher was offered yet.
-    /// A later call waits on and returns a new report.
+    /// The last tenth of the timeout, at most 50 ms, is reserved for an orderly end. During this
+    /// time, the watchers for which the dispatcher waits lose the events that do not fit, and each
+    /// handler finishes its current event and abandons the rest. With a timeout of zero, or if user
+    /// code does not return, the report is a snapshot: it is not complete, and
+    /// [`pending`](crate::stats::BusStats::pending) counts the events that no watcher was offered
+    /// yet. A later call continues to wait and returns a new report.
     ///
-    /// A thread that has not come to its last step by the deadline is not joined, and
+    /// A thread that has not reached its last step by the deadline is not joined, and
     /// [`threads_ended`](ShutdownReport::threads_ended) is `false`.
     ///
     /// # Blocking
@@ -151,7 +151,7 @@ impl<T> Broadcaster<T> {
     /// let bus = Broadcaster::new()?;
     /// let stuck = bus.watch_builder().queue_capacity(1).overflow(OverflowPolicy::Wait).watch()?;
     /// bus.publisher().publish_batch([1, 2, 3])?;
-    /// // Nobody reads the watcher, so the dispatcher waits for room until it gives up.
+    /// // No thread reads the watcher, so the dispatcher waits for capacity until the deadline.
     /// assert!(!bus.shutdown_timeout(Duration::from_millis(10)).complete);
     /// assert_eq!(bus.shutdown().bus.watchers[0].dropped.abandoned, 2);
     /// drop(stuck);
@@ -162,7 +162,7 @@ impl<T> Broadcaster<T> {
         self.end(self.patience_before_giving_up(timeout))
     }
 
-    /// Drains as [`drain`](Self::drain) does, for a task. The wait and its timeout begin when the
+    /// Drains like [`drain`](Self::drain), for a task. The wait and its timeout begin when the
     /// future is first polled. If the future is dropped after that, the bus stays closed.
     ///
     /// # Examples
@@ -184,14 +184,14 @@ impl<T> Broadcaster<T> {
         async move { self.end_async(self.patience(timeout)).await }
     }
 
-    /// Closes the bus as [`shutdown_timeout`](Self::shutdown_timeout) does, for a task. A server
-    /// whose clients read watchers shuts the bus down first. The clients' streams then end, and the
+    /// Closes the bus like [`shutdown_timeout`](Self::shutdown_timeout), for a task. A server whose
+    /// clients read watchers should shut the bus down first: the clients' streams then end, and the
     /// server's own shutdown does not wait for them. The shutdown and its timeout begin when the
     /// future is first polled. If the future is dropped after that, the bus stays closed. If the
-    /// future is dropped before the reserved last tenth of the timeout, nothing has been given up.
+    /// future is dropped before the reserved last tenth of the timeout, nothing has been abandoned.
     ///
-    /// A thread of the bus keeps the deadline, and lives as long as the future waits. If the system
-    /// starts no thread, the poll blocks until the end or the deadline.
+    /// A thread of the bus enforces the deadline, and lives as long as the future waits. If the
+    /// system cannot start that thread, the poll blocks until the end or the deadline.
     ///
     /// # Examples
     ///
@@ -221,7 +221,7 @@ impl<T> Broadcaster<T> {
         self.with_pending(self.incoming.bus.shutdown_async(patience).await)
     }
 
-    /// Adds to a snapshot what was still pending. At the end of the bus, nothing is.
+    /// Adds the number of pending events to a snapshot. At the end of the bus there are none.
     fn with_pending(&self, mut report: ShutdownReport) -> ShutdownReport {
         if !report.complete && !report.threads_ended {
             report.bus.pending = self.incoming.way.pending(&self.incoming.bus, report.bus.accepted);
@@ -246,7 +246,7 @@ impl<T> Broadcaster<T> {
         self.incoming.bus.is_current()
     }
 
-    /// Waits for the end of a bus that has been closed, and gives nothing up. On a thread of this
+    /// Waits for the end of a bus that has been closed, and abandons nothing. On a thread of this
     /// bus this does not wait.
     #[cfg(feature = "recorder")]
     pub(crate) fn wait_ended(&self, timeout: Duration) {

@@ -1,4 +1,4 @@
-//! The handle of a bus that does not keep it open.
+//! A handle to a bus that does not keep it open.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use super::incoming::{IncomingQueue, Publisher};
 use super::watch::{WatchBuilder, Watcher};
 
 impl<T> Broadcaster<T> {
-    /// Returns a handle of the same bus that does not keep it open.
+    /// Returns a handle to the same bus that does not keep it open.
     ///
     /// # Examples
     ///
@@ -40,7 +40,7 @@ impl<T> Broadcaster<T> {
 /// open either.
 ///
 /// It is `Send` and `Sync`. A clone costs one reference count, and keeps the memory of the bus
-/// without its watchers' queues.
+/// alive, except its watchers' queues.
 ///
 /// # Examples
 ///
@@ -70,12 +70,12 @@ impl<T: Clone + Send + Sync + 'static> WeakBroadcaster<T> {
     ///
     /// # Errors
     ///
-    /// As [`WatchBuilder::watch`]. It is [`WatchError::Closed`] once the last [`Broadcaster`] has
-    /// been dropped.
+    /// Same as [`WatchBuilder::watch`]. The error is [`WatchError::Closed`] once the last
+    /// [`Broadcaster`] has been dropped.
     ///
     /// # Blocking
     ///
-    /// As [`WatchBuilder::watch`].
+    /// Same as [`WatchBuilder::watch`].
     ///
     /// # Examples
     ///
@@ -134,8 +134,8 @@ impl<T> WeakBroadcaster<T> {
     ///
     /// After a `None` the bus is closed, even if another thread is still dropping the last handle.
     /// After a `Some` it is open until the returned handle is dropped, unless it is
-    /// [closed](Broadcaster::close) explicitly. A bus that was closed that way can still be
-    /// upgraded while a `Broadcaster` is left, so that you can read its statistics or wait for its
+    /// [closed](Broadcaster::close) explicitly. A bus that was closed explicitly can still be
+    /// upgraded while a `Broadcaster` exists, so that you can read its statistics or wait for its
     /// end.
     ///
     /// # Examples

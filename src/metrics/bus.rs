@@ -52,13 +52,13 @@ fn level(count: u64) -> f64 {
 }
 
 impl BusStats {
-    /// Publishes these figures through the `metrics` crate, for a bus of this name. Call it when
+    /// Publishes these counters through the `metrics` crate, for a bus of this name. Call it when
     /// metrics are scraped. A scrape costs `bus.stats()` and a few dozen calls of the recorder.
     ///
     /// `docs/stability.md` in the repository lists the metrics with their labels. A watcher's label
-    /// is its name. The figures are those of all watchers that had the name, both the registered
-    /// ones and the [departed](BusStats::departed_by_name) ones. Watchers without a given name are
-    /// summed up as `(unnamed)`. Counters therefore do not go back when a watcher is dropped.
+    /// is its name. The values include all watchers that had the name, both registered and
+    /// [departed](BusStats::departed_by_name). Watchers without a name are summed up as
+    /// `(unnamed)`. Counters therefore never decrease when a watcher is dropped.
     ///
     /// # Examples
     ///
@@ -112,10 +112,10 @@ impl BusStats {
         }
     }
 
-    /// Returns the figures of each label, including those of departed watchers.
+    /// Returns the values of each label, including departed watchers.
     fn by_label(&self) -> BTreeMap<&str, WatcherStats> {
         let mut labels: BTreeMap<&str, WatcherStats> = BTreeMap::new();
-        // A departed watcher has no queue any more.
+        // A departed watcher no longer has a queue.
         let mut rest = WatcherStats { high_water: 0, ..self.departed.clone() };
         for gone in &self.departed_by_name {
             rest.subtract(gone);

@@ -1,17 +1,17 @@
-//! Statistics as metrics, through the `metrics` facade. The program publishes them by a call, so
-//! this module has no thread and no timer.
+//! Statistics as metrics, through the `metrics` facade. The program calls a method to publish them,
+//! so this module has no thread and no timer.
 //!
 //! Counters are set, not incremented, so publishing twice does no harm. A label is a name that the
-//! program chose. Everything without a name is summed up, so that watchers which come and go by the
-//! thousand are one series and not thousands.
+//! program chose. Everything without a name is summed up, so that thousands of short-lived watchers
+//! are one series instead of thousands.
 
 mod bus;
 #[cfg(feature = "recorder")]
 mod recorder;
 
-/// Gives the `metrics` recorder a text and a unit for each metric. One call at the start is enough,
-/// after the recorder was installed. [`emit_metrics`](crate::stats::BusStats::emit_metrics) of the
-/// statistics publishes the figures.
+/// Registers a description and a unit for each metric with the `metrics` recorder. One call at the
+/// start is enough, after the recorder has been installed. The statistics' method
+/// [`emit_metrics`](crate::stats::BusStats::emit_metrics) publishes the values.
 ///
 /// # Examples
 ///

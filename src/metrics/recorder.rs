@@ -40,8 +40,8 @@ const UNAVAILABLE: &str = "eventcast_recording_unavailable";
 const DEGRADED: &str = "eventcast_recording_degraded_groups";
 
 impl EventBroadcasterStats {
-    /// Publishes all of these figures through the `metrics` crate, for a broadcaster of this
-    /// name: those of its bus, its recorders and its recordings. See
+    /// Publishes the counters of the bus, the recorders and the recordings through the `metrics`
+    /// crate, for a broadcaster of this name. See
     /// [`BusStats::emit_metrics`](crate::stats::BusStats::emit_metrics).
     pub fn emit_metrics(&self, bus: &str) {
         self.bus.emit_metrics(bus);
@@ -79,7 +79,7 @@ impl RecorderStats {
 }
 
 impl RecordingStats {
-    /// The figures of its watcher are among those of the bus.
+    /// Publishes the recording's counters. The counters of its watcher are published with the bus.
     fn emit_metrics(&self, bus: &str) {
         let labels = || [("bus", bus.to_owned()), ("recording", self.watcher.name.clone())];
         for (outcome, count) in [
@@ -115,8 +115,8 @@ impl RecordingStats {
 }
 
 impl CorrelatorStats {
-    /// Publishes these figures through the `metrics` crate, for a correlator of your own with
-    /// this name. The figures of a recording's correlator are among those of the recording. See
+    /// Publishes these counters through the `metrics` crate, for your own correlator with this
+    /// name. The metrics of a recording already include its correlator. See
     /// [`BusStats::emit_metrics`](crate::stats::BusStats::emit_metrics).
     pub fn emit_metrics(&self, correlator: &str) {
         let name = || correlator.to_owned();

@@ -1,4 +1,4 @@
-//! Explores a model, and refuses a model that explores nothing or less than it says.
+//! Explores a model, and rejects a model that explores nothing or less than it claims.
 
 use std::env;
 use std::fmt;
@@ -17,17 +17,17 @@ use super::failure::Step;
 /// large.
 const TOO_MANY: usize = 4_000_000;
 
-/// The most steps of one execution. A model that takes more runs in an endless loop.
+/// The most steps of one execution. A model that takes more steps is in an endless loop.
 const MOST_BRANCHES: usize = 50_000;
 
-/// The number of executions after which loom looks at its limits.
+/// The number of executions after which loom checks its limits.
 const INTERVAL: usize = 500;
 
 /// The settings with which a model is explored. By default loom explores all executions with at
 /// most two preemptions, with a gate of one cell and threads that wake only for a reason.
 ///
-/// A preemption is a switch from a thread that could go on. Switches from a thread that waits are
-/// not counted.
+/// A preemption is a switch from a thread that could continue. Switches from a thread that waits
+/// are not counted.
 #[doc(alias = "Builder")]
 #[derive(Clone, Copy, Debug)]
 #[must_use = "it explores nothing until it is run"]
@@ -57,8 +57,8 @@ impl Exploration {
         Self { preemptions, ..self }
     }
 
-    /// Stops each step after this many executions, for a model that is too large to be whole. loom
-    /// looks at the limit after every 500.
+    /// Stops each step after this many executions, for a model that is too large to be explored
+    /// completely. loom checks the limit after every 500.
     #[doc(alias = "max_permutations")]
     pub fn first(self, executions: usize) -> Self {
         Self { first: Some(executions), ..self }
@@ -70,7 +70,7 @@ impl Exploration {
         Self { after_set_up: true, ..self }
     }
 
-    /// Gives the gate two cells, and lets a parked thread wake once without a reason.
+    /// Gives the gate two cells, and lets a parked thread wake once spuriously.
     pub fn in_full_detail(self) -> Self {
         Self { detail: Detail { gate_cells: 2, spurious_wakeups: true }, ..self }
     }
@@ -81,8 +81,8 @@ impl Exploration {
     }
 
     /// Explores the model with at most one preemption, then with one more in each step, up to its
-    /// bound. Returns the extent of the last step. A failure ends the exploration, so it comes with
-    /// as few preemptions as it needs.
+    /// bound. Returns the extent of the last step. A failure ends the exploration, so it is found
+    /// with as few preemptions as it needs.
     ///
     /// The environment changes the limits. A model that stops at such a limit has not failed.
     ///
@@ -94,9 +94,9 @@ impl Exploration {
     ///
     /// # Panics
     ///
-    /// - If the model fails. At a panic of loom's own (a deadlock, a leak, a data race) the process
+    /// - If the model fails. If loom itself panics (a deadlock, a leak, a data race), the process
     ///   ends with status 101 instead, because loom cannot unwind a model. The standard error names
-    ///   the execution, and says what went wrong.
+    ///   the execution and the failure.
     /// - If the model has one execution only.
     /// - If the model has more than four million executions, and neither [`first`](Self::first) nor
     ///   the environment stops it.

@@ -1,9 +1,9 @@
 //! Reports why a model failed, and ends the process there.
 //!
-//! A panic of loom's own, for example at a deadlock, unwinds a thread of the model. The destructors
-//! of that thread take further steps, loom panics at those again, and the process aborts. The first
-//! message of the test is lost then, because the test harness holds it back. A panic hook therefore
-//! prints the message, and ends the process before anything unwinds.
+//! A panic inside loom, for example at a deadlock, unwinds a thread of the model. The destructors
+//! of that thread take further steps, loom panics again, and the process aborts. The first message
+//! of the test is then lost, because the test harness holds it back. A panic hook therefore prints
+//! the message, and ends the process before anything unwinds.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::cell::RefCell;

@@ -1,4 +1,4 @@
-//! Stand-ins for the tests of a program, and the parts of a model of it.
+//! Test doubles for the tests of a program, and the parts of a model of it.
 //!
 //! * [`FakeClock`] is a clock that a test steps.
 //! * `FakeRecorder`, with the feature `recorder`, keeps what a component recorded, without a bus.
@@ -7,19 +7,18 @@
 //!
 //! A model is a bus, your code around it, and [loom](https://docs.rs/loom), which runs the two in
 //! every order of their steps up to a bound. Its parts exist only with `--cfg eventcast_loom`.
-//! `docs/model-checking.md` in the repository says how to begin, and
+//! `docs/model-checking.md` in the repository explains how to begin, and
 //! `examples/bus/model_checking.rs` has a model that finds a bug.
 //!
-//! * `Exploration` runs a model, and refuses one that explored nothing, or less than it says.
-//! * `rest`, `begin` and `finish` exclude the set-up and the end of a model from the
-//!   exploration.
+//! * `Exploration` runs a model, and rejects a model that explored nothing, or less than it claims.
+//! * `rest`, `begin` and `finish` exclude the set-up and the end of a model from the exploration.
 //! * `Payload` is an event whose leak loom reports.
 //! * `block_on` polls a future, each time for a reason.
-//! * `Select`, with the feature `select`, waits for watchers in place of crossbeam's.
+//! * `Select`, with the feature `select`, replaces crossbeam's and waits for watchers.
 //! * `Sign` and `Gone` let a model wait until the holder of a `Sign` is dropped.
 //!
-//! No signature names a type of loom. A model uses loom's own threads and atomics, and they must
-//! come from the loom that eventcast has: any 0.7.
+//! No signature names a type of loom. A model uses loom's own threads and atomics, and they must be
+//! from the loom version that eventcast uses: any 0.7.
 //!
 //! A model of `examples/bus/model_checking.rs`:
 //!

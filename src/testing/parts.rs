@@ -15,9 +15,8 @@ use crate::sync::atomic::{AtomicBool, Ordering};
 ///
 /// If the bus does not take a flush.
 pub fn rest<T: Clone + Send + Sync + 'static>(bus: &Broadcaster<T>) {
-    // This thread sleeps meanwhile, and runs again when the dispatcher sleeps. Yielding is not
-    // enough: as long as there is any other thread, loom prefers it to one that has yielded in
-    // vain.
+    // This thread sleeps until the dispatcher sleeps. Yielding is not enough: as long as there is
+    // any other thread, loom prefers it to a thread that has yielded in vain.
     bus.flush(Duration::from_secs(1)).expect("the dispatcher answers");
 }
 
@@ -103,7 +102,7 @@ impl Gone {
     ///
     /// # Blocking
     ///
-    /// Waits for ever if the sign is never dropped. That is a deadlock, which loom reports.
+    /// Waits forever if the sign is never dropped. That is a deadlock, which loom reports.
     pub fn wait(self) {
         // Acquire: pairs with the Release of the drop.
         // `Notify::wait` may return spuriously, so this is a loop.

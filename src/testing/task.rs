@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use loom::sync::mpsc;
 
-/// A task that sleeps. The channel is empty while nobody has woken the task.
+/// A task that sleeps. The channel is empty until the task is woken.
 struct Task {
     woken: mpsc::Sender<()>,
     /// The receiver of `woken`, for the task's own thread only. The task owns it so that a late
@@ -25,12 +25,12 @@ impl Wake for Task {
 /// Polls a future on this thread until it is ready, each time for a reason: the future begins, or
 /// its waker was called.
 ///
-/// loom's own `block_on` also polls once without a reason, and explores the reference count of its
-/// waker. A model that needs this uses loom's.
+/// loom's own `block_on` also polls once spuriously, and explores the reference count of its waker.
+/// A model that needs this uses loom's.
 ///
 /// # Blocking
 ///
-/// A future whose waker nobody calls is a deadlock, which loom reports.
+/// A future whose waker is never called is a deadlock, which loom reports.
 ///
 /// # Panics
 ///

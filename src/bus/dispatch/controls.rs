@@ -2,15 +2,15 @@
 //! take no capacity from events, and need none.
 //!
 //! Each has its place in the one order of the bus: the number of entries that had been pushed into
-//! the incoming queue before it. The dispatcher carries it out when it has offered as many, before
-//! it offers the next one. The caller adds it inside the gate. A publish that begins later pushes
-//! after this place, and the thread that takes its entry out of the queue sees the control entry. A
-//! publish at the same time may be offered earlier.
+//! the incoming queue before it. The dispatcher carries it out once it has offered that many
+//! entries, before it offers the next one. The caller adds it inside the gate. A publish that
+//! begins later pushes after this place, and the thread that takes its entry out of the queue sees
+//! the control entry. A publish at the same time may be offered earlier.
 //!
-//! A control entry that has become useless is removed: a flush by its caller at the timeout, and
-//! the registration of a watcher by the thread that drops the watcher. Gaps at one place are one.
-//! The list therefore has at most an entry for each watcher that exists, for each flush that waits,
-//! and for the gaps between them and between two entries of the incoming queue.
+//! A control entry that is no longer needed is removed: a flush by its caller at the timeout, and
+//! the registration of a watcher by the thread that drops the watcher. Gaps at the same place are
+//! merged. The list therefore has at most one entry for each existing watcher, for each waiting
+//! flush, and for the gaps between them and between two entries of the incoming queue.
 
 use std::collections::VecDeque;
 
@@ -48,16 +48,16 @@ impl<T> Controls<T> {
             }
             (_, control) => list.push_back((place, control)),
         }
-        // Relaxed: what the caller does next publishes it. Who takes a later entry out of the
-        // incoming queue has synchronized with its publisher. A dispatcher that goes to sleep, or
-        // a reader that hands back, has synchronized with the caller's `leave`.
+        // Relaxed: what the caller does next publishes it. A thread that takes a later entry out of
+        // the incoming queue has synchronized with its publisher. A dispatcher that goes to sleep,
+        // or a reader that hands back, has synchronized with the caller's `leave`.
         self.waiting.store(list.len(), Ordering::Relaxed);
     }
 
     /// Returns whether there is an entry.
     #[inline]
     pub(super) fn is_waiting(&self) -> bool {
-        // Relaxed: see `add`. At any other time a late look loses nothing.
+        // Relaxed: see `add`. At any other time a stale read loses nothing.
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
@@ -87,8 +87,8 @@ impl<T> Controls<T> {
         self.remove(|control| matches!(control, Control::Flush(other) if Arc::ptr_eq(other, ticket)));
     }
 
-    /// Removes the entry for which this returns `true`. There is one at most. Searches from both
-    /// ends, and takes a time in proportion to the entry's distance from the nearer one.
+    /// Removes the entry for which `is_it` returns `true`. There is at most one. Searches from both
+    /// ends, in time proportional to the entry's distance from the nearer end.
     fn remove(&self, is_it: impl Fn(&Control<T>) -> bool) -> Option<Control<T>> {
         if !self.is_waiting() {
             return None;
@@ -98,7 +98,7 @@ impl<T> Controls<T> {
         let mut indices = (0..=last / 2).flat_map(|i| [last - i, i]);
         let index = indices.find(|i| is_it(&list[*i].1))?;
         let (_, control) = list.remove(index)?;
-        // Two gaps that it divided become one.
+        // The two gaps that it separated become one.
         if let Some((place, Control::Gap(events))) = list.get(index) {
             let (place, events) = (*place, *events);
             if let Some((_, Control::Gap(sum))) =

@@ -1,29 +1,29 @@
 //! Direct delivery: a publisher that finds the dispatcher asleep offers its event itself, so that
 //! the event changes threads once.
 //!
-//! Each entry of the incoming queue has somebody who answers for it:
+//! At any time, exactly one party is responsible for an entry of the incoming queue:
 //!
 //! - While the dispatcher is awake or blocked, it is responsible for every entry. It checks the
 //!   queue once more after it has set the idle bits of the gate, and before it sleeps. A blocked
-//!   dispatcher does not set them. A publisher that has seen one earlier finds that events are
-//!   pending, and leaves its own to the dispatcher.
-//! - A publisher that sees an idle bit as it leaves the gate answers for what it has pushed. It
-//!   tries to get the intake's lock. If it gets the lock, it takes all that waits, and offers
-//!   it. If it does not get the lock, or if something stays that it must not do, it wakes the
-//!   dispatcher.
-//! - While the fan-out is lent to a reader, the reader answers (`pull.rs`).
+//!   dispatcher does not set these bits. A publisher that saw an idle bit earlier finds that events
+//!   are pending, and leaves its own entry to the dispatcher.
+//! - A publisher that sees an idle bit as it leaves the gate is responsible for the entry that it
+//!   has pushed. It tries to acquire the intake's lock. If it succeeds, it takes all waiting
+//!   entries and offers them. If it does not get the lock, or if some work remains that it must not
+//!   do, it wakes the dispatcher.
+//! - While the fan-out is lent to a reader, the reader is responsible (`pull.rs`).
 //!
-//! The publisher never waits: it tries the lock once, takes one batch at most, and leaves to the
-//! dispatcher what could cost more or run the user's code.
+//! The publisher never waits: it tries the lock once, takes at most one batch, and leaves to the
+//! dispatcher everything that could cost more or run user code:
 //!
 //! - A filter, or an event that does not fit into a mailbox: it may call `Clone`, `Drop` or a hook.
 //! - A mailbox with `DropOldest`: its queue has a lock, for which the publisher would wait.
-//! - More watchers than [`MOST_WATCHERS`]. To wake a reader costs a system call, and to wake the
-//!   dispatcher costs one too, whatever the number of watchers.
-//! - A publisher that waits for room: to wake it takes a lock.
+//! - More watchers than [`MOST_WATCHERS`]. Waking each reader costs a system call, while waking the
+//!   dispatcher costs one in total, whatever the number of watchers.
+//! - A publisher that waits for capacity: waking it takes a lock.
 //!
-//! Only the dispatcher waits for the lock. Whoever else holds the lock does a bounded amount of
-//! work meanwhile, and wakes the readers after it has let the lock go.
+//! Only the dispatcher waits for the lock. Any other thread does a bounded amount of work while it
+//! holds the lock, and wakes the readers after it has released the lock.
 
 use crate::bus::mailbox::{Entry, MailboxSender};
 use crate::bus::options::BusOptions;
@@ -38,8 +38,8 @@ use super::intake::Intake;
 const MOST_WATCHERS: usize = 4;
 
 /// The number of direct deliveries without a sleeping reader after which the next publisher wakes
-/// the dispatcher. The readers are busy then, so nobody gains from a direct delivery, and the
-/// dispatcher delivers many events at less cost.
+/// the dispatcher. The readers are busy then, so a direct delivery has no benefit, and the
+/// dispatcher delivers many events at a lower cost.
 const MOST_UNHEARD: u32 = 32;
 
 /// The fan-out of one bus, for the dispatcher, the publishers, and a reader that pulls.
@@ -50,7 +50,7 @@ pub(crate) struct SharedIntake<T> {
     pub(super) is_direct: bool,
 }
 
-/// The readers that a publisher wakes after it has let the lock go.
+/// The readers that a publisher wakes after it has released the lock.
 pub(super) type Sleepers = [Option<Arc<WatcherState>>; MOST_WATCHERS];
 
 impl<T> SharedIntake<T> {
@@ -67,8 +67,8 @@ impl<T> SharedIntake<T> {
         Self { bus, intake: TryMutex::new(intake), controls, is_direct }
     }
 
-    /// Delivers what waits, or wakes the dispatcher to do it. The caller has pushed an event, and
-    /// has seen the idle bit of the gate. Never waits.
+    /// Delivers the waiting entries, or wakes the dispatcher to do it. The caller has pushed an
+    /// event, and has seen the idle bit of the gate. Never waits.
     #[cold]
     pub(crate) fn deliver(&self)
     where
@@ -84,7 +84,7 @@ impl<T> SharedIntake<T> {
     }
 }
 
-/// The outcome of an offer by another thread than the dispatcher.
+/// The outcome of an offer by a thread other than the dispatcher.
 pub(super) struct Offered {
     /// The number of entries that were taken out of the incoming queue.
     pub(super) taken: usize,
@@ -94,7 +94,7 @@ pub(super) struct Offered {
     pub(super) is_all: bool,
 }
 
-/// Wakes readers. The caller has let the intake's lock go.
+/// Wakes readers. The caller has released the intake's lock.
 pub(super) fn wake(sleepers: Sleepers) {
     for sleeper in sleepers.into_iter().flatten() {
         sleeper.wake_cell.wake();
@@ -102,8 +102,8 @@ pub(super) fn wake(sleepers: Sleepers) {
 }
 
 impl<T: Clone> Intake<T> {
-    /// Offers what waits, up to a batch. Adds the readers to wake to `sleepers`. Returns whether
-    /// nothing is left for the dispatcher.
+    /// Offers the waiting entries, up to a batch. Adds the readers to wake to `sleepers`. Returns
+    /// whether nothing is left for the dispatcher.
     fn deliver(&mut self, sleepers: &mut Sleepers) -> bool {
         if self.unheard >= MOST_UNHEARD || self.bus.room.is_waited_for() {
             return false;
@@ -112,8 +112,8 @@ impl<T: Clone> Intake<T> {
         is_all && !self.bus.room.is_waited_for()
     }
 
-    /// Offers what waits, up to a batch. Adds the readers to wake to `sleepers`. Returns `None` if
-    /// this is left to the dispatcher.
+    /// Offers the waiting entries, up to a batch. Adds the readers to wake to `sleepers`. Returns
+    /// `None` if this is left to the dispatcher.
     pub(super) fn offer_waiting(&mut self, sleepers: &mut Sleepers) -> Option<Offered> {
         let (room, before) = (self.direct_room()?, self.received);
         let Some(first) = self.receive() else {

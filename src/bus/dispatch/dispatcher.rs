@@ -14,8 +14,8 @@
 //! `Wait` or `WaitFor`. Each deadline counts from the offer. A slow watcher does not delay the
 //! events of the same batch for the other watchers, but it delays every later entry: control
 //! entries stay in their list, and an entry that was taken and does not belong to the batch is
-//! *carried*. While it is blocked, the dispatcher queues what fits, loses what has waited for too
-//! long, and reaps.
+//! *carried*. While it is blocked, the dispatcher queues the events that fit, drops events that
+//! have waited for too long, and reaps.
 //!
 //! # Sleep
 //!
@@ -145,19 +145,19 @@ impl<T: Clone> Dispatcher<T> {
 }
 
 impl<T> Drop for Dispatcher<T> {
-    /// Ends the bus, even if something unforeseen unwinds this thread, because nobody may be left
+    /// Ends the bus, even if something unforeseen unwinds this thread, so that no thread is left
     /// waiting for the end.
     fn drop(&mut self) {
         let bus = &self.shared.bus;
         bus.close();
-        // A publisher inside the gate waits for nobody, so it leaves. When `work` has returned, all
-        // have left.
+        // A publisher inside the gate never waits, so it leaves eventually. If `work` has returned,
+        // all publishers have already left.
         while !bus.is_quiet() {
             thread::yield_now();
         }
         let history = self.shared.intake.lock().end(thread::panicking());
         bus.set_ended();
-        // Everything has been handled, so nobody waits for the events that were only kept.
+        // Everything has been handled, so no thread waits for the events that were only kept.
         drop(history);
     }
 }

@@ -4,7 +4,7 @@ use crate::bus::mailbox::{Entry, MailboxSender};
 use crate::bus::state::{Refusal, WatcherState};
 use crate::sync::{Arc, Mutex};
 
-/// An entry that did not get into the bus, and the reason.
+/// An entry that the bus did not accept, and the reason.
 pub(crate) struct Refused<T>(pub(crate) Entry<T>, pub(crate) Refusal);
 
 /// A control entry, which has a place among the events and holds none.
@@ -16,8 +16,9 @@ pub(crate) enum Control<T> {
 }
 
 impl<T> Control<T> {
-    /// Returns for how many events there is capacity in a watcher that it registers: from then on,
-    /// this watcher may have to be waited for, too. Every other entry leaves all capacity there is.
+    /// Returns for how many events a watcher that the entry registers has capacity: from then on,
+    /// publishers may have to wait for this watcher, too. Any other entry leaves the capacity as it
+    /// is.
     pub(super) fn credit_at_first(&self) -> usize {
         match self {
             Self::Register(sender) if sender.state.policy.waits() => sender.state.capacity as usize,
@@ -26,7 +27,7 @@ impl<T> Control<T> {
     }
 }
 
-/// The next of what the fan-out is to do.
+/// The next step of the fan-out.
 pub(super) enum Step<T> {
     Offer(Entry<T>),
     Control(Control<T>),

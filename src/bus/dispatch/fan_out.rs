@@ -3,7 +3,7 @@
 //! One thread at a time works with it. In a bus with a dispatcher it is part of the
 //! [`Intake`](super::intake::Intake), and in an inline bus part of the
 //! [`InlineFront`](super::inline::InlineFront). Nothing here waits. The callers wake the readers,
-//! because an inline bus does this after it has let its lock go.
+//! because an inline bus does this after it has released its lock.
 
 use std::collections::HashMap;
 
@@ -16,8 +16,8 @@ use crate::sync::Arc;
 use super::entry::{Control, Step};
 use super::history::History;
 
-/// A function of the library's own that completes an event before any watcher sees the event. It
-/// does not panic.
+/// An internal function that completes an event before any watcher sees the event. It does not
+/// panic.
 pub(crate) type Completion<T> = Box<dyn Fn(&mut T) + Send>;
 
 /// The highest position that a gap may reach. Events are counted on from there, so no count
@@ -34,7 +34,7 @@ pub(super) struct FanOut<T> {
     pub(super) waited_for: usize,
     pub(super) history: History<T>,
     accepted: u64,
-    /// The number of events that gaps from outside stood for.
+    /// The number of events in the gaps from outside.
     missed: u64,
 }
 
@@ -65,8 +65,8 @@ impl<T> FanOut<T> {
         self.accepted + self.missed
     }
 
-    /// Tells every watcher that this many events are missing here. The caller fences, and wakes
-    /// those that sleep.
+    /// Notes for every watcher that this many events are missing here. The caller fences, and wakes
+    /// the readers that sleep.
     fn add_gap(&mut self, events: u64, bus: &BusState) {
         let events = events.min(LAST_POSITION.saturating_sub(self.position()));
         self.missed += events;
@@ -98,7 +98,7 @@ impl<T> FanOut<T> {
     }
 
     /// Ends the bus: closes every mailbox. `closed` receives each watcher, so that the caller wakes
-    /// its reader. The caller need not fence. Adds what is left to `rest`.
+    /// its reader. The caller need not fence. Adds the remains to `rest`.
     pub(super) fn end(
         &mut self,
         bus: &BusState,
@@ -145,7 +145,7 @@ impl<T> FanOut<T> {
 
 impl<T: Clone> FanOut<T> {
     /// Accepts events, and offers them to every watcher without waiting. Every event takes this
-    /// way: from the dispatcher, a publisher that delivers directly, a reader that pulls, or the
+    /// path: from the dispatcher, a publisher that delivers directly, a reader that pulls, or the
     /// owner of an inline bus.
     ///
     /// 1. Accept, and complete.
@@ -254,8 +254,8 @@ impl<T: Clone> FanOut<T> {
         None
     }
 
-    /// Adds a watcher. Offers it what the history has from its start on. `show` is called
-    /// between the batches, and last, to wake its reader.
+    /// Adds a watcher. Offers it the events that the history has from its start on. `show` is
+    /// called between the batches, and last, to wake its reader.
     ///
     /// # Errors
     ///
@@ -275,10 +275,10 @@ impl<T: Clone> FanOut<T> {
         };
         sender.state.set_start(start);
         if !sender.is_offered() {
-            // The reap that belongs to the stop does not find this sender, and may be over already.
-            // The mailbox is therefore closed now. A handler that has given up is not reaped. Its
-            // sender stays listed to the end, so that what was accepted behind the registration is
-            // counted as abandoned.
+            // The reap that belongs to the stop does not find this sender, and may already be done.
+            // The mailbox is therefore closed now. A handler that has abandoned its queue is not
+            // reaped. Its sender stays listed until the end, so that events accepted after the
+            // registration are counted as abandoned.
             return Err(sender);
         }
         if start < newest {
@@ -290,8 +290,8 @@ impl<T: Clone> FanOut<T> {
         Ok(())
     }
 
-    /// Offers a new watcher what the history has behind this position, with gaps for what is
-    /// missing.
+    /// Offers a new watcher the events of the history after this position, with gaps for the
+    /// missing events.
     fn replay(
         &self,
         sender: &mut MailboxSender<T>,
@@ -302,7 +302,7 @@ impl<T: Clone> FanOut<T> {
         let mut reached = start;
         for (batch, range) in self.history.after(start) {
             sender.add_gap(batch.position(range.start) - 1 - reached);
-            // The filter of the next batch may take its time.
+            // The filter may take long on the next batch.
             show(sender);
             reached = batch.position(range.end - 1);
             sender.replay(batch.clone(), range, bus);
@@ -351,7 +351,7 @@ impl<T> Rest<T> {
         self.senders.push(sender);
     }
 
-    /// Runs the destructors, except those of the events in the history, which may take long.
+    /// Runs the destructors, except for the events in the history, whose destructors may take long.
     /// Returns the history.
     #[must_use = "the events' destructors run where it is dropped"]
     pub(super) fn release(self) -> Option<History<T>> {
@@ -363,7 +363,7 @@ impl<T> Rest<T> {
     }
 }
 
-/// Closes a mailbox as [`MailboxSender::close`] does, before any value of the user's is dropped.
+/// Closes a mailbox like [`MailboxSender::close`], before any user-supplied value is dropped.
 /// Returns the slices that were still in the queue of a reader that is gone.
 fn announce_end<T>(bus: &BusState, sender: &mut MailboxSender<T>) -> Vec<BatchSlice<T>> {
     let left = if sender.state.is_gone() { sender.drain(bus.is_abandoned()) } else { Vec::new() };

@@ -8,7 +8,7 @@ use crate::bus::mailbox::SharedBatch;
 use crate::sync::Arc;
 
 pub(super) struct History<T> {
-    /// The batches, oldest first. Their events have growing positions, without a hole inside a
+    /// The batches, oldest first. Their events have increasing positions, without a hole inside a
     /// batch.
     batches: VecDeque<Arc<SharedBatch<T>>>,
     /// The number of events in all batches. It exceeds `limit` by less than the first batch.
@@ -27,7 +27,7 @@ impl<T> History<T> {
         self.limit > 0
     }
 
-    /// Keeps a batch, and gives up the batches of which no event is among the newest `limit`. The
+    /// Keeps a batch, and drops the batches of which no event is among the newest `limit`. The
     /// destructors of their events may run here.
     pub(super) fn keep(&mut self, batch: Arc<SharedBatch<T>>) {
         if !self.keeps_events() {
@@ -56,7 +56,7 @@ impl<T> History<T> {
         Some(oldest.position(self.too_old()) - 1)
     }
 
-    /// Returns the batches with events behind this position, each with the range of these events.
+    /// Returns the batches with events after this position, each with the range of these events.
     pub(super) fn after(&self, position: u64) -> impl Iterator<Item = (&Arc<SharedBatch<T>>, Range<usize>)> {
         let first = self.batches.partition_point(|batch| last(batch) <= position);
         let too_old = if first == 0 { self.too_old() } else { 0 };

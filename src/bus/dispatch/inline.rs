@@ -9,17 +9,17 @@
 //!    waits without the lock, and tries again.
 //! 3. Accept, and offer to each mailbox in turn. Fence, and note the readers that sleep.
 //! 4. Carry out what your code has added during the call (`nested.rs`).
-//! 5. Leave the ownership. If something has become due (a watcher to reap, the close), do it, and
-//!    leave again.
-//! 6. Let the lock go. Only then wake readers and publishers, because a waker is the user's code
-//!    and may take locks. Nested calls leave their wake-ups to the owner, too.
+//! 5. End the ownership. If work has become due (a watcher to reap, the close), do it, and end the
+//!    ownership again.
+//! 6. Release the lock. Only then wake readers and publishers, because a waker is user code and may
+//!    take locks. Nested calls leave their wake-ups to the owner, too.
 //!
 //! # Rules
 //!
 //! - Publishing, registration, flushes and gaps wait for the lock. Receiving, `stop`, the drop of a
-//!   watcher, `close`, `shutdown`, `stats` and the drop of the last handle do not: what they leave
-//!   is due, and the owner does it (`state/owner.rs`).
-//! - No thread has the lock while it waits for capacity, a deadline or a reader.
+//!   watcher, `close`, `shutdown`, `stats` and the drop of the last handle do not: they leave due
+//!   work to the owner (`state/owner.rs`).
+//! - No thread holds the lock while it waits for capacity, a deadline or a reader.
 //! - Filters, `on_drop`, `Clone` and `Drop` of events, and the completion run under it. Destructors
 //!   of closures run without it. Lock order: `InlineFront::core` before `NestedEntries::list`,
 //!   `SliceQueue::Growing`, `SliceQueue::Ring`, `FlushTicket::handlers`, `Registry::entries`,
@@ -68,8 +68,8 @@ impl<T: Clone + Send + Sync + 'static> InlineFront<T> {
     ///
     /// # Errors
     ///
-    /// Returns what was not accepted, and why. If it is `Full`, a reader that frees capacity wakes
-    /// a publisher.
+    /// Returns the events that were not accepted, and the reason. If it is `Full`, a reader that
+    /// frees capacity wakes a publisher.
     pub(crate) fn push(&self, entry: Entry<T>, call: &mut Call, bus: &BusState) -> Result<(), Refused<T>> {
         call.begin();
         if bus.is_closing() {
@@ -87,7 +87,7 @@ impl<T: Clone + Send + Sync + 'static> InlineFront<T> {
     ///
     /// # Errors
     ///
-    /// Returns the entry if it was not carried out, and why.
+    /// Returns the entry if it was not carried out, and the reason.
     pub(crate) fn control(&self, control: Control<T>, bus: &BusState) -> Result<(), (Control<T>, Refusal)> {
         if bus.is_closing() {
             return Err((control, Refusal::Closed));
@@ -99,8 +99,8 @@ impl<T: Clone + Send + Sync + 'static> InlineFront<T> {
         Turn::begin(self, guard, bus).do_control(control)
     }
 
-    /// Returns whether every watcher that is waited for has capacity. If not, a reader that frees
-    /// some wakes a publisher.
+    /// Returns whether every watcher that publishers wait for has capacity. If not, a reader that
+    /// frees capacity wakes a publisher.
     pub(crate) fn has_room(&self, call: &mut Call, bus: &BusState) -> bool {
         call.begin();
         self.enter().is_none_or(|mut core| core.room_or_wish(None, 1, call, bus).is_some())
@@ -127,8 +127,8 @@ impl<T: Clone + Send + Sync + 'static> InlineFront<T> {
 
 impl<T: Clone + Send + Sync + 'static> Drive for Arc<InlineFront<T>> {
     fn drive(&self, bus: &BusState) {
-        // If there is no owner and the lock is taken, another thread is between two of its own
-        // instructions: it has the lock and is not yet the owner, or not any more.
+        // If there is no owner and the lock is taken, another thread is between two instructions:
+        // it holds the lock and is not yet the owner, or no longer.
         while !bus.owner.ask() {
             if let Some(guard) = self.core.try_lock() {
                 let mut turn = Turn::begin(self, guard, bus);
@@ -141,17 +141,18 @@ impl<T: Clone + Send + Sync + 'static> Drive for Arc<InlineFront<T>> {
     }
 }
 
-/// One outermost call of the owner. Its drop leaves the ownership and the lock.
+/// One outermost call of the owner. Its drop ends the ownership and releases the lock.
 struct Turn<'f, T: Clone + Send + Sync + 'static> {
     front: &'f InlineFront<T>,
     bus: &'f BusState,
-    /// `None` once the lock has been let go.
+    /// `None` once the lock has been released.
     core: Option<TryMutexGuard<'f, Core<T>>>,
     later: Later<T>,
     mark: Option<InsideCall>,
-    /// Whether the call was refused for want of capacity, and has had the readers wake a publisher.
+    /// Whether the call was refused for lack of capacity, and has asked the readers to wake a
+    /// publisher.
     is_refused: bool,
-    /// Whether the step that runs may end the call. It is not if something unforeseen unwinds.
+    /// Whether the current step may end the call. This is false if something unforeseen unwinds.
     is_whole: bool,
 }
 
@@ -191,7 +192,7 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
         result
     }
 
-    /// Accepts and offers the events in front for which there is capacity.
+    /// Accepts and offers the leading events for which there is capacity.
     ///
     /// # Errors
     ///
@@ -215,8 +216,8 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
         Ok(())
     }
 
-    /// Accepts as [`accept`](Self::accept) does. There is capacity for `room` events, which are not
-    /// all. Moves each event once, however small the parts are.
+    /// Accepts like [`accept`](Self::accept), if there is only capacity for the first `room`
+    /// events. Moves each event once, however small the parts are.
     fn accept_in_parts(
         &mut self,
         events: Vec<T>,
@@ -249,7 +250,7 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
     }
 
     /// Returns for how many of the events there is capacity. If there is none, returns `None`, and
-    /// has a reader that frees capacity for them wake a publisher.
+    /// asks the readers that free capacity for them to wake a publisher.
     fn room_for(&mut self, events: &mut [T], call: &mut Call) -> Option<usize> {
         let core = self.core.as_mut()?;
         // If filters are asked, a mailbox is full.
@@ -260,8 +261,8 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
         room
     }
 
-    /// Offers events, and notes the readers that sleep. A watcher for which some of them have no
-    /// capacity has been full for its limit, and loses these.
+    /// Offers events, and notes the readers that sleep. A watcher that has no capacity for some of
+    /// them has been full for its limit, and loses these.
     fn offer(&mut self, events: Entry<T>, call: Option<&Call>) {
         let (Some(core), bus, later) = (self.core.as_mut(), self.bus, &mut self.later) else {
             return;
@@ -283,7 +284,7 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
         }
     }
 
-    /// Carries out, in order, what nested calls have added. That may add more.
+    /// Carries out, in order, the entries that nested calls have added. Doing so may add more.
     fn carry_out_nested(&mut self) {
         while let Some(step) = self.front.nested.take() {
             match step {
@@ -338,15 +339,15 @@ impl<T: Clone + Send + Sync + 'static> Drop for Turn<'_, T> {
 }
 
 impl<T> Core<T> {
-    /// Has the filters that a publish has asked about its first event not asked again.
+    /// Keeps the filters that a publish has asked about its first event from being asked again.
     fn use_decisions(&mut self, call: Option<&Call>) {
         if let Some(call) = call.filter(|call| call.has_asked()) {
             self.fan_out.senders.iter_mut().for_each(|sender| sender.set_judged(call));
         }
     }
 
-    /// Calls [`room_for`](Self::room_for). If there is no capacity, has a reader that frees
-    /// capacity for so many events wake a publisher, and checks again.
+    /// Calls [`room_for`](Self::room_for). If there is no capacity, asks the readers to wake a
+    /// publisher once there is capacity for `events` events, and checks again.
     fn room_or_wish(
         &mut self,
         mut first: Option<&mut T>,
@@ -358,7 +359,8 @@ impl<T> Core<T> {
         if room.is_some() {
             return room;
         }
-        // A batch waits for much, unless other publishers wait, which may need one place.
+        // A batch waits for much capacity, unless other publishers wait, which may need only one
+        // place.
         self.wish_for(if bus.room.has_several() { 1 } else { events }, bus);
         self.room_for(first, call, bus)
     }
@@ -368,7 +370,7 @@ impl<T> Core<T> {
     /// nothing else is in its way.
     fn room_for(&mut self, first: Option<&mut T>, call: &mut Call, bus: &BusState) -> Option<usize> {
         let (mut least, mut asks) = (usize::MAX, false);
-        // Each of them notes since when it has none.
+        // Each sender notes since when it has no capacity.
         for sender in &mut self.fan_out.senders {
             match sender.room(&bus.clock, call) {
                 Room::For(events) => least = least.min(events),
@@ -380,7 +382,7 @@ impl<T> Core<T> {
             return (least > 0).then_some(least);
         }
         let first = first?;
-        // A filter sees complete events only. To complete one twice changes nothing.
+        // A filter sees complete events only. Completing an event twice changes nothing.
         if let Some(complete) = &self.fan_out.completion {
             complete(first);
         }
@@ -393,8 +395,9 @@ impl<T> Core<T> {
         Some(1)
     }
 
-    /// Has the readers of full mailboxes wake a publisher when there is capacity for so many
-    /// events. The caller then checks again: a reader frees capacity, fences, and checks the wish.
+    /// Asks the readers of full mailboxes to wake a publisher when there is capacity for this many
+    /// events. The caller then checks again: a reader frees capacity, fences, and checks the
+    /// request.
     #[cold]
     fn wish_for(&mut self, events: usize, bus: &BusState) {
         self.has_wishes = true;
@@ -409,8 +412,9 @@ impl<T> Core<T> {
         full_fence();
     }
 
-    /// Returns whether another publisher waits and there may be capacity for it. If there is none,
-    /// a reader that frees some wakes it. If none waits, the readers need not wake any.
+    /// Returns whether another publisher waits and there may be capacity for it. If there is no
+    /// capacity, a reader that frees some wakes it. If no publisher waits, the readers need not
+    /// wake any.
     fn passes_turn_on(&mut self, bus: &BusState) -> bool {
         if !bus.room.is_waited_for() {
             if std::mem::take(&mut self.has_wishes) {
@@ -426,11 +430,11 @@ impl<T> Core<T> {
         least > 0 || is_any_free && bus.room.passes_behind()
     }
 
-    /// Returns for how many events all watchers that are waited for have capacity, and whether one
-    /// of them has any, for a caller that publishes nothing.
+    /// Returns for how many events all watchers that publishers wait for have capacity, and whether
+    /// any of these watchers has capacity, for a caller that publishes nothing.
     fn look(&mut self, bus: &BusState) -> (usize, bool) {
         let (mut least, mut is_any_free) = (usize::MAX, false);
-        // Without a watcher that is waited for, this takes no time.
+        // If publishers wait for no watcher, this takes no time.
         let waits = self.fan_out.waited_for > 0;
         for sender in self.fan_out.senders.iter_mut().filter(|_| waits) {
             match sender.look(&bus.clock) {

@@ -31,8 +31,8 @@ pub(super) struct Intake<T> {
     pub(super) received: u64,
     /// The number of deliveries since one of them found a reader that slept.
     pub(super) unheard: u32,
-    /// The number of entries that others than the dispatcher have taken out of the incoming queue
-    /// since its nap began.
+    /// The number of entries that threads other than the dispatcher have taken out of the incoming
+    /// queue since its nap began.
     pub(super) pulled: usize,
 }
 
@@ -79,7 +79,7 @@ impl<T> Intake<T> {
     /// Collects events from the first entry on, until there are `most`, no entry waits, or an entry
     /// does not belong to the batch: it is too large, or by `is_late` a control entry may have its
     /// place before it. That entry is carried from then on. Returns the events, or `None` if the
-    /// first entry is.
+    /// first entry is carried.
     pub(super) fn gather(
         &mut self,
         first: Entry<T>,
@@ -122,7 +122,8 @@ impl<T> Intake<T> {
         Some(Entry::Batch(events))
     }
 
-    /// Reaps the stopped watchers, and wakes their readers. They lose what is pending for them.
+    /// Reaps the stopped watchers, and wakes their readers. They lose the events that are pending
+    /// for them.
     pub(super) fn reap(&mut self) {
         let Self { fan_out, bus, pending, .. } = self;
         // A reap moves senders, so those with pending events are known by their watchers.
@@ -175,14 +176,14 @@ impl<T> Intake<T> {
         is_ready || registry.must_reap()
     }
 
-    /// Returns what the dispatcher would do next.
+    /// Returns the next step of the dispatcher.
     fn next_step(&mut self) -> Option<Step<T>> {
         let control = self.controls.take_due(self.offered()).map(Step::Control);
         control.or_else(|| self.take().map(Step::Offer))
     }
 
-    /// Ends the bus: gives up what is left if the dispatcher unwinds, and closes every mailbox.
-    /// Returns the history, whose events' destructors may take long.
+    /// Ends the bus: abandons the remaining entries if the dispatcher unwinds, and closes every
+    /// mailbox. Returns the history, whose events' destructors may take long.
     #[must_use = "the events' destructors run where it is dropped"]
     pub(super) fn end(&mut self, unwinds: bool) -> Option<History<T>> {
         let left: Vec<_> =
@@ -207,7 +208,7 @@ impl<T: Clone> Intake<T> {
             return false;
         }
         while let Some(control) = self.controls.take_due(self.offered()) {
-            // First, so that a flush finds the watchers reaped that were dropped before it.
+            // First, so that watchers that were dropped before a flush are reaped before the flush.
             if self.bus.registry.must_reap() {
                 self.reap();
             }
@@ -238,7 +239,7 @@ impl<T: Clone> Intake<T> {
         }
     }
 
-    /// Queues the pending events that fit, and loses those that must not wait any longer.
+    /// Queues the pending events that fit, and drops pending events that must not wait any longer.
     pub(super) fn settle(&mut self) {
         if !self.is_blocked() {
             return;

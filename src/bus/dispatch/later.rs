@@ -1,5 +1,5 @@
-//! The work that the owner of an inline bus does after it has let the lock go: it wakes readers and
-//! publishers, and runs destructors.
+//! The work that the owner of an inline bus does after it has released the lock: it wakes readers
+//! and publishers, and runs destructors.
 
 use crate::bus::mailbox::{MailboxSender, discard};
 use crate::bus::state::{BusState, WatcherState};
@@ -24,7 +24,7 @@ struct Work<T> {
     was_due: bool,
 }
 
-/// The publishers that wait for capacity, and that are to be woken.
+/// The publishers to wake among those that wait for capacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Publishers {
     None,
@@ -87,7 +87,7 @@ impl<T> Later<T> {
         *has_ended = true;
     }
 
-    /// Notes that something was due. The thread that noted it has left the wake-ups to the owner.
+    /// Notes that work was due. The thread that noted the work has left the wake-ups to the owner.
     pub(super) fn note_due(&mut self) {
         let work = self.work();
         (work.publishers, work.was_due) = (Publishers::All, true);
@@ -106,7 +106,7 @@ impl<T> Later<T> {
         self.work().events = events;
     }
 
-    /// Does all of it. The caller has let the lock go.
+    /// Does all of the work. The caller has released the lock.
     #[inline]
     pub(super) fn carry_out(&mut self, bus: &BusState) {
         if self.reader.is_some() || self.more.is_some() {
@@ -116,8 +116,8 @@ impl<T> Later<T> {
 
     #[cold]
     fn carry_out_now(&mut self, bus: &BusState) {
-        // A waker or destructor must not wait for this bus: the thread may be the one for which it
-        // would wait.
+        // A waker or destructor must not wait for this bus, because it might wait for this very
+        // thread.
         let _mark = BusThread::enter(bus.id);
         if let Some(state) = self.reader.take() {
             state.wake_cell.wake();
@@ -128,7 +128,7 @@ impl<T> Later<T> {
         }
         match work.publishers {
             Publishers::None => {}
-            // No fence: a publisher that waits has looked under the lock that was let go.
+            // No fence: a waiting publisher has checked under the lock that was released.
             Publishers::Next => bus.room.pass_on(),
             Publishers::All => bus.room.wake_all(),
         }
@@ -138,7 +138,7 @@ impl<T> Later<T> {
             bus.set_ended();
         }
         if work.was_due {
-            // No fence: the owner has seen by an exchange what was due.
+            // No fence: the owner has seen the due work in an exchange.
             bus.done.wake_all();
         }
         drop(history);

@@ -21,8 +21,8 @@ pub(super) struct NestedEntries<T> {
     /// The number of entries that were added in this outermost call, and of those that wait.
     added: AtomicUsize,
     waiting: AtomicUsize,
-    /// The number of events for which there is capacity in every mailbox, beside those accepted so
-    /// far.
+    /// The number of events for which there is capacity in every mailbox, besides the events
+    /// accepted so far.
     events_left: AtomicUsize,
     /// The number of entries that may be added in one outermost call.
     most: usize,
@@ -53,11 +53,11 @@ impl<T> NestedEntries<T> {
         self.events_left.store(events, Ordering::Relaxed);
     }
 
-    /// Adds an entry, or the first events of a batch if there is capacity for some of them only.
+    /// Adds an entry, or the first events of a batch if there is capacity for only some of them.
     ///
     /// # Errors
     ///
-    /// Returns what was not added.
+    /// Returns the events that were not added.
     pub(super) fn add(&self, mut entry: Entry<T>) -> Result<(), Refused<T>> {
         // Relaxed: only the owner uses it.
         let left = self.events_left.load(Ordering::Relaxed);

@@ -1,23 +1,25 @@
-//! Pulling: while the only reader is busy, it takes what waits out of the incoming queue itself.
+//! Pulling: while the only reader is busy, it takes the waiting entries out of the incoming queue
+//! itself.
 //!
 //! If publishers are faster than a reader for which the dispatcher waits, the dispatcher and the
 //! reader wake each other for every few hundred events. A reader that pulls costs no wake-ups.
-//! While it pulls, the reader answers for the entries of the incoming queue:
+//! While it pulls, the reader is responsible for the entries of the incoming queue:
 //!
 //! - *Lend*: the dispatcher begins this when it has worked for some rounds, and the reader slept in
-//!   none of them. The bus has one watcher then, without a filter, for which the dispatcher would
-//!   wait. The dispatcher lets the intake's lock go, and naps.
-//! - *Pull*: a reader that finds its mailbox empty tries to get the lock, and offers what waits.
+//!   none of them. The bus then has one watcher, without a filter, for which the dispatcher would
+//!   wait. The dispatcher releases the intake's lock, and naps.
+//! - *Pull*: a reader that finds its mailbox empty tries to acquire the lock, and offers the
+//!   waiting entries.
 //! - *Hand back*: before the reader sleeps, it sets the idle bits of the gate. From then on, the
-//!   publishers answer. If something waits already, or if the reader does not get the lock, it
-//!   wakes the dispatcher.
+//!   publishers are responsible. If an entry waits already, or if the reader does not get the lock,
+//!   it wakes the dispatcher.
 //!
-//! The dispatcher ends this, too: when a thread wakes it (for a control entry, a stop, the close),
-//! or when a nap ends and the reader has not taken all that waited when the nap began. Such a
-//! reader is slow, or it handles one event for long, or it does not read at all. It leaves entries
-//! waiting for two naps. The dispatcher does not lend again before the reader has received all that
-//! was sent to it by then, so a reader that stays away does this once. Each change of who answers
-//! happens under the lock.
+//! The dispatcher can end this, too: when a thread wakes it (for a control entry, a stop, the
+//! close), or when a nap ends and the reader has not taken all entries that waited when the nap
+//! began. A slow or stalled reader can therefore delay queued entries by two naps. The dispatcher
+//! does not lend again before the reader has received everything that was sent to it by then, so a
+//! reader that does not read causes such a delay only once. Responsibility changes only under the
+//! lock.
 //!
 //! A control entry that is added during the lending may not wake the dispatcher, because its caller
 //! does not fence. It then waits like an event: for the reader, or for two naps.
@@ -33,7 +35,8 @@ use super::direct::{Offered, SharedIntake, Sleepers, wake};
 use super::dispatcher::Dispatcher;
 use super::intake::Intake;
 
-/// The length of a nap, by the system's clock. In a model, a nap does not end by itself.
+/// The length of a nap, by the system's clock. In a model, a nap ends only when a thread wakes the
+/// dispatcher.
 const NAP: Duration = Duration::from_millis(1);
 
 impl<T: Clone + Send + Sync> Upstream for Arc<SharedIntake<T>> {
@@ -41,7 +44,7 @@ impl<T: Clone + Send + Sync> Upstream for Arc<SharedIntake<T>> {
         let Some(offered) = self.offer_lent(least) else { return };
         if offered.taken > 0 {
             // A publishing task's waker may run here. If it publishes itself, it must not wait for
-            // room that only this reader makes.
+            // capacity that only this reader frees.
             let _mark = BusThread::enter(self.bus.id);
             self.bus.room.wake(offered.taken);
         }
@@ -53,7 +56,7 @@ impl<T: Clone + Send + Sync> Upstream for Arc<SharedIntake<T>> {
     fn hand_back(&self) {
         if let Some(mut intake) = self.intake.try_lock() {
             if !self.bus.is_lent() {
-                // Somebody else answers, and has looked since.
+                // Another thread has become responsible, and has checked the queue since.
                 return;
             }
             self.bus.set_lent(false);
@@ -64,7 +67,7 @@ impl<T: Clone + Send + Sync> Upstream for Arc<SharedIntake<T>> {
                 return;
             }
         }
-        // The thread that has the lock may have looked at the queue already.
+        // The thread that holds the lock may have checked the queue already.
         self.bus.dispatcher.wake();
     }
 }
@@ -82,18 +85,18 @@ impl<T> SharedIntake<T> {
 }
 
 impl<T: Clone> SharedIntake<T> {
-    /// Makes room for a publisher that found the incoming queue full, if the reader pulls: its
-    /// mailbox may have room. Never waits.
+    /// Frees capacity for a publisher that found the incoming queue full, if the reader pulls: the
+    /// reader's mailbox may have capacity. Never waits.
     #[cold]
     pub(crate) fn relieve(&self) {
         let is_stuck = self.offer_lent(1).is_some_and(|offered| offered.is_stuck);
-        // To wake a publisher that waits takes a lock. The dispatcher does it.
+        // Waking a waiting publisher takes a lock, so the dispatcher does it.
         if is_stuck || self.bus.room.is_waited_for() {
             self.bus.dispatcher.wake();
         }
     }
 
-    /// Offers what waits, if the fan-out is lent, and at least so many entries wait.
+    /// Offers the waiting entries, if the fan-out is lent and at least `least` entries wait.
     fn offer_lent(&self, least: usize) -> Option<Offered> {
         let mut sleepers = Sleepers::default();
         let mut intake = self.intake.try_lock()?;
@@ -130,8 +133,8 @@ impl<T> Intake<T> {
 }
 
 impl<T: Clone> Dispatcher<T> {
-    /// Lends the fan-out to the reader, if the reader is the only one and busy. Returns when
-    /// the dispatcher answers for the entries again.
+    /// Lends the fan-out to the reader, if the reader is the only one and busy. Returns when the
+    /// dispatcher is responsible for the entries again.
     pub(super) fn lend<'d>(
         &'d self,
         mut intake: TryMutexGuard<'d, Intake<T>>,
@@ -142,8 +145,8 @@ impl<T: Clone> Dispatcher<T> {
         let (bus, clock) = (&self.shared.bus, Clock::system());
         bus.dispatcher.arm();
         bus.set_lent(true);
-        // The reader arms its cell, fences, and looks at the flag. Either it sees the flag, and
-        // hands back, or this thread sees the cell armed.
+        // The reader arms its cell, fences, and checks the flag. Either it sees the flag, and hands
+        // back, or this thread sees the cell armed.
         full_fence();
 
         while !intake.is_needed() {

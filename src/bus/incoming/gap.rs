@@ -1,4 +1,4 @@
-//! Gaps from outside: a publisher says that events are missing which the bus never had.
+//! Gaps from outside: a publisher reports that events are missing that the bus never had.
 
 use crate::bus::dispatch::Control;
 use crate::error::PublishError;
@@ -10,26 +10,26 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     ///
     /// A bridge from another bus or from a broker uses this for events that it knows it has lost.
     /// The gap has a place in the one order of events. Every watcher that was registered before
-    /// receives it there as [`Delivery::Lagged`](crate::Delivery::Lagged), together with what the
-    /// watcher itself has lost at this place. No filter sees the gap. A gap of zero events does
-    /// nothing.
+    /// receives it there as [`Delivery::Lagged`](crate::Delivery::Lagged), together with the events
+    /// that the watcher itself has lost at this place. No filter sees the gap. A gap of zero events
+    /// does nothing.
     ///
-    /// A gap takes no capacity from events, neither in the incoming queue nor in a watcher's, so no
-    /// policy applies to it. Gaps at one place are received as one. A gap counts as
+    /// A gap takes no capacity from events, neither in the incoming queue nor in a watcher's queue,
+    /// so no policy applies to it. Gaps at the same place are received as one. A gap counts as
     /// [`missed`](crate::stats::BusStats::missed), and neither as accepted nor as offered. A gap
     /// ends at position 2<sup>62</sup> at most, and is cut there, so that no count overflows.
     ///
     /// # Errors
     ///
     /// - [`PublishError::Closed`] if the bus is closed.
-    /// - [`PublishError::Full`] only from inside a call of an inline bus: of this one, if the call
-    ///   has taken as many entries as [`incoming_capacity`](crate::BusOptions::incoming_capacity),
-    ///   or of another one, if this bus's lock is not free within 10 ms. Add the number to the next
+    /// - [`PublishError::Full`] only from inside a call of an inline bus: of this bus, if the call
+    ///   has already taken [`incoming_capacity`](crate::BusOptions::incoming_capacity) entries, or
+    ///   of another bus, if this bus's lock is not free within 10 ms. Add the number to the next
     ///   gap.
     ///
     /// # Blocking
     ///
-    /// Waits for no capacity. On an inline bus it waits for the lock.
+    /// Does not wait for capacity. On an inline bus it waits for the lock.
     ///
     /// # Examples
     ///

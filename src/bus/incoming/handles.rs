@@ -1,5 +1,5 @@
 //! The handles that keep a bus open. They are counted here, because a handle that does not keep the
-//! bus open has to find out whether one is left, and loom's `Arc` has no `Weak`.
+//! bus open has to find out whether any is left that does, and loom's `Arc` has no `Weak`.
 
 use crate::sync::atomic::{AtomicUsize, Ordering};
 
@@ -23,7 +23,7 @@ impl Handles {
         self.open.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Adds a handle if there is one. Returns whether there was.
+    /// Adds a handle if there still is one. Returns whether there was.
     pub(crate) fn try_add(&self) -> bool {
         let add = |open: usize| (open > 0).then_some(open + 1);
         // Relaxed, both: the order of this count alone decides, and no data depends on it.
@@ -32,8 +32,8 @@ impl Handles {
 
     /// Removes a handle. Returns whether it was the last one. The caller then closes the bus.
     pub(crate) fn remove(&self) -> bool {
-        // Release: pairs with the fence in `BusState::close`, which the last removal is followed
-        // by, so that the end of the bus is after everything that was done before any removal.
+        // Release: pairs with the fence in `BusState::close`, which follows the last removal, so
+        // that the end of the bus is after everything that was done before any removal.
         self.open.fetch_sub(1, Ordering::Release) == 1
     }
 }

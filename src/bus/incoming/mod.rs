@@ -1,4 +1,4 @@
-//! The way into the bus, for events and control entries: through the gate into the incoming queue
+//! The path into the bus, for events and control entries: through the gate into the incoming queue
 //! or beside it, or through the front of an inline bus.
 
 mod gap;

@@ -10,24 +10,26 @@ use crate::sync::Arc;
 
 use super::queue::IncomingQueue;
 
-/// A handle that publishes events on a bus. It is `Send` and `Sync`, and a clone costs one
-/// reference count, or two if it is that of a [`channel`](crate::channel).
+/// A handle that publishes events on a bus. It is `Send` and `Sync`. A clone costs one reference
+/// count, or two if the publisher belongs to a [`channel`](crate::channel).
 ///
 /// # Ordering
 ///
 /// The events of all publishers get one order, and every watcher receives its events in this order.
-/// Two events keep their order if one thread publishes them one after the other, or if two threads
-/// publish them and synchronise in between. The events of a piece of a batch stay together.
+/// Two events keep their order if one thread publishes both in sequence, or if two threads publish
+/// them and synchronise in between. The events of a piece of a batch stay together.
 ///
 /// # Overflow
 ///
-/// A publish meets only the incoming queue. If this queue is full, the methods differ:
+/// A publish only accesses the incoming queue. The methods differ in what they do if this queue is
+/// full:
 ///
 /// - [`try_publish`](Self::try_publish) and [`try_publish_batch`](Self::try_publish_batch) return
-///   [`Full`](PublishError::Full) with what was refused.
-/// - [`publish_timeout`](Self::publish_timeout) waits for room, and then returns `Full`.
+///   [`Full`](PublishError::Full) with the refused events.
+/// - [`publish_timeout`](Self::publish_timeout) waits for capacity, and returns `Full` after the
+///   timeout.
 /// - [`publish`](Self::publish), [`publish_batch`](Self::publish_batch) and
-///   [`publish_async`](Self::publish_async) wait for room.
+///   [`publish_async`](Self::publish_async) wait for capacity.
 ///
 /// The full queue of a watcher is not an error of a publish. The watcher's
 /// [policy](crate::OverflowPolicy) decides what happens there. The incoming queue becomes full if
@@ -36,25 +38,25 @@ use super::queue::IncomingQueue;
 /// # Gaps
 ///
 /// An event whose publish returned `Ok` is offered to every watcher that was registered before,
-/// unless a shutdown by deadline gives up. A refused event is not a gap, because no watcher hears
-/// of it. The publisher has the event back, and [`BusStats`](crate::stats::BusStats) counts it.
+/// unless a shutdown by deadline abandons it. A refused event is not a gap, because no watcher sees
+/// it: it is returned to the publisher, and [`BusStats`](crate::stats::BusStats) counts it.
 ///
 /// # On an inline bus
 ///
 /// An [inline](crate::Broadcaster::new_inline) bus has no incoming queue. Each publish takes the
 /// lock of the bus, and offers its event to every watcher before it returns. It is `Full`, and the
 /// waiting forms wait, if a watcher with [`Wait`](crate::OverflowPolicy::Wait) has no capacity, or
-/// one with `WaitFor` that has not been full for its limit. Of a batch, the events at the front
+/// a watcher with `WaitFor` that has not been full for its limit. Of a batch, the leading events
 /// that fit are accepted. Hold no lock that a filter, a hook, or the `Clone` or `Drop` of an event
 /// takes, because that code runs inside the publish. If such code publishes, on any bus, it gets
 /// `Full` where it would have to wait.
 ///
 /// # Ending
 ///
-/// A publisher does not keep the bus open, except that of a [`channel`](crate::channel). After the
-/// [`Broadcaster`](crate::Broadcaster) has closed the bus, every publish returns
+/// A publisher does not keep the bus open, unless it belongs to a [`channel`](crate::channel).
+/// After the [`Broadcaster`](crate::Broadcaster) has closed the bus, every publish returns
 /// [`Closed`](PublishError::Closed) with the event. The close also ends a publish that waits for
-/// room. The bus still offers what it had accepted.
+/// capacity. The bus still offers the events that it had accepted.
 ///
 /// # Blocking
 ///
@@ -98,7 +100,7 @@ impl<T> Publisher<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> Publisher<T> {
-    /// Publishes an event without waiting for room.
+    /// Publishes an event without waiting for capacity.
     ///
     /// On an inline bus, this waits for the lock of the bus. On any other bus, it waits for no
     /// lock, registration, shutdown or watcher. If the dispatcher sleeps, this delivers the event
@@ -109,7 +111,7 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     /// # Errors
     ///
     /// - [`PublishError::Full`] if the incoming queue is full, or on an inline bus if a watcher
-    ///   that is waited for has no capacity.
+    ///   that publishers wait for has no capacity.
     /// - [`PublishError::Closed`] if the bus is closed.
     ///
     /// Both return the event.
@@ -139,7 +141,7 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
         self.incoming.try_push(Entry::Event(event)).map_err(|refused| self.incoming.refused_event(refused))
     }
 
-    /// Publishes an event, and waits for room in the incoming queue without a deadline.
+    /// Publishes an event, and waits without a deadline for capacity in the incoming queue.
     ///
     /// # Errors
     ///
@@ -153,7 +155,7 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     /// a watcher whose policy is [`Wait`](crate::OverflowPolicy::Wait). If one of your threads
     /// reads such a watcher and also publishes on the same bus, it waits for itself once both
     /// queues are full. On an inline bus it does so when the watcher's queue is full, and in a task
-    /// the reader may be another task of the same thread. The bus cannot recognise this. Use
+    /// the reader may be another task of the same thread. The bus cannot detect this. Use
     /// [`try_publish`](Self::try_publish) on such a thread. In an async task this blocks the
     /// executor's thread, so use `publish_async` there.
     ///
@@ -179,17 +181,17 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
         self.incoming.push(Entry::Event(event), None).map_err(|refused| self.incoming.refused_event(refused))
     }
 
-    /// Publishes an event, and waits for room for at most `timeout`.
+    /// Publishes an event, and waits for capacity for at most `timeout`.
     ///
     /// # Errors
     ///
-    /// - [`PublishError::Full`] if no room came in time. On a thread of this bus this does not
-    ///   wait, and a full queue is an error at once.
+    /// - [`PublishError::Full`] if no capacity became free in time. On a thread of this bus this
+    ///   does not wait, and returns the error immediately if the queue is full.
     /// - [`PublishError::Closed`] if the bus is closed or becomes closed.
     ///
     /// # Blocking
     ///
-    /// Waits as [`publish`](Self::publish) does, for at most `timeout`.
+    /// Waits like [`publish`](Self::publish), but for at most `timeout`.
     ///
     /// # Examples
     ///
@@ -215,24 +217,24 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
             .map_err(|refused| self.incoming.refused_event(refused))
     }
 
-    /// Publishes many events, and waits for room.
+    /// Publishes many events, and waits for capacity.
     ///
     /// The bus accepts the events in order, in pieces of at most `max_batch`. Events of other
-    /// publishers may come between two pieces, but never into one. On an inline bus, a piece also
-    /// ends where the capacity of a watcher that is waited for ends.
+    /// publishers may be placed between two pieces, but never within one. On an inline bus, a piece
+    /// also ends where it exhausts the capacity of a watcher that publishers wait for.
     ///
     /// The iterator is read to its end before the first event is published. The events of a `Vec`
     /// are not copied for this.
     ///
     /// # Errors
     ///
-    /// As [`publish`](Self::publish). The error returns the events that were not accepted. All
+    /// Same as [`publish`](Self::publish). The error returns the events that were not accepted. All
     /// events before them were accepted.
     ///
     /// # Blocking
     ///
-    /// Waits as [`publish`](Self::publish) does, for each piece. In an async task, await `ready`
-    /// and then call [`try_publish_batch`](Self::try_publish_batch). Repeat both for as long as it
+    /// Waits like [`publish`](Self::publish), for each piece. In an async task, await `ready` and
+    /// then call [`try_publish_batch`](Self::try_publish_batch), and repeat both for as long as it
     /// returns events.
     ///
     /// # Examples
@@ -251,13 +253,13 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
         self.incoming.push_batch(events.into_iter().collect(), |entry| self.incoming.push(entry, None))
     }
 
-    /// Publishes the leading pieces for which there is room now. The iterator is read to its end
-    /// first, as in [`publish_batch`](Self::publish_batch).
+    /// Publishes as many leading pieces as fit now. The iterator is read to its end first, as in
+    /// [`publish_batch`](Self::publish_batch).
     ///
     /// # Errors
     ///
-    /// As [`try_publish`](Self::try_publish). The error returns the events that were not accepted.
-    /// All events before them were accepted.
+    /// Same as [`try_publish`](Self::try_publish). The error returns the events that were not
+    /// accepted. All events before them were accepted.
     ///
     /// # Examples
     ///
@@ -277,12 +279,12 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
         self.incoming.push_batch(events.into_iter().collect(), |entry| self.incoming.try_push(entry))
     }
 
-    /// Publishes an event when there is room, without blocking a thread meanwhile. The bus wakes
-    /// waiting publishers in turn, the one that waits longest first.
+    /// Publishes an event once there is capacity, without blocking a thread. The bus wakes waiting
+    /// publishers in turn, starting with the publisher that has waited longest.
     ///
-    /// A turn is not a lock. While there is room, any publisher may publish. If a publisher does
-    /// not use its turn at once, the next one gets a turn as well. A future that is kept and not
-    /// polled therefore delays nobody.
+    /// A turn is not a lock. While there is capacity, any publisher may publish. If a publisher
+    /// does not use its turn immediately, the next publisher gets a turn as well, so a future that
+    /// is kept but not polled delays no other publisher.
     ///
     /// If the future is dropped before it is ready, it has published nothing, and the event is
     /// dropped with it. If the event must not be lost, wait with [`ready`](Self::ready) and then
@@ -290,7 +292,7 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     ///
     /// # Errors
     ///
-    /// As [`publish`](Self::publish).
+    /// Same as [`publish`](Self::publish).
     ///
     /// # Examples
     ///
@@ -318,14 +320,14 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
         }
     }
 
-    /// Waits until there may be room in the incoming queue.
+    /// Waits until the incoming queue may have capacity.
     ///
-    /// Another publisher may take the room first, so call this again if
-    /// [`try_publish`](Self::try_publish) returns `Full`. The future holds neither an event nor
-    /// room, so dropping it loses nothing.
+    /// Another publisher may take the capacity first, so call this again if
+    /// [`try_publish`](Self::try_publish) returns `Full`. The future holds no event and reserves no
+    /// capacity, so dropping it loses nothing.
     ///
-    /// On a thread of this bus (in a handler, filter or hook) the future is ready at once, because
-    /// the wait might never end.
+    /// On a thread of this bus (in a handler, filter or hook) the future is ready immediately,
+    /// because the wait might never end.
     ///
     /// # Errors
     ///
@@ -360,8 +362,8 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
 }
 
 impl<T> Publisher<T> {
-    /// Returns whether the bus has been closed. A `true` stays true, and a `false` may be out of
-    /// date at once.
+    /// Returns whether the bus has been closed. A `true` is final, while a `false` may be out of
+    /// date by the time it is returned.
     ///
     /// # Examples
     ///

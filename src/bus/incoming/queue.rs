@@ -1,4 +1,4 @@
-//! The way into a bus: pushes entries, and waits for capacity.
+//! The path into a bus: pushes entries, and waits for capacity.
 
 use crate::bus::dispatch::{Control, InlineFront, Refused, SharedIntake};
 use crate::bus::mailbox::{Call, Entry};
@@ -12,7 +12,7 @@ use crate::sync::{Arc, Sender};
 use super::handles::Handles;
 use super::way::Way;
 
-/// The way into a bus, which publishers and the broadcaster share.
+/// The path into a bus, which publishers and the broadcaster share.
 pub(crate) struct IncomingQueue<T> {
     pub(crate) bus: Arc<BusState>,
     /// The options of the bus. Its watchers take their defaults from here.
@@ -23,7 +23,7 @@ pub(crate) struct IncomingQueue<T> {
 }
 
 impl<T> IncomingQueue<T> {
-    /// Creates the way into a bus with a dispatcher, and counts its first handle.
+    /// Creates the path into a bus with a dispatcher, and counts its first handle.
     pub(crate) fn new(
         bus: Arc<BusState>,
         entries: Sender<Entry<T>>,
@@ -33,15 +33,15 @@ impl<T> IncomingQueue<T> {
         Self { bus, options, handles: Handles::new(), way: Way::Queue { entries, shared } }
     }
 
-    /// Creates the way into an inline bus, and counts its first handle.
+    /// Creates the path into an inline bus, and counts its first handle.
     pub(crate) fn inline(bus: Arc<BusState>, front: Arc<InlineFront<T>>, options: BusOptions) -> Self {
         Self { bus, options, handles: Handles::new(), way: Way::Inline(front) }
     }
 }
 
 impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
-    /// Pushes an entry if there is room. If the queue is full because the reader pulls, makes room.
-    /// Does not wait for capacity.
+    /// Pushes an entry if there is capacity. If the queue is full because the reader pulls, frees
+    /// capacity. Does not wait for capacity.
     #[inline]
     pub(crate) fn try_push(&self, entry: Entry<T>) -> Result<(), Refused<T>> {
         match self.way.try_push(entry, &mut Call::default(), &self.bus) {
@@ -52,8 +52,8 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
         }
     }
 
-    /// Pushes an entry, and waits for room until the deadline. On a thread of this bus this does
-    /// not wait, because the room might never come.
+    /// Pushes an entry, and waits for capacity until the deadline. On a thread of this bus this
+    /// does not wait, because the capacity might never be freed.
     pub(crate) fn push(&self, entry: Entry<T>, deadline: Deadline) -> Result<(), Refused<T>> {
         let mut call = Call::default();
         match self.way.try_push(entry, &mut call, &self.bus) {
@@ -72,7 +72,7 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
         }
     }
 
-    /// Adds a control entry: an inline bus carries it out. Waits for no capacity.
+    /// Adds a control entry. An inline bus carries it out. Does not wait for capacity.
     ///
     /// # Errors
     ///
@@ -81,8 +81,9 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
         self.way.control(control, &self.bus)
     }
 
-    /// Returns whether the running thread must not wait for capacity, which might never come: it
-    /// works for this bus, or it has the lock of some inline bus, and others may wait for that.
+    /// Returns whether the running thread must not wait for capacity, because none might ever be
+    /// freed: the thread works for this bus, or it holds the lock of some inline bus, for which
+    /// other threads may wait.
     fn must_not_wait(&self) -> bool {
         self.bus.is_current() || InsideCall::is_marked()
     }
@@ -116,7 +117,7 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
         }
     }
 
-    /// Tries a last time, as [`try_push`](Self::try_push) does.
+    /// Tries one last time, like [`try_push`](Self::try_push).
     fn last_attempt(&self, held: &mut Option<Entry<T>>, call: &mut Call) -> Result<(), Refusal> {
         if self.way.relieve(&self.bus) {
             if let Some(result) = self.attempt(held, call) {
@@ -144,8 +145,8 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
         .await
     }
 
-    /// Tries to push the value that the caller holds. Returns `None` if there is no room. A value
-    /// that is refused stays in `held`.
+    /// Tries to push the value that the caller holds. Returns `None` if there is no capacity. A
+    /// refused value stays in `held`.
     fn attempt(&self, held: &mut Option<Entry<T>>, call: &mut Call) -> Option<Result<(), Refusal>> {
         match self.way.try_push(held.take()?, call, &self.bus) {
             Ok(()) => Some(Ok(())),
@@ -153,8 +154,8 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
         }
     }
 
-    /// Returns `Ok` if there may be room or if this is a thread of the bus, which must not wait.
-    /// Returns an error if the bus is closed, and `None` if the caller has to wait.
+    /// Returns `Ok` if there may be capacity or if this is a thread of the bus, which must not
+    /// wait. Returns an error if the bus is closed, and `None` if the caller has to wait.
     fn readiness(&self, call: &mut Call) -> Option<Result<(), PublishError<()>>> {
         if self.bus.is_closed() {
             return Some(Err(PublishError::Closed(())));
@@ -162,14 +163,15 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
         (self.must_not_wait() || self.way.has_room(call, &self.bus)).then_some(Ok(()))
     }
 
-    /// Waits until there may be room. Returns at once on a thread of the bus, which must not wait.
+    /// Waits until there may be capacity. Returns immediately on a thread of the bus, which must
+    /// not wait.
     pub(crate) async fn ready(&self) -> Result<(), PublishError<()>> {
         let mut call = Call::default();
         if let Some(result) = self.readiness(&mut call) {
             return result;
         }
         let result = self.wait_async(call, |call| self.readiness(call)).await;
-        // It has taken no capacity, so the next publisher that waits gets the turn.
+        // The task has taken no capacity, so the next waiting publisher gets the turn.
         self.bus.room.pass_on();
         result
     }
@@ -244,7 +246,7 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
 }
 
 /// Makes an attempt. Returns `Some(None)` if it gave no result, and the caller has to make the next
-/// one earlier than at `until`.
+/// attempt before `until`.
 #[allow(clippy::option_option, reason = "the outer one is the condition of a wait")]
 fn attempt_until<R>(
     mut attempt: impl FnMut(&mut Call) -> Option<R>,
@@ -259,8 +261,8 @@ fn earlier(one: Deadline, other: Deadline) -> Deadline {
     one.into_iter().chain(other).min()
 }
 
-/// Keeps a value that was refused. A function of its own, because its copies of a large event would
-/// lie on the stack of each attempt.
+/// Keeps a refused value. This is a separate function because its copies of a large event would
+/// otherwise take up stack in each attempt.
 #[cold]
 #[inline(never)]
 fn keep<T>(held: &mut Option<Entry<T>>, refused: Refused<T>) -> Option<Result<(), Refusal>> {

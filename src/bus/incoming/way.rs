@@ -1,4 +1,4 @@
-//! The two ways of an entry into a bus: through the gate into the incoming queue, or through the
+//! The two paths of an entry into a bus: through the gate into the incoming queue, or through the
 //! front of an inline bus to the watchers.
 
 use crate::bus::dispatch::{Control, FlushTicket, InlineFront, Refused, SharedIntake};
@@ -25,12 +25,13 @@ impl<T> Way<T> {
         }
     }
 
-    /// Returns how many events are accepted and have not been offered: those in the incoming queue,
-    /// and those that the dispatcher has taken and carries.
+    /// Returns how many events are accepted and have not been offered: the events in the incoming
+    /// queue, and the events that the dispatcher has taken and carries.
     pub(crate) fn pending(&self, bus: &BusState, accepted: u64) -> u64 {
         let Self::Queue { entries, .. } = self else { return 0 };
         let pushed = entries.pushed().wrapping_add(bus.surplus.get());
-        // The counts are read one by one, so a snapshot of a running bus may be behind `accepted`.
+        // The counts are read one by one, so in a snapshot of a running bus, `pushed` may be less
+        // than `accepted`.
         let pending = pushed.wrapping_sub(accepted);
         if pending > u64::MAX / 2 { 0 } else { pending }
     }
@@ -56,7 +57,7 @@ fn has_room_soon<T>(entries: &Sender<Entry<T>>) -> bool {
 impl<T: Clone + Send + Sync + 'static> Way<T> {
     /// Pushes an entry if there is capacity. Does not wait for capacity.
     ///
-    /// One function does both, because each further one would copy a large event on the stack.
+    /// One function does both, because each further function would copy a large event on the stack.
     #[inline]
     pub(super) fn try_push(
         &self,
@@ -93,7 +94,7 @@ impl<T: Clone + Send + Sync + 'static> Way<T> {
         }
     }
 
-    /// Adds a control entry after all entries that were pushed. Waits for no capacity.
+    /// Adds a control entry after all entries that were pushed. Does not wait for capacity.
     ///
     /// # Errors
     ///
@@ -119,7 +120,7 @@ impl<T: Clone + Send + Sync + 'static> Way<T> {
         }
     }
 
-    /// Makes capacity in an incoming queue that is full because the reader pulls, or gives an awake
+    /// Frees capacity in an incoming queue that is full because the reader pulls, or gives an awake
     /// dispatcher a little time to do so. Returns whether another attempt may find capacity. Never
     /// waits.
     #[inline]

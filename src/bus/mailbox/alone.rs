@@ -1,5 +1,5 @@
-//! Offers to a bus's only watcher, with which no other watcher shares the events: on an inline bus,
-//! and of single events to a ring on any bus.
+//! Offers to the only watcher of a bus, which shares the events with no other watcher: on an inline
+//! bus, and on any bus for single events to a ring.
 
 use crate::bus::policy::OverflowPolicy;
 
@@ -11,8 +11,8 @@ use super::slice::BatchSlice;
 const MOST_MOVED: usize = 16 << 10;
 
 impl<T> MailboxSender<T> {
-    /// Returns whether [`offer_alone`](Self::offer_alone) can offer so many events. A ring takes a
-    /// single event only, and takes it on any bus.
+    /// Returns whether [`offer_alone`](Self::offer_alone) can offer this many events. A ring takes
+    /// a single event only, and takes it on any bus.
     #[inline]
     pub(crate) fn takes_alone(&mut self, events: usize) -> bool {
         let takes = match self.state.policy {

@@ -1,4 +1,4 @@
-//! The capacity of a mailbox, as those see it that wait for some: a dispatcher, which has offered
+//! The capacity of a mailbox, from the perspective of its waiters: a dispatcher, which has offered
 //! the events, or the publishers of an inline bus, which accepts an event only if there is capacity
 //! for it in every mailbox that must not lose it.
 
@@ -10,12 +10,12 @@ use crate::clock::{Clock, Deadline};
 
 use super::sender::MailboxSender;
 
-/// The part of one publish that it keeps while it waits.
+/// The state that a publish keeps while it waits.
 #[derive(Debug, Default)]
 pub(crate) struct Call {
-    /// The watchers whose filters have been asked about the first event, and what they said.
+    /// The watchers whose filters have been asked about the first event, with their decisions.
     decisions: Vec<(u64, bool)>,
-    /// The time at which the first of the watchers in the way begins to lose events. `None` if none
+    /// The time at which the first of the blocking watchers begins to lose events. `None` if none
     /// does.
     pub(crate) until: Deadline,
 }
@@ -26,7 +26,7 @@ impl Call {
         !self.decisions.is_empty()
     }
 
-    /// Forgets the filters' decisions, because the first event is another one from here on.
+    /// Clears the filters' decisions, because from here on another event is the first one.
     pub(crate) fn begin_anew(&mut self) {
         self.decisions.clear();
     }
@@ -63,8 +63,8 @@ impl<T> MailboxSender<T> {
     }
 
     /// Asks the reader for a wake-up when there is capacity for all pending events, or when half
-    /// the queue is free, whichever comes first. A wake-up at the first free slot would cost one
-    /// wake-up for each event.
+    /// the queue is free, whichever happens first. A wake-up at the first free slot would cost one
+    /// wake-up per event.
     pub(crate) fn want_room(&self) {
         let pending: usize = self.pending.iter().map(|part| part.range.len()).sum();
         let need = (pending as u64).min((self.state.capacity / 2).max(1));
@@ -158,7 +158,8 @@ impl<T> MailboxSender<T> {
         !wants
     }
 
-    /// Notes that the event is accepted about which the filter may have been asked in this call.
+    /// Notes that the bus has accepted the event about which the filter may have been asked in this
+    /// call.
     pub(crate) fn set_judged(&mut self, call: &Call) {
         let id = self.state.id;
         let decision = call.decisions.iter().find(|(watcher, _)| *watcher == id);
@@ -166,7 +167,7 @@ impl<T> MailboxSender<T> {
     }
 
     /// Asks the reader for a wake-up when there is capacity for `events`, or when half the queue is
-    /// free, whichever comes first. A wish that is still open and comes true earlier stays.
+    /// free, whichever happens first. An open request for an earlier wake-up stays.
     pub(crate) fn wish_for(&mut self, events: usize) {
         let need = (events as u64).min((self.state.capacity / 2).max(1));
         let at = (self.sent.queued + need).saturating_sub(self.state.capacity);

@@ -1,4 +1,4 @@
-//! The filter of a mailbox: offers the reader those events of a batch that pass.
+//! The filter of a mailbox: offers the reader the events of a batch that pass.
 
 use std::ops::Range;
 

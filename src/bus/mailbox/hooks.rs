@@ -11,8 +11,8 @@ pub(crate) type FilterHook<T> = Box<dyn FnMut(&T) -> bool + Send>;
 pub(crate) type OnDrop<T> = Box<dyn FnMut(&str, DropReason, &[T]) + Send>;
 
 /// A closure that receives the name of a watcher, and the number of events in its queue that a
-/// shutdown by deadline gave up. If the dispatcher's thread unwinds, the closure also receives the
-/// number of accepted events that were not yet in the queue.
+/// shutdown by deadline abandoned. If the dispatcher's thread unwinds, the closure also receives
+/// the number of accepted events that were not yet in the queue.
 pub(crate) type OnAbandon = Box<dyn FnMut(&str, u64) + Send>;
 
 /// The hooks of a sender that receive losses. Few watchers have any, so they are in a box.

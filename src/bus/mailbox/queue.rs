@@ -5,18 +5,18 @@
 //! while it is short. Credit bounds what is sent into the chain. The length of the history bounds
 //! what is replayed into it.
 //!
-//! The *growing* queue is for an inline bus. It is a chain, and then a batch, to which each event
-//! is added that this watcher alone gets, until the reader takes the batch. An event that is
+//! The *growing* queue is for an inline bus. It is a chain followed by a batch. Each event that
+//! only this watcher gets is added to the batch, until the reader takes it. An event that is
 //! published alone then needs no entry and no allocation, and the reader's thread does not free
-//! what the publisher's has allocated. The batch has a lock. The publisher and the reader hold it
-//! to move events or a few words. No event is cloned or dropped under it. Everything in the chain
-//! is older than the batch, so the publisher seals the batch before it sends a slice, and the
-//! reader checks the chain before it takes the batch.
+//! memory that the publisher's thread has allocated. The batch has a lock. The publisher and the
+//! reader hold it to move events or a few words. No event is cloned or dropped under it. Everything
+//! in the chain is older than the batch, so the publisher seals the batch before it sends a slice,
+//! and the reader checks the chain before it takes the batch.
 //!
 //! The *ring* is for `DropOldest` alone. There the sender has to take back exactly the oldest
 //! events, which a chain cannot do from its sending end. The ring is a deque under its own lock.
 //! The dispatcher and one reader hold this lock for a few instructions, and a publisher never holds
-//! it. The reader takes one event at a time, and leaves the event behind a gap in the ring until it
+//! it. The reader takes one event at a time, and leaves the event after a gap in the ring until it
 //! has reported the gap, so that the sender can still drop the queued events. No event is cloned or
 //! dropped under the lock.
 
@@ -47,11 +47,11 @@ pub(crate) struct Ring<T> {
     most: usize,
 }
 
-/// The front of a queue, for a reader that has come to a given offset.
+/// The front of a queue, for a reader that has reached a given offset.
 pub(crate) enum Front<T> {
     /// A slice, which has been taken out. Its offset is past the reader's if a gap precedes it.
     Slice(BatchSlice<T>),
-    /// A gap of this many events, up to this position. The event behind it stays in the ring.
+    /// A gap of this many events, up to this position. The event after it stays in the ring.
     Gap(u64, u64),
     Nothing,
 }
@@ -71,7 +71,7 @@ impl<T> SliceQueue<T> {
         if grows { Self::Growing(chain, Mutex::new(None)) } else { Self::Chain(chain) }
     }
 
-    /// Adds a slice for which there is room. The caller has credit for it, or has cut the ring.
+    /// Adds a slice for which there is capacity. The caller has credit for it, or has cut the ring.
     #[inline]
     pub(crate) fn push(&self, slice: BatchSlice<T>) {
         match self {

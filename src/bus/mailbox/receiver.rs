@@ -1,4 +1,4 @@
-//! The reader's end of a mailbox: the current slice, the offset, and giving room back.
+//! The reader's end of a mailbox: the current slice, the offset, and freeing capacity.
 
 use std::task::{Poll, Waker};
 
@@ -24,18 +24,18 @@ pub(crate) struct MailboxReceiver<T> {
     /// The number of events at the beginning of `current` that the caller borrows until its next
     /// call.
     borrowed: u32,
-    /// The number of events at the beginning of `current` that came as a prefix, not through the
-    /// queue.
+    /// The number of events at the beginning of `current` that belong to a prefix, and did not pass
+    /// through the queue.
     prefix: u32,
-    /// The number of events that came through the queue and whose room was given back, as
+    /// The number of events that passed through the queue and whose capacity was freed, as
     /// published.
     consumed: u64,
     /// The offset of the next event.
     expected: u64,
     /// The position up to which everything is decided by the slices and gaps that the reader has
-    /// behind it. Zero if there is none.
+    /// already passed. Zero if there is none.
     reached: u64,
-    /// The offset that was last published for those that wait for a handler.
+    /// The offset that was last published for the threads and tasks that wait for a handler.
     handled: u64,
     /// Whether the receiver publishes this offset at the end of each slice, because the slice has
     /// been handled by then.
@@ -46,15 +46,16 @@ pub(crate) struct MailboxReceiver<T> {
     /// faster than the publishers.
     is_ahead: bool,
     ended: bool,
-    /// The reason of the end, once the reader has come to it.
+    /// The reason of the end, once the reader has reached the end.
     pub(crate) end_reason: Option<EndReason>,
     /// The fan-out, if the bus may lend it to this reader.
     upstream: Option<Box<dyn Upstream>>,
 }
 
-/// The fan-out, as a reader sees it to which the dispatcher may lend it.
+/// The fan-out, from the perspective of a reader to which the dispatcher may lend it.
 pub(crate) trait Upstream: Send + Sync {
-    /// Offers what waits in the incoming queue, if that is at least so many entries. Never waits.
+    /// Offers the waiting entries of the incoming queue, if there are at least `least`. Never
+    /// waits.
     fn pull(&self, least: usize);
 
     /// Gives the fan-out back, because the reader is about to sleep. The reader has armed its
@@ -62,7 +63,7 @@ pub(crate) trait Upstream: Send + Sync {
     fn hand_back(&self);
 }
 
-/// The result of a look into the mailbox.
+/// The result of checking the mailbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// The current slice holds an event.
@@ -121,8 +122,8 @@ impl<T> MailboxReceiver<T> {
         if self.ended {
             return Next::End;
         }
-        // The order matters: a reader that sees the end, or a decided offset, then finds in the
-        // queue all that came before.
+        // The order matters: a reader that sees the end, or a decided offset, then finds everything
+        // before it in the queue.
         let end = self.state.end();
         let decided = self.state.decided();
         // A reader that finds nothing decided leaves the lock of a growing queue to the publisher.
@@ -165,8 +166,8 @@ impl<T> MailboxReceiver<T> {
         gap
     }
 
-    /// Takes the event behind a gap that the caller has received and not reported yet, if that
-    /// event is still in a ring. Returns the number of events that the ring has lost since.
+    /// Takes the event after a gap that the caller has received and not reported yet, if that event
+    /// is still in a ring. Returns the number of events that the ring has lost since.
     pub(crate) fn take_behind_gap(&mut self) -> u64 {
         if self.current.is_some() {
             return 0;
@@ -174,8 +175,8 @@ impl<T> MailboxReceiver<T> {
         self.queue.pop_behind_gap().map_or(0, |slice| self.set_current(slice))
     }
 
-    /// Looks for the next event as [`next`](Self::next) does. If there is none, and at least so
-    /// many entries wait upstream, pulls them if this is the reader's part now.
+    /// Looks for the next event like [`next`](Self::next). If there is none, and at least `least`
+    /// entries wait upstream, pulls them if the reader is responsible for them now.
     pub(crate) fn next_or_pull(&mut self, least: usize) -> Next {
         let next = self.next();
         if next != Next::Empty {
@@ -220,7 +221,7 @@ impl<T> MailboxReceiver<T> {
         Some(self.next_or_pull(least)).filter(|next| *next != Next::Empty)
     }
 
-    /// Arms the wake cell for this thread. The caller then looks again.
+    /// Arms the wake cell for this thread. The caller then checks again.
     pub(crate) fn arm(&self) {
         self.state.wake_cell.arm();
         self.hand_back();
@@ -237,8 +238,8 @@ impl<T> MailboxReceiver<T> {
         }
     }
 
-    /// Returns what there is now. If there is nothing, arranges that `waker` is called when another
-    /// look may find something.
+    /// Returns the next item if there is one now. Otherwise arranges that `waker` is called when
+    /// another poll may find an item.
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Next> {
         if let Some(next) = self.found(1) {
             return Poll::Ready(next);
@@ -254,13 +255,13 @@ impl<T> MailboxReceiver<T> {
     }
 
     /// Arranges that `waker` is called when there is something to receive, or the end. Calls
-    /// `waker` at once if that is so now.
+    /// `waker` immediately if that is already the case.
     #[cfg(feature = "select")]
     pub(crate) fn notify(&self, waker: &Waker) {
         self.arm_task(waker);
         let in_current = self.events().len();
-        // Borrowed events count, too. The next receive gives their room back, and the dispatcher
-        // may wait for this room.
+        // Borrowed events count, too. The next receive frees their capacity, and the dispatcher may
+        // wait for it.
         let known = self.expected + in_current as u64 - u64::from(self.prefix);
         if in_current > 0 || self.ended || self.state.decided() > known || self.state.end().is_some() {
             waker.wake_by_ref();
@@ -301,7 +302,7 @@ impl<T> MailboxReceiver<T> {
         self.borrowed = events as u32;
     }
 
-    /// Moves past the first `events` events of the current slice, and gives their room back.
+    /// Moves past the first `events` events of the current slice, and frees their capacity.
     pub(crate) fn advance(&mut self, events: usize) {
         let Some(current) = &mut self.current else { return };
         current.advance(events);
@@ -316,7 +317,7 @@ impl<T> MailboxReceiver<T> {
         if current.len() == 0 {
             self.reached = self.reached.max(current.position_behind(0));
             let done = self.current.take();
-            // Only a handler is waited for, and a reader whose policy waits for capacity.
+            // The bus waits only for handlers, and for readers whose policy waits for capacity.
             if self.announces || self.state.policy.waits() {
                 self.announce();
             }
@@ -330,7 +331,7 @@ impl<T> MailboxReceiver<T> {
                 self.spare = Some(own);
             }
         } else if counted > 0 && self.state.policy.waits() {
-            // The reader may stay away before it comes to the end of the slice.
+            // The reader may stop reading before it reaches the end of the slice.
             self.make_room();
         }
     }
@@ -346,8 +347,9 @@ impl<T> MailboxReceiver<T> {
         }
     }
 
-    /// Announces the end of a slice: wakes a dispatcher that waits for room. If `announces` is set,
-    /// also publishes how far the handler has come, and wakes those that wait for this.
+    /// Announces the end of a slice: wakes a dispatcher that waits for capacity. If `announces` is
+    /// set, also publishes the handler's progress, and wakes the threads and tasks that wait for
+    /// it.
     fn announce(&mut self) {
         if self.announces {
             self.handled = self.expected;
@@ -368,8 +370,7 @@ impl<T> MailboxReceiver<T> {
             && (self.current.is_some() || self.state.decided() > self.expected || self.state.end().is_some())
     }
 
-    /// Takes out the current slice, whose room is given back later. Returns `None` if there is
-    /// none.
+    /// Takes out the current slice, whose capacity is freed later. Returns `None` if there is none.
     #[cfg(any(feature = "recorder", eventcast_loom))]
     pub(crate) fn take_current(&mut self) -> Option<BatchSlice<T>> {
         let slice = self.current.take()?;
@@ -377,7 +378,7 @@ impl<T> MailboxReceiver<T> {
         Some(slice)
     }
 
-    /// Gives back the room of `events` events that were taken out.
+    /// Frees the capacity of `events` events that were taken out.
     #[cfg(any(feature = "recorder", eventcast_loom))]
     pub(crate) fn give_back(&mut self, events: u64) {
         self.consumed += events;
@@ -385,8 +386,8 @@ impl<T> MailboxReceiver<T> {
         self.make_room();
     }
 
-    /// Publishes how far a handler has come, and wakes those that wait for this. `None` stands for
-    /// the offset behind everything that was taken out.
+    /// Publishes a handler's progress, and wakes the threads and tasks that wait for it. `None`
+    /// means the offset after the last event that was taken out.
     #[cfg(any(feature = "recorder", eventcast_loom))]
     pub(crate) fn set_handled(&mut self, offset: Option<u64>) {
         let offset = offset.unwrap_or(self.expected);
@@ -403,7 +404,7 @@ impl<T> MailboxReceiver<T> {
         self.bus.clock.park(&self.parker, deadline);
     }
 
-    /// Wakes a dispatcher that waits for the room that has been given back. Fences.
+    /// Wakes a dispatcher that waits for the freed capacity. Fences.
     fn make_room(&self) {
         full_fence();
         if self.state.is_room_wanted(self.consumed) {
@@ -411,9 +412,9 @@ impl<T> MailboxReceiver<T> {
         }
     }
 
-    /// Ends the receiver, and counts what is left as lost. The dispatcher may be offering at this
-    /// moment. It looks after its own fence whether the reader is gone, so one of the two finds
-    /// each slice.
+    /// Ends the receiver, and counts the remaining events as lost. The dispatcher may be offering
+    /// at the same time. It checks after its own fence whether the reader is gone, so one of the
+    /// two finds each slice.
     fn retire(&mut self) {
         if self.ended {
             return;
@@ -439,8 +440,8 @@ impl<T> MailboxReceiver<T> {
         // - If another thread has stopped the watcher: that thread asks the dispatcher.
         // - If the mailbox is closed: the dispatcher has no sender, because the bus has ended, or
         //   the watcher was not registered.
-        // - If a handler gives up: it stays listed to the end, so that what is still accepted is
-        //   counted as abandoned. The shutdown that gave up has woken the dispatcher.
+        // - If a handler abandons its queue: it stays listed until the end, so that events that are
+        //   still accepted count as abandoned. The shutdown by deadline has woken the dispatcher.
         if first && !gave_up {
             self.bus.reap(self.state.id);
         }

@@ -1,8 +1,8 @@
 //! The dispatcher's end of one watcher's mailbox: filter, credit, policy, accounting.
 //!
 //! Credit is counted in events, as if each event had its own slot. It is the capacity less the
-//! events that are queued or held by the reader. `DropOldest` needs no credit, because it makes
-//! room in the queue.
+//! events that are queued or held by the reader. `DropOldest` needs no credit, because it evicts
+//! queued events.
 //!
 //! The sender sends what fits, in one of three forms:
 //!
@@ -10,7 +10,7 @@
 //! - If only a part fits, and the watcher loses the rest or may lose it: as a copy of that part, so
 //!   that the watcher does not keep the whole batch alive for a few events.
 //! - If the policy is `Wait`, so that the watcher loses nothing: as small slices of the batch
-//!   itself, which the dispatcher holds meanwhile anyway.
+//!   itself, which the dispatcher keeps alive anyway.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -34,30 +34,29 @@ pub(crate) struct MailboxSender<T> {
     pub(crate) filter: Option<FilterHook<T>>,
     hooks: Option<Box<LossHooks<T>>>,
     pub(super) sent: Sent,
-    /// The reader's `consumed` at the sender's last look. The reader may be further.
+    /// The reader's `consumed` when the sender last read it. The reader may be further.
     consumed: u64,
-    /// The number of events that came from the history. They are the first in the queue, and need
-    /// no credit.
+    /// The number of events from the history. They are the first in the queue, and need no credit.
     replayed: u64,
-    /// Whether the events that are being offered come from the history.
+    /// Whether the events that are being offered are from the history.
     is_replaying: bool,
     /// The place in the order of events at which the watcher starts.
     pub(crate) start: Start,
-    /// The parts that still wait for room, if the dispatcher waits for this watcher.
+    /// The parts that still wait for capacity, if the dispatcher waits for this watcher.
     pub(super) pending: VecDeque<Part<T>>,
     pub(crate) deadline: Deadline,
     /// The highest number of events in the batch that grows. Zero if no batch grows in the queue.
     pub(super) grows_to: u16,
     /// Whether the batch that grows may hold events, so that a slice must not pass it.
     pub(super) has_grown: bool,
-    /// Whether a publisher of an inline bus has found no room since there last was some.
+    /// Whether a publisher of an inline bus has found the queue full since it last had capacity.
     pub(super) is_full: bool,
     /// The filter's decision about the event that is offered next, if it has been asked already.
     pub(super) judged: Option<bool>,
-    /// If the reader did not keep up when it was to pull: how many events were sent by then. Else
-    /// zero.
+    /// The number of events sent by the time when the reader was expected to pull and did not keep
+    /// up. Zero if this has not happened.
     slow_until: u64,
-    /// Whether the reader is a handler that has given up its queue because of a shutdown by
+    /// Whether the reader is a handler that has abandoned its queue because of a shutdown by
     /// deadline.
     gave_up: bool,
 }
@@ -100,8 +99,8 @@ impl<T> MailboxSender<T> {
         }
     }
 
-    /// Returns the free room in events. The result is at least `wanted` if there is that much room,
-    /// and exact if there is less.
+    /// Returns the free capacity in events. The result is at least `wanted` if there is that much
+    /// capacity, and exact if there is less.
     pub(super) fn credit(&mut self, wanted: usize) -> usize {
         let free = |sender: &Self| sender.state.capacity.saturating_sub(sender.in_use());
         let mut credit = free(self);
@@ -112,7 +111,7 @@ impl<T> MailboxSender<T> {
         credit as usize
     }
 
-    /// Returns how many events of the queue and of the reader need credit, by the last look at
+    /// Returns how many events of the queue and of the reader need credit, by the last known
     /// `consumed`. The queue of a reader that is just being dropped may have been emptied.
     fn in_use(&self) -> u64 {
         self.sent.queued.saturating_sub(self.consumed.max(self.replayed))
@@ -134,7 +133,7 @@ impl<T> MailboxSender<T> {
     }
 
     /// Returns whether the reader may be expected to keep up: if it once did not, it has received
-    /// all that was sent by then.
+    /// everything that was sent by then.
     pub(crate) fn keeps_up(&self) -> bool {
         self.slow_until == 0 || self.state.consumed() >= self.slow_until
     }
@@ -176,8 +175,8 @@ impl<T> MailboxSender<T> {
     pub(super) fn note_high_water(&mut self) {
         if self.in_use() > self.sent.high_water {
             self.consumed = self.state.consumed();
-            // The events that the reader holds count too. Those of a ring have left the queue, so
-            // with them the number can exceed the capacity.
+            // The events that the reader holds count too. Events taken from a ring have left the
+            // queue, so with them the number can exceed the capacity.
             let queued = self.in_use().min(self.state.capacity);
             self.sent.high_water = self.sent.high_water.max(queued);
         }
@@ -199,7 +198,7 @@ impl<T> MailboxSender<T> {
     }
 
     /// Returns whether the watcher is still offered events: it has not been stopped, or it is a
-    /// handler that has given up, whose events count as abandoned from then on.
+    /// handler that has abandoned its queue, whose events count as abandoned from then on.
     pub(crate) fn is_offered(&mut self) -> bool {
         if !self.state.is_stopped() {
             return true;
@@ -208,7 +207,7 @@ impl<T> MailboxSender<T> {
         self.gave_up
     }
 
-    /// Tells the watcher that this many events are missing here. None of them was offered.
+    /// Notes for the watcher that this many events are missing here. None of them was offered.
     pub(crate) fn add_gap(&mut self, events: u64) {
         if self.is_offered() {
             self.sent.decided += events;
@@ -244,8 +243,8 @@ impl<T> MailboxSender<T> {
         self.state.publish_sent(&self.sent);
     }
 
-    /// Reports what was abandoned, and drops the user's closures. Their destructors may panic. Each
-    /// closure is dropped separately, because two panics at once would end the process.
+    /// Reports the abandoned events, and drops the user's closures. Their destructors may panic.
+    /// Each closure is dropped separately, because a panic during a panic would abort the process.
     pub(crate) fn drop_closures(&mut self) {
         self.report_abandoned();
         let filter = self.filter.take();
@@ -255,9 +254,9 @@ impl<T> MailboxSender<T> {
         }
     }
 
-    /// Empties the queue of a reader that is gone. Both ends may do so at once, and each counts
-    /// what it takes out. Returns the slices, so that the caller chooses when the events'
-    /// destructors run.
+    /// Empties the queue of a reader that is gone. Both ends may do so at the same time, and each
+    /// counts the events that it takes out. Returns the slices, so that the caller chooses when the
+    /// events' destructors run.
     #[must_use = "the events' destructors run where it is dropped"]
     pub(crate) fn drain(&mut self, abandon: bool) -> Vec<BatchSlice<T>> {
         let slices = self.queue.take_all();
@@ -369,7 +368,7 @@ impl<T: Clone> MailboxSender<T> {
     }
 
     /// Offers the events that fit. If one does not, ends the watcher before it: the reader receives
-    /// what is queued and then the end. As after each end, nothing that follows is offered.
+    /// the queued events and then the end. As after any end, no later event is offered.
     fn offer_or_evict(&mut self, batch: Arc<SharedBatch<T>>, range: Range<usize>, bus: &BusState) {
         let fits = self.credit(range.len()).min(range.len());
         self.sent.offered += fits as u64;
@@ -378,14 +377,14 @@ impl<T: Clone> MailboxSender<T> {
             return self.send(batch, range);
         }
         self.send_copy(&batch, range.start..range.start + fits);
-        // A reader that sees the end also sees what was counted.
+        // A reader that sees the end also sees the counters.
         self.state.publish_sent(&self.sent);
         bus.evict(&self.state);
     }
 
-    /// Returns the number of events up to which a slice for a reader that is waited for is not
-    /// divided. The slices are small, so that the reader frees capacity often. A tiny rest joins
-    /// the slice before it.
+    /// Returns the number of events up to which a slice for a reader that the bus waits for is not
+    /// split. The slices are small, so that the reader frees capacity often. A tiny rest joins the
+    /// slice before it.
     fn longest_slice(&self) -> usize {
         self.quarter() + self.quarter() / 2
     }
@@ -394,18 +393,18 @@ impl<T: Clone> MailboxSender<T> {
         (self.state.capacity as usize / 4).max(1)
     }
 
-    /// Sends those of the pending events that fit now, for a dispatcher that waits for room.
+    /// Sends the pending events that fit now, for a dispatcher that waits for capacity.
     pub(crate) fn push_pending(&mut self) {
         self.send_pending();
         self.state.publish_sent(&self.sent);
     }
 
-    /// Sends those of the pending events that fit. The caller publishes the counters.
+    /// Sends the pending events that fit. The caller publishes the counters.
     fn send_pending(&mut self) {
         let (longest, quarter) = (self.longest_slice(), self.quarter());
         // With `Wait`, the dispatcher holds the batch until all of its events are queued, so the
-        // slices may share it. With `WaitFor`, the dispatcher may give up in the middle, and whole
-        // batches would stay alive for the few events of them that are queued.
+        // slices may share it. With `WaitFor`, the dispatcher may drop the rest of a batch, and
+        // whole batches would stay alive for the few of their events that are queued.
         let copies = self.state.policy != OverflowPolicy::Wait;
         'parts: while let Some(Part { batch, mut range }) = self.pending.pop_front() {
             let fits = self.credit(range.len()).min(range.len());
@@ -431,8 +430,8 @@ impl<T: Clone> MailboxSender<T> {
         }
     }
 
-    /// Sends as [`send`](Self::send) does, but as a copy, so that the batch need not live for a
-    /// part of it.
+    /// Sends like [`send`](Self::send), but as a copy, so that a part does not keep the whole batch
+    /// alive.
     pub(super) fn send_copy(&mut self, batch: &Arc<SharedBatch<T>>, range: Range<usize>) {
         if range.is_empty() {
             return;

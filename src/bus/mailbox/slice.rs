@@ -45,10 +45,10 @@ enum Events<T> {
 /// filter has refused events.
 #[derive(Clone, Debug)]
 pub(crate) struct Positions {
-    /// The position of the first event. Zero stands for events that have no position, because they
-    /// did not come through the bus.
+    /// The position of the first event. Zero means that the events have no position, because they
+    /// did not pass through the bus.
     first: u64,
-    /// The runs of events behind the first run: the index at which each begins, and how many events
+    /// The runs of events after the first run: the index at which each begins, and how many events
     /// were refused before it.
     runs: Box<[(u32, u32)]>,
 }
@@ -75,7 +75,7 @@ impl Positions {
     }
 
     /// Returns the positions of the events in these ranges, for a copy of the events. Each range
-    /// begins behind the one before it.
+    /// begins after the end of the previous range.
     fn of(&self, ranges: &[Range<usize>]) -> Self {
         let [first, others @ ..] = ranges else { return Self::none() };
         let mut runs = Vec::with_capacity(others.len());
@@ -103,7 +103,7 @@ impl Positions {
 
 impl<T> SharedBatch<T> {
     pub(crate) fn new(mut events: Vec<T>, positions: Positions) -> Arc<Self> {
-        // A large event stays where it is, because to move it takes time and stack.
+        // A large event stays where it is, because moving it takes time and stack.
         let is_small = size_of::<T>() <= SMALL && events.len() == 1;
         let one = if is_small { events.pop() } else { None };
         let events = match one {
@@ -153,8 +153,8 @@ const KEPT: usize = 1 << 10;
 /// A batch of fewer events is small: the reader has taken it too early.
 const FEW: usize = 8;
 
-/// The events of an inline bus that one watcher alone gets. They have neither a hole in their
-/// positions nor in the watcher's offsets. The batch grows until the reader takes it.
+/// The events of an inline bus that only one watcher gets. There is no hole in their positions or
+/// in the watcher's offsets. The batch grows until the reader takes it.
 #[derive(Debug)]
 pub(crate) struct OwnBatch<T> {
     events: Vec<T>,
@@ -229,7 +229,7 @@ pub(crate) enum BatchSlice<T> {
         /// it before.
         offset: u64,
     },
-    /// Those events of a batch that the watcher has not moved past.
+    /// The events of a batch that the watcher has not moved past.
     Own(Box<OwnBatch<T>>),
 }
 
@@ -297,7 +297,7 @@ impl<T> BatchSlice<T> {
         Some(front)
     }
 
-    /// Moves past the first `events` events, whatever became of them.
+    /// Moves past the first `events` events, regardless of their outcome.
     pub(crate) fn advance(&mut self, events: usize) {
         debug_assert!(events <= self.len());
         match self {

@@ -20,9 +20,9 @@ const THREAD_NAME: &str = "eventcast";
 /// - Two batches of `max_batch` for the dispatcher and for each watcher: the current one, and the
 ///   one to which the oldest part of the queue belongs.
 /// - If there is a history: `history` events and a batch of `max_batch` for the dispatcher, and as
-///   many for each watcher that started in the past, until it has read them. A watcher shares them
-///   with the history for as long as the history has them, except those of which its filter refused
-///   some.
+///   many for each watcher that started in the past, until it has read them. A watcher shares these
+///   batches with the history for as long as the history has them, except batches of which its
+///   filter refused some events.
 ///
 /// The bound in bytes is this sum times the size of an event and of what an event owns.
 ///
@@ -37,7 +37,7 @@ const THREAD_NAME: &str = "eventcast";
 ///
 #[cfg_attr(
     feature = "serde",
-    doc = r##"They can come from a configuration file, with the setters' names as keys. A key that is left out
+    doc = r##"They can be read from a configuration file, with the setters' names as keys. A key that is left out
 has its default, and a key that does not exist is an error. A value out of range, such as a queue of
 zero, is an error that names the option when the bus is built:
 
@@ -96,8 +96,7 @@ object_only!(BusOptions, BusOptionsObject);
 impl Default for BusOptions {
     fn default() -> Self {
         Self {
-            // As in client-go's recorder: both lengths are 1000, and the incoming event is given
-            // up.
+            // As in client-go's recorder: both lengths are 1000, and the incoming event is dropped.
             incoming_capacity: 1000,
             queue_capacity: 1000,
             overflow: OverflowPolicy::DropIncoming,
@@ -114,11 +113,11 @@ impl BusOptions {
     /// Sets the largest number of entries that wait for the dispatcher: 1 to 16,777,216, with 1000
     /// as the default. An entry is an event or a piece of a published batch.
     ///
-    /// The queue takes its memory at once, even if few entries wait in it. Each entry takes the
-    /// larger of an event and 24 bytes, and up to 16 bytes more. A million entries for events of
-    /// 128 bytes take 144 MB. [`with_options`](crate::Broadcaster::with_options) returns an error
-    /// if the queue needs more than 4 GiB, or more than the system grants. The check does not
-    /// detect a system that grants more than it has, as Linux may.
+    /// The queue allocates all its memory up front, even if few entries wait in it. Each entry
+    /// takes the larger of an event and 24 bytes, and up to 16 bytes more. A million entries for
+    /// events of 128 bytes take 144 MB. [`with_options`](crate::Broadcaster::with_options) returns
+    /// an error if the queue needs more than 4 GiB, or more than the system grants. The check
+    /// cannot detect that a system grants more memory than it has, as Linux may.
     ///
     /// # Examples
     ///
@@ -136,7 +135,8 @@ impl BusOptions {
     }
 
     /// Sets the largest number of events that wait for a watcher, unless the watcher sets its own:
-    /// 1 to 16,777,216, with 1000 as the default. Events from the history come on top.
+    /// 1 to 16,777,216, with 1000 as the default. Events from the history do not count towards this
+    /// limit.
     ///
     /// # Examples
     ///
@@ -173,7 +173,7 @@ impl BusOptions {
         self
     }
 
-    /// Sets the largest number of events that the dispatcher offers at once, and the largest piece
+    /// Sets the largest number of events that the dispatcher offers together, and the largest piece
     /// of a published batch: 1 to 65,536, with 256 as the default.
     ///
     /// # Examples
@@ -198,21 +198,21 @@ impl BusOptions {
     /// A lone event then changes threads once instead of twice. The publisher does it only if the
     /// bus has at most four watchers, none of them with a filter or with
     /// [`DropOldest`](OverflowPolicy::DropOldest), and if the event fits into all of their queues.
-    /// It offers what waits, up to a batch, and wakes the readers that sleep. No filter, hook,
-    /// `Clone` or `Drop` runs on its thread, but the waker of a task that waits does. The option
-    /// has no effect on the bus of an event broadcaster, where recording an event is to cost
-    /// little, nor on a bus with a [history](Self::history).
+    /// It offers the waiting events, up to a batch, and wakes the readers that sleep. No filter,
+    /// hook, `Clone` or `Drop` runs on its thread, but the waker of a task that waits does. The
+    /// option has no effect on the bus of an event broadcaster, where recording an event must be
+    /// cheap, nor on a bus with a [history](Self::history).
     ///
     /// With `true`, the only reader of a bus may also take events out of the incoming queue itself
     /// while it is busy, if its policy is [`Wait`](OverflowPolicy::Wait) or
     /// [`WaitFor`](OverflowPolicy::WaitFor) and it has no filter. The wakers of tasks that wait to
-    /// publish then run on its thread. If the reader does not come, the bus offers what waits after
-    /// about two milliseconds.
+    /// publish then run on its thread. If the reader stops taking events, the bus offers the
+    /// waiting events after about two milliseconds.
     ///
     /// A publish that delivers allocates the batch, and costs one system call for each reader that
     /// it wakes. With `false`, every publish leaves the delivery to the dispatcher: it allocates
-    /// nothing, and wakes at most one thread. This suits a publisher that must answer to time, such
-    /// as the thread of an audio device.
+    /// nothing, and wakes at most one thread. This suits a publisher with real-time constraints,
+    /// such as the thread of an audio device.
     ///
     /// # Examples
     ///
@@ -236,9 +236,9 @@ impl BusOptions {
     /// run on the dispatcher, when the event leaves the history. A bus with a history does not
     /// [deliver directly](Self::direct_delivery).
     ///
-    /// A kept event lives until newer events replace it, or until the bus ends. If it owns a handle
-    /// of its own bus, it keeps the bus open. If it owns a reply channel, whoever waits for the
-    /// channel's end waits as long.
+    /// A kept event lives until newer events replace it, or until the bus ends. If the event owns a
+    /// handle to its bus, it keeps the bus open. If it owns the sender of a reply channel, a thread
+    /// that waits for this channel to close waits until then.
     ///
     /// # Examples
     ///
@@ -322,7 +322,7 @@ impl BusOptions {
         Ok(())
     }
 
-    /// Checks that no option is set that means nothing in an inline bus.
+    /// Checks that no option is set that has no meaning in an inline bus.
     fn check_inline(&self) -> Result<(), BuildError> {
         let allowed = "the default in an inline bus, which has no dispatcher";
         if !self.direct_delivery {

@@ -12,10 +12,10 @@ pub(super) const MAX_BATCH: usize = 1 << 16;
 /// The largest size of an incoming queue, in bytes: 4 GiB.
 const MAX_INCOMING: u64 = 1 << 32;
 
-/// Checks that there is memory for an incoming queue of this many entries, which takes its memory
-/// at once.
+/// Checks that there is memory for an incoming queue of this many entries, which allocates all its
+/// memory up front.
 pub(crate) fn check_incoming<E>(entries: usize) -> Result<(), BuildError> {
-    // The queue keeps a mark with each entry.
+    // The queue keeps a stamp with each entry.
     let size = size_of::<(usize, E)>();
     let most = MAX_INCOMING / size as u64;
     let refuse = |allowed: fmt::Arguments<'_>| Err(BuildError::new("incoming_capacity", entries, allowed));

@@ -19,12 +19,12 @@ pub enum Start {
     /// The first event whose publish begins after the registration. This is the default.
     #[default]
     Next,
-    /// The oldest event that the [history](crate::BusOptions::history) still has. Without history,
-    /// as `Next`.
+    /// The oldest event that the [history](crate::BusOptions::history) still has. Without a
+    /// history, same as `Next`.
     Oldest,
     /// The event after this position, which [`Watcher::position`](crate::Watcher::position) has
     /// returned before. Zero is the position before the first event of the bus. Events that the
     /// history no longer has are a gap of exactly their number. A position that the bus has not
-    /// reached yet stands for the newest one, so the watcher starts as with `Next`.
+    /// reached yet means the newest position, so the watcher starts as with `Next`.
     After(u64),
 }

@@ -22,7 +22,7 @@ use crate::serde_object::object_only;
 ///
 #[cfg_attr(
     feature = "serde",
-    doc = r##"They can come from a configuration file, with the setters' names as keys. A key that does not
+    doc = r##"They can be read from a configuration file, with the setters' names as keys. A key that does not
 exist is an error. A value out of range, such as a queue of zero, is an error that names the option
 when the watcher is made:
 

@@ -15,10 +15,11 @@ use super::registry::Registry;
 use super::threads::Threads;
 use super::watcher::WatcherState;
 
-/// The thread that works with the fan-out, as those see it that stop, drop or close.
+/// The thread that works with the fan-out, from the perspective of threads that stop, drop or
+/// close.
 pub(crate) trait Drive: Send + Sync {
-    /// Has what is due done: by the dispatcher, or by this thread or the owner of an inline bus.
-    /// Waits for no lock.
+    /// Makes sure that the due work is done: by the dispatcher, or by this thread or the owner of
+    /// an inline bus. Waits for no lock.
     fn drive(&self, bus: &BusState);
 
     /// Takes back the registration of a watcher, if it has not been carried out. An inline bus
@@ -41,12 +42,12 @@ pub(crate) struct BusState {
     pub(crate) done: Arc<WaitQueue>,
     pub(crate) clock: Clock,
     /// The clock for the deadlines of flushes, shutdowns and joins. With a fake `clock` these run
-    /// on real time, unless the test asks for the other.
+    /// on real time, unless the test makes the fake clock drive them.
     pub(crate) end_clock: Clock,
     /// The timer that wakes tasks at these deadlines.
     pub(crate) timer: Arc<Timer>,
     /// The timer that wakes tasks that publish on an inline bus, at the limits of its watchers, if
-    /// the clock is not that of `timer`.
+    /// their clock differs from the clock of `timer`.
     limits: Option<Arc<Timer>>,
     closing: AtomicBool,
     abandoned: AtomicBool,
@@ -68,7 +69,7 @@ impl BusState {
         let id = unique_id();
         let (end_clock, done) = (clock.for_the_end(), Arc::new(WaitQueue::new()));
         let timer = Arc::new(Timer::new(id, end_clock.clone()));
-        // A fake clock may leave the ends to the system's.
+        // A fake clock may leave the deadlines of the end to the system's clock.
         let limits = clock.is_fake().then(|| Arc::new(Timer::new(id, clock.clone())));
         Self {
             id,
@@ -112,14 +113,15 @@ impl BusState {
         self.is_inline() && self.owner.is_this_thread() || is_bus_thread(self.id)
     }
 
-    /// Returns whether this thread is inside a call of this inline bus, and so must wake nobody
-    /// yet: a waker may take locks. If so, it wakes those that wait when it has let the lock go.
+    /// Returns whether this thread is inside a call of this inline bus, and so must not call wakers
+    /// yet, because a waker may take locks. If so, it wakes the waiters after it has released the
+    /// lock.
     fn wakes_later(&self) -> bool {
         self.is_inline() && self.owner.is_this_thread() && self.owner.ask()
     }
 
-    /// Notes that a reader has given back room that somebody waits for: the dispatcher, or a
-    /// publisher of an inline bus. The caller has fenced.
+    /// Notes that a reader has freed capacity for which the dispatcher or a publisher of an inline
+    /// bus waits. The caller has fenced.
     pub(crate) fn room_came(&self) {
         if !self.is_inline() {
             self.dispatcher.wake();
@@ -159,7 +161,7 @@ impl BusState {
     pub(crate) fn close(&self) {
         self.gate.close();
         // Relaxed: the fence publishes this store. Its partners are the fences of the waiting
-        // sides. The gate's own words say whether the gate is quiet.
+        // sides. Whether the gate is quiet depends only on the gate's own words.
         self.closing.store(true, Ordering::Relaxed);
         full_fence();
         self.driver.drive(self);
@@ -172,8 +174,9 @@ impl BusState {
     }
 
     /// Wakes the handlers. A bulk reader among them may park while there is something to read, and
-    /// would otherwise not notice that the end has come nearer. A bulk reader that is registered
-    /// after this look at the registry notices it without a wake-up, through the registry's lock.
+    /// would otherwise miss that the end has reached a further stage. A bulk reader that is
+    /// registered after this read of the registry notices it without a wake-up, through the
+    /// registry's lock.
     #[cfg(any(feature = "recorder", eventcast_loom))]
     fn wake_handlers(&self) {
         for state in self.registry.unfinished() {
@@ -190,8 +193,8 @@ impl BusState {
     /// Returns whether the bus has been closed.
     #[inline]
     pub(crate) fn is_closing(&self) -> bool {
-        // Relaxed: no data depends on it. The fence of a waiting side orders it wherever a late
-        // look would lose a wake-up.
+        // Relaxed: no data depends on it. The fence of a waiting side orders it wherever a stale
+        // read would lose a wake-up.
         self.closing.load(Ordering::Relaxed)
     }
 
@@ -200,7 +203,8 @@ impl BusState {
         self.is_closing() && self.gate.is_quiet()
     }
 
-    /// Abandons the rest: the dispatcher gives up on watchers, and handlers give up their queues.
+    /// Abandons the rest: the dispatcher no longer waits for watchers, and handlers abandon their
+    /// queues.
     pub(crate) fn abandon(&self) {
         // Relaxed: the fence orders this store. Its partners are the fences of the waiting sides.
         self.abandoned.store(true, Ordering::Relaxed);
@@ -217,25 +221,25 @@ impl BusState {
         self.abandoned.load(Ordering::Relaxed)
     }
 
-    /// Returns whether the reader answers for what waits in the incoming queue.
+    /// Returns whether the reader is responsible for the waiting entries of the incoming queue.
     #[inline]
     pub(crate) fn is_lent(&self) -> bool {
         // Relaxed: a reader that is about to sleep has fenced after it armed its cell. The partner
-        // is the dispatcher's fence after it has set the flag. Anybody else looks again under the
-        // fan-out's lock.
+        // is the dispatcher's fence after it has set the flag. Any other thread checks again under
+        // the fan-out's lock.
         self.lent.load(Ordering::Relaxed)
     }
 
     pub(crate) fn set_lent(&self, lent: bool) {
-        // Relaxed: the dispatcher's fence orders this store before its look at the reader's cell.
-        // The lock publishes it to everybody else.
+        // Relaxed: the dispatcher's fence orders this store before its read of the reader's cell.
+        // The lock publishes it to all other threads.
         self.lent.store(lent, Ordering::Relaxed);
     }
 
     /// Notes that the dispatcher has offered everything and closed every mailbox.
     pub(crate) fn set_ended(&self) {
         self.registry.set_ended();
-        // No fence: those that wait for this look under the registry's lock, see `WaitQueue::wake`.
+        // No fence: the waiters check this under the registry's lock, see `WaitQueue::wake`.
         self.done.wake_all();
     }
 
@@ -265,7 +269,7 @@ impl BusState {
         }
     }
 
-    /// Has a watcher reaped that has stopped. Fences.
+    /// Asks for a stopped watcher to be reaped. Fences.
     pub(crate) fn reap(&self, id: u64) {
         self.registry.add_reapable(id);
         full_fence();

@@ -22,7 +22,7 @@
 pub enum EndReason {
     /// The bus has ended, and everything that was accepted has been offered or abandoned.
     Closed,
-    /// Somebody stopped the watcher before the reader came to its end, or the filter panicked.
+    /// The watcher was stopped before the reader reached the end, or the filter panicked.
     Stopped,
     /// An event did not fit into the queue of a watcher with the policy
     /// [`Evict`](crate::OverflowPolicy::Evict).

@@ -9,10 +9,10 @@
 //! ```
 //!
 //! * *enter* adds one publisher to the word. If the word was closed, *enter* takes the publisher
-//!   out again and refuses it. A publisher that was let in stood in the word before the closed bit
-//!   did.
-//! * *leave* takes the publisher out. A publisher that leaves an idle word answers for what it has
-//!   pushed: it delivers directly, or wakes the dispatcher.
+//!   out again and refuses it. A publisher that was let in was counted in the word before the
+//!   closed bit was set.
+//! * *leave* takes the publisher out. A publisher that leaves an idle word is responsible for the
+//!   entry that it has pushed: it delivers directly, or wakes the dispatcher.
 //! * *close* sets the closed bit in every word. The gate is *quiet* when every word is closed and
 //!   no publisher is inside. A dispatcher that sees quiet and then an empty queue has seen the last
 //!   event, because every push happened before its publisher left.
@@ -20,7 +20,7 @@
 //!   wakes. A reader that has pulled sets it in the dispatcher's place, before it sleeps. Setting
 //!   the bit and leaving are read-modify-writes of one word, so they have an order. A publish
 //!   therefore costs no fence.
-//!   - If the publisher leaves first: its push is visible to the dispatcher's next look at the
+//!   - If the publisher leaves first: its push is visible when the dispatcher next checks the
 //!     queue.
 //!   - If the dispatcher sets the bit first: the publisher sees the bit.
 
@@ -58,7 +58,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// Returns the publisher's error, with what was refused.
+    /// Returns the publisher's error, with the refused value.
     pub(crate) fn error<E>(self, value: E) -> PublishError<E> {
         match self {
             Self::Full => PublishError::Full(value),
@@ -90,18 +90,19 @@ impl Gate {
     /// Lets the caller in, unless the gate is closed. Never waits.
     ///
     /// - If it returns `Ok`: the caller must [`leave`](Pass::leave).
-    /// - If it returns `Err`: the gate is closed. The duty is that of a publisher that leaves: the
-    ///   dispatcher may have seen the caller inside, and therefore not seen the gate as quiet.
+    /// - If it returns `Err`: the gate is closed. The caller has the same duty as a publisher that
+    ///   leaves, because the dispatcher may have seen the caller inside, and therefore not seen the
+    ///   gate as quiet.
     #[inline]
     pub(crate) fn enter(&self) -> Result<Pass<'_>, Duty> {
         let pass = Pass { cell: self.cell() };
-        // Relaxed: a first look, so that publishers that come after the close do not disturb the
-        // quiet.
+        // Relaxed: an early check, so that publishers that arrive after the close do not disturb
+        // the quiet.
         if pass.cell.word.load(Ordering::Relaxed) & CLOSED != 0 {
             return Err(Duty::Nothing);
         }
-        // Relaxed: the order of this word alone decides which publishers came before `close`. The
-        // Release of `leave` publishes what they push meanwhile.
+        // Relaxed: the order of this word alone decides which publishers entered before `close`.
+        // The Release of `leave` publishes the entries that they push in between.
         if pass.cell.word.fetch_add(ONE, Ordering::Relaxed) & CLOSED == 0 {
             Ok(pass)
         } else {
@@ -134,7 +135,7 @@ impl Gate {
     /// Sets the idle bit. A publisher that leaves after this has a duty.
     pub(crate) fn set_idle(&self) {
         for cell in &self.cells {
-            // Acquire: pairs with the Release of `leave`, so that the caller's next look at the
+            // Acquire: pairs with the Release of `leave`, so that the caller's next check of the
             // queue finds the pushes of the publishers that left before.
             // Release: pairs with the Acquire of `leave`, so that publishers that leave later see
             // the dispatcher's armed wake cell. A dispatcher has fenced since it armed the cell. A
@@ -145,9 +146,9 @@ impl Gate {
 
     pub(crate) fn clear_idle(&self) {
         for cell in &self.cells {
-            // Relaxed: the dispatcher has the fan-out. A publisher that still sees the bit
-            // fails to get the fan-out, and looks at a wake cell that may not be armed. The
-            // dispatcher finds what it pushed behind the next `set_idle` at the latest.
+            // Relaxed: the dispatcher has the fan-out. A publisher that still sees the bit fails to
+            // get the fan-out, and checks a wake cell that may not be armed. The dispatcher finds
+            // the publisher's push after the next `set_idle` at the latest.
             cell.word.fetch_and(!IDLE, Ordering::Relaxed);
         }
     }
@@ -160,7 +161,7 @@ impl Gate {
             Refusal::Closed => &cell.refused_closed,
         };
         let add = |count: u64| Some(count.saturating_add(events));
-        // Relaxed, both: a count. It stops at the highest number, which a count of zero-sized
+        // Relaxed, both: a count. It saturates at the highest number, which a count of zero-sized
         // events can reach.
         let _ = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }
@@ -181,11 +182,12 @@ impl Gate {
 /// The duty of a publisher that has left the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Duty {
-    /// The dispatcher is awake, or the reader pulls, and will find what the publisher pushed.
+    /// The dispatcher is awake, or the reader pulls, and will find the publisher's entry.
     Nothing,
-    /// The dispatcher sleeps, or is about to. Somebody has to take what the publisher pushed.
+    /// The dispatcher sleeps, or is about to. The pushed entry has to be delivered.
     Deliver,
-    /// As `Deliver`, and the gate is closed. Only the dispatcher ends the bus, so it must wake.
+    /// Same as `Deliver`, and the gate is closed. Only the dispatcher ends the bus, so it must
+    /// wake.
     Wake,
 }
 

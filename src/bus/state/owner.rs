@@ -1,9 +1,9 @@
 //! The owner of an inline bus: the thread that has the lock of the bus, and is inside a call.
 //!
-//! The owner does what other threads leave to it. A thread that has noted something that is due (a
-//! watcher to reap, the close) asks the owner by a bit in the word that names the owner. The owner
-//! looks at the bit by the exchange with which it gives the bus up, so one of the two sees the
-//! other.
+//! The owner does the work that other threads leave to it. A thread that has noted due work (a
+//! watcher to reap, the close) asks the owner with a bit in the word that names the owner. The
+//! owner reads the bit in the same exchange with which it releases the bus, so one of the two sees
+//! the other.
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::thread_number;
@@ -36,11 +36,11 @@ impl Owner {
     /// Makes the running thread the owner. The caller has the lock.
     #[inline]
     pub(crate) fn set(&self) {
-        // Relaxed: a thread that does not see this yet fails to get the lock, and looks again.
+        // Relaxed: a thread that does not see this yet fails to get the lock, and checks again.
         self.word.store(Self::this_thread(), Ordering::Relaxed);
     }
 
-    /// Gives the bus up. Returns whether something is due. The caller still has the lock.
+    /// Ends the ownership. Returns whether work is due. The caller still has the lock.
     #[inline]
     pub(crate) fn leave(&self) -> bool {
         // Acquire: pairs with the Release in `ask`, so that the owner sees what is due.
@@ -49,7 +49,7 @@ impl Owner {
         self.word.swap(0, Ordering::AcqRel) & DUE != 0
     }
 
-    /// Asks the owner to do what is due. Returns `false` if there is no owner.
+    /// Asks the owner to do the due work. Returns `false` if there is no owner.
     pub(crate) fn ask(&self) -> bool {
         let due = |word: u64| (word != 0).then_some(word | DUE);
         // Release: pairs with the Acquire in `leave`, so that the owner sees what is due. Acquire:

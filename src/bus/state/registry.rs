@@ -8,8 +8,8 @@ use crate::sync::{Arc, Mutex};
 
 use super::watcher::WatcherState;
 
-/// The highest number of names of dropped watchers that the registry remembers. The limit keeps a
-/// program that makes up names from filling the memory.
+/// The highest number of names of dropped watchers that the registry keeps. The limit bounds the
+/// memory if a program generates names.
 const NAMES: usize = 256;
 
 pub(crate) struct Registry {
@@ -87,7 +87,7 @@ impl Registry {
         Some(state)
     }
 
-    /// Removes a watcher that came too late to be registered.
+    /// Removes a watcher that was too late to be registered.
     pub(crate) fn remove(&self, state: &WatcherState) {
         self.entries.lock().watchers.remove(&state.id);
     }
@@ -146,8 +146,8 @@ impl Registry {
     }
 
     pub(crate) fn must_reap(&self) -> bool {
-        // Relaxed: the wake cell's fence orders this load. While the dispatcher is awake, a late
-        // look loses nothing.
+        // Relaxed: the wake cell's fence orders this load. While the dispatcher is awake, a stale
+        // read loses nothing.
         self.reaping.load(Ordering::Relaxed)
     }
 
@@ -181,8 +181,8 @@ impl Registry {
     }
 }
 
-/// Returns whether a watcher stays listed after its end: handlers that end with the bus do, so that
-/// the report of the bus says what became of each. There are no more of them than there were when
+/// Returns whether a watcher stays listed after its end. Handlers that end with the bus do, so that
+/// the report of the bus shows the outcome of each. There are no more of them than there were when
 /// the bus was closed.
 fn ends_with_the_bus(state: &WatcherState, is_closing: impl FnOnce() -> bool) -> bool {
     state.is_handler && is_closing()

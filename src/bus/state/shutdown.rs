@@ -1,17 +1,17 @@
-//! The end of a bus, as a call that asks for it sees it: close, wait, give up, report.
+//! The end of a bus, from the perspective of a shutdown call: close, wait, abandon, report.
 
 use crate::bus::report::ShutdownReport;
 use crate::clock::Deadline;
 
 use super::bus::BusState;
 
-/// The time that a call gives the bus for its end, by the clock for ends.
+/// The time that a call gives the bus to end, by the clock for ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// The moment until which the call waits and gives nothing up.
+    /// The time until which the call waits and abandons nothing.
     pub(crate) until: Deadline,
-    /// The moment until which the call then waits on, after it has abandoned the rest. `None` if it
-    /// abandons nothing.
+    /// The time until which the call then continues to wait, after it has abandoned the rest.
+    /// `None` if it abandons nothing.
     pub(crate) after_giving_up: Option<Deadline>,
 }
 
@@ -37,7 +37,7 @@ impl BusState {
         self.report()
     }
 
-    /// Shuts down as [`shutdown`](BusState::shutdown) does, for a task.
+    /// Shuts down like [`shutdown`](BusState::shutdown), for a task.
     pub(crate) async fn shutdown_async(&self, patience: Patience) -> ShutdownReport {
         self.close();
         if !self.is_current() {
@@ -53,14 +53,14 @@ impl BusState {
     }
 
     fn give_up(&self) {
-        // If only the last steps of threads are missing, there is nothing left to give up.
+        // If only the last steps of threads are missing, there is nothing left to abandon.
         if !self.registry.is_settled() {
             self.abandon();
         }
     }
 
     /// Returns a result once everything has been offered and handled, and each thread of the bus
-    /// has come to its last step.
+    /// has reached its last step.
     fn has_left(&self) -> Option<()> {
         (self.registry.is_settled() && self.threads.are_leaving()).then_some(())
     }

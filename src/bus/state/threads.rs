@@ -1,6 +1,6 @@
-//! The threads that a bus has started: the dispatcher's, and those of handlers. A shutdown waits
-//! until each of them is at its last step, and joins it, so that the code of the program may be
-//! unloaded afterwards.
+//! The threads that a bus has started: the dispatcher's thread and the threads of handlers. A
+//! shutdown waits until each thread is at its last step, and joins it, so that the code of the
+//! program may be unloaded afterwards.
 
 use std::io;
 
@@ -14,10 +14,10 @@ pub(crate) struct Threads {
 }
 
 struct Started {
-    /// The number of threads that have not come to their last step, or that are not in `handles`
+    /// The number of threads that have not reached their last step, or that are not in `handles`
     /// yet.
     running: usize,
-    /// The threads that nobody has joined.
+    /// The threads that have not been joined.
     handles: Vec<thread::JoinHandle<()>>,
 }
 
@@ -26,13 +26,13 @@ impl Threads {
         Self { started: Mutex::new(Started { running: 0, handles: Vec::new() }), done }
     }
 
-    /// Returns whether each thread has come to its last step. It runs no user code after that, and
-    /// waits for nobody.
+    /// Returns whether each thread has reached its last step. It runs no user code after that, and
+    /// never waits.
     pub(crate) fn are_leaving(&self) -> bool {
         self.started.lock().running == 0
     }
 
-    /// Joins all threads if each has come to its last step. Returns whether this is so. Waits for
+    /// Joins all threads if each has reached its last step. Returns whether this is so. Waits for
     /// these last steps only.
     pub(crate) fn join(&self) -> bool {
         let handles = {
@@ -51,7 +51,7 @@ impl Threads {
     where
         F: FnOnce() + Send + 'static,
     {
-        // If the system grants no thread, the drop of the closure undoes the first mark, and runs
+        // If the system cannot start a thread, dropping the closure undoes the first mark, and runs
         // the destructors of the user's values. No lock is held here.
         let (runs, is_unlisted) = (Running::mark(threads), Running::mark(threads));
         let handle = thread::spawn(name, move || {
@@ -82,7 +82,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.0.started.lock().running -= 1;
-        // No fence: a shutdown looks at the number under the lock, see `WaitQueue::wake`.
+        // No fence: a shutdown reads the number under the lock, see `WaitQueue::wake`.
         self.0.done.wake_all();
     }
 }

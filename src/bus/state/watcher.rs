@@ -23,15 +23,15 @@ const CLOSED: u8 = 4;
 /// handled all that it will handle.
 const FINISHED: u8 = 8;
 
-/// The flag of a handler that has given up its queue because of a shutdown by deadline. Events that
-/// are still offered to it count as abandoned.
+/// The flag of a handler that has abandoned its queue because of a shutdown by deadline. Events
+/// that are still offered to it count as abandoned.
 const GAVE_UP: u8 = 16;
 
 /// The flag of a watcher that its own policy has stopped, because an event did not fit. `STOPPED`
 /// is set with it.
 const EVICTED: u8 = 32;
 
-/// The value of `wake_at` while no dispatcher waits for room.
+/// The value of `wake_at` while no dispatcher waits for capacity.
 const NEVER: u64 = u64::MAX;
 
 pub(crate) struct WatcherState {
@@ -42,11 +42,11 @@ pub(crate) struct WatcherState {
     /// Whether the library runs the reader, so that flush and shutdown wait for it.
     pub(crate) is_handler: bool,
     flags: AtomicU8,
-    /// The value of `consumed` at which a dispatcher that waits for room wants to be woken, or
+    /// The value of `consumed` at which a dispatcher that waits for capacity wants to be woken, or
     /// `NEVER`.
     wake_at: AtomicU64,
     pub(crate) wake_cell: WakeCell,
-    /// The position in the order of the bus behind which the watcher starts. Empty until the
+    /// The position in the order of the bus after which the watcher starts. Empty until the
     /// dispatcher has registered the watcher.
     start: OnceLock<u64>,
     panics: AtomicU64,
@@ -70,19 +70,20 @@ struct SentSide {
     stopped: AtomicU64,
     abandoned: AtomicU64,
     filtered: AtomicU64,
-    /// The number of events that are missing for every watcher, or that history no longer had.
+    /// The number of events that are missing for every watcher, or that the history no longer had.
     missed: AtomicU64,
     high_water: AtomicU64,
 }
 
 #[derive(Default)]
 struct GotSide {
-    /// The number of delivered events: the reader has taken them out of the queue, and has given
-    /// their room back.
+    /// The number of delivered events: the reader has taken them out of the queue, and has freed
+    /// their capacity.
     consumed: AtomicU64,
     /// The number of events that the reader discarded because it stopped.
     stopped: AtomicU64,
-    /// The number of events that the reader discarded after a shutdown by deadline had given up.
+    /// The number of events that the reader discarded after a shutdown by deadline had abandoned
+    /// the rest.
     abandoned: AtomicU64,
     /// The offset up to which a handler has handled everything, gaps included.
     handled: AtomicU64,
@@ -127,7 +128,7 @@ impl WatcherState {
 
     // ── the dispatcher's side ──
 
-    /// Publishes the position in the order of the bus behind which the watcher starts, before
+    /// Publishes the position in the order of the bus after which the watcher starts, before
     /// anything is offered.
     pub(crate) fn set_start(&self, position: u64) {
         let _ = self.start.set(position);
@@ -142,8 +143,8 @@ impl WatcherState {
     /// Publishes how many events were offered, before any of them is queued or lost.
     #[inline]
     pub(crate) fn publish_offered(&self, offered: u64) {
-        // Relaxed: the queue and the fence in `publish_sent`, which both come after this store,
-        // publish it.
+        // Relaxed: the queue and the fence in `publish_sent`, which both follow this store, publish
+        // it.
         self.sent.offered.store(offered, Ordering::Relaxed);
     }
 
@@ -161,7 +162,7 @@ impl WatcherState {
         to.timed_out.store(sent.drops.timed_out, Ordering::Relaxed);
         to.stopped.store(sent.drops.stopped, Ordering::Relaxed);
         to.abandoned.store(sent.drops.abandoned, Ordering::Relaxed);
-        // Relaxed, as well: they are behind the same fence.
+        // Relaxed, as well: they follow the same fence.
         to.filtered.store(sent.filtered, Ordering::Relaxed);
         to.high_water.store(sent.high_water, Ordering::Relaxed);
         to.queued.store(sent.queued, Ordering::Relaxed);
@@ -170,23 +171,23 @@ impl WatcherState {
 
     #[inline]
     pub(crate) fn consumed(&self) -> u64 {
-        // Acquire: pairs with the Release in `set_consumed`, so that the room that it reports is
-        // really there.
+        // Acquire: pairs with the Release in `set_consumed`, so that the capacity that it reports
+        // is really free.
         self.got.consumed.load(Ordering::Acquire)
     }
 
-    /// Asks for a wake-up at this value of `consumed`. The caller then arms its wake cell and looks
-    /// again.
+    /// Asks for a wake-up at this value of `consumed`. The caller then arms its wake cell and
+    /// checks again.
     pub(crate) fn want_room(&self, at: u64) {
-        // Relaxed: the fence in `WakeCell::arm` orders it before the second look at `consumed`.
+        // Relaxed: the fence in `WakeCell::arm` orders it before the second read of `consumed`.
         self.wake_at.store(at, Ordering::Relaxed);
     }
 
-    /// Asks for a wake-up at this value of `consumed`, unless an earlier one has been asked for and
-    /// has not come. The caller then fences, and looks again.
+    /// Asks for a wake-up at this value of `consumed`, unless an earlier wake-up is already
+    /// pending. The caller then fences, and checks again.
     pub(crate) fn wish_for_room(&self, at: u64) {
         // Relaxed, both: written under the lock of an inline bus. The caller's fence orders the
-        // store before its second look at `consumed`.
+        // store before its second read of `consumed`.
         let before = self.wake_at.load(Ordering::Relaxed);
         if before <= self.consumed() || at < before {
             self.wake_at.store(at, Ordering::Relaxed);
@@ -194,7 +195,7 @@ impl WatcherState {
     }
 
     pub(crate) fn has_room(&self) {
-        // Relaxed: a reader that sees this late only looks at a wake cell that is not armed.
+        // Relaxed: a reader that sees this late only checks a wake cell that is not armed.
         self.wake_at.store(NEVER, Ordering::Relaxed);
     }
 
@@ -216,20 +217,21 @@ impl WatcherState {
         self.sent.decided.load(Ordering::Acquire)
     }
 
-    /// Returns the position behind which the watcher starts. Returns `None` if the dispatcher has
+    /// Returns the position after which the watcher starts. Returns `None` if the dispatcher has
     /// not registered the watcher yet.
     pub(crate) fn start(&self) -> Option<u64> {
         self.start.get().copied()
     }
 
-    /// Gives room back. After a fence, the reader asks whether a dispatcher waits for this room.
+    /// Frees capacity. After a fence, the reader checks whether a dispatcher waits for this
+    /// capacity.
     #[inline]
     pub(crate) fn set_consumed(&self, consumed: u64) {
         // Release: pairs with the Acquire in `consumed` and the fence in `stats`.
         self.got.consumed.store(consumed, Ordering::Release);
     }
 
-    /// Returns whether a dispatcher waits for what has been consumed so far.
+    /// Returns whether a dispatcher waits for the capacity that has been freed so far.
     #[inline]
     pub(crate) fn is_room_wanted(&self, consumed: u64) -> bool {
         // Relaxed: the caller's fence orders this load after `consumed`.
@@ -274,19 +276,20 @@ impl WatcherState {
     /// Sets the flag of a watcher that has been stopped. The caller then fences, and wakes the
     /// dispatcher and the reader. Returns `true` if the flag was not set before.
     pub(crate) fn set_stopped(&self) -> bool {
-        // Release: pairs with the Acquire in `end`, so that a reader that sees the end also
-        // sees the counter of what led to it. The caller's fence publishes the flag to the
-        // dispatcher. Its partners are the fences of the waiting sides.
+        // Release: pairs with the Acquire in `end`, so that a reader that sees the end also sees
+        // the counter of its cause. The caller's fence publishes the flag to the dispatcher. Its
+        // partners are the fences of the waiting sides.
         self.flags.fetch_or(STOPPED, Ordering::Release) & STOPPED == 0
     }
 
-    /// Sets the flags of a watcher that its policy stops, unless somebody has stopped the watcher
+    /// Sets the flags of a watcher that its policy stops, unless the watcher has been stopped
     /// before. Returns whether it has set them. Only the dispatcher calls this. The rest is as in
     /// [`set_stopped`](Self::set_stopped).
     pub(crate) fn set_evicted(&self) -> bool {
         let evicted = |flags: u8| (flags & STOPPED == 0).then_some(flags | STOPPED | EVICTED);
         // Release: pairs with the Acquire in `end`, so that a reader that sees the end also sees
-        // what was queued and counted before. Relaxed: a failed attempt only tries again.
+        // everything that was queued and counted before. Relaxed: a failed attempt only tries
+        // again.
         self.flags.fetch_update(Ordering::Release, Ordering::Relaxed, evicted).is_ok()
     }
 
@@ -311,9 +314,9 @@ impl WatcherState {
     /// Returns the reason of the end if an empty queue means the end.
     #[inline]
     pub(crate) fn end(&self) -> Option<EndReason> {
-        // Acquire: pairs with the Release in `set_closed`, so that a look at the queue after this
-        // finds all that was put into it. It also pairs with the Releases in `set_stopped` and
-        // `set_evicted`.
+        // Acquire: pairs with the Release in `set_closed`, so that a check of the queue after this
+        // finds everything that was put into it. It also pairs with the Releases in `set_stopped`
+        // and `set_evicted`.
         let flags = self.flags.load(Ordering::Acquire);
         if flags & (STOPPED | CLOSED) == 0 {
             None
@@ -338,7 +341,7 @@ impl WatcherState {
         self.got.handled.load(Ordering::Acquire)
     }
 
-    /// Returns whether the dispatcher waits for room in this queue now.
+    /// Returns whether the dispatcher waits for capacity in this queue now.
     pub(crate) fn is_waited_for(&self) -> bool {
         // Relaxed: the value is only reported.
         self.wake_at.load(Ordering::Relaxed) != NEVER
@@ -349,8 +352,7 @@ impl WatcherState {
         self.panics.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the number of events that are in the queue or that the reader holds, as `stats`
-    /// does.
+    /// Returns the number of events that are in the queue or that the reader holds, like `stats`.
     pub(crate) fn queued(&self) -> u64 {
         let (got, sent) = (&self.got, &self.sent);
         // Relaxed, all: counts, on which no data depends.
@@ -363,7 +365,7 @@ impl WatcherState {
 
     pub(crate) fn stats(&self) -> WatcherStats {
         // The counts of lost and delivered events are read before the count of offered ones, so
-        // that a snapshot at any moment never shows more events lost and delivered than offered.
+        // that a snapshot at any time never shows more events lost and delivered than offered.
         let (got, sent) = (&self.got, &self.sent);
         // Relaxed, all: the fence below orders them.
         let delivered = got.consumed.load(Ordering::Relaxed);
@@ -385,7 +387,7 @@ impl WatcherState {
         // Acquire: pairs with the fence in `publish_sent`, and with the Releases in `set_consumed`
         // and `count_discarded`.
         fence(Ordering::Acquire);
-        // Relaxed: the fence orders it behind the counts above.
+        // Relaxed: the fence orders it after the counts above.
         let offered = sent.offered.load(Ordering::Relaxed);
         WatcherStats {
             name: self.name.to_string(),

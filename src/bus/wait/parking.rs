@@ -1,9 +1,9 @@
 //! Waiting without lost wake-ups: the one protocol by which every thread and task of the bus waits.
 //!
-//! - The waiting side arms its wake cell, fences, looks at its condition again, and parks only if
-//!   the condition still does not hold.
-//! - The waking side makes the condition true, fences, and looks whether the wake cell is armed. If
-//!   the cell is armed, the waking side takes the arming and wakes the waiting side.
+//! - The waiting side arms its wake cell, fences, checks its condition again, and parks only if the
+//!   condition still does not hold.
+//! - The waking side makes the condition true, fences, and checks whether the wake cell is armed.
+//!   If the cell is armed, the waking side takes the arming and wakes the waiting side.
 //!
 //! The two fences are sequentially consistent, so at least one side sees the other: either the
 //! waiting side finds the condition true, or the waking side finds the cell armed. One fence of the
@@ -11,8 +11,8 @@
 //!
 //! A [`WakeCell`] is for one waiting side: the dispatcher, or the reader of one watcher. Its parker
 //! is fixed, so that the armed thread is always the thread that the cell wakes. A [`WaitQueue`] is
-//! for many waiters: publishers that wait for room, flushes, shutdowns. It is first in, first out.
-//! A waiter that was chosen but does not need its turn passes the turn on.
+//! for many waiters: publishers that wait for capacity, flushes, shutdowns. It is first in, first
+//! out. A waiter that was chosen but does not need its turn passes the turn on.
 //!
 //! Both serve threads and tasks. A task's waker is user code. The bus calls it outside every lock,
 //! and catches its panic.
@@ -70,12 +70,12 @@ impl WakeCell {
         Self { armed: AtomicBool::new(false), unparker: parker.unparker(), task: AtomicWaker::new() }
     }
 
-    /// Arms the cell, as the first step of a thread that waits. The caller then looks at its
+    /// Arms the cell, as the first step of a thread that waits. The caller then checks its
     /// condition again.
     pub(crate) fn arm(&self) {
-        // Relaxed: the fence that follows orders this store before the look at the condition. The
+        // Relaxed: the fence that follows orders this store before the check of the condition. The
         // fence also publishes the store to a publisher that sees the gate's idle bit, because
-        // `Gate::set_idle` comes after the fence.
+        // `Gate::set_idle` follows the fence.
         self.armed.store(true, Ordering::Relaxed);
         full_fence();
     }
@@ -83,17 +83,17 @@ impl WakeCell {
     /// Arms the cell for a task, which may arm it again without having been woken.
     pub(crate) fn arm_task(&self, waker: &Waker) {
         self.task.register(waker);
-        // The waking side takes an arming with a compare-and-exchange. If the exchange comes before
-        // this arming, it takes the previous one. If it comes behind this arming, it takes this
-        // one. In both cases the task looks at its condition behind the fence. A store would do,
-        // because no write can come between an arming and the exchange that takes it. For a store,
-        // loom does not know this, and reports a lost wake-up that cannot happen. With a swap, loom
+        // The waking side takes an arming with a compare-and-exchange. If the exchange precedes
+        // this arming, it takes the previous one. If it follows this arming, it takes this one. In
+        // both cases the task checks its condition after the fence. A store would suffice, because
+        // no write can occur between an arming and the exchange that takes it. But loom does not
+        // know this about a store, and reports a lost wake-up that cannot happen. With a swap, loom
         // finds the two in the right order.
         // Relaxed: `AtomicWaker` orders itself.
         // - If `wake_armed` takes the waker after `register`: it finds this waker.
-        // - If `wake_armed` came before `register`: all that it did happens before this swap, so
-        //   it took another arming.
-        // - If both run at once: `register` notices this, and wakes the task.
+        // - If `wake_armed` took it before `register`: everything that it did happens before this
+        //   swap, so it took another arming.
+        // - If both run at the same time: `register` notices this, and wakes the task.
         self.armed.swap(true, Ordering::Relaxed);
         full_fence();
     }
@@ -101,7 +101,7 @@ impl WakeCell {
     /// Takes the arming back, unless the waking side has taken it.
     ///
     /// A plain store is enough. The waking side takes an arming with a compare-and-exchange, which
-    /// fails behind this store. The next arming of the waiting side is behind this store in program
+    /// fails after this store. The next arming of the waiting side follows this store in program
     /// order.
     pub(crate) fn disarm(&self) {
         // Relaxed: if the waking side sees this late, it only wakes the waiting side without need.
@@ -138,7 +138,7 @@ impl WakeCell {
 
     #[cold]
     fn wake_armed(&self) {
-        // Relaxed, both: `arm_task` says why this call finds the waker of the task. A call that
+        // Relaxed, both: `arm_task` explains why this call finds the waker of the task. A call that
         // does not get the arming changes nothing.
         if self.armed.compare_exchange(true, false, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
             self.unparker.unpark();
@@ -159,10 +159,10 @@ pub(crate) struct WaitQueue {
     /// The number of entries in `waiters`. Wakers read it without the lock.
     waiting: AtomicUsize,
     waiters: Mutex<Waiters>,
-    /// Whether nobody passes turns on for a task that does not use its own.
+    /// Whether no thread passes on the turn of a task that does not use it.
     is_inline: bool,
-    /// Whether a waiter that cannot use its turn passes it to those behind, because those that wait
-    /// do not all wait for the same.
+    /// Whether a waiter that cannot use its turn passes it to later waiters, because not all
+    /// waiters wait for the same thing.
     passes_behind: AtomicBool,
 }
 
@@ -180,13 +180,13 @@ pub(crate) enum Wake {
     Task(Waker),
 }
 
-/// The number of turns for which one thread is woken. A thread that has been woken usually goes on
-/// publishing, and to wake it costs as much as tens of events. Waiters that are left asleep lose
-/// nothing, because the dispatcher passes the turns on before it sleeps.
+/// The number of turns for which one thread is woken. A woken thread usually continues to publish,
+/// and waking it costs as much as tens of events. Waiters that stay asleep lose nothing, because
+/// the dispatcher passes the turns on before it sleeps.
 const TURNS_OF_A_THREAD: usize = 32;
 
 impl Wake {
-    /// Returns how many turns the waiter uses. To wake a task is cheap, and a task may use its turn
+    /// Returns how many turns the waiter uses. Waking a task is cheap, and a task may use its turn
     /// late, so it gets one.
     fn turns(&self) -> usize {
         match self {
@@ -226,7 +226,7 @@ impl WaitQueue {
         Self { is_inline: true, ..Self::new() }
     }
 
-    /// Waits until `condition` gives a result, or until the deadline. The waiter looks at
+    /// Waits until `condition` returns a result, or until the deadline. The waiter checks
     /// `condition` after each registration, so it misses no wake-up.
     pub(crate) fn wait<R>(
         &self,
@@ -245,12 +245,12 @@ impl WaitQueue {
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
-    /// Wakes waiters for up to this many turns, those first that have waited longest, and at least
-    /// one. A task uses one turn, and a thread [`TURNS_OF_A_THREAD`]. The caller has made the
-    /// condition true in one of two ways:
+    /// Wakes waiters for up to this many turns, starting with those that have waited longest, and
+    /// at least one. A task uses one turn, and a thread [`TURNS_OF_A_THREAD`]. The caller has made
+    /// the condition true in one of two ways:
     ///
     /// - If it took no lock: it has fenced afterwards.
-    /// - If it held a lock: the waiters look at the condition under the same lock. A waiter that
+    /// - If it held a lock: the waiters check the condition under the same lock. A waiter that
     ///   takes the lock after the caller finds the condition true. A waiter that takes the lock
     ///   before the caller already has its place in the queue, and the caller sees this place here.
     #[inline]
@@ -270,7 +270,7 @@ impl WaitQueue {
         self.waiting.load(Ordering::Relaxed) > 1
     }
 
-    /// Has each waiter that cannot use its turn pass it to those behind, from here on.
+    /// Makes each waiter that cannot use its turn pass it to later waiters, from here on.
     pub(crate) fn pass_behind(&self) {
         // Relaxed: written under the lock of an inline bus. A waiter that cannot use its turn has
         // had that lock since.
@@ -282,9 +282,9 @@ impl WaitQueue {
         self.is_inline && self.passes_behind.load(Ordering::Relaxed)
     }
 
-    /// Passes a turn on. In the queue of an inline bus, that is to all tasks before the first
-    /// thread, and to that thread: a task that is woken and not polled must not delay the others.
-    /// The caller has made the condition true as for [`wake`](Self::wake).
+    /// Passes a turn on. In the queue of an inline bus, the turn goes to all tasks before the first
+    /// thread, and to that thread, because a task that is woken and not polled must not delay the
+    /// others. The caller has made the condition true as for [`wake`](Self::wake).
     #[inline]
     pub(crate) fn pass_on(&self) {
         if !self.is_inline {
@@ -327,7 +327,7 @@ impl WaitQueue {
             waiters.next_ticket = waiters.next_ticket.max(ticket + 1);
             let replaced = waiters.entries.insert(ticket, wake);
             // Relaxed: only written under the lock. The fence below orders this store before the
-            // look at the condition.
+            // check of the condition.
             self.waiting.store(waiters.entries.len(), Ordering::Relaxed);
             (ticket, replaced)
         };
@@ -367,7 +367,7 @@ impl<'l> Place<'l> {
         Self { queue, ticket: None }
     }
 
-    /// Blocks the thread until `condition` gives a result, or until the deadline.
+    /// Blocks the thread until `condition` returns a result, or until the deadline.
     pub(crate) fn wait<R>(
         &mut self,
         clock: &Clock,
@@ -386,13 +386,13 @@ impl<'l> Place<'l> {
         }
     }
 
-    /// Looks at the condition. Returns `None` if it does not hold. In this case `wake` is
-    /// registered, so that the caller is woken for the next look.
+    /// Checks the condition. Returns `None` if it does not hold. In this case `wake` is registered,
+    /// so that the caller is woken for the next check.
     pub(crate) fn poll<R>(&mut self, wake: Wake, mut condition: impl FnMut() -> Option<R>) -> Option<R> {
         let is_chosen = self.ticket.is_some_and(|ticket| !self.queue.is_waiting(ticket));
         if is_chosen {
-            // The waiter was chosen, but another may have been faster. In that case the waiter
-            // keeps its old place.
+            // The waiter was chosen, but another waiter may have been faster. In that case the
+            // waiter keeps its old place.
             if let Some(result) = condition() {
                 self.ticket = None;
                 return Some(result);
@@ -402,7 +402,7 @@ impl<'l> Place<'l> {
         self.ticket = Some(ticket);
         let result = condition();
         if is_chosen && result.is_none() && self.queue.passes_behind() {
-            // What came may be of use to somebody who waits for something else.
+            // The freed capacity may suffice for a waiter that waits for another condition.
             self.queue.wake_some(1, ticket + 1, Wake::is_thread);
         }
         result
@@ -413,7 +413,7 @@ impl Drop for Place<'_> {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket {
             if !self.queue.cancel(ticket) {
-                // The place was chosen meanwhile, so the turn passes to the next waiter.
+                // The place has been chosen in the meantime, so the turn passes to the next waiter.
                 self.queue.pass_on();
             }
         }

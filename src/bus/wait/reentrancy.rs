@@ -1,5 +1,5 @@
 //! The mark of the threads that work for a bus. A dispatcher or a handler that waited for its own
-//! bus would wait without end.
+//! bus would wait forever.
 
 use std::cell::{Cell, RefCell};
 

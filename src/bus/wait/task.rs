@@ -1,4 +1,4 @@
-//! Waiting as a task: the future behind the async methods. It needs no runtime. It needs no thread
+//! Waiting as a task: the future of the async methods. It needs no runtime. It needs no thread
 //! either, except the thread of the bus's timer while a task waits with a deadline.
 
 use std::pin::Pin;
@@ -10,8 +10,8 @@ use crate::sync::Arc;
 use super::parking::{Place, TimedOut, WaitQueue, Wake};
 use super::timer::{Timer, TimerEntry};
 
-/// A future that waits in a queue, as [`WaitQueue::wait`] does for a thread, for as long as it is
-/// polled. When the future is dropped, it gives up its place.
+/// A future that waits in a queue, like [`WaitQueue::wait`] for a thread, for as long as it is
+/// polled. When the future is dropped, it leaves the queue.
 pub(crate) struct Waiting<'h, F> {
     clock: &'h Clock,
     place: Place<'h>,
@@ -48,7 +48,7 @@ impl<R, F: FnMut() -> Option<R>> Future for Waiting<'_, F> {
             return Poll::Ready(Err(TimedOut));
         }
         if this.timer_entry.set(this.deadline, cx.waker()).is_err() {
-            // The system grants no thread for the timer. This thread therefore waits until the
+            // The system cannot start a thread for the timer. This thread therefore waits until the
             // deadline, at the task's place in the queue.
             let waited = this.place.wait(this.clock, this.deadline, &mut this.condition);
             return Poll::Ready(waited);

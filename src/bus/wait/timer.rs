@@ -100,7 +100,7 @@ impl Timer {
             state.thread = None;
             return None;
         }
-        // The timer thread looks once more after it has woken these tasks.
+        // The timer thread checks once more after it has woken these tasks.
         Some((due, Some(Duration::ZERO)))
     }
 }
@@ -124,7 +124,7 @@ impl<'h> TimerEntry<'h> {
     }
 
     /// Arranges that the timer calls `waker` at the deadline, which is the same at each call.
-    /// Returns an error if the system grants no thread for the timer.
+    /// Returns an error if the system cannot start a thread for the timer.
     pub(crate) fn set(&mut self, deadline: Deadline, waker: &Waker) -> io::Result<()> {
         let Some(at) = deadline else { return Ok(()) };
         let place = *self.place.get_or_insert_with(|| {

@@ -1,4 +1,4 @@
-//! Receiving events that came together as one slice, without cloning them.
+//! Receiving consecutive events as one slice, without cloning them.
 
 use std::time::Duration;
 
@@ -9,12 +9,12 @@ use super::delivery::Batch;
 use super::watcher::Watcher;
 
 impl<T> Watcher<T> {
-    /// Waits for events, and receives events that came together as one slice, without cloning.
+    /// Waits for events, and receives events that arrived together as one slice, without cloning.
     ///
     /// The slice is a [prefix](crate::WatchBuilder::prefix), or a part of a batch of the
     /// dispatcher. Such a part has one event if the policy is
-    /// [`DropOldest`](crate::OverflowPolicy::DropOldest), and about a quarter of the queue's length
-    /// at most if the dispatcher has waited for room.
+    /// [`DropOldest`](crate::OverflowPolicy::DropOldest), and at most about a quarter of the
+    /// queue's capacity if the dispatcher has waited for the watcher.
     ///
     /// # Errors
     ///
@@ -22,7 +22,7 @@ impl<T> Watcher<T> {
     ///
     /// # Blocking
     ///
-    /// Waits as [`recv`](Self::recv) does.
+    /// Waits like [`recv`](Self::recv).
     ///
     /// # Examples
     ///
@@ -41,7 +41,7 @@ impl<T> Watcher<T> {
         self.batch(next).ok_or(RecvError)
     }
 
-    /// Receives the events that are there now, as [`recv_batch`](Self::recv_batch) does. Never
+    /// Receives the events that are available now, like [`recv_batch`](Self::recv_batch). Never
     /// waits.
     ///
     /// # Errors
@@ -69,12 +69,12 @@ impl<T> Watcher<T> {
         self.batch(next).ok_or(if next == Next::End { TryRecvError::Ended } else { TryRecvError::Empty })
     }
 
-    /// Waits for events as [`recv_batch`](Self::recv_batch) does, for at most `timeout` by the
+    /// Waits for events like [`recv_batch`](Self::recv_batch), but for at most `timeout` by the
     /// bus's clock.
     ///
     /// # Errors
     ///
-    /// - [`RecvTimeoutError::Timeout`] if nothing came in time.
+    /// - [`RecvTimeoutError::Timeout`] if nothing arrived in time.
     /// - [`RecvTimeoutError::Ended`] at the end.
     ///
     /// # Blocking
@@ -103,7 +103,7 @@ impl<T> Watcher<T> {
         self.batch(next).ok_or(error)
     }
 
-    /// Waits for events as [`recv_batch`](Self::recv_batch) does, as a task.
+    /// Waits for events like [`recv_batch`](Self::recv_batch), as a task.
     ///
     /// This is cancel-safe: if the future is dropped before it is ready, it has taken nothing.
     ///
@@ -136,7 +136,8 @@ impl<T> Watcher<T> {
     fn batch(&mut self, next: Next) -> Option<Batch<'_, T>> {
         let lagged = match next {
             Next::Event => 0,
-            // A batch has the gap and the event behind it, so neither has to wait for the other.
+            // A batch can hold both the gap and the event after it, so neither has to wait for the
+            // other.
             Next::Lagged(count) => count + self.receiver.take_behind_gap(),
             Next::Empty | Next::End => return None,
         };

@@ -82,8 +82,8 @@ impl<'b, T> WatchBuilder<'b, T> {
         }
     }
 
-    /// Sets the watcher's name in statistics and errors, which its handler's thread gets too.
-    /// Default `watcher-<n>`.
+    /// Sets the watcher's name in statistics and errors. The thread of its handler gets the same
+    /// name. Default `watcher-<n>`.
     ///
     /// # Examples
     ///
@@ -100,7 +100,8 @@ impl<'b, T> WatchBuilder<'b, T> {
     }
 
     /// Sets the largest number of events that wait for this watcher: 1 to 16,777,216. The default
-    /// is the bus's. A [prefix](Self::prefix) and a [start in the past](Self::start) come on top.
+    /// is the bus's. Events of a [prefix](Self::prefix) or a [start in the past](Self::start) do
+    /// not count.
     ///
     /// # Examples
     ///
@@ -190,12 +191,13 @@ impl<'b, T> WatchBuilder<'b, T> {
 
     /// Sets events that the watcher delivers before all others.
     ///
-    /// The watcher itself keeps these events. They are never lost, need no room in the queue, do
-    /// not pass the filter, and are not counted in the statistics.
+    /// The watcher itself keeps these events. They are never lost, take no capacity in the queue,
+    /// do not pass the filter, and are not counted in the statistics.
     ///
     /// # Examples
     ///
-    /// `examples/more/sse.rs` in the repository sends clients that come back what they have missed.
+    /// `examples/more/sse.rs` in the repository sends reconnecting clients the events that they
+    /// missed.
     ///
     /// ```
     /// use eventcast::{Broadcaster, Delivery};
@@ -218,7 +220,7 @@ impl<'b, T> WatchBuilder<'b, T> {
     ///
     /// The filter runs on the dispatcher, or inside the publish on an
     /// [inline](crate::Broadcaster::new_inline) bus, so it must be quick and must not wait. If it
-    /// panics, the panic is counted, this watcher ends as if stopped, and nothing else happens.
+    /// panics, the panic is counted, this watcher ends as if stopped, and nothing else is affected.
     ///
     /// # Examples
     ///
@@ -252,7 +254,7 @@ impl<'b, T> WatchBuilder<'b, T> {
     /// were in the queue of a watcher that was dropped, or of a handler that ended before it had
     /// handled them.
     ///
-    /// A hook that publishes on its own bus can feed itself without end: while the watcher is full,
+    /// A hook that publishes on its own bus can trigger itself forever: while the watcher is full,
     /// it also loses the event that reports the loss. Send losses to a channel or to another bus,
     /// or let the watcher's [`filter`](Self::filter) refuse the reports.
     ///
@@ -276,8 +278,8 @@ impl<'b, T> WatchBuilder<'b, T> {
         self.on_drop_named(move |_, reason, events| hook(reason, events))
     }
 
-    /// Sets a hook as [`on_drop`](Self::on_drop) does. The hook also receives the watcher's name,
-    /// so one hook can serve several watchers.
+    /// Sets a hook like [`on_drop`](Self::on_drop). The hook also receives the watcher's name, so
+    /// one hook can serve several watchers.
     pub(crate) fn on_drop_named(mut self, hook: impl FnMut(&str, DropReason, &[T]) + Send + 'static) -> Self {
         self.on_drop = Some(Box::new(hook));
         self
@@ -286,8 +288,7 @@ impl<'b, T> WatchBuilder<'b, T> {
     /// Sets a hook that receives the number of events in the watcher's queue when a shutdown by
     /// deadline abandoned it. `on_drop` does not receive these events.
     ///
-    /// The hook runs on the dispatcher or on the reader's thread, on the one that empties the
-    /// queue.
+    /// The hook runs on the thread that empties the queue: the dispatcher or the reader's thread.
     #[cfg(feature = "recorder")]
     pub(crate) fn on_abandon(mut self, hook: impl FnMut(&str, u64) + Clone + Send + 'static) -> Self {
         self.on_abandon = (Some(Box::new(hook.clone())), Some(Box::new(hook)));
@@ -308,8 +309,8 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
     ///
     /// After this method has returned, the watcher is offered every event whose publish begins from
     /// then on. Unless it [starts in the past](Self::start), the watcher is offered no event whose
-    /// publish had returned before this method was called. The registration has its place in the
-    /// one order of events, and takes no capacity from them.
+    /// publish had returned before this method was called. The registration has its own place in
+    /// the order of events, and takes no capacity from them.
     ///
     /// If the watcher is dropped before the dispatcher has carried out the registration, the bus
     /// offers nothing to it.
@@ -318,15 +319,15 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
     ///
     /// - [`WatchError::Closed`] if the bus is closed.
     /// - [`WatchError::Invalid`] if an option is out of range.
-    /// - [`WatchError::WouldDeadlock`] only from inside a call of an inline bus: of this one, if
-    ///   the call has taken as many entries as
-    ///   [`incoming_capacity`](crate::BusOptions::incoming_capacity) already, or of another one, if
-    ///   this bus's lock is not free within 10 ms.
+    /// - [`WatchError::WouldDeadlock`] only from inside a call of an inline bus: of this bus, if
+    ///   the call has already taken [`incoming_capacity`](crate::BusOptions::incoming_capacity)
+    ///   entries, or of another bus, if this bus's lock is not free within 10 ms.
     ///
     /// # Blocking
     ///
-    /// Waits for no capacity, and not until the dispatcher has carried out the registration, so a
-    /// task can call it. On an inline bus this waits for the lock and carries out the registration.
+    /// Waits neither for capacity nor for the dispatcher to carry out the registration, so a task
+    /// can call it. On an inline bus this waits for the lock and carries out the registration
+    /// itself.
     ///
     /// # Examples
     ///
@@ -346,12 +347,13 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
         Ok(Watcher::new(self.register(false)?))
     }
 
-    /// Runs a handler on a new thread with the watcher's name. [`Runner::run`] says what happens if
-    /// the handler panics.
+    /// Runs a handler on a new thread with the watcher's name. See [`Runner::run`] for what happens
+    /// if the handler panics.
     ///
     /// # Errors
     ///
-    /// As [`watch`](Self::watch), and [`WatchError::Thread`] if the system grants no thread.
+    /// Same as [`watch`](Self::watch), and [`WatchError::Thread`] if the system cannot start a
+    /// thread.
     ///
     /// # Examples
     ///
@@ -403,10 +405,9 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
         let reader = BulkReader::new(self.register(true)?);
         let (handle, mark) = (reader.handle(), reader.handle());
         let name = handle.thread_name();
-        // If there is no thread, the reader is dropped here, and the destructors of the user's
-        // values that came with it run here too. Flush and shutdown wait for the reader meanwhile,
-        // so these destructors must find themselves on a thread of the bus, which does not wait for
-        // either.
+        // If no thread can be started, the reader is dropped here, together with the user's values
+        // that it owns. Flush and shutdown wait for the reader until then, so the destructors of
+        // these values must run on what counts as a thread of the bus, which waits for neither.
         handle.on_bus_thread(|| {
             let run = make(reader)?;
             let run = move || {
@@ -422,7 +423,7 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
     ///
     /// # Errors
     ///
-    /// As [`watch`](Self::watch).
+    /// Same as [`watch`](Self::watch).
     ///
     /// # Examples
     ///

@@ -1,6 +1,6 @@
-//! The bulk reader: a receiver for the library's own code that handles many events at once, and in
-//! another order than they came. The reader's owner reports what has been handled, and up to which
-//! offset.
+//! The bulk reader: a receiver for the library's own code that handles many events together, and
+//! not in the order in which they arrived. The reader's owner reports what has been handled, and up
+//! to which offset.
 //!
 //! Taken events count against the queue until the owner gives them back. The events in the queue
 //! and the taken events together are therefore never more than the queue's length. With
@@ -28,7 +28,7 @@ pub enum BulkNext<T> {
     Events(BulkEvents<T>),
     /// Nothing now.
     Empty,
-    /// The end. No event comes after it.
+    /// The end. No event follows it.
     End,
 }
 
@@ -86,8 +86,7 @@ impl<T> BulkReader<T> {
         }
     }
 
-    /// Returns whether the events that were taken and not given back are as many as the queue may
-    /// hold.
+    /// Returns whether the events that were taken and not given back use up the queue's capacity.
     pub fn is_full(&self) -> bool {
         self.outstanding >= self.receiver.state.capacity
     }
@@ -97,8 +96,8 @@ impl<T> BulkReader<T> {
         self.receiver.state.capacity
     }
 
-    /// Gives back the room of this many taken events. They need not be the ones that were taken
-    /// first.
+    /// Returns the capacity of this many taken events to the queue. They need not be the events
+    /// that were taken first.
     pub fn give_back(&mut self, events: u64) {
         debug_assert!(events <= self.outstanding);
         if events > 0 {
@@ -107,8 +106,8 @@ impl<T> BulkReader<T> {
         }
     }
 
-    /// Reports that every event before this offset has been handled. `None` stands for every
-    /// event that was taken.
+    /// Reports that every event before this offset has been handled. `None` means every event that
+    /// was taken.
     pub fn set_handled(&mut self, offset: Option<u64>) {
         self.receiver.set_handled(offset);
     }
@@ -126,13 +125,13 @@ impl<T> BulkReader<T> {
 
     /// Waits until one of these happens:
     ///
-    /// - If `takes` is true: there may be an event to take, or the end has come.
+    /// - If `takes` is true: there may be an event to take, or the watcher has ended.
     /// - `ready` returns `true`.
     /// - [`wake_reader`] wakes the thread.
-    /// - The end reaches a stage beyond `seen`, the one that the caller has acted on.
+    /// - The end reaches a stage beyond `seen`, the stage that the caller has acted on.
     /// - The deadline passes.
     ///
-    /// May also return without a reason.
+    /// May also return spuriously.
     pub fn wait(&mut self, deadline: Deadline, takes: bool, seen: EndStage, ready: impl Fn() -> bool) {
         let found = || ready() || takes && self.receiver.has_news() || self.stage() > seen;
         let bus = &self.receiver.bus;

@@ -1,4 +1,4 @@
-//! The forms in which a reader receives: a delivery, and a batch that it reads in place.
+//! The types that a reader receives: a delivery, or a batch that it reads in place.
 
 use std::fmt;
 use std::ops::Deref;
@@ -77,10 +77,10 @@ impl<T> Delivery<T> {
 }
 
 /// Events that are received together, and the number of events that are missing just before them.
-/// The events lie in the memory that all watchers share.
+/// All watchers share the memory of the events.
 ///
-/// A batch derefs to a slice, which is empty if only a loss is reported. The watcher gives the room
-/// in the queue back when the next receive begins.
+/// A batch derefs to a slice, which is empty if only a loss is reported. The watcher returns the
+/// capacity to the queue when the next receive begins.
 ///
 /// # Examples
 ///

@@ -18,8 +18,8 @@ impl Drive for Ended {
 impl<T> Watcher<T> {
     /// Returns a watcher that belongs to no bus and is at its end: every receive returns the end.
     ///
-    /// Use it where a watcher is wanted and a bus that is closed is no error, for example in a
-    /// `subscribe` of your own that cannot fail. Like any other watcher at its end, it has no
+    /// Use it where a watcher is expected and a closed bus is not an error, for example in your own
+    /// `subscribe` that cannot fail. Like any other watcher at its end, it has no
     /// [`end_reason`](Self::end_reason) until a receive has returned the end. Then the reason is
     /// [`Closed`](crate::bus::EndReason::Closed), or `Stopped` if you have stopped the watcher
     /// first. It has no [`position`](Self::position), and its name is `ended`.

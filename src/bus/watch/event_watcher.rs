@@ -19,7 +19,7 @@ impl<T> Watcher<T> {
     /// [`stats`](Self::stats).
     ///
     /// Use it if the watcher's policy loses nothing, such as [`Wait`](crate::OverflowPolicy::Wait)
-    /// or [`Evict`](crate::OverflowPolicy::Evict), or if a loss is of no interest to the reader. To
+    /// or [`Evict`](crate::OverflowPolicy::Evict), or if the reader does not care about losses. To
     /// keep the watcher, use the iterator [`events`](Self::events).
     ///
     /// # Examples
@@ -42,8 +42,8 @@ impl<T> Watcher<T> {
 /// [`Watcher::into_events`].
 ///
 /// It skips losses. They stay counted in the [`stats`](Watcher::stats) of its
-/// [`watcher`](Self::watcher). In everything else it receives like the watcher: the same order, the
-/// same end, the same cancel safety.
+/// [`watcher`](Self::watcher). In all other respects it behaves like the watcher: the same order,
+/// the same end, the same cancel safety.
 ///
 /// It is a `Stream` and [`IntoIterator`], but not `Iterator`, because `events.next()` would then be
 /// ambiguous.
@@ -228,7 +228,7 @@ impl<T> EventWatcher<T> {
         }
     }
 
-    /// Returns the watcher, for its length, its counters, its position, or to stop it.
+    /// Returns the watcher, to read its length, counters or position, or to stop it.
     ///
     /// # Examples
     ///

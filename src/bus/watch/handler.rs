@@ -75,8 +75,8 @@ impl<T, H: FnMut(Delivery<&T>)> Runner<T, H> {
         Self { running: Some((handler, receiver)), handle }
     }
 
-    /// Returns a handle that stops the handler, waits for it, and reads its counters, from any
-    /// place.
+    /// Returns a handle that stops the handler, waits for it, and reads its counters, from
+    /// anywhere.
     ///
     /// # Examples
     ///
@@ -103,7 +103,7 @@ impl<T, H: FnMut(Delivery<&T>)> Runner<T, H> {
     /// If the handler panics, the panic is caught and counted in [`WatcherStats::panics`]. The
     /// handler then continues with the next event, unless
     /// [`stop_on_panic`](crate::WatchBuilder::stop_on_panic) was set. After a shutdown by deadline
-    /// the rest of the queue is given up.
+    /// the rest of the queue is abandoned.
     ///
     /// # Blocking
     ///
@@ -217,7 +217,7 @@ impl WatchHandle {
         Self { state: receiver.state.clone(), bus: receiver.bus.clone() }
     }
 
-    /// Returns the name for the handler's thread, which is the watcher's.
+    /// Returns the name for the handler's thread, which is the watcher's name.
     pub(crate) fn thread_name(&self) -> String {
         self.state.name.to_string()
     }
@@ -249,13 +249,13 @@ impl WatchHandle {
     /// handler, which ends after [`stop`](Self::stop), at the end of the bus, or at a panic with
     /// [`stop_on_panic`](crate::WatchBuilder::stop_on_panic). Everything that the handler did
     /// happens before a `join` that returns `true`. A watcher that you read yourself ends when it
-    /// is dropped, so the thread that has it must not wait here without a limit.
+    /// is dropped, so the thread that owns it must not wait here without a limit.
     ///
     /// # Blocking
     ///
-    /// Waits for at most `timeout`, by the bus's clock. `Duration::MAX` stands for no limit. On a
-    /// thread of the same bus this does not wait, and returns `false` if the handler has not ended,
-    /// because a handler that waited for itself would wait for ever. In an async task, await the
+    /// Waits for at most `timeout`, by the bus's clock. `Duration::MAX` means no limit. On a thread
+    /// of the same bus this does not wait, and returns `false` if the handler has not ended,
+    /// because a handler that waited for itself would wait forever. In an async task, await the
     /// [`Runner`] itself, or the end of the bus with `shutdown_async`.
     ///
     /// # Examples

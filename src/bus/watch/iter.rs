@@ -7,9 +7,9 @@ use super::delivery::Delivery;
 use super::watcher::Watcher;
 
 impl<T> Watcher<T> {
-    /// Returns an iterator over events alone, which waits and ends as [`recv`](Self::recv) does.
-    /// The iterator passes over losses, which stay counted in [`stats`](Self::stats). For a reader
-    /// that owns its watcher, see [`into_events`](Self::into_events).
+    /// Returns an iterator over events alone, which waits and ends like [`recv`](Self::recv). The
+    /// iterator skips losses, which stay counted in [`stats`](Self::stats). For a reader that owns
+    /// its watcher, see [`into_events`](Self::into_events).
     ///
     /// # Examples
     ///
@@ -127,8 +127,8 @@ impl<T> fmt::Debug for Events<'_, T> {
     }
 }
 
-/// An iterator over the deliveries of a watcher that it owns. It waits and ends as
-/// [`Watcher::recv`] does.
+/// An iterator over the deliveries of a watcher that it owns. It waits and ends like
+/// [`Watcher::recv`].
 ///
 /// # Examples
 ///
@@ -175,8 +175,8 @@ impl<T: Clone> IntoIterator for Watcher<T> {
     }
 }
 
-/// An iterator over the deliveries of a watcher that the caller keeps. It waits and ends as
-/// [`Watcher::recv`] does.
+/// An iterator over the deliveries of a watcher that the caller keeps. It waits and ends like
+/// [`Watcher::recv`].
 ///
 /// # Examples
 ///

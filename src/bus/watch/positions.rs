@@ -9,22 +9,23 @@ impl<T> WatchBuilder<'_, T> {
     /// Sets the place in the order of events at which the watcher starts. The default is
     /// [`Start::Next`].
     ///
-    /// With another start, the watcher first receives what the
-    /// [history](crate::BusOptions::history) of the bus has from there on, then the events that
-    /// follow. The watcher receives each of them once, and none is missing between the two, because
-    /// the registration has a place in the order itself.
-    /// Events that the history no longer has are a gap of exactly their number. With a filter, the
-    /// gap also counts events that the filter would have refused.
+    /// With any other start, the watcher first receives the events from there on that the
+    /// [history](crate::BusOptions::history) of the bus still has, then the events that follow. The
+    /// watcher receives each of them once, and none is missing between the two, because the
+    /// registration itself has a place in the order. Events that the history no longer has are a
+    /// gap of exactly their number. With a filter, the gap also counts events that the filter would
+    /// have refused.
     ///
     /// The kept events count as offered. They pass the filter, which runs on the dispatcher for all
-    /// of them at once. They need no room in the queue, so no policy applies to them, except
-    /// [`DropOldest`](crate::OverflowPolicy::DropOldest): such a queue holds only its length of
-    /// them, the newest. A [prefix](Self::prefix) comes before them. While the dispatcher offers
-    /// them it does nothing else, so a long history with a slow filter delays the other watchers.
+    /// of them in one go. They take no capacity in the queue, so no policy applies to them, except
+    /// [`DropOldest`](crate::OverflowPolicy::DropOldest): such a queue holds only the newest of
+    /// them, up to its capacity. A [prefix](Self::prefix) is delivered before them. The dispatcher
+    /// does nothing else while it offers them, so a long history with a slow filter delays the
+    /// other watchers.
     ///
     /// # Examples
     ///
-    /// A client that comes back:
+    /// A client that reconnects:
     ///
     /// ```
     /// use eventcast::bus::Start;
@@ -58,18 +59,18 @@ impl<T> WatchBuilder<'_, T> {
 
 impl<T> Watcher<T> {
     /// Returns the position of the last event that the watcher has received. A watcher that starts
-    /// [after](Start::After) this position continues where this one is.
+    /// [after](Start::After) this position continues where this one left off.
     ///
-    /// Each accepted event has a position: the first one 1, and each further one the next. A
-    /// [published gap](crate::Publisher::publish_gap) takes as many positions as it stands for
-    /// events. After a [`Lagged`](crate::Delivery::Lagged) the position is the one before the next
-    /// event. Without a filter, the position of the next event is therefore one more than the
-    /// position before it, plus what was lost in between. With a filter, there may be refused
-    /// events in between, too. After a gap, the position may then be lower than that of the last
-    /// lost event, but not lower than that of any event received.
+    /// Accepted events have consecutive positions, starting with 1. A gap that was
+    /// [published](crate::Publisher::publish_gap) takes one position for each missing event. After
+    /// a [`Lagged`](crate::Delivery::Lagged), the position is one less than the position of the
+    /// next event. Without a filter, the position of the next event is therefore one more than the
+    /// position before it, plus the number of events lost in between. With a filter, there may be
+    /// refused events in between, too. After a gap, the position may then be lower than the
+    /// position of the last lost event, but not lower than the position of any event received.
     ///
     /// Before the first receive, and in a [prefix](WatchBuilder::prefix), this is the position
-    /// behind which the watcher starts. Returns `None` if the dispatcher has not registered the
+    /// after which the watcher starts. Returns `None` if the dispatcher has not registered the
     /// watcher yet, which a [flush](crate::Broadcaster::flush) waits for.
     ///
     /// # Examples

@@ -59,7 +59,8 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
             upstream,
         );
         let (filter, on_drop) = (self.filter, self.on_drop);
-        // A reader that is waited for takes few events at a time, to return capacity often.
+        // A reader for which the bus waits takes few events at a time, so that it frees capacity
+        // often.
         let most = if self.overflow.waits() { (self.queue_capacity / 4).max(1) } else { usize::MAX };
         let grows_to = most.min(self.incoming.options.max_batch);
         let sender =

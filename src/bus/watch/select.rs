@@ -10,9 +10,9 @@ impl<T> Watcher<T> {
     ///
     /// This is for the readiness mode ([`Select::ready`] and its like). When the `Select` returns
     /// the index, receive with [`try_recv`](Self::try_recv) until the watcher is empty. The
-    /// `Select` may also return the index without a reason. It always does while events of the last
-    /// receive are borrowed, because only the next receive gives their room back. Build a new
-    /// `Select` for each wait, because it borrows the watcher.
+    /// `Select` may also return the index spuriously. It always does so while events of the last
+    /// receive are borrowed, because only the next receive returns their capacity to the queue.
+    /// Build a new `Select` for each wait, because it borrows the watcher.
     ///
     /// # Examples
     ///
@@ -61,8 +61,8 @@ impl<T> Watcher<T> {
     /// ```
     pub fn add_to<'a>(&'a self, select: &mut Select<'a>) -> usize {
         let signal = self.signal.get_or_init(Signal::new);
-        // The token of the last call is void, because the caller may have received since then what
-        // it announced. If something is left, `notify` calls the waker at once.
+        // The token of the last call is void, because the caller may since have received the event
+        // that it announced. If something is left, `notify` calls the waker immediately.
         signal.clear();
         self.receiver.notify(signal.waker());
         signal.add_to(select)

@@ -15,7 +15,7 @@ use super::handler::Runner;
 use super::watcher::Watcher;
 
 /// A wait for a delivery, as a task. When it is dropped, ready or not, it removes the task's waker
-/// from the wake cell. A wait that was ready at once has registered no waker.
+/// from the wake cell. A wait that was ready immediately has registered no waker.
 struct Receiving<'i, T> {
     receiver: &'i mut MailboxReceiver<T>,
     has_waited: bool,
@@ -87,7 +87,7 @@ impl<T> Watcher<T> {
 /// `select!`, has taken nothing.
 ///
 /// A stream that always has a delivery never makes its task yield. If this starves other tasks, let
-/// the task yield now and then.
+/// the task yield occasionally.
 ///
 /// # Examples
 ///
@@ -143,9 +143,9 @@ impl<T: Clone> Stream for Watcher<T> {
 /// Nothing in a runner is pinned.
 impl<T, H> Unpin for Runner<T, H> {}
 
-/// Handles deliveries as [`run`](Runner::run) does, on the executor that polls the runner. The
-/// handler is still a plain function, so it should not block. After a hundred deliveries the runner
-/// lets other tasks run.
+/// Handles deliveries like [`run`](Runner::run), on the executor that polls the runner. The handler
+/// is still a plain function, so it should not block. After a hundred deliveries the runner lets
+/// other tasks run.
 ///
 /// While the executor polls the runner, the thread counts as one of the bus's own.
 ///

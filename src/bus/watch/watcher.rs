@@ -1,4 +1,4 @@
-//! The watcher: a consumer receives its events here, one at a time or a slice at once.
+//! The watcher: a consumer receives its events here, one at a time or as slices.
 
 use std::fmt;
 #[cfg(feature = "select")]
@@ -30,7 +30,7 @@ use super::handler::WatchHandle;
 ///
 /// # Overflow
 ///
-/// The queue holds at most `queue_capacity` events, not counting those from the history. If it is
+/// The queue holds at most `queue_capacity` events, not counting events from the history. If it is
 /// full, the watcher's [policy](crate::OverflowPolicy) drops an event, ends the watcher, or makes
 /// the dispatcher wait. A dispatcher that waits delays all watchers. Events that the reader has
 /// taken out and still reads count too, except with
@@ -38,29 +38,30 @@ use super::handler::WatchHandle;
 ///
 /// # Gaps
 ///
-/// The policy's losses, and events that the bus does not have for the watcher (of a published gap,
-/// or no longer in the history), show as [`Delivery::Lagged`], with their number, at their place
-/// among the events. A `Lagged` comes even if no event follows. It is neither an error nor the end,
-/// and the next receive continues behind it. An event that the filter refused is not a loss. Losses
-/// by a stop or by the drop of the watcher are counted in [`stats`](Self::stats), and do not show.
+/// Events lost by the policy, and events that the bus does not have for the watcher (of a published
+/// gap, or no longer in the history), are reported as [`Delivery::Lagged`], with their number, at
+/// their place among the events. A `Lagged` is delivered even if no event follows. It is neither an
+/// error nor the end, and the next receive continues after it. An event that the filter refused is
+/// not a loss. Events lost when the watcher is stopped or dropped are counted in
+/// [`stats`](Self::stats), but not reported.
 ///
 /// # Ending
 ///
 /// A watcher does not keep the bus open. It ends after [`stop`](Self::stop), after its policy has
 /// [evicted](crate::OverflowPolicy::Evict) it, and after the end of the bus. The queued events stay
-/// readable. Then every receive returns the end. The end of the bus comes after its last event has
-/// found room in the queue of every watcher that it waits for. Read two watchers with the policy
-/// `Wait` side by side, because one alone does not reach its end.
+/// readable, and after them every receive returns the end. The bus ends only after its last event
+/// has fitted into the queue of every watcher that it waits for. Read two watchers with the policy
+/// `Wait` concurrently, because one alone does not reach its end.
 ///
-/// The drop of a watcher empties the queue at once. The events in the queue count as dropped
+/// Dropping a watcher empties its queue immediately. The events in the queue count as dropped
 /// (stopped), or as abandoned after a shutdown by deadline.
 ///
 /// # Blocking
 ///
 /// [`recv`](Self::recv), [`recv_ref`](Self::recv_ref) and [`recv_batch`](Self::recv_batch) block
-/// the thread until something comes, and so do the iterators. The methods with `_timeout` in their
-/// names block for a limited time, by the bus's clock. All other methods, and the drop, never wait
-/// for an event, a publisher or the dispatcher.
+/// the thread until there is a delivery or the end, and so do the iterators. The methods with
+/// `_timeout` in their names block for a limited time, by the bus's clock. All other methods, and
+/// the drop, never wait for an event, a publisher or the dispatcher.
 ///
 /// # Cancel safety
 ///
@@ -120,8 +121,8 @@ impl<T: Clone> Watcher<T> {
     ///
     /// # Blocking
     ///
-    /// Waits until a delivery comes, or the end. On a thread of the same bus (in a handler, filter
-    /// or hook) the wait may never end. In an async task this blocks the executor's thread, so use
+    /// Waits for a delivery or the end. On a thread of the same bus (in a handler, filter or hook)
+    /// the wait may never end. In an async task this blocks the executor's thread, so use
     /// `recv_async`, or the watcher as a `Stream`.
     ///
     /// # Examples
@@ -174,7 +175,7 @@ impl<T: Clone> Watcher<T> {
     ///
     /// # Errors
     ///
-    /// - [`RecvTimeoutError::Timeout`] if nothing came in time.
+    /// - [`RecvTimeoutError::Timeout`] if nothing arrived in time.
     /// - [`RecvTimeoutError::Ended`] at the end.
     ///
     /// # Blocking
@@ -227,8 +228,8 @@ impl<T: Clone> Watcher<T> {
 }
 
 impl<T> Watcher<T> {
-    /// Waits for the next delivery, without cloning the event. The watcher gives the event's room
-    /// in the queue back when the next receive begins.
+    /// Waits for the next delivery, without cloning the event. The watcher returns the event's
+    /// capacity to the queue when the next receive begins.
     ///
     /// # Errors
     ///
@@ -236,7 +237,7 @@ impl<T> Watcher<T> {
     ///
     /// # Blocking
     ///
-    /// Waits as [`recv`](Self::recv) does.
+    /// Waits like [`recv`](Self::recv).
     ///
     /// # Examples
     ///
@@ -261,10 +262,10 @@ impl<T> Watcher<T> {
     }
 
     /// Stops the watcher. The bus offers it nothing more. The events in its queue stay readable,
-    /// then comes the end. Never waits.
+    /// followed by the end. Never waits.
     ///
-    /// Events that were published, and that the dispatcher has not offered yet, are not in the
-    /// queue. To read everything that was accepted, close the bus and read to the end, or
+    /// Published events that the dispatcher has not offered yet are not in the queue. To read
+    /// everything that was accepted, close the bus and read to the end, or
     /// [flush](crate::Broadcaster::flush) before the stop.
     ///
     /// # Examples
@@ -286,7 +287,7 @@ impl<T> Watcher<T> {
         self.receiver.bus.stop(&self.receiver.state);
     }
 
-    /// Returns the reason of the end. Returns `None` until a receive has returned the end.
+    /// Returns the reason why the watcher ended, or `None` until a receive has returned the end.
     ///
     /// # Examples
     ///
@@ -329,10 +330,10 @@ impl<T> Watcher<T> {
     }
 
     /// Returns the number of events that can be received now. This is a snapshot, because the
-    /// dispatcher may add events at any moment.
+    /// dispatcher may add events at any time.
     ///
     /// While the dispatcher offers events to this watcher, and while a hook of the watcher runs,
-    /// the count may not yet have what the dispatcher has just sent or taken back.
+    /// the count may not yet reflect events that the dispatcher has just sent or taken back.
     ///
     /// The count is [`WatcherStats::queued`], less the events of the last receive that are still
     /// borrowed, plus the events of a [prefix](crate::WatchBuilder::prefix) that have not been
@@ -358,9 +359,9 @@ impl<T> Watcher<T> {
         usize::try_from(self.receiver.unread()).unwrap_or(usize::MAX)
     }
 
-    /// Returns whether [`len`](Self::len) is zero. A watcher that is empty may still have a
-    /// [`Lagged`](Delivery::Lagged) to deliver, or the end. [`try_recv`](Self::try_recv) tells
-    /// these cases apart.
+    /// Returns whether [`len`](Self::len) is zero. An empty watcher may still have a
+    /// [`Lagged`](Delivery::Lagged) to deliver, or the end. [`try_recv`](Self::try_recv)
+    /// distinguishes these cases.
     ///
     /// # Examples
     ///
