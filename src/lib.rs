@@ -106,8 +106,9 @@ assert_eq!(store.events().len(), 4);
 //! target has no clock either, so every timeout there has expired. A wait without a timeout never
 //! ends if the running thread is the only one that could end it.
 //!
-//! If a process forks, the child has none of these threads. The child's copy of a bus offers
-//! nothing, and a thread that waits for this copy waits forever. Build the bus after the fork.
+//! If a process forks, the child has none of these threads. The child's copy of a bus has no
+//! dispatcher: a publisher may still deliver an event directly, but events that are queued stay
+//! queued, and a thread that waits for them waits forever. Build the bus after the fork.
 //!
 //! # Panics
 //!
@@ -124,10 +125,11 @@ assert_eq!(store.events().len(), 4);
 //! `docs/model-checking.md` in the repository begins with a `Cargo.toml`, and
 //! `examples/bus/model_checking.rs` has such a test.
 //!
-//! # Guarantees
+//! # The book
 //!
-//! `docs/guarantees.md` in the repository states each guarantee, with the tests and models that
-//! check it.
+//! `docs/README.md` in the repository is the first page of a book, from a bus in five minutes to
+//! sizing queues and operation in production. `docs/guarantees.md` states each guarantee, with the
+//! tests and models that check it.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(eventcast_loom), forbid(unsafe_code))]

@@ -61,9 +61,10 @@ const MAX_EVENT_SIZE: usize = 16 * 1024;
 /// # Fork
 ///
 /// In the child of a `fork` without `exec`, only the thread that forked exists. The child's copy of
-/// a bus that is not inline has no dispatcher, so it offers nothing. [`flush`](Self::flush),
-/// [`shutdown`](Self::shutdown) and a publish that waits for capacity may never return there. Build
-/// the bus after the fork.
+/// a bus that is not inline has no dispatcher. A publisher there may still deliver an event
+/// [directly](crate::BusOptions::direct_delivery), but queued events stay queued, and
+/// [`flush`](Self::flush), [`shutdown`](Self::shutdown) and a publish that waits for capacity may
+/// never return. Build the bus after the fork.
 ///
 /// # Examples
 ///
