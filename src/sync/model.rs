@@ -17,7 +17,7 @@ pub(crate) use loom::thread_local;
 /// model that no `testing::Exploration` runs has full detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Detail {
-    /// The number of the gate's cells. With one, a model cannot see a dispatcher that looks at too
+    /// The number of the gate's cells. With one, a model cannot detect a dispatcher that checks too
     /// few cells.
     pub(crate) gate_cells: usize,
     /// Whether a parked thread may wake once without a reason.
@@ -39,8 +39,7 @@ pub(crate) mod atomic {
 }
 
 pub(crate) mod hint {
-    /// Yields, because a spin loop would never end in a model that does not run the other threads
-    /// meanwhile.
+    /// Yields, because a spin loop would never end in a model that does not run the other threads.
     pub(crate) fn spin_loop() {
         loom::thread::yield_now();
     }
@@ -50,8 +49,8 @@ pub(crate) const SPINS: u32 = 0;
 pub(crate) const YIELDS: u32 = 0;
 pub(crate) const LOOKS: u32 = 0;
 pub(crate) const GATHER: u32 = 0;
-/// The number of rounds after which the dispatcher may lend the fan-out, and the number of
-/// entries from which on a reader pulls at once. Both are small, so that an execution is short.
+/// The number of rounds after which the dispatcher may lend the fan-out, and the number of entries
+/// from which on a reader pulls immediately. Both are small, so that an execution is short.
 pub(crate) const BUSY_ROUNDS: u32 = 1;
 pub(crate) const MANY: usize = 1;
 /// The number of deliveries that an awaited handler handles before it lets other tasks run. It is
@@ -92,12 +91,12 @@ impl<T> TryMutex<T> {
 
     pub(crate) fn try_lock(&self) -> Option<TryMutexGuard<'_, T>> {
         // Acquire: pairs with the Release of the guard that was dropped last.
-        // Relaxed: a failure tells nothing.
+        // Relaxed: a failure carries no information.
         let locked = self.is_locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
         locked.is_ok().then(|| TryMutexGuard(self))
     }
 
-    /// Waits for the lock. Yields meanwhile, because the holder does little before it lets go.
+    /// Waits for the lock. Yields, because the holder does little before it releases the lock.
     pub(crate) fn lock(&self) -> TryMutexGuard<'_, T> {
         loop {
             if let Some(guard) = self.try_lock() {
@@ -126,13 +125,13 @@ impl<T> std::ops::DerefMut for TryMutexGuard<'_, T> {
 impl<T> Drop for TryMutexGuard<'_, T> {
     fn drop(&mut self) {
         // Release: pairs with the Acquire in `try_lock`. A swap, because loom does not know that a
-        // store comes behind the exchange of this thread.
+        // store follows the exchange of this thread.
         self.0.is_locked.swap(false, Ordering::Release);
     }
 }
 
 /// A stand-in for the crate `atomic-waker`. As there, a registration takes two steps, and the
-/// second step notices a wake-up that comes between them. The library registers one task at a time.
+/// second step notices a wake-up between them. The library registers one task at a time.
 #[derive(Debug)]
 pub(crate) struct AtomicWaker {
     /// The flags `REGISTERING` and `TAKING`.
@@ -158,8 +157,8 @@ impl AtomicWaker {
         // Relaxed: a failed exchange reads nothing.
         let begun = self.state.compare_exchange(0, REGISTERING, Ordering::Acquire, Ordering::Relaxed);
         if begun.is_err() {
-            // A `take` is under way. It may have seen no waker, so the task looks again, which is a
-            // spin loop until that `take` has ended.
+            // A `take` is under way. It may have seen no waker, so the task checks again, which is
+            // a spin loop until that `take` has ended.
             waker.wake_by_ref();
             return hint::spin_loop();
         }
@@ -171,7 +170,7 @@ impl AtomicWaker {
         // Relaxed: the real cell promises more here, and the library does not need it.
         let done = self.state.compare_exchange(REGISTERING, 0, Ordering::Release, Ordering::Relaxed);
         if done.is_err() {
-            // SAFETY: TAKING came while REGISTERING was set, so the cell is still this thread's.
+            // SAFETY: TAKING was set while REGISTERING was set, so the cell is still this thread's.
             let waker = self.waker.with_mut(|cell| unsafe { (*cell).take() });
             // Release: pairs with the Acquire of the next `take`.
             self.state.swap(0, Ordering::Release);
@@ -196,7 +195,7 @@ loom::thread_local! {
     static TOKEN: Parker = Parker::new();
 }
 
-/// A stand-in for the handle of a thread. loom's own forgets its token when the thread yields.
+/// A stand-in for the handle of a thread. loom's own loses its token when the thread yields.
 #[derive(Debug)]
 pub(crate) struct Thread(Unparker);
 
@@ -215,7 +214,7 @@ pub fn park() {
     TOKEN.with(|token| park_until(token, None));
 }
 
-/// A stand-in for crossbeam's cell. Its exchanges acquire and release, as the real ones do.
+/// A stand-in for crossbeam's cell. Its exchanges acquire and release like the real ones.
 #[derive(Debug)]
 pub(crate) struct AtomicCell<T>(Mutex<T>);
 
@@ -260,7 +259,7 @@ pub(crate) struct Unparker(Arc<Token>);
 #[derive(Debug)]
 enum Token {
     /// A token that wakes only for a reason. A superfluous unpark, which the real parker would
-    /// forget, wakes the thread once more.
+    /// discard, wakes the thread once more.
     Exact(mpsc::Sender<()>, mpsc::Receiver<()>),
     /// A token that also wakes once without a reason.
     Spurious(Notify),
@@ -295,7 +294,7 @@ impl Unparker {
     }
 }
 
-/// Parks until unparked. Time does not pass in a model, so a deadline in the future never comes.
+/// Parks until unparked. Time does not pass in a model, so a deadline in the future never expires.
 pub(crate) fn park_until(parker: &Parker, _deadline: Option<std::time::Instant>) {
     match &*parker.0.0 {
         Token::Exact(_, rx) => drop(rx.recv()),
@@ -386,7 +385,7 @@ impl<T> Sender<T> {
             }
             // Relaxed: this only decides which thread wins the index.
             if queue.tail.compare_exchange(tail, tail + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-                // SAFETY: this thread won the index, and the stamp says that the slot is empty.
+                // SAFETY: this thread won the index, and the stamp marks the slot as empty.
                 slot.value.with_mut(|cell| unsafe { (*cell).write(value) });
                 // Release: pairs with the Acquire of the receiver of this value.
                 slot.stamp.store(empty + 1, Ordering::Release);
@@ -425,7 +424,7 @@ impl<T> Receiver<T> {
             }
             // Relaxed: this only decides which thread wins the index.
             if queue.head.compare_exchange(head, head + 1, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-                // SAFETY: this thread won the index, and the stamp says that the slot is filled.
+                // SAFETY: this thread won the index, and the stamp marks the slot as filled.
                 let value = slot.value.with(|cell| unsafe { (*cell).assume_init_read() });
                 // Release: pairs with the Acquire of the sender that fills this slot next.
                 slot.stamp.store(filled + 1, Ordering::Release);
@@ -478,11 +477,11 @@ impl<T> Fifo<T> {
 
 impl<T> Drop for ModelQueue<T> {
     fn drop(&mut self) {
-        // Relaxed: nobody else is left.
+        // Relaxed: no other thread is left.
         let (head, tail) = (self.head.load(Ordering::Relaxed), self.tail.load(Ordering::Relaxed));
         for index in head..tail {
             let slot = &self.slots[index % self.slots.len()];
-            // SAFETY: nobody else is left, and every index from head to tail holds a value.
+            // SAFETY: no other thread is left, and every index from head to tail holds a value.
             slot.value.with_mut(|cell| unsafe { (*cell).assume_init_drop() });
         }
     }

@@ -13,7 +13,7 @@ pub(crate) struct Signal {
     waker: Waker,
 }
 
-/// The state of a token, like crossbeam's channel of one. The lock stands for the channel's own.
+/// The state of a token, like crossbeam's channel of one. The lock represents the channel's own.
 #[derive(Debug, Default)]
 struct Token(Mutex<TokenState>);
 
@@ -85,8 +85,8 @@ impl Select<'_> {
     ///
     /// # Blocking
     ///
-    /// Waits until a watcher wakes it. If nothing comes, that is a deadlock, which loom reports. A
-    /// `Select` to which no watcher was added is a deadlock too.
+    /// Waits until a watcher wakes it. If nothing arrives, that is a deadlock, which loom reports.
+    /// A `Select` to which no watcher was added is a deadlock too.
     pub fn ready(&mut self) -> usize {
         loop {
             if let Some(index) = self.signals.iter().position(|signal| self.is_ready(signal)) {

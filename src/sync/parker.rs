@@ -5,7 +5,7 @@
 //! another thread at each wait. In some older versions of Rust, such as 1.85, a handle is larger
 //! than a pointer. There crossbeam's cell has a lock of its own for the instant of an exchange.
 //!
-//! No wake-up is lost. The waiting side puts its handle into the cell, and then looks at the flag.
+//! No wake-up is lost. The waiting side puts its handle into the cell, and then checks the flag.
 //! The waking side sets the flag, and then takes what is in the cell. Both exchange the contents of
 //! the cell, so the exchanges have an order, and the later side sees what the earlier one did
 //! before. Either the waking side finds the handle, or the waiting side finds the flag set.
@@ -77,7 +77,7 @@ impl Unparker {
     /// Gives the token, and wakes the thread that waits for it. Takes no lock.
     pub fn unpark(&self) {
         // Release: pairs with the Acquire in `take`. A store would do. For a store, loom does not
-        // know that it comes behind the swap of a park that found the flag unset.
+        // know that it follows the swap of a park that found the flag unset.
         self.0.is_given.swap(true, Ordering::Release);
         if let Some(sleeper) = self.0.sleeper.take() {
             sleeper.unpark();

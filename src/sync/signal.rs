@@ -19,7 +19,7 @@ struct SendToken(Sender<()>);
 
 impl Wake for SendToken {
     fn wake(self: Arc<Self>) {
-        // An error says that the channel is full: the token is already there.
+        // An error means that the channel is full: the token is already there.
         let _ = self.0.try_send(());
     }
 }
