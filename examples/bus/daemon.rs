@@ -1,5 +1,5 @@
 //! A synchronous daemon. One thread reads a socket and publishes without ever waiting. Two watchers
-//! with different policies take what they can.
+//! with different policies read what it publishes.
 //!
 //! ```sh
 //! cargo run --release -p bus-examples --bin daemon
@@ -7,9 +7,9 @@
 //!
 //! The journal must not miss a tick that the bus accepted, so the bus waits for it (`Wait`). The
 //! view shows only the newest tick: its queue holds one tick, the bus drops older ones
-//! (`DropOldest`), and the view learns how many it missed. The bus has a dispatcher, because a
-//! thread that reads a socket must not wait for a lock, as a publish on an inline bus does. Here a
-//! thread of the program itself sends the datagrams, for half a second.
+//! (`DropOldest`), and the view receives the number it missed. The bus has a dispatcher, because a
+//! thread that reads a socket must not wait for a lock, as a publish on an inline bus does. In this
+//! example a thread of the same program sends the datagrams for half a second.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -19,12 +19,12 @@ use std::time::{Duration, Instant};
 
 use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy};
 
-/// The time for which the meter sends.
+/// How long the meter sends.
 const RUN: Duration = Duration::from_millis(500);
-/// The silence after which the daemon stops reading.
+/// How long the socket must be silent before the daemon stops reading.
 const SILENCE: Duration = Duration::from_millis(200);
 
-/// One reading, as it comes from the network.
+/// One reading, as received from the network.
 #[derive(Clone, Copy)]
 struct Tick([u8; 8]);
 
@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         bus.watch_builder().name("view").queue_capacity(1).overflow(OverflowPolicy::DropOldest).watch()?;
     let journal = thread::spawn(move || {
         let mut written = 0;
-        // One wake-up takes everything that waits, as one write to a disk would.
+        // One wake-up takes everything in the queue, as if to write it to a disk in one go.
         while let Ok(batch) = journal.recv_batch() {
             assert_eq!(batch.lagged, 0, "the bus waits for the journal");
             written += batch.len() as u64;
@@ -70,8 +70,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (mut received, mut refused, mut buffer) = (0, 0, [0; 8]);
     while socket.recv(&mut buffer).is_ok() {
         received += 1;
-        // A tick that finds no room comes back. This thread never waits, or the socket would lose
-        // datagrams that nobody counts.
+        // If the incoming queue is full, the bus returns the tick. This thread must never wait,
+        // because the socket would then drop datagrams without counting them.
         refused += u64::from(publisher.try_publish(Tick(buffer)).is_err());
     }
     let report = bus.shutdown_timeout(Duration::from_secs(30));
@@ -86,14 +86,14 @@ fn main() -> Result<(), Box<dyn Error>> {
          journal: {written} written; view: {shown} shown, {missed} missed, the newest is {newest}\n\
          {report:#}\n"
     );
-    // A reader that has read enough, as in `| head -1`, is no error.
+    // A reader that stops early, as in `| head -1`, is not an error.
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
     }
 }
 
-/// Sends numbered ticks in bursts for the time `RUN`. Returns how many it sent.
+/// Sends numbered ticks in bursts for `RUN`, and returns how many it sent.
 fn send_ticks(to: SocketAddr) -> io::Result<u64> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     let end = Instant::now() + RUN;

@@ -1,5 +1,6 @@
 //! A job system whose watchers each see their own part of the events: the failures, the jobs of one
-//! user, or everything. One watcher comes late and begins with the state at that moment.
+//! user, or everything. A watcher that registers late begins with the state at the time of its
+//! registration.
 //!
 //! ```sh
 //! cargo run -p bus-examples --bin filters
@@ -41,8 +42,8 @@ struct Jobs {
 }
 
 impl Jobs {
-    /// Publishes a change and puts it on the board. The lock makes one step of the two. The filters
-    /// run inside this call, so no filter may take that lock.
+    /// Publishes a change and puts it on the board. The lock makes the two a single step. The
+    /// filters run inside this call, so no filter may take that lock.
     fn change(&self, job: Job) -> Result<(), PublishError<Job>> {
         let mut board = self.board.lock().unwrap_or_else(PoisonError::into_inner);
         self.bus.publisher().publish(job.clone())?;
@@ -50,8 +51,8 @@ impl Jobs {
         Ok(())
     }
 
-    /// Registers a watcher that begins with the board. The lock is held from the look at the board
-    /// to the registration, so no change is missing between the two, and none comes twice.
+    /// Registers a watcher that begins with the board. The lock is held while the board is read and
+    /// the watcher registered, so the watcher misses no change in between and receives none twice.
     fn follow(&self, name: &str) -> Result<Watcher<Job>, WatchError> {
         let board = self.board.lock().unwrap_or_else(PoisonError::into_inner);
         self.bus.watch_builder().name(name).prefix(board.values().cloned()).watch()
@@ -102,11 +103,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     writeln!(text, "failed: {failed:?}; done for bob: {}", done.load(Ordering::Relaxed))?;
 
     assert_eq!(everything.events().count() as u64, report.bus.accepted);
-    // The prefix brought 20 jobs as they stood, and the bus brought the changes since.
+    // The prefix contained the state of 20 jobs, and the bus delivered the changes since then.
     let picture: Board = late.events().map(|job| (job.number, job)).collect();
     assert_eq!(picture, *jobs.board.lock().unwrap_or_else(PoisonError::into_inner));
     writeln!(text, "the late watcher knows all {} jobs", picture.len())?;
-    // A reader that has read enough, as in `| head -1`, is no error.
+    // A reader that stops early, as in `| head -1`, is not an error.
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),

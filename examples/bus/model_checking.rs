@@ -1,5 +1,5 @@
 //! An agent that loses its stop signal, the model that finds the bug, and the fix. One worker adds
-//! up what any thread submits. The bus has a dispatcher, because submitting should take no lock.
+//! up the jobs that threads submit. The bus has a dispatcher, so submitting takes no lock.
 //!
 //! `cargo run -p bus-examples --bin model_checking` runs the agent. In a crate with the two files
 //! of `docs/model-checking.md`, `cargo test` never sees the bug, and `cargo models` finds it.
@@ -45,15 +45,15 @@ impl Agent {
     }
 
     fn stop_by_order(self) -> u64 {
-        // The bug: a queue full of jobs loses the order, and the worker waits for ever.
+        // The bug: a queue full of jobs loses the order, and the worker waits forever.
         let _ = self.bus.publisher().try_publish(Order::Stop);
         self.worker.join().expect("the worker does not panic")
     }
 
-    /// Stops the worker after the accepted jobs, and returns the sum of what it has done.
+    /// Stops the worker after the accepted jobs, and returns their sum.
     fn stop(self) -> u64 {
-        // The fix: the end of the bus is not an event, and needs no room. The worker reads what was
-        // accepted, and then its `recv` returns an error.
+        // The fix: the end of the bus is not an event and needs no space. The worker reads the
+        // accepted jobs, and then its `recv` returns an error.
         self.bus.close();
         self.worker.join().expect("the worker does not panic")
     }
@@ -79,7 +79,7 @@ mod models {
     use super::{Agent, BusOptions, Order, thread};
     use eventcast::testing::{Exploration, begin, rest};
 
-    /// An agent with queues of one place. One event fills them, so a model is short.
+    /// An agent with queues of capacity one. One event fills them, so the models are short.
     fn small_agent() -> Agent {
         Agent::start(BusOptions::default().incoming_capacity(1).queue_capacity(1)).expect("they are in range")
     }

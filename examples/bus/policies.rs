@@ -6,7 +6,7 @@
 //! cargo run -p bus-examples --bin policies
 //! ```
 //!
-//! The bus has a dispatcher, because this shows what waits in its incoming queue. An inline bus
+//! The bus has a dispatcher, to show which events wait in its incoming queue. An inline bus
 //! (`Broadcaster::new_inline`) has no such queue, and accepts four events with `wait`.
 //!
 //! No policy loses events silently: offered = delivered + dropped, the statistics count the dropped
@@ -21,7 +21,7 @@ use eventcast::bus::EndReason;
 use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy};
 
 const EVENTS: u64 = 12;
-/// How long a publisher waits for room, at most.
+/// The longest time that a publisher waits for capacity.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -29,20 +29,25 @@ fn main() -> Result<(), Box<dyn Error>> {
     let head = ["ACCEPTED", "OFFERED", "DELIVERED", "DROPPED"];
     writeln!(text, "{}", row("POLICY", head, "THE WATCHER RECEIVES"))?;
     for policy in [
-        // Old events stay, and new ones are lost. A remote client sees where its stream has a hole.
+        // Old events stay, and new ones are lost. A remote client sees where events are missing
+        // from its stream.
         OverflowPolicy::DropIncoming,
-        // The reader ends at the first event without room. A remote client comes back and goes on.
+        // The bus ends the watcher at the first event that does not fit. A remote client reconnects
+        // and resumes.
         OverflowPolicy::Evict,
-        // New events stay. A screen shows the present, and a queue of one is a gauge.
+        // New events stay. This suits a screen that shows the current state. A queue of one is a
+        // gauge.
         OverflowPolicy::DropOldest,
-        // The bus waits for a moment. A journal that may lose an event, but not stop the others.
+        // The bus waits briefly. This suits a journal that may lose an event but must not stop the
+        // others.
         OverflowPolicy::WaitFor(Duration::from_millis(1)),
-        // The bus waits. A journal that must have every event, and must therefore be read.
+        // The bus waits. This suits a journal that must have every event, and so must always be
+        // read.
         OverflowPolicy::Wait,
     ] {
         writeln!(text, "{}", publish_to_an_absent_reader(policy)?)?;
     }
-    // A reader that has read enough, as in `| head -1`, is no error.
+    // A reader that stops early, as in `| head -1`, is not an error.
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
@@ -50,20 +55,20 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn publish_to_an_absent_reader(policy: OverflowPolicy) -> Result<String, Box<dyn Error>> {
-    // The incoming queue has two places, and the dispatcher takes one event at a time. A real bus
-    // has long queues. Here they are short, so that they are soon full.
+    // The incoming queue holds two events, and the dispatcher takes one at a time. A real bus has
+    // longer queues. Here they are short so that they fill up quickly.
     let bus = Broadcaster::with_options(BusOptions::default().incoming_capacity(2).max_batch(1))?;
     let mut reader = bus.watch_builder().name("reader").queue_capacity(4).overflow(policy).watch()?;
 
-    // With `Wait` the dispatcher waits for the reader, and the publishers behind it. Seven events
-    // find a place: four with the reader, one with the dispatcher, and two in the incoming queue.
-    // The eighth publish gives up and returns its event. No event that was accepted is ever lost.
+    // With `Wait` the dispatcher waits for the reader, and the publishers wait for the dispatcher.
+    // Seven events fit: four in the reader's queue, one in the dispatcher, and two in the incoming
+    // queue. The eighth publish times out and returns its event. No accepted event is ever lost.
     let publisher = bus.publisher();
     let is_accepted = |number: &u64| publisher.publish_timeout(*number, PATIENCE).is_ok();
     let accepted = (1..=EVENTS).take_while(is_accepted).count() as u64;
 
-    // The reader comes back when all is offered. With `Wait` that takes until the reader reads, so
-    // the flush gives up.
+    // The reader resumes after the flush, when every event has been offered. With `Wait` that
+    // requires the reader to read, so the flush times out.
     let flushed = bus.flush(PATIENCE);
     assert_eq!(flushed.is_ok(), policy != OverflowPolicy::Wait);
     bus.close();
@@ -75,7 +80,7 @@ fn publish_to_an_absent_reader(policy: OverflowPolicy) -> Result<String, Box<dyn
         });
     }
 
-    // Each event has exactly one fate. An evicted reader is offered no more.
+    // Each event has exactly one outcome. An evicted reader is offered no further events.
     let stats = reader.stats();
     let dropped = stats.dropped.total();
     if reader.end_reason() == Some(EndReason::Evicted) {

@@ -1,5 +1,5 @@
-//! How long must a queue be? The arithmetic, and the three statistics with which to check it:
-//! `high_water`, `dropped` and `lag`.
+//! How long must a queue be? The arithmetic, and the three statistics that check it: `high_water`,
+//! `dropped` and `lag`.
 //!
 //! ```sh
 //! cargo run -p bus-examples --bin sizing
@@ -8,16 +8,18 @@
 //! The load is a burst of 300 events every 100 ms, for a handler that takes 200 µs for an event.
 //!
 //! 1. Can the handler keep up at all? It is busy for 300 * 200 µs = 60 ms of every 100 ms, which is
-//!    60 %. Above 100 % no queue is long enough.
-//! 2. A burst comes at once, so the queue must hold the burst: 300 events.
-//! 3. Does the handler pause? During one pause of 100 ms another burst comes, and its events wait
-//!    behind the first: 600 events. This is the length, unless the loss is acceptable.
+//!    60 %. Above 100 %, no queue is long enough.
+//! 2. The events of a burst are published together, so the queue must hold a whole burst: 300
+//!    events.
+//! 3. Does the handler pause? During a pause of 100 ms another burst is published, and its events
+//!    wait behind the first burst: 600 events. This is the capacity you need, unless the loss is
+//!    acceptable.
 //!
-//! A longer queue takes memory only while it is filled. Beyond the length that loses nothing, it
-//! changes no latency. The command `eventcast size` measures the same with real time and your
-//! figures.
+//! A longer queue takes memory only while it is filled. Capacity beyond the length that loses
+//! nothing does not change the latency. The command `eventcast size` measures the same with real
+//! time and your figures.
 //!
-//! This program plays the load in steps without a clock, so each run has the same figures. One
+//! This program plays the load in steps without a clock, so each run prints the same figures. One
 //! thread publishes and reads, so the bus is inline: a burst is in the queue when its publish
 //! returns, and there is no dispatcher to wait for.
 
@@ -45,36 +47,36 @@ fn main() -> Result<(), Box<dyn Error>> {
         writeln!(
             text,
             "{queue_capacity:<7}{offered:<9}{delivered:<11}{:<9}{high_water}",
-            // Of the reasons only this one is about the length. `stopped` and `abandoned` are about
-            // the end of the watcher.
+            // Of the reasons, only this one depends on the capacity. `stopped` and `abandoned` are
+            // about the end of the watcher.
             dropped.incoming
         )?;
         marks.push((dropped.incoming, *high_water));
     }
-    // A queue that has lost events was full, so its high-water mark is its length and says no more.
-    // Each burst lost 200 events, and the pause cost 100 more.
+    // A queue that has lost events was full, so its high-water mark equals its capacity and reveals
+    // nothing more. Each burst lost 200 events, and the pause another 100.
     let missed = BURST - 100;
     assert_eq!(marks[0], (BURSTS * missed + 100, 100));
     // Long enough for a burst, and too short for the pause.
     assert_eq!(marks[1], (BURST, 300));
-    // Long enough. Only a queue that has lost nothing has a mark that says how long it must be.
+    // Long enough. Only the mark of a queue that has lost nothing shows the capacity it needs.
     assert_eq!(marks[2..], [(0, 600), (0, 600)]);
     writeln!(text, "the queue must hold {} events", marks[3].1)?;
-    // A reader that has read enough, as in `| head -1`, is no error.
+    // A reader that stops early, as in `| head -1`, is not an error.
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
     }
 }
 
-/// Plays the load against a queue of this length.
+/// Plays the load against a queue of this capacity.
 fn play(queue_capacity: usize) -> Result<WatcherStats, Box<dyn Error>> {
     let bus = Broadcaster::new_inline();
     let mut watcher = bus.watch_builder().name("handler").queue_capacity(queue_capacity).watch()?;
     for burst in 1..=BURSTS {
         bus.publisher().publish_batch(vec![burst; BURST as usize])?;
         if burst == PAUSE {
-            // A watcher that falls behind shows here before it loses anything.
+            // The lag reveals a slow watcher before it loses anything.
             assert!(watcher.stats().lag > 0);
             continue;
         }
@@ -85,7 +87,7 @@ fn play(queue_capacity: usize) -> Result<WatcherStats, Box<dyn Error>> {
         }
     }
     bus.shutdown();
-    // The events that still waited at the end are read now.
+    // The events still in the queue at the end are read now.
     while watcher.try_recv().is_ok() {}
     let stats = watcher.stats();
     assert_eq!(stats.offered, stats.delivered + stats.dropped.total());

@@ -1,13 +1,13 @@
 //! Threads and tasks on one bus, as publishers and as readers. After a second, or at Ctrl-C, the
-//! program ends in order and loses nothing.
+//! program shuts down cleanly and loses nothing.
 //!
 //! ```sh
 //! cargo run --release -p more-examples --bin async_tasks
 //! ```
 //!
-//! The library knows no runtime: its futures wake the task that polls them, and its threads wait as
-//! threads do. All readers here have the policy `Wait`, so the publishers keep the pace of the
-//! slowest reader. The bus has a dispatcher, which is faster for streams than an inline bus.
+//! The library is not tied to a runtime: its futures wake the task that polls them, and its threads
+//! block. All readers here have the policy `Wait`, so the slowest reader sets the publishers' pace.
+//! The bus has a dispatcher, which is faster for streams than an inline bus.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -20,12 +20,12 @@ use futures::StreamExt;
 use tokio::sync::watch;
 use tokio::task::{consume_budget, spawn_blocking};
 
-/// The time that the bus has at the end to offer what it has accepted.
+/// How long the bus may take at the end to offer the events it has accepted.
 const DRAIN: Duration = Duration::from_secs(30);
 
-/// Publishes from a thread, which may wait as threads do. Returns how many events were accepted.
+/// Publishes from a thread, which may block. Returns how many events were accepted.
 fn publish_on_a_thread(publisher: &Publisher<u64>, stop: &watch::Receiver<bool>) -> u64 {
-    // While the thread waits for room it does not see `stop`. The readers go on, so it gets room.
+    // The thread does not see `stop` while it waits for capacity, but the readers soon free some.
     let mut number = 0;
     while !*stop.borrow() && publisher.publish(number).is_ok() {
         number += 1;
@@ -38,17 +38,17 @@ async fn publish_as_a_task(publisher: Publisher<u64>, mut stop: watch::Receiver<
     for number in 0.. {
         tokio::select! {
             biased;
-            // A publish that waits for room is dropped here, and its event with it: never half.
+            // A publish that waits for capacity is dropped here together with its event.
             _ = stop.wait_for(|stop| *stop) => return number,
             done = publisher.publish_async(number) => if done.is_err() { return number },
         }
-        // A task that always finds room would keep its thread from the other tasks.
+        // A task that always finds capacity would starve the other tasks of its thread.
         consume_budget().await;
     }
     unreachable!("the numbers end after the program");
 }
 
-/// Prints the text. A reader that has read enough, as in `| head -1`, is no error.
+/// Prints the text. A reader that stops early, as in `| head -1`, is not an error.
 fn show(text: &str) -> io::Result<()> {
     let shown = io::stdout().write_all(text.as_bytes());
     shown.or_else(|error| if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })
@@ -75,7 +75,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
         events
     });
-    // A thread that takes everything that waits at once.
+    // A thread that takes everything in the queue as one batch.
     let mut batches = bus.watch_builder().name("batches").watch()?;
     let batches = spawn_blocking(move || {
         let mut events = 0;

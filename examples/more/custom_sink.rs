@@ -1,4 +1,4 @@
-//! A sink of your own, over an asynchronous client. Its errors determine what the recording does
+//! A custom sink on top of an asynchronous client. Its errors determine what the recording does
 //! next, and `group` would name tenants. The broadcaster has a dispatcher, for bursts of events.
 //!
 //! ```sh
@@ -15,7 +15,7 @@ use eventcast::sink::{AsyncEventSink, AsyncSink, SinkErrorKind};
 use eventcast::{Event, EventBroadcaster, EventType, ObjectReference, RetryPolicy, SinkError};
 use tokio::runtime::Handle;
 
-/// The answers of the store other than the stored event, as a client library would have them.
+/// The store's answers other than the stored event, as a client library would define them.
 enum Failure {
     Busy { wait: Duration },
     Disconnected,
@@ -23,7 +23,7 @@ enum Failure {
     TooLarge,
 }
 
-/// The client, with the store behind it. The store fails at the requests that its script names.
+/// The client and its store. The store fails the requests that its script names.
 struct Client {
     requests: Mutex<(u64, BTreeMap<String, Event>)>,
 }
@@ -61,7 +61,7 @@ impl StoreSink {
         self.0.put(event, is_new).await.map_err(|failure| match failure {
             // This event may be stored later. The recording waits as long as the store asks.
             Failure::Busy { wait } => SinkError::retry("the store is busy").with_retry_after(wait),
-            // No event would fare better now, so all of them wait, and each stays in the queue.
+            // No other event would succeed now, so all of them wait and stay in the queue.
             Failure::Disconnected => SinkError::new(SinkErrorKind::Unavailable, "the connection is lost"),
             // The recording creates the event, with the whole count.
             Failure::NotFound => SinkError::new(SinkErrorKind::NotFound, "the event has expired"),
@@ -102,7 +102,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     happened.insert(4, (Warning, "Smart", "0".repeat(2000)));
     for (type_, reason, message) in happened {
         recorder.event(&disk, type_, reason, message);
-        // Only so that each request meets the failure that the script has for it.
+        // The flush makes each request meet the failure that the script has for it.
         events.flush_async(Duration::from_secs(30)).await?;
     }
     // A task awaits the shutdown. Waiting on its thread could stop the runtime that the sink needs.
@@ -112,7 +112,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let row = |e: &Event| format!("{} x {} {}: {}\n", e.count, e.involved_object, e.reason, e.message);
     let stored = client.requests.lock().unwrap_or_else(PoisonError::into_inner);
     let text = stored.1.values().map(row).collect::<String>() + &format!("{stats:#}\n");
-    // A reader that has read enough, as in `| head -1`, is no error.
+    // A reader that stops early, as in `| head -1`, is not an error.
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),

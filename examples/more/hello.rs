@@ -1,5 +1,5 @@
-//! Records four events about a disk, logs them, stores them with their counts, and shows what is
-//! stored.
+//! Records four events about a disk, logs them, stores them with their counts, and prints the
+//! stored events.
 //!
 //! ```sh
 //! cargo run -p more-examples --bin hello
@@ -34,7 +34,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(store.len(), 3, "the repeat is a count");
     let table = EventTable::new(SystemTime::now()).rows(&store.events());
     let text = format!("{report:#}\n{table}");
-    // A reader that has read enough, as in `| head -1`, is no error. `println!` panics there.
+    // A reader that stops early, as in `| head -1`, is not an error. `println!` would panic.
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),

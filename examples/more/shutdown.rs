@@ -1,11 +1,13 @@
-//! How a program ends without losing anything, and what it learns if the time does not suffice.
+//! How a program shuts down without losing anything, and what the report contains if the time runs
+//! out.
 //!
 //! ```sh
 //! cargo run -p more-examples --bin shutdown
 //! ```
 //!
-//! The end goes from front to back: publishers stop, the bus offers what it has accepted, and the
-//! readers read to their end. A deadline ends the wait, and then the report says what is missing.
+//! The shutdown goes from front to back: publishers stop, the bus offers the events it has
+//! accepted, and the readers read to the end. A deadline ends the wait, and then the report shows
+//! what is missing.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -19,10 +21,10 @@ use eventcast::{
     Broadcaster, Event, EventBroadcaster, EventSink, ObjectReference, OverflowPolicy, SinkError,
 };
 
-/// Longer than anything here takes.
+/// Longer than anything in this program takes.
 const ENOUGH: Duration = Duration::from_secs(30);
-/// Too short for a reader that never reads. The last tenth, at most 50 ms, is for giving up. A
-/// busy machine may need that much.
+/// Too short for a reader that never reads. The last tenth, at most 50 ms, is reserved for
+/// abandoning what remains. A busy machine may need that much.
 const SHORT: Duration = Duration::from_millis(500);
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -30,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     in_order(&mut text)?;
     by_deadline(&mut text)?;
     with_a_store_that_is_away(&mut text)?;
-    // A reader that has read enough, as in `| head -1`, is no error.
+    // A reader that stops early, as in `| head -1`, is not an error.
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
@@ -41,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// dispatcher, for which a shutdown waits too.
 fn in_order(out: &mut String) -> Result<(), Box<dyn Error>> {
     let bus = Broadcaster::new()?;
-    // A handler has a thread of the bus, so the shutdown waits for it.
+    // A handler runs on a thread of the bus, so the shutdown waits for it.
     let handler = bus.watch_builder().name("handler").spawn(|_| thread::sleep(Duration::from_millis(1)))?;
     // Your own thread reads a watcher. The shutdown waits until the watcher was offered everything.
     let mut reader = bus.watch_builder().name("reader").watch()?;
@@ -56,7 +58,7 @@ fn in_order(out: &mut String) -> Result<(), Box<dyn Error>> {
     assert_eq!(reader.events().sum::<u32>(), 5050);
     assert_eq!((reader.stats().delivered, reader.stats().queued), (100, 0));
 
-    // From now on a publish returns its event. A thread that sees `Closed` can end.
+    // From now on, a publish returns its event. A thread that sees `Closed` can end.
     assert_eq!(publisher.publish(101), Err(PublishError::Closed(101)));
     // Every further shutdown returns the same report, so any thread may ask for it.
     assert_eq!(bus.shutdown(), report);
@@ -70,12 +72,12 @@ fn by_deadline(out: &mut String) -> Result<(), Box<dyn Error>> {
         bus.watch_builder().name("stuck").queue_capacity(2).overflow(OverflowPolicy::Wait).watch()?;
     bus.publisher().publish_batch(1..=10)?;
     let report = bus.shutdown_timeout(SHORT);
-    // The line of the watcher says who was stuck, and how much was given up for it.
+    // The watcher's line shows which watcher was stuck, and how many events were abandoned for it.
     writeln!(out, "{report:#}")?;
     assert!(!report.complete);
     let stats = &report.bus.watchers[0];
     assert_eq!((stats.offered, stats.dropped.abandoned, stats.queued), (10, 8, 2));
-    // The two events in the queue are not lost. They can still be read.
+    // The two events in the queue are not lost and can still be read.
     assert_eq!(stuck.events().collect::<Vec<_>>(), [1, 2]);
     Ok(())
 }
@@ -93,9 +95,9 @@ impl EventSink for Away {
     }
 }
 
-/// A recording tries a failed event again, up to 12 times. Once the end has begun, each event gets
-/// one attempt, so that a store that is unavailable does not hold up the program. The hook receives
-/// what is lost, and may write it somewhere else.
+/// A recording retries a failed event up to 12 times. Once the shutdown has begun, each event gets
+/// one attempt, so that an unavailable store does not delay the program's exit. The hook receives
+/// the lost events and may write them somewhere else.
 fn with_a_store_that_is_away(out: &mut String) -> Result<(), Box<dyn Error>> {
     let (tell, told) = std::sync::mpsc::channel();
     let events = EventBroadcaster::builder().on_loss(move |loss| _ = tell.send(loss.to_string())).build()?;

@@ -1,14 +1,14 @@
-//! A web service that sends texts to all its clients, as server-sent events. A client that comes
-//! back says what it saw last, and gets the rest, or learns how many texts are gone. The program is
-//! its own client here, so that it ends.
+//! A web service that sends messages to all its clients as server-sent events. A client that
+//! reconnects names the last message it saw, and receives the rest or the number of messages it
+//! missed. The program is its own client here, so that it ends.
 //!
 //! ```sh
 //! cargo run -p more-examples --bin sse
 //! ```
 //!
 //! Each client is a watcher. The task that writes to its connection reads the watcher's queue, so a
-//! client needs no thread. One that reads too slowly is evicted, and returns with the id of its
-//! last text. The bus keeps the newest. It has a dispatcher, so no request has to wake all clients.
+//! client needs no thread. A slow client is evicted, and reconnects with the id of its last
+//! message. The bus keeps the newest, and has a dispatcher, so no request has to wake all clients.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -31,20 +31,20 @@ type Text = Arc<str>;
 
 struct Service {
     bus: Broadcaster<Text>,
-    /// Tells this run of the program from the one before, whose positions mean other texts.
+    /// Identifies this run of the program. In another run the same position is another message.
     run: u128,
 }
 
 impl Service {
-    /// Starts a bus that keeps three texts for clients that come back. A real service keeps more.
+    /// Starts a bus that keeps three messages for reconnecting clients. A real service keeps more.
     fn new() -> Result<Self, Box<dyn Error>> {
         let options = BusOptions::default().history(3).queue_capacity(100).overflow(OverflowPolicy::Evict);
         let run = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_nanos();
         Ok(Self { bus: Broadcaster::with_options(options)?, run })
     }
 
-    /// Returns where a client starts that has seen this id: the run and the position of a text. A
-    /// client of an earlier run, or with another id, gets what there is.
+    /// Returns where a client that has seen this id starts. The id has the run and the position of
+    /// a message. A client with an id of an earlier run, or any other id, gets all kept messages.
     fn start(&self, id: &str) -> Start {
         let position = id.split_once('/').filter(|(run, _)| run.parse() == Ok(self.run));
         position.and_then(|(_, position)| position.parse().ok()).map_or(Start::Oldest, Start::After)
@@ -60,7 +60,7 @@ async fn events(
     State(service): State<Arc<Service>>,
     headers: HeaderMap,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, StatusCode> {
-    // A browser sends this header when it connects again.
+    // A browser sends this header when it reconnects.
     let (id, run) = (headers.get("last-event-id").and_then(|id| id.to_str().ok()), service.run);
     let start = id.map_or(Start::Next, |id| service.start(id));
     let watcher = service.bus.watch_builder().start(start).watch();
@@ -72,7 +72,7 @@ async fn events(
         };
         Some((Ok(event.id(format!("{run}/{}", watcher.position().unwrap_or(0)))), watcher))
     });
-    // A comment now and then reveals connections that have broken silently.
+    // Periodic comments reveal connections that have broken silently.
     Ok(Sse::new(events).keep_alive(KeepAlive::default()))
 }
 
@@ -89,23 +89,23 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let id = |position| format!("{}/{position}", service.run);
     let (before, last) = receive(address, &id(0), 2).await?;
     assert_eq!(last, id(2));
-    // The client has gone with two of three texts. Two more come while it is away.
+    // The client disconnects after two of three messages. Two more are published before it returns.
     say("four").await.and(say("five").await).map_err(|status| status.to_string())?;
     let (after, _) = receive(address, &last, 3).await?;
     assert_eq!([&before[..], &after].concat(), ["one", "two", "three", "four", "five"]);
-    // A client that was away for longer than texts are kept learns how many it has missed.
+    // A client that returns after the bus has dropped messages learns how many it missed.
     let (late, _) = receive(address, &id(0), 4).await?;
     assert_eq!(late, ["2 missing", "three", "four", "five"]);
-    // The bus ends first, so the streams of all clients end, and then the server has nothing to do.
+    // The bus ends first, which ends all clients' streams and leaves the server with no work.
     assert!(service.bus.shutdown_async(Duration::from_secs(5)).await.complete);
     server.abort();
     match writeln!(io::stdout(), "first: {before:?}, then after 2: {after:?}, and much later: {late:?}") {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()), // a reader that has read enough, as in `| head -1`, is no error
+        _ => Ok(()), // a reader that stops early, as in `| head -1`, is not an error
     }
 }
 
-/// Connects as a client that has seen this id. Returns the next texts, and the id of the last.
+/// Connects as a client that has seen this id. Returns the next messages and the last one's id.
 async fn receive(address: SocketAddr, seen: &str, count: usize) -> io::Result<(Vec<String>, String)> {
     let mut stream = TcpStream::connect(address).await?;
     let request = format!("GET /events HTTP/1.1\r\nHost: {address}\r\nLast-Event-ID: {seen}\r\n\r\n");

@@ -1,17 +1,17 @@
 //! The programs that can catch a mutant: the models, or another build of the same copy.
 
-/// Tests, how cargo builds them in the copy, and how one of them runs.
+/// A set of tests, how cargo builds them in the copy, and how to run one of them.
 pub(crate) struct Backend {
     pub(crate) name: &'static str,
     /// The arguments of `cargo test` that choose the tests.
     pub(crate) chosen: &'static [&'static str],
-    /// The beginning of the names of its tests. Others in the same program are not run.
+    /// The prefix of the names of its tests. Other tests in the same program are not run.
     pub(crate) tests: &'static str,
     /// The argument of `--cfg`.
     pub(crate) cfg: Option<&'static str>,
     /// The folder of its results under the workspace's target folder.
     pub(crate) target: &'static str,
-    /// The beginning of the names of files that have mutants and are not in this build.
+    /// The prefix of the names of files that have mutants but are not part of this build.
     pub(crate) without: Option<&'static str>,
     /// The environment variable that takes the limit.
     pub(crate) limit_variable: &'static str,

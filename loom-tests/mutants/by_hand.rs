@@ -8,8 +8,8 @@ pub(crate) struct Replacement {
     pub(crate) code: &'static str,
     /// The fault, as the table names it.
     pub(crate) change: &'static str,
-    /// The code that replaces the line. `$ON` stands for whether the mutant is on, and `$CODE` for
-    /// the original line.
+    /// The code that replaces the line. `$ON` is the condition that the mutant is on, and `$CODE`
+    /// is the original line.
     pub(crate) written: &'static str,
 }
 

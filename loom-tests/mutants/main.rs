@@ -1,19 +1,20 @@
 //! Breaks the bus on purpose, one place at a time, and checks whether a model notices.
 //!
-//! `cargo loom-mutants` makes its mutants in a copy of the tree under `target/mutants` (`tree.rs`):
+//! `cargo loom-mutants` builds its mutants in a copy of the tree under `target/mutants`
+//! (`tree.rs`):
 //!
 //! - For each memory ordering that can be weaker: each weaker ordering (`scan.rs`).
 //! - For each fence and each wake-up that can be left out: the code without it (`scan.rs`).
 //! - Mutants that are written by hand (`by_hand.rs`).
 //!
-//! All mutants are in one build. An environment variable says which one is on. Each model runs in
-//! its own process (`run.rs`), so a mutant that ends the process is caught by name like any other.
-//! The results are in `loom-tests/MUTANTS.md` (`table.rs`). `--with stress` runs the stress test
-//! instead of the models (`backend.rs`), and fills a separate column.
+//! All mutants are in one build, and an environment variable selects one of them. Each model runs
+//! in its own process (`run.rs`), so a mutant that ends the process is caught by name like any
+//! other. The results are in `loom-tests/MUTANTS.md` (`table.rs`). `--with stress` runs the stress
+//! test instead of the models (`backend.rs`), and fills a separate column.
 //!
-//! `target/mutants/results-loom` and `target/mutants/results-stress` keep the results so far. A run
-//! that was stopped continues where it stopped. After a change of the sources or of the tests, a
-//! run begins anew. For each mutant it then first runs the model that caught the mutant last time.
+//! `target/mutants/results-loom` and `target/mutants/results-stress` keep the results so far. An
+//! interrupted run resumes where it stopped. After a change to the sources or the tests, a run
+//! starts over, and for each mutant it runs first the model that caught the mutant last time.
 
 mod backend;
 mod by_hand;

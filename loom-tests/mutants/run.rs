@@ -36,14 +36,14 @@ impl fmt::Display for Found {
 
 enum Outcome {
     Passed,
-    /// The test passed up to its limit, and would have gone on.
+    /// The test passed up to its limit, and would have continued.
     Unfinished,
     Failed(&'static str),
 }
 
 /// The number of executions that is enough to catch most of the mutants that are caught.
 const FEW: usize = 1000;
-/// The limit of a test's processor time, in seconds, because a mutant may loop without a step that
+/// The limit on a test's processor time, in seconds, because a mutant may loop without a step that
 /// loom sees.
 const PATIENCE: u32 = 120;
 
@@ -62,8 +62,8 @@ impl Runner {
         &self.models
     }
 
-    /// Checks that every model passes without a mutant. A model that fails without one would show
-    /// nothing.
+    /// Checks that every model passes without a mutant, because a model that fails anyway would
+    /// prove nothing.
     pub(crate) fn must_pass(&self, jobs: usize) -> Result<(), String> {
         let next = AtomicUsize::new(0);
         let look = || {
@@ -81,9 +81,8 @@ impl Runner {
         })
     }
 
-    /// Looks for a model that catches the mutant. First it runs the model that caught the mutant
-    /// last time, then all models for a few executions, then all of them for as many as they may
-    /// have.
+    /// Looks for a model that catches the mutant. First runs the model that caught the mutant last
+    /// time, then all models for a few executions, and then all models up to their limits.
     pub(crate) fn catch(&self, mutant: &Mutant, last: Option<&str>) -> Found {
         let mut through = BTreeSet::new();
         let is_last = |model: &&Model| last == Some(&model.name);

@@ -1,5 +1,5 @@
-//! Finds the places in a source file that can be broken, by the text of the file, and writes the
-//! file anew with each change behind a switch.
+//! Finds the places in a source file that can be broken, from the text of the file, and rewrites
+//! the file so that a switch selects each change.
 
 use std::fmt;
 
@@ -12,14 +12,14 @@ pub(crate) struct Mutant {
     pub(crate) file: String,
     /// The function with the line, as `Type::function`.
     pub(crate) place: String,
-    /// The line, without the white space around it.
+    /// The line, without surrounding white space.
     pub(crate) code: String,
     /// The change of the line, as the table names it.
     pub(crate) change: String,
 }
 
 impl Mutant {
-    /// Returns the text that tells this mutant from the others, even after lines have moved.
+    /// Returns a key that identifies this mutant among the others, even after lines have moved.
     pub(crate) fn key(&self) -> String {
         format!("{} | {} | `{}` | {}", self.file, self.place, self.code.replace('|', "\\|"), self.change)
     }
@@ -97,7 +97,7 @@ fn left_out(code: &str) -> Option<&'static str> {
 }
 
 /// Returns the line with the mutants that are written by hand for it, if there are any. `code` is
-/// the line as it was at first.
+/// the original line.
 fn replaced(
     file: &str,
     place: &str,
@@ -113,7 +113,7 @@ fn replaced(
     })
 }
 
-/// Returns the line with each of its orderings behind the switches of its mutants.
+/// Returns the line with each of its orderings controlled by the switches of its mutants.
 fn weakened(line: &str, add: &mut impl FnMut(String) -> usize) -> String {
     const NAME: &str = "Ordering::";
     let mut pieces = line.split(NAME);

@@ -94,7 +94,7 @@ impl Table {
     }
 }
 
-/// Writes the table below the text at the head of the file, which stays.
+/// Writes the table below the text at the head of the file, which is kept.
 pub(crate) fn write(path: &Path, rows: &[(&Mutant, Row)]) -> Result<(), String> {
     let old = fs::read_to_string(path).unwrap_or_default();
     let text = written(&old, rows.iter().map(|(mutant, row)| (mutant.key(), row)));

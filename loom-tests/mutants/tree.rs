@@ -18,7 +18,7 @@ const FOLDERS: [&str; 2] = ["src/bus", "src/sync"];
 /// The environment variable that [`SWITCH`] reads.
 const SWITCHED_BY: &str = "EVENTCAST_MUTANT";
 
-/// The code that is added to the copy of `src/sync.rs`. It says which mutant is on.
+/// The code that is added to the copy of `src/sync.rs`. It determines which mutant is on.
 const SWITCH: &str = "
 pub(crate) fn is_mutant(number: usize) -> bool {
     static CHOSEN: std::sync::OnceLock<Option<usize>> = std::sync::OnceLock::new();
@@ -138,7 +138,7 @@ impl Tree {
         });
         let programs: Vec<PathBuf> = programs.collect();
         for program in &programs {
-            // Cargo may take a program that was built from the real tree for a program of the copy.
+            // Cargo may mistake a program built from the real tree for a program of the copy.
             let code = fs::read(program).map_err(|error| format!("{}: {error}", program.display()))?;
             if !code.windows(SWITCHED_BY.len()).any(|bytes| bytes == SWITCHED_BY.as_bytes()) {
                 return Err(format!("cannot use {}: it has no mutants, remove it", program.display()));
@@ -224,7 +224,7 @@ impl Results {
         }
         .expect("a string takes what is written");
         let file = fs::OpenOptions::new().append(true).open(&self.path);
-        // A later run finds a result again that cannot be kept.
+        // If a result cannot be kept, a later run finds it again.
         let _ = file.and_then(|mut file| writeln!(file, "{line}"));
         self.found.insert(key, found.clone());
     }

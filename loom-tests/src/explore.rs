@@ -1,4 +1,4 @@
-//! Explores a model of this crate, and leaves its record for the runner.
+//! Explores a model of this crate, and passes its record to the runner.
 
 use std::cell::Cell;
 use std::env;

@@ -1,5 +1,5 @@
-//! Runs each model in its own process. In one process the models would share one processor's caches
-//! and locks, and two of them together would explore only as much as one alone.
+//! Runs each model in its own process. Models in the same process would share one processor's
+//! caches and locks, and two of them together would explore no more than one alone.
 
 use std::collections::VecDeque;
 use std::env;
@@ -131,8 +131,8 @@ fn run(models: &[Model], options: &Options) -> Result<bool, String> {
     Ok(true)
 }
 
-/// Returns today's date in UTC, such as `2026-11-22`. The date comes from the program `date`,
-/// because the standard library has no calendar.
+/// Returns today's date in UTC, such as `2026-11-22`. Runs the program `date`, because the standard
+/// library has no calendar.
 fn today() -> Result<String, String> {
     let output = Command::new("date").args(["-u", "+%F"]).output();
     let output = output.map_err(|error| format!("cannot ask `date` for the date: {error}"))?;

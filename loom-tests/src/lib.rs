@@ -1,9 +1,9 @@
 //! The parts that the models share, besides `eventcast::testing`. Most of this crate compiles to
 //! nothing without `--cfg eventcast_loom`. `cargo loom` runs all models, and `cargo loom NAME` runs
-//! those whose name holds NAME.
+//! the models whose name contains NAME.
 //!
 //! Each model runs the library's own code. The dispatcher is one of loom's threads, and the test
-//! starts the others. The test puts no lock and no channel between them.
+//! starts the others. The test adds no locks or channels between them.
 
 #[cfg(eventcast_loom)]
 mod explore;

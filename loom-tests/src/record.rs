@@ -11,7 +11,8 @@ pub struct Record {
     pub end: String,
     /// The model's name.
     pub model: String,
-    /// The number of threads that the model starts, besides the first one and those of the bus.
+    /// The number of threads that the model starts, besides the first thread and the bus's own
+    /// threads.
     pub threads: usize,
     /// The bound on preemptions.
     pub preemptions: usize,

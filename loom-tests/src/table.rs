@@ -15,7 +15,7 @@ pub const ENDS: [&str; 5] =
 /// The columns of the matrix of readers: what happens to a reader's mailbox.
 pub const MEETS: [&str; 5] = ["an offer", "a gap", "`DropOldest`", "`Wait`", "a stop"];
 
-/// The columns of the matrix of turns: the operation that waits behind the first.
+/// The columns of the matrix of turns: the operation that waits second in line.
 pub const BEHIND: [&str; 2] = ["`publish` behind", "`publish_async` behind"];
 
 /// The columns in which every model is whole at two preemptions or more.
@@ -51,7 +51,7 @@ fn array(records: &[Record]) -> String {
     format!("[\n{}\n]", lines.join(",\n"))
 }
 
-/// Writes the tables anew from `matrix.json` and `deep.json`.
+/// Rewrites the tables from `matrix.json` and `deep.json`.
 ///
 /// # Errors
 ///

@@ -1,6 +1,6 @@
-//! The stand-in for crossbeam's queues does what they do, in every program of one thread. The test
-//! does not compare what several threads may see of each other. The stand-in promises less there,
-//! on purpose (see the head of `src/sync.rs`).
+//! The stand-in for crossbeam's queues behaves like them in every program of one thread. The test
+//! does not compare what several threads may observe, where the stand-in deliberately promises less
+//! (see the head of `src/sync.rs`).
 #![cfg(eventcast_loom)]
 
 use std::sync::Arc;
@@ -28,7 +28,7 @@ impl Random {
     }
 }
 
-/// A counter of its own clones that are alive.
+/// A value that counts its living clones.
 #[derive(Clone, Debug, Default)]
 struct Alive(Arc<()>);
 
@@ -106,7 +106,7 @@ fn the_fifo_does_what_crossbeam_does() {
         let program: Vec<u64> = (0..80).map(|_| random.below(2)).collect();
         let wanted = {
             let alive = Alive::default();
-            // The library uses the one for short queues, and the other for all others.
+            // The library uses the first for short queues, and the second for all others.
             let short = crossbeam_queue::ArrayQueue::new(program.len());
             let queue = crossbeam_queue::SegQueue::new();
             let seen: Vec<_> = (0..)

@@ -1,5 +1,5 @@
-//! Options in configuration files, in TOML and in JSON: keys named as the setters, durations as
-//! text, and defaults for what is left out. A misspelt key or a value out of range is an error that
+//! Options in configuration files, in TOML and in JSON: keys named like the setters, durations as
+//! text, and defaults for omitted keys. A misspelt key or a value out of range is an error that
 //! names it.
 
 use std::fmt::Debug;
@@ -79,10 +79,10 @@ fn a_watcher_is_configured_by_a_file() {
     assert_eq!((stats.name.as_str(), stats.policy), ("view", Some(WaitFor(FIFTY_MS))));
 }
 
-/// An option that a watcher's options leave out is the bus's, or the one set before. An option that
-/// they contain is set.
+/// An option that a watcher's options leave out keeps the value set before, or the bus's. An option
+/// that they contain is set.
 #[test]
-fn what_is_left_out_stays_as_it_was() {
+fn options_that_are_left_out_keep_their_values() {
     assert_eq!(read::<BusOptions>("", "{}"), BusOptions::default());
     assert_eq!(read::<WatchOptions>("", "{}"), WatchOptions::default());
     let bus =
@@ -124,7 +124,7 @@ fn options_are_written_as_they_are_read() {
         assert_round_trip(&WatchOptions::default().overflow(policy).stop_on_panic(false));
     }
     assert_round_trip(&WatchOptions::default().name("a \"b\" \u{1b}").queue_capacity(usize::MAX >> 1));
-    // An unset option is not written, so that it stays the bus's.
+    // An unset option is not written, so that the bus's value applies.
     assert_eq!(
         toml::to_string(&WatchOptions::default().queue_capacity(64)).unwrap(),
         "queue_capacity = 64\n"

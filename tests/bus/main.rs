@@ -1,8 +1,8 @@
 //! The bus: its guarantees as `docs/guarantees.md` numbers them, its faults, and thousands of
-//! rounds of everything together. The folders are those of `src/bus`, besides the ends of a bus
-//! (`end`), user code that panics or calls back (`user_code`), tasks on several executors
-//! (`tasks`), what an inline bus has alone (`inline`) and the random rounds (`stress`). All of this
-//! is there without the feature `recorder` too.
+//! rounds of mixed operations. The folders match `src/bus`, except for the ends of a bus (`end`),
+//! user code that panics or calls back (`user_code`), tasks on several executors (`tasks`), the
+//! behaviour of an inline bus (`inline`) and the random rounds (`stress`). None of this needs the
+//! feature `recorder`.
 
 mod channel;
 #[cfg(feature = "serde")]

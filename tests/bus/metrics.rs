@@ -1,5 +1,5 @@
-//! Statistics as metrics: the names and labels are those of the documents, watchers without a name
-//! share one series, and counters never go back.
+//! Statistics as metrics: the names and labels match the documents, watchers without a name share
+//! one series, and counters never decrease.
 
 use std::collections::{BTreeMap, BTreeSet};
 #[cfg(feature = "recorder")]
@@ -19,7 +19,7 @@ use crate::support::{LONG, available, bus, until};
 /// A metric with its labels.
 type Series = (String, Vec<(String, String)>);
 
-/// A recorder that remembers all values, and fails if a counter goes back.
+/// A recorder that keeps all values, and fails if a counter decreases.
 #[derive(Default)]
 struct Strict {
     counters: Mutex<BTreeMap<Series, Arc<Value>>>,
@@ -93,7 +93,7 @@ impl Strict {
         with_local_recorder(self, || stats.emit_metrics("test"));
     }
 
-    /// Returns the counter with these labels, in this order, behind `bus`.
+    /// Returns the counter with these labels, in this order, after `bus`.
     fn counter(&self, name: &str, labels: &[(&str, &str)]) -> u64 {
         self.counters.lock().unwrap()[&wanted(name, labels)].0.load(Ordering::SeqCst)
     }
@@ -179,8 +179,8 @@ fn a_bus_is_published_with_its_watchers() {
     assert_eq!((recorder.len(), recorder.counter("eventcast_published_total", &[])), (before, 6));
 }
 
-/// While watchers come and go, each series only grows, no series is added for watchers without a
-/// name, and all series together add up to what the bus has done.
+/// While watchers are registered and dropped, each series only grows, no series is added for
+/// watchers without a name, and all series together add up to the totals of the bus.
 #[test]
 fn the_metrics_keep_the_counts_of_dropped_watchers() {
     let recorder = Strict::default();
@@ -222,9 +222,10 @@ fn the_metrics_keep_the_counts_of_dropped_watchers() {
     assert_eq!((by_name.len(), by_name[0].name.as_str(), by_name[0].offered), (1, "comes and goes", 600));
 }
 
-/// Names that are made up by the thousand are remembered up to a limit, and the sums lose nothing.
+/// With thousands of different names, only a limited number get their own series, and the sums stay
+/// complete.
 #[test]
-fn names_are_remembered_up_to_a_limit() {
+fn the_number_of_named_series_is_limited() {
     let recorder = Strict::default();
     let bus = bus::<u64>(100, 2);
     for number in 0..1000 {
@@ -265,7 +266,7 @@ mod recorder {
         events.flush(LONG).unwrap();
         first.stop();
         assert!(first.join(Duration::MAX));
-        // Another recording of the same name continues the series of the one that ended.
+        // Another recording with the same name continues the series of the previous recording.
         let again = recording("store");
         source.event(&disk, Normal, "Mounted", "mounted");
         events.flush(LONG).unwrap();
@@ -301,7 +302,7 @@ mod recorder {
     }
 
     #[test]
-    fn a_store_that_is_away_shows() {
+    fn an_unavailable_store_is_reported() {
         let recorder = Strict::default();
         let mut stats = RecordingStats::default();
         stats.watcher.name = "store".to_owned();

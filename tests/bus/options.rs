@@ -1,4 +1,4 @@
-//! Options of a bus, and the errors that name those which are out of range.
+//! Options of a bus, and the errors that name options out of range.
 
 use eventcast::Delivery::Lagged;
 use eventcast::OverflowPolicy::DropIncoming;
@@ -33,7 +33,7 @@ fn options_out_of_range_are_refused_by_name() {
     assert_eq!(text, "thread_name must be a name without NUL, got a\\u{0}b");
 }
 
-/// An option that means nothing without a thread is an error that names it.
+/// An option that has no meaning without a thread causes an error that names it.
 #[test]
 fn options_of_the_thread_are_refused() {
     for (refused, name) in [
@@ -50,7 +50,7 @@ fn options_of_the_thread_are_refused() {
     assert!(Broadcaster::<u8>::with_options(defaults).is_ok());
 }
 
-/// `new_inline` makes a bus with the default options, and cannot fail.
+/// `new_inline` creates a bus with the default options, and cannot fail.
 #[test]
 fn inline_has_the_default_options() {
     let bus = Broadcaster::new_inline();

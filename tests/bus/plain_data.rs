@@ -1,4 +1,4 @@
-//! The plain data of the bus: the words of a policy, and the JSON of a delivery.
+//! The plain data of the bus: the text form of a policy, and the JSON of a delivery.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -35,8 +35,8 @@ fn a_text_that_is_not_a_policy_is_shown() {
     assert!(error.len() < 150, "{error}");
 }
 
-/// A configuration file has the words of a command line. It may write a limit in another way, such
-/// as `1m30s` for `90s`, and either reads both.
+/// A configuration file uses the same policy names as a command line. Limits may be written in
+/// different ways, such as `1m30s` for `90s`, and both read either form.
 #[test]
 fn a_policy_has_the_same_words_in_a_file() {
     for policy in [DropIncoming, DropOldest, Evict, Wait] {

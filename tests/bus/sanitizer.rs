@@ -3,8 +3,8 @@
 //!
 //! `race` has a data race, which the sanitizer must report. `order` passes plain data from thread
 //! to thread through a mutex, a channel and a join of the standard library. The sanitizer sees the
-//! order that these give only if the standard library is built with the sanitizer too. A report in
-//! `order` says that it is not.
+//! order that these establish only if the standard library is built with the sanitizer too. A
+//! report in `order` means that it is not.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(unsafe_code, reason = "a data race cannot be had without it")]
 

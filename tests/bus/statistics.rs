@@ -1,5 +1,4 @@
-//! The statistics of each watcher: how far it is behind, and what became of all events that it was
-//! offered.
+//! The statistics of each watcher: its lag, and what happened to the events that it was offered.
 
 use eventcast::Delivery::Lagged;
 use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Wait};
@@ -45,8 +44,8 @@ fn on_a_quiet_bus_lag_is_what_is_queued() {
     assert_eq!((full.stats().delivered, full.stats().lag), (5, 0));
 }
 
-/// A watcher that is gone has no lag. The sum of all these watchers has no policy, and neither has
-/// the sum of those of one name, because each may have its own.
+/// A departed watcher has no lag. The sum of all departed watchers has no policy, and neither has
+/// the sum of the watchers with one name, because each may have a different policy.
 #[test]
 fn departed_watchers_add_up() {
     let bus = bus(100, 3);
@@ -92,8 +91,7 @@ fn a_dropped_watcher_has_departed_immediately() {
     assert_eq!(names(stats), ["held"]);
 }
 
-/// A watcher that the bus has refused was never there: it is neither listed nor among those that
-/// have departed.
+/// A watcher that the bus has refused never existed: it is neither listed nor counted as departed.
 #[test]
 fn a_refused_watcher_has_not_departed() {
     let bus = bus::<u64>(1, 1);

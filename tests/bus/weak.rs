@@ -82,7 +82,7 @@ fn an_upgraded_handle_keeps_the_bus_open() {
     }
 }
 
-/// After an explicit close, what keeps the bus open only keeps its handles.
+/// After an explicit close, a remaining handle still allows an upgrade, but the bus stays closed.
 #[test]
 fn a_closed_bus_can_be_upgraded_while_a_handle_is_left() {
     for bus in buses(1_000) {

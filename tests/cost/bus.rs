@@ -1,5 +1,5 @@
 //! The bus uses no processor time when idle (G10), does not allocate where no allocation is needed
-//! (G4), and its types may be used where the documentation says so.
+//! (G4), and its types may be used wherever the documentation allows it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
@@ -52,7 +52,7 @@ fn try_publish_does_not_allocate() {
         bus.flush(LONG).unwrap();
         assert_eq!(allocations_here(|| publisher.try_publish(1).unwrap()), 0);
     }
-    // The dispatcher waits for this watcher, which nobody reads.
+    // The dispatcher waits for this watcher, which is never read.
     let (seen_tx, seen) = mpsc::channel();
     let filter = move |_: &u64| seen_tx.send(()).is_ok();
     let held =
@@ -109,7 +109,7 @@ fn distribution_allocates_by_the_batch() {
     let mut watchers: Vec<_> = (0..WATCHERS).map(|_| bus.watch().unwrap()).collect();
     let publisher = bus.publisher();
     // The dispatcher offers each batch to the last watcher last. When that watcher has the batch,
-    // the dispatcher is done with it.
+    // the dispatcher has finished with it.
     let mut publish = |batches| {
         (0..batches).for_each(|_| publisher.publish_batch(0..256).unwrap());
         let last = watchers.last_mut().unwrap();
@@ -125,7 +125,7 @@ fn distribution_allocates_by_the_batch() {
 
 /// A single event is a batch of one, in one allocation.
 #[test]
-fn an_event_that_comes_alone_allocates_once() {
+fn a_single_event_allocates_once() {
     const EVENTS: u64 = 10 * SLICES_AT_A_TIME;
     let bus = Broadcaster::with_options(BusOptions::default().direct_delivery(false)).unwrap();
     let dispatcher = follow_dispatcher(&bus, 0_u64);
@@ -169,8 +169,8 @@ fn handling_does_not_allocate() {
     assert_eq!(allocated, 0, "2100 deliveries");
 }
 
-/// G10: an idle bus sleeps. The system counts how often each thread has given up the processor. For
-/// an idle thread this count stands still.
+/// G10: an idle bus sleeps. The system counts how often each thread has yielded the processor. For
+/// an idle thread this count does not change.
 #[cfg(target_os = "linux")]
 #[test]
 fn an_idle_bus_uses_no_processor_time() {
@@ -193,7 +193,7 @@ fn an_idle_bus_uses_no_processor_time() {
     });
     assert!(is_quiet, "{before:?}");
 
-    /// Lets time pass. Nothing is waited for here: the test shows that nothing happens.
+    /// Lets time pass without waiting for anything: the test shows that nothing happens.
     fn pause(time: Duration) {
         let (_tx, rx) = mpsc::channel::<()>();
         let _ = rx.recv_timeout(time);
@@ -263,8 +263,8 @@ fn types_are_as_free_as_they_should_be() {
     assert!(format!("{:?}", watcher.into_iter()).contains("Watcher { name: \"w\""));
 }
 
-/// A type that owns parts of a bus, for events of any type. Its `Drop` can name no bound that the
-/// type itself does not have.
+/// A type that owns parts of a bus, for events of any type. Its `Drop` cannot require a bound that
+/// the type itself does not have.
 struct Owner<T> {
     bus: Broadcaster<T>,
     weak: WeakBroadcaster<T>,

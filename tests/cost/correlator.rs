@@ -1,5 +1,5 @@
 //! The costs that the correlator avoids: it allocates nothing except the answer itself, and keeps
-//! no more entries than were asked for.
+//! no more entries than configured.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Barrier};
@@ -40,7 +40,7 @@ enum Answer {
     Skip,
 }
 
-/// Correlates and confirms, with the version that a store would give. Returns the allocations of
+/// Correlates and confirms, with the version that a store would assign. Returns the allocations of
 /// each of the two calls, and the kind of the answer.
 fn cost(correlator: &EventCorrelator, event: &Event) -> (u64, u64, Answer) {
     let (correlate, answer) = allocations_here(|| correlator.correlate(event));
@@ -73,7 +73,7 @@ fn a_repeat_allocates_the_box_of_the_resource_version() {
 }
 
 #[test]
-fn what_is_skipped_allocates_nothing() {
+fn skipped_events_allocate_nothing() {
     let budget = SpamFilter::default().burst(1);
     let correlator = correlator(CorrelatorOptions::default().spam_filter(budget));
     cost(&correlator, &event(1, LONG));
@@ -92,7 +92,7 @@ fn what_is_skipped_allocates_nothing() {
 }
 
 #[test]
-fn what_is_folded_allocates_its_message_too() {
+fn folded_events_also_allocate_their_message() {
     let correlator = correlator(CorrelatorOptions::default().spam_filter(None));
     for i in 0..20 {
         cost(&correlator, &event(1, format!("{LONG}: attempt {i}")));
@@ -103,9 +103,9 @@ fn what_is_folded_allocates_its_message_too() {
 }
 
 #[test]
-fn what_is_new_allocates_its_keys() {
+fn a_new_event_allocates_its_keys() {
     let correlator = correlator(CorrelatorOptions::default().aggregation(None).cache_size(64));
-    // Fill the caches until nothing grows any more.
+    // Fill the caches until nothing grows.
     for i in 0..4096 {
         cost(&correlator, &event(i, LONG));
     }
@@ -117,7 +117,7 @@ fn what_is_new_allocates_its_keys() {
         assert_eq!(answer, Answer::Create);
         sum += correlate + confirm;
     }
-    // The table is rebuilt now and then, when it is full of removed entries.
+    // The table is rebuilt whenever it is full of removed entries.
     assert!((3000..3300).contains(&sum), "{sum}");
 }
 
@@ -155,7 +155,7 @@ fn never_more_entries_than_the_size_and_the_number_of_threads() {
     let before = alive();
     let counting = correlator(CorrelatorOptions::off().cache_size(SIZE as usize));
     let most = most_alive(&counting);
-    // Each thread may have one entry more in the cache and hold one message itself. Another thread
+    // Each thread may have one extra entry in the cache and hold one message itself. Another thread
     // may evict the entry that a thread has just inserted.
     let bound = i64::from(SIZE) + 2 * i64::from(THREADS);
     assert!((i64::from(SIZE)..=bound).contains(&most), "{most} of {bound}");
@@ -166,7 +166,7 @@ fn never_more_entries_than_the_size_and_the_number_of_threads() {
     assert_eq!(alive(), before);
 }
 
-/// An object floods the cache, and one of its events stays in use while the next object does so.
+/// An object floods the cache, and one of its events stays in use while the next object floods it.
 #[test]
 fn an_object_whose_flood_is_over_keeps_little_memory() {
     in_own_process!();
@@ -193,7 +193,7 @@ fn an_object_whose_flood_is_over_keeps_little_memory() {
 
 /// The groups hold messages too: up to two in each group if three messages make an aggregate.
 #[test]
-fn groups_forget_their_messages() {
+fn groups_free_their_messages() {
     in_own_process!();
     let before = alive();
     let groups = Aggregation::default().max_events(3).max_interval(Duration::from_secs(1));

@@ -1,5 +1,5 @@
-//! An allocator that counts: the allocations of each thread on its own, those of a thread of the
-//! library for the test that follows it, and the living memory of the whole process.
+//! An allocator that counts the allocations of each thread separately, the allocations of a library
+//! thread for the test that follows it, and the living memory of the whole process.
 #![allow(unsafe_code, reason = "a global allocator is unsafe by its trait")]
 #![allow(clippy::cast_possible_wrap, reason = "sizes of what is in memory")]
 #![cfg_attr(not(feature = "recorder"), allow(dead_code, reason = "the correlator has marked texts"))]
@@ -26,7 +26,7 @@ pub(crate) const MARKED: usize = 1777;
 static ALIVE: AtomicI64 = AtomicI64::new(0);
 static MOST_ALIVE: AtomicI64 = AtomicI64::new(0);
 
-/// Returns whether an allocation holds a marked text. A text behind a reference count takes two
+/// Returns whether an allocation holds a marked string. A reference-counted string takes two
 /// counters more, rounded up to eight bytes.
 fn is_marked(size: usize) -> bool {
     (MARKED + 8..MARKED + 24).contains(&size)
@@ -87,12 +87,12 @@ pub(crate) fn live() -> i64 {
     LIVE.load(Ordering::Relaxed)
 }
 
-/// Returns the number of marked texts that are alive in the process.
+/// Returns the number of marked strings that are alive in the process.
 pub(crate) fn alive() -> i64 {
     ALIVE.load(Ordering::SeqCst)
 }
 
-/// Returns the highest number of marked texts that `run` adds at the same time.
+/// Returns the highest number of marked strings that `run` adds at the same time.
 pub(crate) fn most_alive(run: impl FnOnce()) -> i64 {
     let before = alive();
     MOST_ALIVE.store(before, Ordering::SeqCst);

@@ -1,6 +1,6 @@
-//! Direct delivery: a publisher that finds the dispatcher asleep delivers its event itself. What it
-//! does then is bounded, and no code of the user's runs on its thread. The allocations of the
-//! publisher's thread show that it has delivered: they are the batch.
+//! Direct delivery: a publisher that finds the dispatcher asleep delivers its event itself. Its
+//! work is bounded, and no user code runs on its thread. The allocations of the publisher's thread
+//! show that it has delivered: they are the batch.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, mpsc};
@@ -18,13 +18,13 @@ use crate::counting::allocations_here;
 /// it, and more of the watcher's queue.
 const MOST: u64 = 3;
 
-/// Lets the dispatcher fall asleep, which it does after it has looked a few times.
+/// Lets the dispatcher fall asleep, which it does after it has checked a few times.
 fn settle() {
     (0..20).for_each(|_| thread::yield_now());
 }
 
-/// Publishes until an event was delivered by this thread, and calls `received` for each event that
-/// has been published. Fails if that does not happen in a long time.
+/// Publishes until this thread has delivered an event, and calls `received` for each published
+/// event. Fails if that does not happen within a long time.
 fn deliver_here<T: Clone + Send + Sync + 'static>(
     bus: &Broadcaster<T>,
     mut event: impl FnMut() -> T,
@@ -54,7 +54,7 @@ fn a_publisher_delivers_a_lone_event_itself() {
             || round,
             |here| {
                 if here {
-                    // Nothing but this thread is needed.
+                    // Only this thread is needed.
                     assert_eq!(watcher.try_recv(), Ok(Event(round)));
                 } else {
                     assert_eq!(watcher.recv(), Ok(Event(round)));
@@ -90,7 +90,7 @@ fn a_publisher_leaves_to_the_dispatcher_what_is_not_its_own() {
     publish_alone(&bus, bus.watch().unwrap());
 }
 
-/// An event that tells on which thread it was cloned or dropped.
+/// An event that records on which thread it was cloned or dropped.
 struct Telltale(Arc<Mutex<Vec<ThreadId>>>);
 
 impl Telltale {
@@ -112,8 +112,9 @@ impl Drop for Telltale {
     }
 }
 
-/// Events are read at once, are kept, and are lost. Their `Drop` and the hook run on the dispatcher
-/// and on the readers' threads, never on the publisher's. Nothing calls their `Clone` there either.
+/// Some events are read immediately, some are kept, and some are lost. Their `Drop` and the hook
+/// run on the dispatcher and on the readers' threads, never on the publisher's. Nothing calls their
+/// `Clone` there either.
 #[test]
 fn no_code_of_the_users_runs_on_a_publisher() {
     let bus = Broadcaster::new().unwrap();
@@ -136,7 +137,7 @@ fn no_code_of_the_users_runs_on_a_publisher() {
     };
     // The reader drops what was delivered to it.
     publish_alone(40);
-    // Nobody reads this watcher. It keeps the first events, and the dispatcher loses the others.
+    // This watcher is never read. It keeps the first events, and the dispatcher loses the others.
     let full = bus.watch_builder().queue_capacity(20).on_drop(hook).watch().unwrap();
     publish_alone(40);
     assert!(bus.shutdown().complete);
@@ -150,7 +151,7 @@ fn no_code_of_the_users_runs_on_a_publisher() {
     }
 }
 
-/// A waker that reports the thread that calls it, and then stays until it may go on.
+/// A waker that reports the thread that calls it, and then blocks until it may continue.
 struct Stays {
     entered: mpsc::Sender<ThreadId>,
     go_on: Mutex<mpsc::Receiver<()>>,
@@ -163,10 +164,10 @@ impl Wake for Stays {
     }
 }
 
-/// A publisher that is held up in the waker of a task holds up no other publisher, because it has
-/// let the fan-out go.
+/// A publisher that is blocked in the waker of a task blocks no other publisher, because it has
+/// released the fan-out.
 #[test]
-fn a_waker_that_stays_holds_up_only_its_publisher() {
+fn a_waker_that_blocks_delays_only_its_publisher() {
     let end = Instant::now() + LONG;
     loop {
         let bus = Broadcaster::new().unwrap();
@@ -186,7 +187,8 @@ fn a_waker_that_stays_holds_up_only_its_publisher() {
             go_on.send(()).unwrap();
             return publishing.join().unwrap();
         }
-        // The dispatcher was awake, and called the waker. It is held up then, so try again.
+        // The dispatcher was awake and called the waker, so it was the dispatcher that blocked. Try
+        // again.
         go_on.send(()).unwrap();
         publishing.join().unwrap();
         assert!(Instant::now() < end, "no waker was called by a publisher");

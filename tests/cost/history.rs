@@ -1,4 +1,4 @@
-//! The memory of a history: the events, and what `docs/guarantees.md` says that they take besides.
+//! The memory of a history: the events, and the overhead that `docs/guarantees.md` specifies.
 #![allow(clippy::cast_precision_loss, reason = "sizes of what is in memory")]
 
 use eventcast::bus::Start;
@@ -16,7 +16,7 @@ fn bytes_for_each(start: i64, batch: usize) -> (f64, f64) {
     let options = BusOptions::default().history(KEPT).max_batch(batch);
     let bus = Broadcaster::with_options(options).unwrap();
     bus.flush(LONG).unwrap();
-    // The bus of the measurement before has gone by then.
+    // The bus of the previous measurement has been freed by then.
     until(|| live() - start < 64 * 1024);
     let before = live();
     for _ in 0..3 * KEPT / batch {
@@ -31,7 +31,7 @@ fn bytes_for_each(start: i64, batch: usize) -> (f64, f64) {
     (kept as f64 / KEPT as f64, replayed as f64 / KEPT as f64)
 }
 
-/// Batches that become larger are fewer, and their list becomes shorter.
+/// As batches become larger there are fewer of them, and their list becomes shorter.
 #[test]
 fn a_history_gives_back_what_its_list_no_longer_needs() {
     in_own_process!();
@@ -51,7 +51,7 @@ fn a_history_gives_back_what_its_list_no_longer_needs() {
 }
 
 #[test]
-fn a_history_takes_what_the_documents_say() {
+fn the_memory_of_a_history_matches_the_documents() {
     in_own_process!();
     let start = live();
     let (alone, reader) = bytes_for_each(start, 1);

@@ -1,4 +1,4 @@
-//! The costs of an inline bus: no thread, few allocations, little memory, and nothing that stays.
+//! The costs of an inline bus: no thread, few allocations, little memory, and no leaks.
 #![allow(clippy::cast_possible_wrap, reason = "sizes of what is in memory")]
 
 use eventcast::Delivery::Event;
@@ -19,9 +19,9 @@ fn watch(bus: &Broadcaster<u64>, policy: OverflowPolicy) -> Watcher<u64> {
     bus.watch_builder().overflow(policy).watch().unwrap()
 }
 
-/// G10: an inline bus has no thread, so an idle one uses no processor time. Every call of it is
-/// made here, except those that start a thread of their own by what they promise: a handler and a
-/// task's deadline.
+/// G10: an inline bus has no thread, so it uses no processor time when idle. All its methods are
+/// called here, except those that are documented to start a thread: a handler and a task's
+/// deadline.
 #[cfg(target_os = "linux")]
 #[test]
 fn an_inline_bus_has_no_thread() {
@@ -50,7 +50,8 @@ fn an_inline_bus_has_no_thread() {
 }
 
 /// A publish for one watcher allocates nothing, because the watcher's two batches take turns. A
-/// publish for several allocates once, as does one for a ring. A receive allocates nothing.
+/// publish for several watchers allocates once, as does a publish for a ring. A receive allocates
+/// nothing.
 #[test]
 fn a_publish_allocates_at_most_once_and_a_receive_never() {
     const EVENTS: u64 = 100;
@@ -61,7 +62,7 @@ fn a_publish_allocates_at_most_once_and_a_receive_never() {
             let publisher = bus.publisher();
             let (mut published, mut received) = (0, 0);
             for event in 0..EVENTS {
-                // Queues and batches take their memory at their first event.
+                // Queues and batches allocate their memory at their first event.
                 if event == 2 {
                     (published, received) = (0, 0);
                 }
@@ -109,7 +110,7 @@ fn an_emptied_queue_keeps_little_memory() {
         assert!(watcher.try_recv().is_err());
     }
     let kept = live() - before;
-    // The boxes of the two batches come on top.
+    // The boxes of the two batches add to this.
     assert!(kept <= KEPT + 200, "{kept} bytes");
 }
 
@@ -121,7 +122,7 @@ fn an_inline_bus_and_its_watchers_take_little_memory() {
     const WATCHER: i64 = 1100;
     const LISTS: i64 = 240;
     in_own_process!();
-    // The first one makes the process allocate what it allocates only once.
+    // The first bus triggers the one-time allocations of the process.
     drop(watch(&inline(), OverflowPolicy::Wait));
     let before = live();
     let buses: Vec<_> = (0..BUSES).map(|_| inline()).collect();
@@ -138,7 +139,7 @@ fn an_inline_bus_and_its_watchers_take_little_memory() {
         let others: Vec<_> = (0..BUSES).map(|_| watch(&buses[0], policy)).collect();
         let each = (live() - before) / BUSES;
         println!("{policy}: the only watcher {alone}, each of many {each}");
-        // Its ring is there from the start.
+        // Its ring is allocated from the start.
         let most = if policy == OverflowPolicy::DropOldest { WATCHER + 60 } else { WATCHER };
         // The first watcher also makes the bus allocate its lists.
         assert!(alone <= most + LISTS, "{policy}: the only watcher takes {alone} bytes");
@@ -147,9 +148,9 @@ fn an_inline_bus_and_its_watchers_take_little_memory() {
     }
 }
 
-/// Buses that are made, watched, used and dropped, in any order, leave nothing behind.
+/// Buses that are created, watched, used and dropped, in any order, leak no memory.
 #[test]
-fn a_hundred_thousand_buses_that_come_and_go_leave_nothing_behind() {
+fn a_hundred_thousand_dropped_buses_leak_no_memory() {
     const BUSES: usize = 100_000;
     const ALIVE: usize = 500;
     in_own_process!();
@@ -162,7 +163,7 @@ fn a_hundred_thousand_buses_that_come_and_go_leave_nothing_behind() {
         let mut watcher = watch(&bus, policy);
         bus.publisher().publish(number as u64).unwrap();
         assert_eq!(watcher.try_recv(), Ok(Event(number as u64)));
-        // What is not read is dropped with the bus.
+        // Events that are not read are dropped with the bus.
         bus.publisher().publish(0).unwrap();
         let other = number * 7919 % ALIVE;
         match alive[other].replace((bus, watcher)) {

@@ -1,5 +1,5 @@
 //! The costs: allocations, memory, and the processor time of an idle bus. An allocator counts for
-//! all of them. Tests that look at the memory of the whole process have a process of their own.
+//! all of them. Tests that measure the memory of the whole process run in a separate process.
 
 mod bus;
 #[cfg(feature = "recorder")]

@@ -1,5 +1,5 @@
-//! Thousands of watchers: those that come and go on an idle bus leave nothing behind, an idle one
-//! takes as much memory as `docs/guarantees.md` says, and none makes the others slower.
+//! Thousands of watchers: registering and dropping them on an idle bus leaks no memory, an idle
+//! watcher takes as much memory as `docs/guarantees.md` specifies, and none slows down the others.
 #![allow(clippy::cast_possible_wrap, reason = "sizes of what is in memory")]
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) const POLICIES: [OverflowPolicy; 5] = [
     OverflowPolicy::WaitFor(Duration::from_secs(1)),
 ];
 
-/// Receives everything that can be received now, and returns how much that was.
+/// Receives everything that can be received now, and returns how many deliveries there were.
 fn available<T: Clone + Send + Sync + 'static>(watcher: &mut Watcher<T>) -> usize {
     std::iter::from_fn(|| watcher.try_recv().ok()).count()
 }
@@ -28,19 +28,19 @@ fn available<T: Clone + Send + Sync + 'static>(watcher: &mut Watcher<T>) -> usiz
 /// shortened its lists.
 fn until_nobody_is_left(bus: &Broadcaster<u64>) {
     until(|| bus.stats().watchers.is_empty());
-    // The dispatcher shortens its lists after the last watcher, and comes to this flush only then.
+    // The dispatcher shortens its lists after the last watcher, and only then reaches this flush.
     bus.flush(LONG).unwrap();
 }
 
 /// The bytes that the test harness may allocate beside the tests. It keeps about 10 KB when it
-/// reports the test before.
+/// reports the previous test.
 pub(crate) const OF_THE_HARNESS: i64 = 16 * 1024;
 
 /// Ends a bus, and returns when its memory is free again. `before` is the number of living bytes
 /// before the bus was built.
 ///
 /// The dispatcher's thread is the last owner of the incoming queue, which takes 32 KB or more here.
-/// The thread frees the queue a moment after the shutdown has returned. Until then the next
+/// The thread frees the queue shortly after the shutdown has returned. Until then the next
 /// measurement would include the queue.
 fn end<T: Clone + Send + Sync + 'static>(bus: Broadcaster<T>, before: i64) {
     assert!(bus.shutdown().complete);
@@ -51,7 +51,7 @@ fn end<T: Clone + Send + Sync + 'static>(bus: Broadcaster<T>, before: i64) {
 /// Watchers that are dropped before their registration, flushes that time out, and gaps at one
 /// place keep no memory, even while the dispatcher does nothing because it is in a filter.
 #[test]
-fn what_callers_gave_up_while_a_filter_holds_the_dispatcher_keeps_no_memory() {
+fn cancelled_calls_keep_no_memory_while_a_filter_blocks_the_dispatcher() {
     const GIVEN_UP: usize = 100_000;
     in_own_process!();
     let bus =
@@ -80,7 +80,7 @@ fn what_callers_gave_up_while_a_filter_holds_the_dispatcher_keeps_no_memory() {
 
 /// Nothing is published, so all watchers are freed without any event.
 #[test]
-fn thousands_that_come_and_go_leave_nothing_behind() {
+fn thousands_of_dropped_watchers_leak_no_memory() {
     const WATCHERS: u64 = 20_000;
     in_own_process!();
     let held = Arc::new(());
@@ -92,13 +92,13 @@ fn thousands_that_come_and_go_leave_nothing_behind() {
         let builder = builder.filter(move |_| Arc::strong_count(&in_filter) > 0);
         builder.on_drop(move |_, _| drop(in_hook.clone())).watch().unwrap()
     };
-    // The first watcher makes the bus allocate everything that it allocates only once.
+    // The first watcher triggers the one-time allocations of the bus.
     drop(watch(0));
     until_nobody_is_left(&bus);
     let before = live();
 
-    // All watchers at once, dropped in another order than they were registered. Then further
-    // watchers one by one.
+    // First all watchers together, dropped in a different order than they were registered. Then
+    // further watchers one by one.
     let mut watchers: Vec<_> = (1..WATCHERS / 2).map(watch).collect();
     assert!(live() - before > 1_000_000, "they are counted while they are there");
     while !watchers.is_empty() {
@@ -112,7 +112,7 @@ fn thousands_that_come_and_go_leave_nothing_behind() {
     until_nobody_is_left(&bus);
 
     assert_eq!(Arc::strong_count(&held), 1, "filters and hooks have gone");
-    // Less than a byte for each watcher, because lists keep some room.
+    // Less than a byte for each watcher, because lists keep some spare capacity.
     let left = live() - before;
     assert!(left.abs() < OF_THE_HARNESS, "{left} bytes are left");
     let stats = bus.stats();
@@ -148,7 +148,7 @@ fn measure(policy: OverflowPolicy, queue_capacity: usize) -> Measured {
     assert!(watchers.iter().all(|watcher| watcher.stats().queued == queue_capacity as u64));
     let full = each();
     assert!(watchers.iter_mut().all(|watcher| available(watcher) == queue_capacity));
-    // After the flush the dispatcher holds no batch any more.
+    // After the flush the dispatcher no longer holds a batch.
     bus.flush(LONG).unwrap();
     let read = each();
     drop(watchers);
@@ -158,7 +158,7 @@ fn measure(policy: OverflowPolicy, queue_capacity: usize) -> Measured {
 
 /// Checks the formulas of `docs/guarantees.md`, under G5.
 #[test]
-fn an_idle_watcher_takes_what_the_documents_say() {
+fn the_memory_of_an_idle_watcher_matches_the_documents() {
     const FIXED: i64 = 1536;
     const SEGMENT: i64 = 1000;
     const SHORT: i64 = 1920;
@@ -239,8 +239,8 @@ fn registering_and_stopping_do_not_go_by_the_number_of_the_others() {
             }
             start.elapsed()
         };
-        // At least 50 rounds, and more while they take too long: a busy machine has a quiet moment
-        // in the end.
+        // At least 50 rounds, and more while they take too long: even a busy machine is quiet
+        // eventually.
         let mut rounds = (0..400).map(|_| round());
         let first = rounds.by_ref().take(50).min().unwrap();
         let shortest =
@@ -256,7 +256,7 @@ fn registering_and_stopping_do_not_go_by_the_number_of_the_others() {
     assert!(many < 10 * few, "{few:?} among 20, {many:?} among 20,000");
 }
 
-/// A batch takes only the memory of its events, however many events are behind them in the incoming
+/// A batch takes only the memory of its events, however many events follow them in the incoming
 /// queue. Here a registration ends each batch after one event.
 #[test]
 fn batches_that_registrations_cut_short_take_what_their_events_take() {

@@ -32,7 +32,7 @@ fn received(watcher: &mut Watcher<u64>, expected: u64) -> bool {
     }
 }
 
-/// The reader never sleeps, so the dispatcher leaves the distribution to it sooner or later.
+/// The reader never sleeps, so the dispatcher eventually leaves the distribution to it.
 #[test]
 fn a_busy_reader_pulls() {
     let (bus, mut watcher) = lossless(true);
@@ -57,9 +57,9 @@ fn a_reader_leaves_to_the_dispatcher_what_it_may_not_pull() {
     assert!(bus.shutdown().complete);
 }
 
-/// Nobody reads, so nobody pulls. Each event is offered all the same.
+/// No thread reads, so none pulls. Each event is still offered.
 #[test]
-fn events_do_not_wait_for_a_reader_that_stays_away() {
+fn events_do_not_wait_for_an_absent_reader() {
     let (bus, watcher) = lossless(true);
     let publisher = bus.publisher();
     for event in 1..=300 {
@@ -74,10 +74,10 @@ fn events_do_not_wait_for_a_reader_that_stays_away() {
     assert!(bus.shutdown().complete);
 }
 
-/// A reader that stays away is lent nothing before it has caught up, so its naps do not add up. If
-/// the dispatcher lent again after every few batches, this would take it about ten seconds.
+/// A reader that is not reading is lent nothing before it has caught up, so the naps do not add up.
+/// If the dispatcher lent again after every few batches, this would take it about ten seconds.
 #[test]
-fn a_reader_that_stays_away_slows_nobody() {
+fn an_absent_reader_does_not_slow_the_dispatcher() {
     const EVENTS: usize = 40_000;
     let options = BusOptions::default().overflow(OverflowPolicy::Wait).queue_capacity(EVENTS).max_batch(1);
     let bus = Broadcaster::with_options(options).unwrap();

@@ -77,7 +77,7 @@ fn a_list_in_one_line_is_read_with_the_memory_of_one_event() {
 }
 
 #[test]
-fn what_is_too_large_is_not_kept() {
+fn oversized_input_is_not_kept_in_memory() {
     in_own_process!();
     let kibibyte: &'static str = Box::leak("x".repeat(1024).into_boxed_str());
     // A string of 64 MiB, a document of 64 MiB, and 64 MiB of brackets.

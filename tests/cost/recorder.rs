@@ -28,7 +28,7 @@ fn broadcaster(options: BusOptions) -> EventBroadcaster {
     EventBroadcaster::builder().clock(clock.clock()).bus(options).build().unwrap()
 }
 
-/// Returns an object whose texts are too long to lie in the value itself.
+/// Returns an object whose strings are too long to be stored inline.
 fn pod() -> ObjectReference {
     let mut pod = ObjectReference::new("Pod", "controller-manager-6d4cf56db6-xk2lp".to_owned());
     pod = pod.in_namespace("a-namespace-with-a-long-name".to_owned());
@@ -65,7 +65,7 @@ fn recording_allocates_only_a_message_that_is_made() {
     }
 }
 
-/// The dispatcher makes the name of an event. A lone event takes one more allocation: see
+/// The dispatcher creates the name of an event. A lone event takes one more allocation: see
 /// `bus.rs`.
 #[test]
 fn the_dispatcher_allocates_the_name() {
@@ -89,7 +89,7 @@ fn the_dispatcher_allocates_the_name() {
 }
 
 #[test]
-fn what_is_refused_allocates_no_more() {
+fn refused_events_allocate_nothing() {
     let events = broadcaster(BusOptions::default());
     let (recorder, pod) = (events.recorder("kubelet"), pod());
     events.shutdown();
@@ -123,15 +123,15 @@ impl EventSink for Echo {
     }
 }
 
-/// Makes this thread wait, for no time, as it would for a lock that another thread has. A thread
-/// allocates its place among those that wait when it first does so, and whether one of the
-/// library's threads does is a matter of chance.
+/// Makes this thread wait, with a zero timeout, as it would for a lock that another thread holds. A
+/// thread allocates its wait entry the first time it waits, and whether a thread of the library
+/// waits at all is a matter of chance.
 fn wait_in_a_lock() {
     let lock = parking_lot::Mutex::new(());
     parking_lot::Condvar::new().wait_for(&mut lock.lock(), Duration::ZERO);
 }
 
-/// The costs of events that are recorded one after the other.
+/// The costs of events that are recorded sequentially.
 struct Costs {
     /// The allocations of the recording's thread for each event.
     recording: Vec<u64>,
@@ -143,10 +143,10 @@ struct Costs {
     skipped: u64,
 }
 
-/// Records events that are the same except for object and message, each one when all before it have
-/// their outcome. Each object has `burst` events.
+/// Records events that are the same except for object and message, each one only after all previous
+/// events have their outcome. Each object has `burst` events.
 fn cost_of_each(burst: u32, order: WriteOrder, events: &[(&ObjectReference, String)]) -> Costs {
-    // On the system's clock, because a thread that waits on a `FakeClock` allocates its place
+    // Uses the system's clock, because a thread that waits on a `FakeClock` allocates its place
     // there.
     let broadcaster = EventBroadcaster::new().unwrap();
     let calls = Arc::new(Mutex::new(Vec::with_capacity(events.len() + burst as usize)));
@@ -179,7 +179,7 @@ fn cost_of_each(burst: u32, order: WriteOrder, events: &[(&ObjectReference, Stri
     for _ in 0..=burst {
         record(&begin, &ObjectReference::new("Pod", "web-1"), LITERAL);
     }
-    // The recording remembers the texts of a failure, which must not cost later events anything.
+    // The recording keeps the messages of a failure, which must not cost later events anything.
     record(&begin, &ObjectReference::new("Pod", LOST), LITERAL);
     let before = recording.stats();
     assert_eq!(filtered.load(Ordering::SeqCst), 1, "the hook has run");
@@ -202,7 +202,8 @@ fn cost_of_each(burst: u32, order: WriteOrder, events: &[(&ObjectReference, Stri
     }
 }
 
-/// Returns the sum and the highest of the costs from the 30th on, when all lists have their room.
+/// Returns the sum and the maximum of the costs from the 30th on, when all lists have their
+/// capacity.
 fn sum_and_most(costs: &[u64]) -> (u64, u64) {
     let costs = &costs[29..];
     (costs.iter().sum(), costs.iter().copied().max().unwrap())
@@ -221,7 +222,7 @@ fn a_repeat_allocates_nothing_on_the_threads_of_the_recording() {
 }
 
 #[test]
-fn what_is_folded_allocates_its_message_too() {
+fn folded_events_also_allocate_their_message() {
     let pod = pod();
     let events: Vec<_> = (0..230).map(|number| (&pod, format!("{LITERAL}: attempt {number}"))).collect();
     let costs = cost_of_each(250, WriteOrder::PerKey, &events);
@@ -230,7 +231,7 @@ fn what_is_folded_allocates_its_message_too() {
 }
 
 #[test]
-fn what_is_skipped_allocates_nothing_on_the_recordings_thread() {
+fn skipped_events_allocate_nothing_on_the_recordings_thread() {
     let (pod, other) = (pod(), ObjectReference::new("Pod", "web-0"));
     let mut events = vec![(&pod, LITERAL.to_owned()); 230];
     for at in [28, 29, 229] {
@@ -241,7 +242,8 @@ fn what_is_skipped_allocates_nothing_on_the_recordings_thread() {
     assert_eq!(sum_and_most(&costs.recording), (0, 0), "199 that are skipped, and a repeat");
 }
 
-/// A repeat that a series counts is not written, and the dispatcher has made all that it needs.
+/// A repeat that a series counts is not written, and the dispatcher has already created everything
+/// it needs.
 #[test]
 fn what_a_series_counts_allocates_nothing_on_the_recordings_thread() {
     const EVENTS: u64 = 230;
@@ -278,7 +280,7 @@ fn what_a_series_counts_allocates_nothing_on_the_recordings_thread() {
 /// The only threads of an inline event broadcaster are the two of each recording.
 #[cfg(target_os = "linux")]
 #[test]
-fn an_inline_broadcaster_has_no_thread_of_its_own() {
+fn an_inline_broadcaster_starts_no_thread() {
     in_own_process!();
     let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
     let before = threads();

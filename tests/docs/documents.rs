@@ -1,5 +1,5 @@
-//! Everything that the documents name exists: the tests behind each guarantee, and client-go's
-//! names in the search of the API.
+//! Everything that the documents name exists: the tests of each guarantee, and client-go's names in
+//! the API search.
 
 use std::collections::HashSet;
 use std::fs;
@@ -17,7 +17,7 @@ fn texts(folder: &str) -> Vec<(String, String)> {
 }
 
 /// Returns whether one of the modules has this name, or has the test or model of this name. A name
-/// without `::` may be in any module. A function in a module in a file needs both names.
+/// without `::` may be in any module. A function in a nested module of a file needs both names.
 fn is_known(modules: &[(String, String)], name: &str) -> bool {
     let (module, function) = name.rsplit_once("::").map_or((None, name), |(of, it)| (Some(of), it));
     modules.iter().any(|(path, text)| {
@@ -41,8 +41,8 @@ fn is_known_anywhere(modules: &[(String, String)], name: &str) -> bool {
     }
 }
 
-/// Returns for each function of this name, except those in comments, the module in the file that it
-/// is in. `None` stands for the file itself.
+/// Returns for each function of this name, except in comments, the module within the file that
+/// contains it. `None` means the file itself.
 fn functions<'t>(text: &'t str, name: &str) -> impl Iterator<Item = Option<&'t str>> {
     let start = format!("fn {name}(");
     let mut inside = None;
@@ -58,12 +58,12 @@ fn functions<'t>(text: &'t str, name: &str) -> impl Iterator<Item = Option<&'t s
     })
 }
 
-/// Returns the texts between backquotes.
+/// Returns the strings between backquotes.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
-/// Returns the words behind each `keyword`, up to the first character that cannot be in a name.
+/// Returns the word after each `keyword`, up to the first character that cannot be in a name.
 fn names_behind<'t>(text: &'t str, keyword: &'t str) -> impl Iterator<Item = &'t str> {
     text.split(keyword)
         .skip(1)
@@ -71,12 +71,11 @@ fn names_behind<'t>(text: &'t str, keyword: &'t str) -> impl Iterator<Item = &'t
 }
 
 #[test]
-fn every_test_and_model_behind_a_guarantee_exists() {
+fn every_test_and_model_of_a_guarantee_exists() {
     let document = fs::read_to_string(in_repository("docs/guarantees.md")).unwrap();
     let modules = [texts("tests"), texts("loom-tests/tests")].concat();
     let mut seen = 0;
-    // In each paragraph only the part that names tests counts. The guarantee itself comes before
-    // it.
+    // In each paragraph only the part that names tests counts. The guarantee itself precedes it.
     for list in document.split("\n\n").filter_map(|part| part.find("*Test").map(|at| &part[at..])) {
         for name in quoted(list).filter(|name| name.contains(['_', ':'])) {
             assert!(
@@ -90,7 +89,7 @@ fn every_test_and_model_behind_a_guarantee_exists() {
 }
 
 #[test]
-fn every_test_behind_a_fault_exists() {
+fn every_test_of_a_fault_exists() {
     let document = fs::read_to_string(in_repository("docs/verification.md")).unwrap();
     let modules = texts("tests");
     let faults = document.split("\n## ").find(|part| part.starts_with("Faults")).unwrap();
@@ -113,7 +112,7 @@ fn every_test_behind_a_fault_exists() {
 #[test]
 fn every_name_of_client_go_that_has_a_counterpart_can_be_searched_for() {
     let document = fs::read_to_string(in_repository("docs/from-client-go.md")).unwrap();
-    // The search of rustdoc ignores case and underscores.
+    // Rustdoc's search ignores case and underscores.
     let plain = |name: &str| name.replace('_', "").to_lowercase();
     let mut known = HashSet::new();
     for (_, text) in texts("src").into_iter().chain(texts("crates")) {
@@ -159,15 +158,15 @@ fn blocks<'t>(text: &'t str, languages: &'t [&str]) -> impl Iterator<Item = &'t 
     })
 }
 
-/// `.ci/run outside` makes a crate of the page and the example, and runs it.
+/// `.ci/run outside` builds a crate from the page and the example, and runs it.
 #[test]
-fn the_code_about_models_is_that_of_the_example() {
+fn the_code_about_models_matches_the_example() {
     let example = fs::read_to_string(in_repository("examples/bus/model_checking.rs")).unwrap();
     let document = fs::read_to_string(in_repository("docs/model-checking.md")).unwrap();
     let module = fs::read_to_string(in_repository("src/testing/mod.rs")).unwrap();
     let module = module.lines().filter_map(|line| line.strip_prefix("//!"));
     let module = module.map(|line| line.strip_prefix(' ').unwrap_or(line)).collect::<Vec<_>>().join("\n");
-    // The example indents what the page does not.
+    // The example indents code that the page does not.
     let flat = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
     let mut seen = 0;
     for block in blocks(&document, &["rust"]).chain(blocks(&module, &["ignore"])) {
@@ -182,7 +181,7 @@ fn the_code_about_models_is_that_of_the_example() {
 }
 
 #[test]
-fn every_test_behind_a_chapter_exists() {
+fn every_test_named_by_a_chapter_exists() {
     let known = [texts("tests"), texts("loom-tests/tests")].concat();
     let mut seen = 0;
     for chapter in fs::read_dir(in_repository("docs/book")).unwrap().map(|entry| entry.unwrap().path()) {

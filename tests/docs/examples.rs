@@ -5,7 +5,7 @@ use std::fs;
 
 use crate::sources::{in_repository, rust_files};
 
-/// The folders in `examples`. Each is a package, whose name is the folder's with `-examples`.
+/// The folders in `examples`. Each is a package named after the folder with the suffix `-examples`.
 const FOLDERS: [&str; 2] = ["bus", "more"];
 
 /// Returns the programs: the folder, the name and the source of each.

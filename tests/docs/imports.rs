@@ -127,7 +127,7 @@ impl Crate {
         Some(whole)
     }
 
-    /// Returns the files of the crate, each with the files whose items it names.
+    /// Returns the files of the crate, each with the files whose items it uses.
     pub(crate) fn imports(&self) -> BTreeMap<String, BTreeSet<String>> {
         let mut imports: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for (at, module) in &self.0 {

@@ -1,5 +1,5 @@
-//! Imports go down only, no two files import each other, and everything concurrent comes through
-//! `src/sync.rs`.
+//! Imports go down only, no two files import each other, and everything concurrent is imported
+//! through `src/sync.rs`.
 //!
 //! The library's root has no level, because it presents what the other modules define.
 
@@ -35,7 +35,7 @@ const LEVELS: &[&[&str]] = &[
 ];
 
 /// The paths that only the facade may name. `OnceLock` and `LazyLock` are allowed: they hold values
-/// that are made once, and are not part of the models.
+/// that are initialised once, and are not part of the models.
 const FACADE_ONLY: &[&str] = &[
     "std::sync::",
     "core::sync::",
@@ -81,7 +81,7 @@ fn no_files_import_each_other() {
 }
 
 #[test]
-fn concurrency_comes_through_the_facade() {
+fn concurrency_is_imported_through_the_facade() {
     let mut wrong = Vec::new();
     for (path, text) in sources() {
         // `testing` explores the models, so it is not part of them.
@@ -122,7 +122,7 @@ fn files_stay_readable() {
     }
 }
 
-/// Returns the names of the modules that a file is inside of, and of its own module.
+/// Returns the names of the modules that contain a file, followed by the file's module.
 fn module_of(path: &str) -> Vec<String> {
     let mut names: Vec<String> = path.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
     if names.last().is_some_and(|name| name == "mod") {

@@ -1,16 +1,16 @@
 //! Every lock of the library is in the table of `src/bus/mod.rs` or of `src/record/mod.rs`, which
-//! says who takes the lock, and which locks the thread may hold then.
+//! lists the threads that take the lock and the locks that such a thread may already hold.
 //!
-//! The tests read the sources as text. They find each lock and each use of one, and the uses that
-//! lie under another lock in the same function. An order that goes through several functions is
-//! stated in a comment ("Lock order: ...") where it is taken, and the tables have the same orders.
+//! The tests read the sources as text. They find each lock, each use of a lock, and each use under
+//! another lock in the same function. An order that spans several functions is stated in a comment
+//! ("Lock order: ...") where it is taken, and the tables have the same orders.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use crate::sources::{in_repository, is_comment, rust_files};
 
-/// The parts of a type's name that make it a lock, with which a thread may wait for another one.
+/// The parts of a type's name that mark it as a lock, which can make a thread wait for another one.
 const KINDS: [&str; 5] = ["Mutex<", "RwLock<", "DashMap<", "ReentrantLock<", "Condvar"];
 
 /// The calls that take a lock.
@@ -25,7 +25,7 @@ struct Row {
 }
 
 /// Returns the library's files, each with its path in `src`. The facade's locks stand in for the
-/// inside of other libraries, and those of `testing` are for models.
+/// internals of other libraries, and the locks of `testing` are for models.
 fn sources() -> Vec<(String, String)> {
     let files = rust_files("src", 80).into_iter();
     files.filter(|(file, _)| !file.starts_with("sync") && !file.starts_with("testing")).collect()
@@ -73,7 +73,7 @@ fn locks_in(text: &str) -> Vec<String> {
         // A field of a tuple has no name.
         let field = declaration.split_once(": ").or_else(|| declaration.split_once('('));
         let Some((field, kind)) = field.filter(|_| !is_use) else { continue };
-        // A parameter is a reference, and a value of another literal is no type.
+        // A parameter is a reference, and a value of another literal is not a type.
         if !kind.starts_with('&') && KINDS.iter().any(|lock| kind.contains(lock)) {
             let field = if field.contains("struct ") || field.contains("static ") { "0" } else { field };
             found.push(format!("{owner}::{field}"));
@@ -82,7 +82,7 @@ fn locks_in(text: &str) -> Vec<String> {
     found
 }
 
-/// Returns the names of what is locked in a line: the fields or local names in front of the calls.
+/// Returns the names of the locks taken in a line: the fields or local names in front of the calls.
 fn locked_in(line: &str) -> Vec<String> {
     let calls = CALLS.iter().flat_map(|call| line.match_indices(call).map(|(at, _)| at));
     let mut found = Vec::new();
@@ -207,7 +207,7 @@ fn no_locks_are_taken_in_a_circle() {
 }
 
 #[test]
-fn the_orders_of_the_table_are_those_of_the_comments() {
+fn the_orders_of_the_table_match_the_comments() {
     let rows = rows();
     let stated: BTreeSet<_> = sources().iter().flat_map(|(_, text)| stated_in(text)).collect();
     let under = |(lock, row): (&String, &Row)| {

@@ -1,4 +1,4 @@
-//! Every memory ordering of the library is explained where it stands, and every atomic is in the
+//! Every memory ordering of the library is explained where it is used, and every atomic is in the
 //! table of `src/bus/mod.rs` or of `src/record/mod.rs`.
 //!
 //! The tests read the sources as text. The models show whether the explanations are true. They run
@@ -51,7 +51,7 @@ fn every_ordering_is_explained() {
         for (i, line) in lines.iter().enumerate().filter(|(_, line)| !is_comment(line)) {
             for ordering in named(line) {
                 uses += 1;
-                // Looks upwards, but not beyond the beginning of the function.
+                // Searches upwards, but not beyond the beginning of the function.
                 let near = lines[i.saturating_sub(NEAR)..i].iter().rev();
                 let mut near: Vec<&str> =
                     near.take_while(|line| !line.contains("fn ") || is_comment(line)).copied().collect();
@@ -92,8 +92,8 @@ fn every_atomic_is_in_the_table() {
         ["src/bus/mod.rs", "src/record/mod.rs"].map(|file| fs::read_to_string(in_repository(file)).unwrap());
     let table = tables.concat();
     let (mut atomics, mut wrong) = (0, Vec::new());
-    // The facade's atomics stand in for the inside of other libraries, and are not in the tables.
-    // Nor are those of `testing`.
+    // The facade's atomics stand in for the internals of other libraries. Neither they nor the
+    // atomics of `testing` are in the tables.
     for (_, text) in
         sources().iter().filter(|(file, _)| !file.starts_with("sync") && !file.starts_with("testing"))
     {
@@ -107,7 +107,7 @@ fn every_atomic_is_in_the_table() {
             // A field of a tuple has no name.
             let field = declaration.split_once(": ").or_else(|| declaration.split_once('('));
             let Some((field, kind)) = field.filter(|_| is_declaration) else { continue };
-            // Types of crossbeam and others with such a name are not atomics of this library.
+            // Types of crossbeam and other crates with such a name are not atomics of this library.
             if !kind.starts_with('&') && (kind.contains("AtomicU") || kind.contains("AtomicB")) {
                 atomics += 1;
                 let field = if field.contains("struct ") { "0" } else { field };

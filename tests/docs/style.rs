@@ -1,10 +1,10 @@
-//! The comments of the sources keep the rules of CONTRIBUTING.md, as far as a program can tell.
+//! The comments of the sources follow the rules of CONTRIBUTING.md, as far as a program can check.
 //!
 //! Reads all Rust files of the workspace as text.
 
 use crate::sources::rust_files;
 
-/// The folders of the sources, each with a number of files that it has at least.
+/// The folders of the sources, each with the minimum number of files in it.
 const FOLDERS: [(&str, usize); 7] = [
     ("src", 80),
     ("tests", 80),
@@ -56,7 +56,7 @@ fn comments(text: &str) -> Vec<Comment> {
     found
 }
 
-/// Returns the sentences of a comment, without its tables and headings. The word `code` stands for
+/// Returns the sentences of a comment, without its tables and headings. The word `code` replaces
 /// each piece of code.
 fn sentences(comment: &[String]) -> Vec<String> {
     let mut paragraphs = vec![String::new()];
@@ -125,7 +125,7 @@ fn comments_are_not_wide() {
         for (first, comment) in comments(&text) {
             for (i, text) in comment.iter().enumerate() {
                 let is_wide = lines[first - 1 + i].chars().count() > WIDTH;
-                // A table has a line for each row, and an address cannot be broken.
+                // A table has one line for each row, and an address cannot be broken.
                 if is_wide && !text.starts_with('|') && !text.contains("://") {
                     wrong.push(format!("{path}:{}", first + i));
                 }

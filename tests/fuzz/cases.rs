@@ -1,5 +1,5 @@
-//! A runner of random cases: the same ones each time, more or others by the environment, and none
-//! that hangs unseen.
+//! A runner of random cases: the same ones each time, more or different ones if the environment
+//! requests it, and none that hangs unnoticed.
 
 use std::env;
 use std::fmt::Debug;
@@ -16,7 +16,7 @@ use test_support::env_number;
 /// The time after which a case counts as hanging. A case takes some milliseconds.
 const HANGS: Duration = Duration::from_secs(120);
 
-/// The case that is tried now: its number, and what it is made of.
+/// The current case: its number, and its value.
 type Current = Mutex<(u64, String)>;
 
 /// Tries the given number of cases, times `EVENTCAST_CASES` if that is set. `EVENTCAST_SEED`
@@ -33,8 +33,8 @@ pub(crate) fn check<S>(
     watch(move |current| run(cases, seed, &strategy(), &test, current));
 }
 
-/// Tries as many cases as [`check`], each made of a number of its own. A failure prints that
-/// number, and `EVENTCAST_CASE` tries the case of one number alone.
+/// Tries as many cases as [`check`], each generated from a different number. A failure prints that
+/// number, and with `EVENTCAST_CASE` only the case of one number is tried.
 #[allow(dead_code, reason = "only the tests of the recorder use it")]
 pub(crate) fn check_each<S>(
     cases: u32,
@@ -60,7 +60,7 @@ fn times(cases: u32) -> u32 {
     u32::try_from(u64::from(cases) * env_number("EVENTCAST_CASES", 1)).expect("not so many cases")
 }
 
-/// Tries cases that are made of one seed.
+/// Tries cases that are generated from one seed.
 fn run<S>(
     cases: u32,
     seed: u64,

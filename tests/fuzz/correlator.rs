@@ -1,5 +1,6 @@
 //! The correlator under the most unlikely options, events, times and answers of a store. It never
-//! panics, counts every event, never counts back, and takes no more memory than its options allow.
+//! panics, counts every event, never lowers a count, and takes no more memory than its options
+//! allow.
 #![allow(unsafe_code, reason = "a global allocator is unsafe by its trait")]
 #![allow(clippy::cast_possible_wrap, reason = "sizes of what is in memory")]
 
@@ -17,7 +18,8 @@ use proptest::test_runner::TestCaseError;
 
 use crate::{cases, wild};
 
-/// An allocator that counts the living bytes of those that this thread allocates and frees.
+/// An allocator that counts the living bytes of this thread: the bytes it allocates less those it
+/// frees.
 struct Counting;
 
 thread_local! {
@@ -83,8 +85,8 @@ fn options() -> impl Strategy<Value = Options> {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// One of a few events that come again and again: object, reason, message, and the event's
-    /// count.
+    /// One of a few events that are recorded again and again: object, reason, message, and the
+    /// event's count.
     Known(u8, u8, u8, i32),
     Any(Box<Event>),
     Advance(Duration),
@@ -132,7 +134,7 @@ fn subject(event: &Event, is_group: bool) -> String {
     event.to_json()
 }
 
-/// Returns the event as a store with another writer has it.
+/// Returns the event as it is in a store with another writer.
 fn stored(mut event: Event, version: u8, count: i32) -> Event {
     event.metadata.set_resource_version(version.to_string());
     event.metadata.name = format!("stored-{version}").into();
@@ -213,14 +215,14 @@ fn run(options: Options, steps: Vec<Step>) -> Result<(), TestCaseError> {
 }
 
 #[test]
-fn whatever_comes_is_counted_and_never_back() {
+fn every_event_is_counted_and_no_count_decreases() {
     let strategy = || (options(), prop::collection::vec(step(), 0..120));
     cases::check(150, strategy, |(options, steps)| run(options, steps));
 }
 
-/// Five times as many different events as before take hardly more memory than before.
+/// Five times as many different events take hardly more memory.
 #[test]
-fn what_is_remembered_is_bounded() {
+fn the_memory_of_a_correlator_is_bounded() {
     cases::check(6, options, |options| {
         let options = Options { cache_size: options.cache_size.clamp(1, 64), ..options };
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000));

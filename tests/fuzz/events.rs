@@ -1,5 +1,5 @@
-//! Events made of anything. Reading their JSON never panics, everything that can be read can also
-//! be written, and the text for people has no control characters.
+//! Events with arbitrary content. Reading their JSON never panics, everything that can be read can
+//! also be written, and the text for people has no control characters.
 
 use std::sync::mpsc;
 use std::time::{Duration, SystemTime};
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::{cases, wild};
 
-/// Generates pieces of JSON that an event is made of, and some that break it.
+/// Generates pieces of an event's JSON, and some that break it.
 fn piece() -> impl Strategy<Value = String> {
     let pieces = prop::sample::select(vec![
         "{",
@@ -64,7 +64,7 @@ fn piece() -> impl Strategy<Value = String> {
     prop_oneof![5 => pieces.prop_map(str::to_owned), 1 => wild::text()]
 }
 
-/// Generates texts that were the JSON of an event until somebody edited them.
+/// Generates strings that started as the JSON of an event and were then edited.
 fn edited() -> impl Strategy<Value = String> {
     let edit = (any::<prop::sample::Index>(), 0..12_usize, prop::collection::vec(piece(), 0..3));
     let edits = prop::collection::vec(edit, 0..6);

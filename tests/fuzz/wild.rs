@@ -1,10 +1,10 @@
-//! Texts, times and events as nobody would write them.
+//! Strings, times and events that no program would normally produce.
 
 use eventcast::event::EventSeries;
 use eventcast::{Event, EventSource, ObjectReference, Timestamp};
 use proptest::prelude::*;
 
-/// Returns any text, more often than not with parts that a terminal would obey.
+/// Returns arbitrary text, more often than not with parts that a terminal would interpret.
 pub(crate) fn text() -> impl Strategy<Value = String> {
     let nasty = prop::sample::select(vec![
         "\0",
@@ -87,7 +87,7 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
     })
 }
 
-/// Returns whether a terminal or a log would take the character for something other than text. The
+/// Returns whether a terminal or a log would treat the character as something other than text. The
 /// test has its own list, so that the library does not decide what the library has to escape.
 pub(crate) fn is_dangerous(c: char) -> bool {
     let code = u32::from(c);

@@ -1,5 +1,5 @@
-//! Tests that need something that not every machine has: the events of real clusters. Where it is
-//! missing, the tests are ignored.
+//! Tests that need the events of real clusters, which not every machine has. Without them the tests
+//! are ignored.
 
 mod clusters;
 #[path = "../record/correlator/vectors.rs"]

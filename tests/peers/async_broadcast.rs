@@ -22,7 +22,8 @@ use futures::{Stream, StreamExt};
 use crate::kinds::{Kind, on_both_kinds};
 use crate::support::{LONG, join};
 
-/// Returns a bus whose publishers wait for a full watcher, with the least queue in between.
+/// Returns a bus whose publishers wait for a full watcher, with the shortest possible queue in
+/// between.
 fn broadcast<T: Clone + Send + Sync + 'static>(
     kind: Kind,
     capacity: usize,
@@ -84,8 +85,8 @@ fn two_senders_are_refused_until_both_receivers_have_read() {
             bus.close();
         });
         let accepted = is_full.recv().unwrap();
-        // Difference: with a dispatcher, an event that one receiver has no capacity for reaches the
-        // other one later, too.
+        // Difference: with a dispatcher, an event that does not fit into the queue of one receiver
+        // also reaches the other receiver later.
         let readers = [first, second].map(|mut watcher| {
             thread::spawn(move || {
                 assert!((&mut watcher).into_iter().eq(0..accepted));
@@ -146,7 +147,7 @@ fn a_send_without_receivers_does_not_wait_and_a_history_keeps_the_event() {
         let bus = Broadcaster::with_options(kind.options().history(2)).unwrap();
         let publisher = bus.publisher();
         // Difference: no send waits for a receiver that is to be activated, and none is refused as
-        // inactive. Who begins later reads the history.
+        // inactive. A receiver that begins later reads the history.
         for events in [[7, 8], [9, 10]] {
             for event in events {
                 publisher.try_publish(event).unwrap();

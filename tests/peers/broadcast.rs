@@ -49,8 +49,8 @@ fn receivers_that_are_dropped_with_values_do_no_harm() {
 fn a_value_without_a_receiver_is_accepted_and_a_receiver_begins_where_it_subscribes() {
     on_both_kinds(|kind| {
         let tx = Channel::new(kind, 16);
-        // Difference: tokio returns an error. A publisher here does not depend on watchers, like in
-        // Go.
+        // Difference: tokio returns an error. As in Go, a publisher here does not depend on
+        // watchers.
         tx.send(0);
         let mut rx = tx.subscribe();
         tx.send(1);
@@ -98,7 +98,7 @@ fn a_value_whose_clone_panics_is_skipped() {
 
 /// `unconsumed_messages_are_dropped`.
 #[test]
-fn values_that_nobody_received_are_dropped_with_the_receiver() {
+fn unreceived_values_are_dropped_with_the_receiver() {
     on_both_kinds(|kind| {
         let (tx, rx) = channel(kind, 16);
         let value = Arc::new(());

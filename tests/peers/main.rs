@@ -1,10 +1,10 @@
-//! The cases of the peers' own tests, in this project's words: apimachinery's `watch`, tokio's
+//! The cases of the peers' own tests, rewritten for this project: apimachinery's `watch`, tokio's
 //! broadcast channel, crossbeam's bounded channel and async-broadcast. `crates/kube` has the
 //! conformance tests of Kubernetes.
 //!
 //! Each test names its source. A test of the bus itself runs on both kinds of bus. Where this
-//! library differs on purpose, the test asserts what it does instead, and a comment that begins
-//! with *Difference* gives the reason.
+//! library differs on purpose, the test asserts its own behaviour, and a comment that begins with
+//! *Difference* gives the reason.
 //!
 //! The cases of client-go's `tools/record` and `tools/events` are in `tests/record`:
 //!

@@ -12,7 +12,7 @@ use crate::support::LONG;
 /// Returns a bus as `NewBroadcaster` makes it: with an incoming queue of 25.
 ///
 /// Difference: a queue of zero events, which hands each event over, does not exist here. A queue of
-/// one event takes its place. An inline bus has no incoming queue.
+/// one event is used instead. An inline bus has no incoming queue.
 fn bus<T: Clone + Send + Sync + 'static>(
     kind: Kind,
     queue_capacity: usize,
@@ -85,7 +85,7 @@ fn the_first_of_two_watchers_to_receive_may_stop_the_other() {
     });
 }
 
-/// `TestBroadcasterWatcherStopDeadlock`, with a queue that is full in fact.
+/// `TestBroadcasterWatcherStopDeadlock`, with a queue that is really full.
 #[test]
 fn stopping_a_full_watcher_releases_the_bus() {
     on_both_kinds(|kind| {
@@ -118,7 +118,7 @@ fn a_full_queue_keeps_the_first_event_and_reports_the_loss() {
             bus.publisher().publish(event).unwrap();
         }
         bus.shutdown();
-        // Difference: Go drops in silence. Here the gap is delivered in its place.
+        // Difference: Go drops silently. Here the gap is delivered in its place.
         assert_eq!(all(watcher), [Delivery::Event("event1"), Delivery::Lagged(1)]);
         assert_eq!(plain.events().collect::<Vec<_>>(), ["event1"]);
     });

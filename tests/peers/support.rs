@@ -1,4 +1,5 @@
-//! What several sources have in their tests: a channel with a capacity, and threads to wait for.
+//! Helpers that the tests of several sources need: a channel with a capacity, and threads to wait
+//! for.
 
 use std::thread::JoinHandle;
 
@@ -50,7 +51,7 @@ pub(crate) fn channel<T: Clone + Send + Sync + 'static>(
     (channel, watcher)
 }
 
-/// Waits for threads, and fails if one has.
+/// Waits for threads, and fails if one of them has failed.
 pub(crate) fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
     for thread in threads {
         thread.join().unwrap();

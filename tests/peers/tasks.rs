@@ -126,7 +126,7 @@ fn the_drop_of_the_last_sender_wakes_the_receivers() {
 
 /// tokio #8239: `async_recv_lagged_then_resumes`.
 #[test]
-fn a_task_learns_of_the_gap_before_the_values_behind_it() {
+fn a_task_receives_the_gap_before_the_values_after_it() {
     on_both_kinds(|kind| {
         let (tx, mut rx) = channel(kind, 2);
         for value in [10, 20, 30] {

@@ -1,4 +1,4 @@
-//! A hostile event, and what its text must not do to a terminal.
+//! A hostile event, and the effects that its text must not have on a terminal.
 
 use eventcast::{Event, ObjectReference};
 

@@ -1,5 +1,5 @@
-//! The recorder: events and their JSON, the correlator, recordings with their retries, and
-//! everything that reaches a terminal or a log.
+//! The recorder: events and their JSON, the correlator, recordings with their retries, and all
+//! output to terminals and logs.
 
 mod broadcaster;
 mod correlator;

@@ -116,8 +116,7 @@ fn configuration_keys_match_the_document() {
         JsonLinesOptions = JsonLinesOptions::default().max_bytes(1),
     };
     assert_eq!(of_this_crate(table("Configuration")), code);
-    // No key is read that is not written: the error about an unknown key lists all keys that there
-    // are.
+    // No key is read that is not written: the error about an unknown key lists all existing keys.
     let refusals: [(&str, String); 3] = [
         ("BusOptions", toml::from_str::<BusOptions>("no_such_key = 1").unwrap_err().to_string()),
         ("WatchOptions", toml::from_str::<WatchOptions>("no_such_key = 1").unwrap_err().to_string()),

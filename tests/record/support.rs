@@ -73,7 +73,8 @@ pub(crate) fn memory(clock: &FakeClock) -> MemorySink {
     MemorySink::with_clock(MemorySinkOptions::default(), clock.clock()).unwrap()
 }
 
-/// Builds a broadcaster, and returns it with what `note` makes of each loss that the hook reports.
+/// Builds a broadcaster, and returns it together with the result of `note` for each loss that the
+/// hook reports.
 pub(crate) fn with_losses<T: Send + 'static>(
     builder: EventBroadcasterBuilder,
     note: impl Fn(&Loss<'_>) -> T + Send + Sync + 'static,
@@ -214,7 +215,7 @@ impl Scripted {
         self.calls.lock().unwrap().clone()
     }
 
-    /// Returns the calls in short.
+    /// Returns the calls in short form.
     pub(crate) fn shorts(&self) -> Vec<String> {
         self.calls().iter().map(short).collect()
     }
@@ -246,7 +247,7 @@ impl EventSink for Scripted {
     }
 }
 
-/// Returns an operation in short: its verb, and the event's reason and count.
+/// Returns an operation in short form: its verb, and the event's reason and count.
 pub(crate) fn short(op: &SinkOp) -> String {
     let verb = match op {
         SinkOp::Create(_) => "create",
@@ -258,7 +259,7 @@ pub(crate) fn short(op: &SinkOp) -> String {
     format!("{verb} {} x{}", event.reason, event.count)
 }
 
-/// A place that lets one call after the other pass, or all of them after the drop.
+/// A gate that lets calls pass one by one, or all of them after the drop.
 pub(crate) struct Gate {
     entered: Receiver<()>,
     go: Sender<()>,
@@ -270,7 +271,7 @@ pub(crate) fn gate() -> (Gate, impl Fn() + Send + Sync) {
     let go_rx = Mutex::new(go_rx);
     let pass = move || {
         let _ = entered_tx.send(());
-        // An error means that the gate is gone. All calls pass then.
+        // An error means that the gate was dropped. All calls pass then.
         let _ = go_rx.lock().unwrap().recv();
     };
     (Gate { entered, go }, pass)

@@ -1,5 +1,5 @@
 //! CVE-2021-25743: a failing program writes events, and another user's terminal shows them. The
-//! tests put one hostile event through every output that the library has for people. (The programs
+//! tests pass one hostile event through every human-readable output of the library. (The programs
 //! have their own tests, in `events.rs` and `supervise.rs`. `warnings.rs` tests the warnings.)
 
 use std::fmt;
@@ -91,7 +91,7 @@ fn what_scripts_and_emoji_need_stays_in_a_message() {
     }
 }
 
-/// Names on the bus, which can be built without events.
+/// Names on the bus, which can be built without the recorder.
 #[test]
 fn names_of_watchers_and_options() {
     let bus = eventcast::Broadcaster::<u8>::new().unwrap();
@@ -117,7 +117,7 @@ fn tables_and_descriptions() {
     assert_eq!(store.events()[0].message, PAYLOAD);
 }
 
-/// The sink quotes the event in its refusal, as servers do.
+/// The sink quotes the event in its refusal, like a server.
 #[test]
 fn logs_and_reports_of_losses() {
     // A recorder knows only two types.

@@ -1,4 +1,4 @@
-//! Losses and failing stores in the form that `tracing` gets.
+//! Losses and failing stores as `tracing` receives them.
 
 use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -54,7 +54,7 @@ impl<F: Fn(&tracing::Event<'_>) + 'static> Subscriber for Subscribed<F> {
 /// The records as `LEVEL name field=value ...`.
 static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// Installs the one subscriber that a process can have.
+/// Installs the only subscriber that a process can have.
 fn log() {
     let add = |event: &tracing::Event<'_>| {
         let mut line = format!("{} {}", event.metadata().level(), event.metadata().name());
@@ -85,7 +85,7 @@ fn without_a_hook_a_loss_is_a_warning_at_most_once_a_second() {
     clock.advance(Duration::from_millis(1));
     lose();
     events.close();
-    // Another reason has its own second.
+    // Another reason has a separate second.
     assert_eq!(recorder.event(pod("web-0"), Normal, "Late", "not for the log"), Recorded::Closed);
     assert_eq!(
         lines().iter().map(|line| line.split_once(" message=").unwrap().1).collect::<Vec<_>>(),

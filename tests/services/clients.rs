@@ -1,5 +1,5 @@
 //! A service whose clients are watchers at the other end of a TCP connection. They read, lag,
-//! vanish and come back, and every event is accounted for.
+//! vanish and reconnect, and every event is accounted for.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -17,19 +17,19 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// A time longer than anything here takes. A test that waits this long has failed.
+/// Longer than anything here takes. A test that waits this long has failed.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// A text with its number, counted from 1 without a hole.
+/// A text with its number, counted from 1 without gaps.
 type Post = Arc<(u64, String)>;
 
-/// The service. `posts` is locked from the look at the posts to the registration of a client, and
-/// while a post is published.
+/// The service. `posts` is locked while a post is published, and while the posts are read and a
+/// client is registered.
 struct Service {
     bus: Broadcaster<Post>,
     posts: Mutex<Vec<Post>>,
     clients: Mutex<JoinSet<()>>,
-    /// The number of posts that came through the bus and were sent.
+    /// The number of posts that the bus delivered and the service sent.
     sent: AtomicU64,
     address: SocketAddr,
 }
@@ -56,7 +56,7 @@ impl Service {
     }
 
     /// Serves one client: the posts that it has not seen, then each post as it is published. Ends
-    /// with the bus, or when the client has gone.
+    /// with the bus, or when the client disconnects.
     async fn serve(&self, stream: TcpStream) {
         let name = stream.peer_addr().expect("connected").to_string();
         let (mut input, mut output) = stream.into_split();
@@ -111,7 +111,7 @@ impl Service {
         watchers.into_iter().find(|watcher| watcher.name == client.name).expect("it is connected")
     }
 
-    /// Waits until so many clients are connected.
+    /// Waits until this many clients are connected.
     async fn until_there_are(&self, clients: usize) {
         let waiting = async {
             while self.bus.watcher_count() != clients {
@@ -121,8 +121,8 @@ impl Service {
         timeout(PATIENCE, waiting).await.expect("they come and go");
     }
 
-    /// Ends the bus, and lets clients read for the time of `grace` what is queued for them. Then
-    /// cuts off the others. Returns how many were cut off, and the sum over all clients.
+    /// Ends the bus, and gives clients the time `grace` to read what is queued for them. Then
+    /// disconnects the others. Returns how many were disconnected, and the sum over all clients.
     async fn end(&self, grace: Duration) -> (usize, WatcherStats) {
         assert!(self.bus.shutdown_async(PATIENCE).await.complete);
         let mut clients = self.clients.lock().await;
@@ -137,7 +137,8 @@ impl Service {
     }
 }
 
-/// A client, with its own account. Every post must come in its turn, or be in a gap at its place.
+/// A client that checks what it receives. Every post must arrive in order, or be in a gap at its
+/// place.
 struct Client {
     lines: Lines<BufReader<TcpStream>>,
     name: String,
@@ -147,7 +148,7 @@ struct Client {
 }
 
 impl Client {
-    /// Reads until this post has come or is reported as missing.
+    /// Reads until this post has arrived or is reported as missing.
     async fn until(&mut self, last: u64) {
         while self.next <= last {
             assert!(self.read().await, "the end came before {last}");
@@ -186,7 +187,7 @@ async fn hundreds_of_clients_get_every_event_in_order_to_the_end() {
             service.publish("text").await;
         }
     };
-    // All but the first read meanwhile.
+    // All clients except the first read at the same time.
     let first = clients.remove(0);
     tokio::join!(join_all(clients.iter_mut().map(|client| client.until(EVENTS))), async {
         join_all((0..4).map(publish)).await;
@@ -203,7 +204,7 @@ async fn hundreds_of_clients_get_every_event_in_order_to_the_end() {
     assert_eq!((all.offered, all.delivered), (CLIENTS as u64 * last, CLIENTS as u64 * last));
 }
 
-/// Publishes large texts, which one client reads at once, until the connection and the queue of
+/// Publishes long posts, which one client reads immediately, until the connection and the queue of
 /// another client are full. Returns the number of the last post.
 async fn fill(service: &Service, reads: &mut Client, never_reads: &Client) -> u64 {
     // The buffers of a connection do not hold more than 64 MiB.
@@ -219,7 +220,7 @@ async fn fill(service: &Service, reads: &mut Client, never_reads: &Client) -> u6
 }
 
 #[tokio::test]
-async fn a_client_that_lags_learns_what_it_missed_and_delays_nobody() {
+async fn a_lagging_client_learns_what_it_missed_and_delays_no_other_client() {
     let service = Service::start(8).await;
     let (mut slow, mut reader) = (service.client(0).await, service.client(0).await);
     let published = fill(&service, &mut reader, &slow).await;
@@ -258,7 +259,7 @@ async fn clients_that_vanish_leave_nothing_and_one_that_never_reads_is_cut_off()
 }
 
 #[tokio::test]
-async fn a_client_that_comes_back_gets_the_rest_exactly() {
+async fn a_reconnecting_client_gets_exactly_the_rest() {
     let service = Service::start(1000).await;
     let publishing = async {
         for _ in 0..200 {
@@ -266,7 +267,7 @@ async fn a_client_that_comes_back_gets_the_rest_exactly() {
             tokio::task::yield_now().await;
         }
     };
-    // The client reads a few posts, vanishes, and comes back, while others are published.
+    // The client reads a few posts, vanishes, and reconnects, while others are published.
     let returning = async {
         let (mut seen, mut came) = (0, BTreeMap::new());
         while seen < 200 {

@@ -1,6 +1,6 @@
-//! Clients that are cut off at random, in the middle of a line too, and come back with the id of
-//! the last event that they have seen. They get nothing twice, and miss only what the history no
-//! longer had, which a gap of exactly that size reports.
+//! Clients that are disconnected at random, even in the middle of a line, and reconnect with the id
+//! of the last event that they have seen. They receive nothing twice, and miss only events that the
+//! history no longer had, which a gap of exactly that size reports.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tokio::time::timeout;
 const HISTORY: u64 = 64;
 const EVENTS: u64 = 30_000;
 
-/// Serves clients, each of which first says the position that it has seen. The text of an event is
+/// Serves clients, each of which first sends the position that it has seen. The text of an event is
 /// its position.
 async fn serve(bus: Broadcaster<Arc<str>>, listener: TcpListener) {
     while let Ok((mut stream, _)) = listener.accept().await {
@@ -37,7 +37,7 @@ async fn serve(bus: Broadcaster<Arc<str>>, listener: TcpListener) {
     }
 }
 
-/// The account of a client.
+/// The record of a client.
 #[derive(Default)]
 struct Account {
     seen: u64,
@@ -62,8 +62,8 @@ impl Account {
         assert_eq!(position, self.seen.to_string());
     }
 
-    /// Connects, reads up to `most` bytes, and vanishes. A line that has not come whole has not
-    /// come.
+    /// Connects, reads up to `most` bytes, and vanishes. An incomplete line does not count as
+    /// received.
     async fn visit(&mut self, address: SocketAddr, bus: &Broadcaster<Arc<str>>, most: usize) {
         let mut stream = TcpStream::connect(address).await.expect("the service listens");
         stream.write_u64(self.seen).await.expect("connected");
@@ -89,7 +89,7 @@ impl Account {
 }
 
 #[tokio::test]
-async fn a_client_that_is_cut_off_at_random_comes_back_exactly() {
+async fn a_client_disconnected_at_random_resumes_exactly() {
     let options =
         BusOptions::default().history(HISTORY as usize).queue_capacity(8).overflow(OverflowPolicy::Evict);
     let bus = Broadcaster::with_options(options).expect("in range");

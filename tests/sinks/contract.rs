@@ -143,7 +143,7 @@ fn a_sink_that_catches_its_own_panic_answers_the_call() {
 #[test]
 fn answers_have_the_order_of_the_operations() {
     watched(|| {
-        // The last one is answered first, each on a thread of its own.
+        // The last one is answered first, each on a separate thread.
         let answers = perform(&["a", "b", "c", "d"], |batch| {
             thread::spawn(move || {
                 for call in batch.into_iter().rev() {
@@ -237,7 +237,7 @@ fn answer_each_continues_after_a_panic() {
     });
     let shown = shown(&answers);
     assert_eq!([&shown[0], &shown[2], &shown[3]], ["a", "may be tried again: busy (c)", "d"]);
-    // The function owned the event, so the event is gone.
+    // The function owned the event, so the event is lost.
     let lost = answers[1].as_ref().unwrap_err();
     assert_eq!(lost.to_string(), "rejected: the sink panicked: at b");
     assert_eq!(lost.op(), &SinkOp::Create(Event::default()));
@@ -254,7 +254,7 @@ fn a_panic_of_submit_rejects_what_has_no_answer() {
     });
     let text = "rejected: the sink panicked: in the middle";
     assert_eq!(shown(&answers), ["a".to_owned(), format!("{text} (b)"), format!("{text} (c)")]);
-    // Before the first answer, with the whole batch in hand.
+    // Before the first answer, while it holds the whole batch.
     let answers = perform(&["a", "b"], |batch| {
         let names: Vec<_> = batch.ops().iter().map(|op| &op.event().metadata.name).collect();
         panic!("at {names:?}");
@@ -303,7 +303,7 @@ fn a_call_that_another_thread_has_outlives_a_panic_of_submit() {
     });
 }
 
-/// A sink may hand what it gets to another sink.
+/// A sink may pass its operations on to another sink.
 #[test]
 fn a_sink_may_perform_a_batch_on_another_sink() {
     let store = MemorySink::new();
@@ -350,7 +350,7 @@ impl EventSink for Notes {
 }
 
 #[test]
-fn the_default_performs_one_after_the_other() {
+fn operations_are_performed_sequentially_by_default() {
     let notes = Notes::default();
     assert_eq!((notes.mode(), notes.group(&event("a"))), (SinkMode::OneByOne, ""));
     let ops = vec![
@@ -368,7 +368,7 @@ fn the_default_performs_one_after_the_other() {
     assert_eq!(*notes.0.lock().unwrap(), calls);
 }
 
-/// A sink that differs from the defaults in everything.
+/// A sink that differs from all defaults.
 #[derive(Default)]
 struct Special(Mutex<Vec<usize>>);
 
@@ -433,7 +433,7 @@ fn pointers_to_a_sink_are_the_sink() {
     check(&boxed);
     check(&*boxed);
     check(&Arc::new(boxed));
-    // Each batch has come as one.
+    // Each batch has arrived as a whole.
     assert_eq!(*special.0.lock().unwrap(), [2; 5]);
 }
 

@@ -1,4 +1,4 @@
-//! The errors of sinks: what they show, and those that come from the system.
+//! The errors of sinks: how they are displayed, and how errors of the system are classified.
 
 use std::io::{self, ErrorKind};
 
@@ -22,7 +22,7 @@ fn errors_show_their_kind_and_their_cause() {
 }
 
 #[test]
-fn each_kind_of_io_error_says_what_to_do_next() {
+fn each_kind_of_io_error_determines_the_next_step() {
     use SinkErrorKind::{GroupUnavailable, Rejected, Retry, Unavailable};
     let of = |error: io::Error| {
         let text = error.to_string();
@@ -44,7 +44,7 @@ fn each_kind_of_io_error_says_what_to_do_next() {
     ] {
         assert_eq!(of(kind.into()), Unavailable, "{kind}");
     }
-    // No answer: perhaps only this tenant's events get none.
+    // There was no answer. Perhaps only this tenant's events get none.
     for kind in [ErrorKind::TimedOut, ErrorKind::WouldBlock] {
         assert_eq!(of(kind.into()), GroupUnavailable, "{kind}");
     }
@@ -64,7 +64,7 @@ fn each_kind_of_io_error_says_what_to_do_next() {
     for kind in [ErrorKind::InvalidInput, ErrorKind::Unsupported, ErrorKind::ArgumentListTooLong] {
         assert_eq!(of(kind.into()), Rejected, "{kind}");
     }
-    // An error of a disk has no kind of its own.
+    // A disk error has no separate kind.
     #[cfg(unix)]
     assert_eq!(of(io::Error::from_raw_os_error(5)), Unavailable);
     assert_eq!(of(io::Error::other("the store hung up")), Retry);

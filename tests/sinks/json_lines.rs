@@ -88,7 +88,7 @@ fn a_recording_writes_every_line_in_the_order_of_the_bus() {
 }
 
 #[test]
-fn several_workers_need_another_order_and_keep_that_of_each_event() {
+fn several_workers_need_another_order_and_keep_the_order_of_each_event() {
     let events = EventBroadcaster::new().unwrap();
     let error = events.recording().workers(4).start(JsonLinesSink::new(io::sink())).unwrap_err();
     assert_eq!(error.to_string(), "workers must be 1 thread with WriteOrder::Bus, got 4");
@@ -178,7 +178,7 @@ fn the_options_are_configured_by_a_file() {
     assert!(error.contains("expected a sink's options, as an object"), "{error}");
 }
 
-/// The way in which an output takes one write.
+/// How an output handles one write.
 #[derive(Clone, Copy)]
 enum Take {
     /// At most this number of bytes.
@@ -187,11 +187,11 @@ enum Take {
     /// All bytes. The flush then fails.
     FailToFlush,
     Panic,
-    /// The output says that it took more bytes than there are.
+    /// The output claims to have taken more bytes than there are.
     Lie,
 }
 
-/// An output that takes its first writes as it was told, and then everything.
+/// An output that takes its first writes as scripted, and then everything.
 #[derive(Clone, Default)]
 struct Output {
     takes: Arc<Mutex<VecDeque<Take>>>,
@@ -288,7 +288,7 @@ fn a_write_that_fails_does_not_damage_the_next_line() {
     }
 }
 
-/// The newline that ends a torn line may fail, too.
+/// Writing the newline that ends a torn line may fail, too.
 #[test]
 fn a_torn_line_is_ended_however_often_that_fails() {
     let full = Take::Fail(ErrorKind::StorageFull);
@@ -323,8 +323,8 @@ fn an_output_that_panics_costs_one_line() {
     assert_eq!(files_in(&output.text()[11..]), "b");
 }
 
-/// A recording tries again what the output refused for a while. Nothing is lost, and the lines keep
-/// the order of the bus.
+/// A recording retries events that the output refuses for a while. Nothing is lost, and the lines
+/// keep the order of the bus.
 #[test]
 fn a_recording_survives_an_output_that_fails_for_a_while() {
     let takes: Vec<_> =
@@ -351,7 +351,7 @@ fn a_recording_survives_an_output_that_fails_for_a_while() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_disk_is_a_store_that_is_away() {
+fn a_full_disk_makes_the_store_unavailable() {
     let full = File::options().append(true).open("/dev/full").unwrap();
     let error = JsonLinesSink::new(full).create(&event("a", 1)).unwrap_err();
     assert_eq!(error.to_string(), "unavailable: No space left on device (os error 28)");

@@ -1,4 +1,4 @@
-//! The sink that writes lines puts full files aside, and loses nothing if it cannot.
+//! The sink that writes lines rotates full files, and loses nothing if it cannot.
 
 use std::fs::{self, File};
 
@@ -41,7 +41,7 @@ fn without_files_to_keep_a_full_file_is_emptied() {
 
 #[cfg(unix)]
 #[test]
-fn a_new_file_has_the_permissions_of_the_one_before_it() {
+fn a_new_file_has_the_permissions_of_the_previous_file() {
     use std::os::unix::fs::PermissionsExt;
 
     let folder = tempdir().unwrap();
@@ -53,10 +53,10 @@ fn a_new_file_has_the_permissions_of_the_one_before_it() {
     assert_eq!(mode & 0o777, 0o600);
 }
 
-/// Another program put a folder where the file was. The sink leaves it alone, and goes on with its
-/// own file.
+/// Another program put a folder where the file was. The sink leaves the folder alone, and continues
+/// with its open file.
 #[test]
-fn what_is_not_a_file_is_not_put_aside() {
+fn a_folder_is_not_rotated() {
     let folder = tempdir().unwrap();
     for keep in [0, 1] {
         let (file, moved) = (folder.path().join(FILE), folder.path().join("moved"));
@@ -81,7 +81,7 @@ fn an_event_that_is_larger_than_a_file_has_its_own() {
     assert_eq!(files(&folder), pairs([(FILE, "c"), ("events.jsonl.1", "b"), ("events.jsonl.2", "a")]));
 }
 
-/// The full file ends in a torn line. A reader that joins the files must find all others.
+/// The full file ends in a torn line. A reader that joins the files must find all other lines.
 #[test]
 fn a_torn_line_ends_before_the_next_file() {
     let folder = tempdir().unwrap();
@@ -150,13 +150,13 @@ fn a_file_that_another_program_moved_is_followed_by_a_new_one() {
     fs::rename(folder.path().join(FILE), folder.path().join("events.jsonl.1")).unwrap();
     create(&sink, "b c");
     assert_eq!(files(&folder), pairs([(FILE, "b c"), ("events.jsonl.1", "a")]));
-    // The new file has room for two lines of its own.
+    // The new file holds two lines as well.
     create(&sink, "d");
     assert_eq!(files(&folder), pairs([(FILE, "d"), ("events.jsonl.1", "b c"), ("events.jsonl.2", "a")]));
     assert_eq!((sink.stats().lines, sink.stats().rotations, sink.stats().reopens), (4, 1, 1));
 }
 
-/// A program that rotates logs by itself renames the file, compresses it, and deletes it.
+/// An external log rotation program renames the file, compresses it, and deletes it.
 #[test]
 fn no_line_goes_to_a_file_that_was_renamed_and_deleted() {
     let folder = tempdir().unwrap();
@@ -171,10 +171,10 @@ fn no_line_goes_to_a_file_that_was_renamed_and_deleted() {
     assert_eq!((sink.stats().lines, sink.stats().reopens), (6, 2));
 }
 
-/// The rotating program may also create the next file, with the owner and the mode that it wants.
+/// The rotating program may also create the next file, with an owner and a mode of its choice.
 #[cfg(unix)]
 #[test]
-fn a_file_in_place_of_the_sink_s_own_is_continued() {
+fn a_file_that_replaces_the_sinks_file_is_continued() {
     use std::os::unix::fs::PermissionsExt;
 
     let folder = tempdir().unwrap();
@@ -190,10 +190,10 @@ fn a_file_in_place_of_the_sink_s_own_is_continued() {
     assert_eq!((sink.stats().reopens, sink.stats().failed_rotations), (1, 0));
 }
 
-/// Nothing else tells the sink that its new file should be as private as the one before it.
+/// The permissions of the old file are the sink's only hint that its new file should be as private.
 #[cfg(unix)]
 #[test]
-fn a_file_that_the_sink_creates_anew_has_the_permissions_of_the_one_before_it() {
+fn a_recreated_file_has_the_permissions_of_the_previous_file() {
     use std::os::unix::fs::PermissionsExt;
 
     let folder = tempdir().unwrap();
@@ -229,7 +229,7 @@ fn reopen_continues_the_file_at_the_path() {
     sink.clone().reopen().unwrap();
     assert_eq!(files(&folder), pairs([(FILE, ""), ("moved", "a")]));
     create(&sink, "b c");
-    // Another program copies the file and cuts it to zero. Afterwards there is room for two lines.
+    // Another program copies the file and truncates it to zero. Afterwards two lines fit.
     File::create(&file).unwrap();
     sink.reopen().unwrap();
     create(&sink, "d e");
@@ -259,7 +259,7 @@ fn a_reopen_that_fails_keeps_the_file() {
     assert_eq!(pipe.stats().reopens, 0);
 }
 
-/// Without its folder the sink can write nowhere, so it acknowledges nothing.
+/// Without its folder the sink has nowhere to write, so it acknowledges nothing.
 #[cfg(unix)]
 #[test]
 fn a_line_without_a_place_is_refused_until_there_is_one() {

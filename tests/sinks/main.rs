@@ -1,5 +1,4 @@
-//! The sinks that the library brings along: in memory, in lines of JSON, and the ones that a
-//! program awaits.
+//! The sinks that are part of the library: in memory, in lines of JSON, and asynchronous ones.
 
 mod async_sink;
 mod contract;

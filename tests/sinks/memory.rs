@@ -1,4 +1,4 @@
-//! The store in memory: answers such as an API server gives, bounds, and the table.
+//! The store in memory: answers like an API server's, bounds, and the table.
 
 use std::time::{Duration, SystemTime};
 
@@ -174,7 +174,7 @@ fn what_an_api_server_finds_invalid_is_rejected() {
     timed.reporting_instance = "i".into();
     timed.set_action("Starting");
     timed.message = "x".repeat(1025).into();
-    // The rule is about the whole event, whatever the operation is.
+    // The rule applies to the whole event, whatever the operation is.
     for answer in [store.create(&timed), store.update(&timed), store.patch(&timed)] {
         assert_eq!(kind(answer), SinkErrorKind::Rejected);
     }
@@ -223,7 +223,7 @@ fn an_event_expires_an_hour_after_its_last_write() {
     clock.advance(Duration::from_secs(3599));
     let patched = again(&kept, now(&clock));
     store.patch(&patched).unwrap();
-    // This patch changes nothing, so it is not a write and does not keep the event.
+    // This patch changes nothing, so it is not a write and does not extend the life of the event.
     store.patch(&idle).unwrap();
     assert_eq!(store.len(), 2);
 
@@ -250,7 +250,7 @@ fn a_jump_of_the_wall_clock_expires_nothing() {
 }
 
 #[test]
-fn when_full_the_event_written_longest_ago_makes_room() {
+fn a_full_store_evicts_the_event_written_longest_ago() {
     let store = MemorySink::with_options(MemorySinkOptions::default().max_events(2)).unwrap();
     let a = store.create(&event("a")).unwrap();
     store.create(&event("b")).unwrap();
@@ -258,7 +258,7 @@ fn when_full_the_event_written_longest_ago_makes_room() {
     store.patch(&a).unwrap();
     store.create(&event("c")).unwrap();
     assert_eq!(store.events().iter().map(|e| e.metadata.name.as_str()).collect::<Vec<_>>(), ["a", "c"]);
-    // A create that fails because the event exists makes no room.
+    // A create that fails because the event exists evicts nothing.
     assert_eq!(kind(store.create(&event("c"))), SinkErrorKind::AlreadyExists);
     assert_eq!(store.len(), 2);
 

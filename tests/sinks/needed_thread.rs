@@ -1,4 +1,5 @@
-//! Sinks that need a thread on which the program's own code runs: nothing waits for them there.
+//! Sinks that need a thread on which the program's own code runs, so nothing waits for them on that
+//! thread.
 
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -14,7 +15,7 @@ use tokio::time::sleep;
 
 use crate::support::record;
 
-/// The time after which a drop gives up in these tests: never.
+/// The time limit of a drop in these tests: none.
 const NEVER: Duration = Duration::MAX;
 
 /// A store in memory whose requests need the timer of a tokio runtime.
@@ -100,7 +101,7 @@ fn a_drop_on_the_thread_that_a_sink_needs_waits_for_the_others() {
     on_one_thread(|| async {
         let events = EventBroadcaster::builder().drop_timeout(NEVER).build().unwrap();
         let (recording, _store) = start(&events);
-        // The other sink, a handler and a log each wait for the end of a channel, which comes
+        // The other sink, a handler and a log each wait for a channel to be closed, which happens
         // after the drop has closed the broadcaster.
         let (open, opened) = mpsc::channel::<()>();
         let opened = Arc::new(std::sync::Mutex::new(opened));
@@ -144,7 +145,7 @@ fn waits_on_the_thread_that_a_sink_needs_return_immediately() {
         record(&events, "web-1", "Started");
         assert!(!events.shutdown().complete);
         assert!(!events.shutdown_timeout(NEVER).complete);
-        // Nothing was given up, so the shutdown that is awaited is complete.
+        // Nothing was abandoned, so the awaited shutdown is complete.
         let report = events.shutdown_async(LONG).await;
         assert!(report.complete, "{report}");
         assert_eq!(report.recordings[0].created, 2);

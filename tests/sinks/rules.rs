@@ -1,4 +1,4 @@
-//! `sink::rules`, through a store that is made of them.
+//! `sink::rules`, through a store that is built from them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;

@@ -8,7 +8,7 @@ use eventcast::{Event, EventSource, Timestamp};
 
 use crate::support::event;
 
-/// The moment at which a table is made: `seconds` after the events were first seen.
+/// The time at which a table is made: `seconds` after the events were first seen.
 fn later(seconds: u64) -> Timestamp {
     Timestamp::new(1_700_000_000, 0).unwrap().saturating_add(Duration::from_secs(seconds))
 }
@@ -59,7 +59,7 @@ default     <unknown>   Normal   Started   pod/web-0   \nblue-网络   \
         let table = EventTable::new(later(0)).rows(namespace);
         assert!(table.starts_with("LAST SEEN   TYPE "), "{table}");
     }
-    // The first rows decide it for the later ones, because the head is theirs.
+    // The first rows determine this for the later rows, because the head belongs to the first rows.
     let mut table = EventTable::new(later(0));
     assert!(table.rows(&all[..1]).starts_with("LAST SEEN "));
     assert_eq!(table.rows(&all[..1]), "<unknown>   Normal   Started   pod/web-0   \n");

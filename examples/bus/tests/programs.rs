@@ -1,4 +1,4 @@
-//! Each program ends, and prints what the documents promise.
+//! Each program ends, and prints the output that the documents promise.
 
 use test_support::program::{check_width, run};
 

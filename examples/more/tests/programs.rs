@@ -1,4 +1,4 @@
-//! Each program ends, and prints what the documents promise.
+//! Each program ends, and prints the output that the documents promise.
 
 use test_support::program::{check_width, run};
 
@@ -60,7 +60,7 @@ fn check_async_tasks(stdout: &str, stopped_by: &str) {
 
 #[test]
 fn custom_sink_stores_some_events_and_reports_the_rest() {
-    // The store is busy once, disconnects once and forgets once.
+    // The store is busy once, disconnects once and loses an event once.
     let (stdout, stderr) = run(CUSTOM_SINK);
     let lines: Vec<&str> = stdout.lines().collect();
     assert_eq!(lines[..2], ["1 x Disk/sda Mounted: mounted on /", "4 x Disk/sda AlmostFull: 97 % are used"]);

@@ -1,5 +1,5 @@
 //! A dispatcher that is blocked: an event waits for the capacity of a watcher with `Wait` or
-//! `WaitFor`. What must get through gets through, and no later entry is carried out.
+//! `WaitFor`. Operations that must not wait still complete, and no later entry is carried out.
 
 use std::time::{Duration, SystemTime};
 
@@ -72,8 +72,8 @@ fn a_stop_of_one_of_two_full_watchers() {
     });
 }
 
-/// The limit of a watcher expires while another watcher, which has no limit, is full as well. The
-/// event is lost for the first one alone.
+/// The limit of a watcher expires while another watcher, which has no limit, is full as well. Only
+/// the first watcher loses the event.
 fn a_deadline_beside_a_full_watcher() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH);

@@ -22,7 +22,7 @@ fn next(reader: &mut BulkReader<Payload>) -> Option<BulkEvents<Payload>> {
     }
 }
 
-/// A worker makes a condition true and calls the waker, while the reader's owner looks at the
+/// A worker makes a condition true and calls the waker, while the reader's owner checks the
 /// condition and goes to sleep. One of the two threads notices the other.
 fn a_waker_against_a_reader_that_goes_to_sleep() {
     explore(Exploration::default().after_set_up().first(30_000), || {
@@ -47,8 +47,8 @@ fn a_waker_against_a_reader_that_goes_to_sleep() {
 }
 
 /// A close races with a reader that goes to sleep although there is an event to read. The events
-/// that it has taken fill its queue until the end begins, while the dispatcher waits for room. The
-/// reader notices the close, and all events are handled.
+/// that it has taken fill its queue until the end begins, while the dispatcher waits for capacity.
+/// The reader notices the close, and all events are handled.
 fn close_against_a_full_reader() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::Wait);
@@ -167,8 +167,8 @@ fn drop_of_a_reader_against_an_offer_and_an_abandonment() {
     });
 }
 
-/// A reader gives back room behind an event that it keeps, while the dispatcher waits for room. The
-/// dispatcher goes on, and a flush waits for the kept event.
+/// A reader returns the capacity of an event that follows one it keeps, while the dispatcher waits
+/// for capacity. The dispatcher continues, and a flush waits for the kept event.
 fn credit_returned_out_of_order_against_the_dispatcher() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(3, 2, OverflowPolicy::Wait);

@@ -1,5 +1,5 @@
-//! Control entries, which wait beside the incoming queue: their places among the events, and what
-//! callers take back.
+//! Control entries, which wait beside the incoming queue: their places among the events, and the
+//! entries that callers take back.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ fn a_registration_among_events() {
     });
 }
 
-/// The same on a bus whose publishers deliver themselves to the watcher that is there.
+/// The same on a bus whose publishers deliver directly to an existing watcher.
 fn a_registration_among_direct_events() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = direct_bus(2, 4, OverflowPolicy::DropIncoming);
@@ -119,7 +119,7 @@ fn a_flush_that_times_out_against_the_dispatcher() {
 }
 
 /// A watcher is dropped while the dispatcher may be registering it. Its filter is dropped, and
-/// nothing of it is left.
+/// nothing of it remains.
 fn a_dropped_watcher_against_its_registration() {
     explore(Exploration::default().after_set_up(), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);

@@ -1,5 +1,5 @@
 //! Direct delivery: publishers that find the dispatcher asleep, in races with each other and with
-//! those who need the dispatcher.
+//! threads that need the dispatcher.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use eventcast_loom_tests::{direct_bus, explore, numbers, spawn};
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread::JoinHandle;
 
-/// Returns a bus whose dispatcher sleeps, its watcher with room for this many events, and a thread
+/// Returns a bus whose dispatcher sleeps, its watcher with a queue of this capacity, and a thread
 /// that publishes event 1 and returns whether the bus accepted it.
 fn publishing(room: usize) -> (Broadcaster<Payload>, Watcher<Payload>, JoinHandle<bool>) {
     let bus = direct_bus(room.max(2), room, OverflowPolicy::DropIncoming);
@@ -21,8 +21,8 @@ fn publishing(room: usize) -> (Broadcaster<Payload>, Watcher<Payload>, JoinHandl
     (bus, watcher, publishing)
 }
 
-/// Two publishers deliver at once, and one of them does not get the fan-out. A reader that
-/// sleeps receives both events, though nothing else happens on the bus.
+/// Two publishers deliver at the same time, and one of them does not get the fan-out. A sleeping
+/// reader receives both events although nothing else happens on the bus.
 fn two_publishers_against_each_other() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, mut watcher, publishing) = publishing(2);
@@ -57,8 +57,8 @@ fn two_publishers_and_the_dispatcher_against_each_other() {
 }
 
 /// A publisher delivers while another thread registers a watcher, whose registration is before or
-/// after the event. The first watcher receives the event, and the new one all of it or
-/// nothing. Both hear of the end.
+/// after the event. The first watcher receives the event, and the new one receives all of it or
+/// nothing. Both see the end.
 fn a_publisher_against_a_registration() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, mut first, publishing) = publishing(2);
@@ -71,8 +71,8 @@ fn a_publisher_against_a_registration() {
     });
 }
 
-/// Two publishers deliver into a mailbox with room for one event. The dispatcher counts the event
-/// that does not fit as lost, and the reader hears of it.
+/// Two publishers deliver into a mailbox that holds one event. The dispatcher counts the event that
+/// does not fit as lost, and reports the loss to the reader.
 fn two_publishers_against_a_full_mailbox() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, mut watcher, publishing) = publishing(1);
@@ -91,8 +91,8 @@ fn two_publishers_against_a_full_mailbox() {
     });
 }
 
-/// A publisher delivers while another thread flushes. The flush returns, and so does one after the
-/// publish, when the event is in the mailbox.
+/// A publisher delivers while another thread flushes. The flush returns. So does a flush after the
+/// publish, once the event is in the mailbox.
 fn a_publisher_against_a_flush() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, mut watcher, publishing) = publishing(2);
@@ -118,7 +118,7 @@ fn a_publisher_against_a_stop() {
 }
 
 /// A publisher delivers while a shutdown begins. An accepted event is delivered, and a refused one
-/// comes back.
+/// is returned.
 fn a_publisher_against_shutdown() {
     explore(Exploration::default().in_full_detail(), || {
         let bus = direct_bus(2, 2, OverflowPolicy::DropIncoming);
@@ -133,7 +133,7 @@ fn a_publisher_against_shutdown() {
     });
 }
 
-/// Two publishers deliver while the bus is closed. Each event is accepted or comes back.
+/// Two publishers deliver while the bus is closed. Each event is accepted or returned.
 fn two_publishers_against_close() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, mut watcher, publishing) = publishing(2);
@@ -147,7 +147,7 @@ fn two_publishers_against_close() {
     });
 }
 
-/// A publisher delivers, and then waits for room, while the bus is closed. The close releases it.
+/// A publisher delivers and then waits for capacity while the bus is closed. The close releases it.
 fn a_publisher_that_waits_against_close() {
     explore(Exploration::default().after_set_up(), || {
         let bus = direct_bus(1, 1, OverflowPolicy::Wait);
@@ -165,8 +165,8 @@ fn a_publisher_that_waits_against_close() {
     });
 }
 
-/// The real token for which a thread waits: the thread waits for two steps of the other side, which
-/// gives the token after each. The thread wakes, and sees what the other side did.
+/// The real token that a thread waits for. The thread waits for two steps of the other side, which
+/// sets the token after each. The thread wakes up and sees the effects of each step.
 fn a_token_against_a_park() {
     explore(Exploration::default(), || {
         let parker = Parker::new();

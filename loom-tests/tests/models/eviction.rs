@@ -1,5 +1,5 @@
-//! Eviction: the dispatcher ends a watcher for which an event does not fit, in races with those who
-//! read, stop or drop the watcher, or end the bus.
+//! Eviction: the dispatcher ends a watcher whose queue has no capacity for an event, in races with
+//! threads that read, stop or drop the watcher, or end the bus.
 
 use eventcast::bus::EndReason;
 use eventcast::stats::WatcherStats;
@@ -7,8 +7,8 @@ use eventcast::testing::{Exploration, Payload, begin, finish, rest};
 use eventcast::{Broadcaster, Delivery, OverflowPolicy, Watcher};
 use eventcast_loom_tests::{bus, explore, numbers, spawn};
 
-/// Returns a bus whose dispatcher sleeps, and its watcher, whose queue has one place. Event 1 is in
-/// it.
+/// Returns a bus whose dispatcher sleeps, and its watcher, whose queue has a capacity of one and
+/// holds event 1.
 fn full() -> (Broadcaster<Payload>, Watcher<Payload>) {
     let bus = bus(2, 1, OverflowPolicy::Evict);
     let watcher = bus.watch().unwrap();
@@ -24,8 +24,8 @@ fn assert_balanced(stats: &WatcherStats) {
     assert_eq!(stats.offered, stats.delivered + stats.dropped.total() + stats.queued, "{stats}");
 }
 
-/// The dispatcher offers an event while the reader makes room. Either the event fits, or the reader
-/// comes to the end behind what was queued, and knows the reason and the count.
+/// The dispatcher offers an event while the reader frees capacity. Either the event fits, or the
+/// reader reaches the end after the queued events, and knows the reason and the count.
 fn eviction_against_a_reader() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, mut watcher) = full();
@@ -45,8 +45,8 @@ fn eviction_against_a_reader() {
     });
 }
 
-/// A thread stops the watcher while the dispatcher evicts it. The watcher has one reason of its
-/// end, which stays.
+/// A thread stops the watcher while the dispatcher evicts it. The watcher ends for one reason,
+/// which does not change afterwards.
 fn eviction_against_a_stop() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, mut watcher) = full();
@@ -58,7 +58,7 @@ fn eviction_against_a_stop() {
         stopping.join().unwrap();
         assert!(bus.shutdown().complete);
         finish();
-        // The reader takes event 1, and event 2 too if it found room before the stop.
+        // The reader takes event 1, and also event 2 if it was queued before the stop.
         assert!(lost == 0 && (events == [1] || events == [1, 2]), "{events:?}");
         assert!(reason == Some(EndReason::Stopped) || reason == Some(EndReason::Evicted), "{reason:?}");
         let stats = watcher.stats();
@@ -83,8 +83,8 @@ fn eviction_against_a_drop() {
     });
 }
 
-/// A shutdown comes while the dispatcher evicts the watcher. The shutdown ends, and the watcher has
-/// the event that does not fit neither received nor lost.
+/// A shutdown starts while the dispatcher evicts the watcher. The shutdown completes, and the
+/// watcher neither receives the event that does not fit nor counts it as lost.
 fn eviction_against_shutdown() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, mut watcher) = full();

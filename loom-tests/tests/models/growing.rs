@@ -5,7 +5,8 @@ use eventcast::testing::{Exploration, Payload, begin};
 use eventcast::{Delivery, OverflowPolicy, Watcher};
 use eventcast_loom_tests::{explore, inline_bus, spawn};
 
-/// Receives so many deliveries. Returns the events, and the lengths of the gaps as `1000 + length`.
+/// Receives this many deliveries. Returns the events, and the lengths of the gaps as `1000 +
+/// length`.
 fn receive(watcher: &mut Watcher<Payload>, deliveries: usize) -> Vec<u32> {
     let next = |_| match watcher.recv() {
         Ok(Delivery::Event(event)) => event.number(),
@@ -47,8 +48,8 @@ fn a_gap_between_events_against_the_reader() {
     });
 }
 
-/// From the registration of a second watcher on, the watchers share slices. The first one gets the
-/// event from before in front of the slice.
+/// Once a second watcher is registered, the watchers share slices. The first watcher receives the
+/// earlier event before the slice.
 fn a_slice_after_the_batch_against_the_reader() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(2, OverflowPolicy::DropIncoming);

@@ -1,4 +1,4 @@
-//! The handles of a bus: which of them closes it, and what an upgrade finds.
+//! The handles of a bus: which handle closes it, and whether an upgrade finds it open.
 
 use eventcast::testing::{Exploration, Payload, begin, finish, rest};
 use eventcast::{Broadcaster, OverflowPolicy};
@@ -37,8 +37,8 @@ fn an_upgrade_against_the_last_drop_inline() {
     upgrade_against_the_last_drop(|| inline_bus(1, OverflowPolicy::DropIncoming), |_| {});
 }
 
-/// Two threads drop the two handles. What either of them did before its drop happens before the end
-/// that the reader sees, whichever drop is the last one.
+/// Two threads drop the two handles. Everything that either thread did before its drop happens
+/// before the end that the reader sees, whichever drop is last.
 fn the_end_is_after_the_drop_of_each_handle() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(1, OverflowPolicy::DropIncoming);

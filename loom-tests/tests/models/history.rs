@@ -86,8 +86,8 @@ fn a_drop_against_a_replay() {
     });
 }
 
-/// The dispatcher waits for room in the queue of a reader that still has events of the past. The
-/// past gives no room, and none of the waits lasts for ever.
+/// The dispatcher waits for capacity in the queue of a reader that still has past events to read.
+/// Reading past events frees no capacity, and neither the dispatcher nor the reader waits forever.
 fn a_reader_of_the_past_against_a_waiting_dispatcher() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = history_bus(1, 1, OverflowPolicy::Wait);

@@ -1,8 +1,8 @@
-//! An inline bus, which has no dispatcher: its publishers in races with each other, with those who
-//! leave something to the thread that has the lock, and with those who wait for the end.
+//! An inline bus, which has no dispatcher: its publishers in races with each other, with threads
+//! that leave work to the holder of the lock, and with threads that wait for the end.
 //!
-//! The set-up is not explored. When a thread has returned from its call, nothing of the call is
-//! left undone, so these models look without waiting wherever they can.
+//! The set-up is not explored. When a thread has returned from its call, the call is complete, so
+//! these models check without waiting wherever they can.
 
 use eventcast::bus::Start;
 use eventcast::error::{PublishError, TryRecvError, WatchError};
@@ -200,7 +200,7 @@ fn a_drop_against_close() {
 }
 
 /// A thread publishes while another one closes the bus. When both have returned, the bus has ended,
-/// and an event is in the queue if its publish says so.
+/// and an event is in the queue if its publish returned success.
 fn a_publisher_against_close() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(1, OverflowPolicy::DropIncoming);
@@ -215,8 +215,8 @@ fn a_publisher_against_close() {
     });
 }
 
-/// A reader goes to sleep, and a thread publishes, while the bus is closed. The reader wakes up for
-/// the end, whoever ends the bus.
+/// A reader goes to sleep and a thread publishes while the bus is closed. The reader wakes up for
+/// the end, whichever thread ends the bus.
 fn a_reader_that_sleeps_against_close() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(1, OverflowPolicy::DropIncoming);
@@ -270,8 +270,8 @@ fn a_filter_that_closes() {
     });
 }
 
-/// A filter publishes from inside a publish while another thread publishes. The event that it adds
-/// is in the queue when the outer publish returns, right behind the outer event.
+/// A filter publishes from inside a publish while another thread publishes. When the outer publish
+/// returns, the event that the filter adds is in the queue, right after the outer event.
 fn a_filter_that_publishes() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(3, OverflowPolicy::DropIncoming);
@@ -314,7 +314,7 @@ fn a_filter_that_registers_against_the_reader() {
     });
 }
 
-/// A watcher is registered while a thread publishes. It has the event or starts behind it, and has
+/// A watcher is registered while a thread publishes. It has the event or starts after it, and has
 /// every event that follows.
 fn a_registration_against_a_publisher() {
     explore(Exploration::default().after_set_up(), || {
@@ -367,8 +367,8 @@ fn a_registration_against_close() {
     });
 }
 
-/// A shutdown while another thread publishes. Its report is complete, and counts the event if its
-/// publish says so.
+/// A thread shuts the bus down while another thread publishes. The report is complete, and counts
+/// the event if its publish returned success.
 fn a_shutdown_against_a_publisher() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(1, OverflowPolicy::DropIncoming);
@@ -401,12 +401,12 @@ fn a_snapshot_against(policy: OverflowPolicy) {
     });
 }
 
-/// A snapshot while an event that does not fit is lost.
+/// Takes a snapshot while an event that does not fit is lost.
 fn a_snapshot_against_a_loss() {
     a_snapshot_against(OverflowPolicy::DropIncoming);
 }
 
-/// A snapshot while the oldest event is lost.
+/// Takes a snapshot while the oldest event is lost.
 fn a_snapshot_against_a_loss_of_the_oldest() {
     a_snapshot_against(OverflowPolicy::DropOldest);
 }

@@ -1,7 +1,7 @@
-//! Publishers of an inline bus that wait for capacity in the queue of a watcher with `Wait`:
-//! against its reader, against what ends the wait, and behind each other.
+//! Publishers of an inline bus that wait for capacity in the queue of a watcher with `Wait`. They
+//! race with its reader, with each other, and with everything that ends the wait.
 //!
-//! The set-up is not explored. At its end the queue is full, unless a model says otherwise.
+//! The set-up is not explored. At its end the queue is full, except where a model states otherwise.
 
 use std::pin::Pin;
 use std::task::{Context, Waker};
@@ -17,7 +17,7 @@ use loom::thread::JoinHandle;
 
 type Task = Pin<Box<dyn Future<Output = bool>>>;
 
-/// Returns a bus, and its watcher, whose queue has room for one event and holds event 0.
+/// Returns a bus and its watcher, whose queue has a capacity of one and holds event 0.
 fn full_bus() -> (Broadcaster<Payload>, Watcher<Payload>) {
     let bus = inline_bus(1, OverflowPolicy::Wait);
     let watcher = bus.watch().unwrap();
@@ -38,11 +38,11 @@ fn waiting(publisher: Publisher<Payload>, number: u32) -> JoinHandle<bool> {
     })
 }
 
-/// Starts a thread as [`waiting`] does. It waits when this returns, in a set-up that is not
-/// explored.
+/// Starts a thread like [`waiting`]. In a set-up that is not explored, the thread is waiting when
+/// this returns.
 fn waits(publisher: Publisher<Payload>, number: u32) -> JoinHandle<bool> {
     let waiting = waiting(publisher, number);
-    // Nothing else is left to do but for this thread.
+    // Only this thread can run now.
     loom::thread::yield_now();
     waiting
 }
@@ -85,8 +85,8 @@ fn a_task_against_the_reader() {
     });
 }
 
-/// Two publishers begin to wait, and the reader frees the one place three times. Both publishers go
-/// on.
+/// Two publishers begin to wait, and the reader frees the only slot three times. Both publishers
+/// continue.
 fn two_publishers_against_the_reader() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let (bus, mut watcher) = full_bus();
@@ -101,8 +101,8 @@ fn two_publishers_against_the_reader() {
     });
 }
 
-/// Two publishers wait already, and the reader frees the one place three times. Both publishers go
-/// on, the one first that has waited longer.
+/// Two publishers are already waiting, and the reader frees the only slot three times. Both
+/// publishers continue, in the order in which they began to wait.
 fn two_publishers_in_turn_against_the_reader() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, mut watcher) = full_bus();
@@ -115,8 +115,8 @@ fn two_publishers_in_turn_against_the_reader() {
     });
 }
 
-/// Two publishers wait already, and the reader frees two places in one go. The publisher that is
-/// woken passes the turn on.
+/// Two publishers are already waiting, and the reader frees two slots together. The publisher that
+/// is woken passes the turn on.
 fn two_publishers_against_a_reader_of_a_batch() {
     explore(Exploration::default().after_set_up(), || {
         // A batch reaches a watcher with `Wait` in slices of a quarter of the queue.
@@ -126,7 +126,7 @@ fn two_publishers_against_a_reader_of_a_batch() {
         let all = [8, 9].map(|number| waits(bus.publisher(), number));
         begin();
         assert_eq!(watcher.recv_batch().unwrap().len(), 2);
-        // The next call gives the places back. It waits for nothing.
+        // The next call returns the slots. It does not wait.
         assert_eq!(watcher.try_recv_batch().unwrap().len(), 2);
         for waiting in all {
             assert!(waiting.join().unwrap());
@@ -134,8 +134,8 @@ fn two_publishers_against_a_reader_of_a_batch() {
     });
 }
 
-/// A publisher begins to wait while another one only tries, and the reader frees the place. The
-/// attempt may clear the wish of the one that waits, which goes on nevertheless.
+/// A publisher begins to wait while another one makes a single attempt, and the reader frees the
+/// slot. The attempt may clear the waiting publisher's request, but that publisher still continues.
 fn an_attempt_against_a_publisher_that_waits() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, mut watcher) = full_bus();
@@ -166,8 +166,8 @@ fn a_batch_against_the_reader() {
     });
 }
 
-/// A batch waits for the reader, and its filter publishes. What the filter has been promised is in
-/// the queue, and nothing is lost.
+/// A batch waits for the reader, and its filter publishes. The events that the filter has been
+/// promised capacity for are in the queue, and nothing is lost.
 fn a_batch_with_a_nested_event_against_the_reader() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(2, OverflowPolicy::Wait);
@@ -196,8 +196,8 @@ fn a_batch_with_a_nested_event_against_the_reader() {
     });
 }
 
-/// A task waits first, is woken and not polled, while a thread waits behind it. The task does not
-/// hold up the thread.
+/// A task waits first and is woken but not polled, while a thread waits second. The task does not
+/// block the thread.
 fn a_task_that_is_not_polled_before_a_publisher() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, mut watcher) = full_bus();
@@ -211,7 +211,7 @@ fn a_task_that_is_not_polled_before_a_publisher() {
     });
 }
 
-/// A task waits first and is given up, while a thread waits behind it.
+/// A task waits first and is dropped, while a thread waits second.
 fn a_task_that_is_dropped_before_a_publisher() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, mut watcher) = full_bus();
@@ -225,7 +225,7 @@ fn a_task_that_is_dropped_before_a_publisher() {
     });
 }
 
-/// A task waits in `ready` first, and does not use the capacity. A thread waits behind it.
+/// A task waits in `ready` first, and does not use the capacity. A thread waits second.
 fn a_task_that_is_ready_before_a_publisher() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, mut watcher) = full_bus();
@@ -239,8 +239,8 @@ fn a_task_that_is_ready_before_a_publisher() {
     });
 }
 
-/// A publisher waits until its deadline, and behind it a task that is not polled and a thread. The
-/// turn that the first one gets at its deadline, and does not use, is the thread's.
+/// A publisher waits until its deadline, followed by a task that is not polled and a thread. The
+/// turn that the publisher gets at its deadline, and does not use, passes to the thread.
 fn a_deadline_before_a_task_that_is_not_polled() {
     explore(Exploration::default().after_set_up(), || {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
@@ -264,9 +264,9 @@ fn a_deadline_before_a_task_that_is_not_polled() {
     });
 }
 
-/// Two publishers wait for two watchers, whose filters take the events of one of them each. The
-/// reader of one watcher frees capacity, and the other one does not read. The publisher that may go
-/// on does, even if it waits behind the other one.
+/// Two publishers wait for two watchers, whose filters each accept the events of one publisher. The
+/// reader of one watcher frees capacity, and the other watcher is not read. The publisher that can
+/// continue does so, even if it began to wait second.
 fn a_topic_against_another_topic() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(1, OverflowPolicy::Wait);
@@ -287,9 +287,9 @@ fn a_topic_against_another_topic() {
     });
 }
 
-/// A publisher waits for one watcher. Another watcher is full too, and nobody reads it, but its
-/// filter refuses the event. The reader of the first one frees the place, another event takes it,
-/// and the reader frees it again.
+/// A publisher waits for one watcher. Another watcher is also full and is never read, but its
+/// filter refuses the event. The reader of the first watcher frees its slot, another event takes
+/// it, and the reader frees it again.
 fn a_publisher_beside_another_topic_against_the_reader() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(1, OverflowPolicy::Wait);
@@ -331,7 +331,7 @@ fn a_filter_of_a_full_watcher_is_asked_once() {
     });
 }
 
-/// A publisher begins to wait while another thread stops the full watcher, and goes on.
+/// A publisher begins to wait while another thread stops the full watcher. The publisher continues.
 fn a_publisher_against_a_stop() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, watcher) = full_bus();
@@ -342,7 +342,7 @@ fn a_publisher_against_a_stop() {
     });
 }
 
-/// A publisher begins to wait while another thread drops the full watcher, and goes on.
+/// A publisher begins to wait while another thread drops the full watcher. The publisher continues.
 fn a_publisher_against_a_drop() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, watcher) = full_bus();
@@ -354,7 +354,7 @@ fn a_publisher_against_a_drop() {
     });
 }
 
-/// Two publishers wait already while another thread drops the full watcher. Both go on.
+/// Two publishers are already waiting when another thread drops the full watcher. Both continue.
 fn two_publishers_against_a_drop() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, watcher) = full_bus();
@@ -379,8 +379,8 @@ fn a_publisher_against_close() {
     });
 }
 
-/// A publisher begins to wait for a watcher with `WaitFor`, and goes on when the limit of the
-/// watcher has passed.
+/// A publisher begins to wait for a watcher with `WaitFor`, and continues when the watcher's limit
+/// has passed.
 fn a_publisher_against_a_limit() {
     explore(Exploration::default().after_set_up(), || {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH);

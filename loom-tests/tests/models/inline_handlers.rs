@@ -59,8 +59,8 @@ fn a_shutdown_against_a_handler() {
     });
 }
 
-/// A thread waits for the end of a handler, which a filter drops from inside a publish. The wake-up
-/// waits for the end of the publish, and comes.
+/// A thread waits for the end of a handler, which a filter drops from inside a publish. The thread
+/// is woken after the publish ends.
 fn a_filter_that_drops_a_handler_against_a_join() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(1, OverflowPolicy::DropIncoming);

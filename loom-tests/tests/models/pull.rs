@@ -1,6 +1,6 @@
-//! A reader that pulls: the dispatcher has lent it the fan-out, and naps. Each model begins
-//! when this is so, with event 0 in the reader's mailbox. No nap ends by itself in a model, so
-//! whatever has to wake a thread really wakes it.
+//! A reader that pulls: the dispatcher has lent it the fan-out, and naps. Each model begins when
+//! this is so, with event 0 in the reader's mailbox. A nap never times out in a model, so every
+//! wake-up that a model relies on really happens.
 
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ fn a_task_against_a_publisher() {
     });
 }
 
-/// A publisher waits for room until the reader has pulled.
+/// A publisher waits for capacity until the reader has pulled.
 fn a_reader_against_a_publisher_that_waits() {
     explore(Exploration::default().after_set_up(), || {
         let (_bus, mut watcher, publisher) = filled();
@@ -96,12 +96,12 @@ fn a_reader_against_a_publisher_that_waits() {
     });
 }
 
-/// A publisher that must not wait finds the incoming queue full, and makes room. Then the mailbox
-/// is full as well. Another such publisher races with the reader.
+/// A publisher that must not wait finds the incoming queue full, and frees capacity. Then the
+/// mailbox is full as well. Another such publisher races with the reader.
 fn a_reader_against_a_publisher_that_frees_capacity() {
     explore(Exploration::default().after_set_up(), || {
         let (_bus, mut watcher, publisher) = filled();
-        // This thread may hear late that the reader pulls.
+        // This thread may learn late that the reader pulls.
         while publisher.try_publish(Payload::new(4)).is_err() {
             loom::thread::yield_now();
         }
@@ -114,8 +114,8 @@ fn a_reader_against_a_publisher_that_frees_capacity() {
     });
 }
 
-/// A second watcher is registered while the first one pulls. The event behind the registration is
-/// for both.
+/// A second watcher is registered while the first one pulls. Both watchers receive the event
+/// published after the registration.
 fn a_reader_against_a_registration() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, mut first) = lent(3);
@@ -141,8 +141,8 @@ fn a_reader_against_a_flush() {
     });
 }
 
-/// A flush is pushed while the dispatcher begins to nap. It is answered: by the dispatcher, which
-/// the push wakes, or which the reader's drop wakes if the push came too early for that.
+/// A flush is pushed while the dispatcher begins to nap. The dispatcher answers the flush. It is
+/// woken by the push or, if the push happened too early for that, by the reader's drop.
 fn a_flush_against_lending() {
     explore(Exploration::default().after_set_up(), || {
         let bus = direct_bus(3, 2, OverflowPolicy::Wait);

@@ -1,5 +1,4 @@
-//! A model for each pair of something that a reader can do and something that can happen to its
-//! mailbox.
+//! A model for each pair of an operation of a reader and an operation on its mailbox.
 //!
 //! One thread reads or drops its watcher. Another thread publishes or stops the watcher. The
 //! dispatcher is the third thread. The set-up is not explored: the dispatcher sleeps when the two
@@ -10,17 +9,17 @@ use eventcast::{Delivery, OverflowPolicy, Watcher};
 use eventcast_loom_tests::table::MEETS;
 use eventcast_loom_tests::{Model, bus, explore, numbers, select, set_cell, spawn};
 
-/// A column: what happens to the mailbox. The queue has one place, and holds event 0 except for
-/// `Offer`.
+/// A column: what happens to the mailbox. The queue has a capacity of one, and holds event 0 except
+/// for `Offer`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meet {
-    /// Event 1 is published, and there is room for it.
+    /// Event 1 is published, and fits in the queue.
     Offer,
-    /// Event 1 is published. It is lost if there is no room.
+    /// Event 1 is published. It is lost if the queue is full.
     Gap,
-    /// Event 1 is published. Event 0 is lost if there is no room.
+    /// Event 1 is published. Event 0 is lost if the queue is full.
     Oldest,
-    /// Event 1 is published, and the dispatcher waits until there is room.
+    /// Event 1 is published, and the dispatcher waits until it fits.
     Room,
     /// Another thread stops the watcher.
     Stop,

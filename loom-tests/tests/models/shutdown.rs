@@ -1,4 +1,4 @@
-//! The end of the bus, in races with those who use the bus.
+//! The end of the bus, in races with threads that use the bus.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use eventcast_loom_tests::{bus, explore, numbers, spawn};
 use loom::future::block_on;
 use loom::sync::atomic::{AtomicBool, Ordering};
 
-/// A publish races with a shutdown. An accepted event is delivered, a refused event comes back, and
-/// nothing else happens.
+/// A publish races with a shutdown. An accepted event is delivered, a refused event is returned,
+/// and nothing else happens.
 fn publish_against_shutdown() {
     explore(Exploration::default().in_full_detail(), || {
         let bus = bus(2, 2, OverflowPolicy::DropIncoming);
@@ -34,7 +34,7 @@ fn publish_against_shutdown() {
 }
 
 /// Two publishers race with a close, and with each other for the last slot. Each event is accepted
-/// or comes back.
+/// or returned.
 fn two_publishers_against_close() {
     explore(Exploration::default().with_two_cells().after_set_up().first(30_000), || {
         let bus = bus(1, 2, OverflowPolicy::DropIncoming);
@@ -80,8 +80,8 @@ fn two_publishers_and_a_shutdown() {
     });
 }
 
-/// A publisher that waits for room races with a close. The close releases the publisher, and each
-/// of its events is delivered or comes back.
+/// A publisher that waits for capacity races with a close. The close releases the publisher, and
+/// each of its events is delivered or returned.
 fn close_releases_a_publisher_that_waits_for_capacity() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::Wait);
@@ -117,7 +117,7 @@ fn two_shutdowns_agree() {
     });
 }
 
-/// A shutdown by deadline races with a dispatcher that waits for a watcher that nobody reads. The
+/// A shutdown by deadline races with a dispatcher that waits for a watcher without a reader. The
 /// dispatcher ends, and every event is queued or counted as abandoned.
 fn abandon_releases_the_dispatcher() {
     explore(Exploration::default().after_set_up().first(30_000), || {
@@ -183,7 +183,7 @@ fn an_awaited_flush_against_a_publish() {
     });
 }
 
-/// A flush races with a publish on a bus that nobody watches. The dispatcher wakes the flushing
+/// A flush races with a publish on a bus without watchers. The dispatcher wakes the flushing
 /// thread, or the thread finds the flush complete.
 fn a_flush_against_a_publish() {
     explore(Exploration::default().after_set_up().first(30_000), || {

@@ -8,7 +8,7 @@ use eventcast::stats::BusStats;
 use eventcast::testing::{Exploration, Payload, begin, rest};
 use eventcast_loom_tests::{bus, explore, spawn};
 
-/// Checks what holds in every snapshot.
+/// Checks the invariants of every snapshot.
 fn check(stats: &BusStats) {
     for watcher in &stats.watchers {
         assert!(watcher.delivered + watcher.dropped.total() <= watcher.offered, "{watcher:?}");
@@ -17,7 +17,7 @@ fn check(stats: &BusStats) {
 }
 
 /// Offers a batch of two events to a queue of one with this policy, while a thread takes a
-/// snapshot. Nobody reads the watcher.
+/// snapshot. No thread reads the watcher.
 fn against_an_offer(policy: OverflowPolicy) {
     explore(Exploration::default().after_set_up().first(30_000), move || {
         let bus = bus(2, 1, policy);
@@ -52,7 +52,7 @@ fn statistics_against_a_wait_that_is_over() {
 }
 
 /// A thread takes a snapshot while another thread stops a watcher for which the dispatcher waits.
-/// The stop makes the dispatcher count the event that found no room.
+/// The stop makes the dispatcher count the event that did not fit.
 fn statistics_against_a_stop() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::Wait);
@@ -68,7 +68,7 @@ fn statistics_against_a_stop() {
     });
 }
 
-/// A shutdown by deadline takes a snapshot while the event that found no room is abandoned.
+/// A shutdown by deadline takes a snapshot while the event that did not fit is abandoned.
 fn statistics_against_abandoning() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::Wait);

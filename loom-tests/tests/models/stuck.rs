@@ -1,6 +1,5 @@
-//! Threads and tasks that wait while something else is stuck: the dispatcher at a watcher that
-//! nobody reads, a handler that does not end, or a clock that stands still. Then nothing else wakes
-//! them.
+//! Threads and tasks that wait while something else is stuck: the dispatcher at a watcher without a
+//! reader, a handler that does not end, or a clock that stands still. Then nothing else wakes them.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -14,8 +13,8 @@ use eventcast::{Delivery, OverflowPolicy};
 use eventcast_loom_tests::{bus, bus_at, explore, spawn};
 use loom::future::block_on;
 
-/// A close races with a publisher that waits for room that nobody will make. The close releases the
-/// publisher.
+/// A close races with a publisher that waits for capacity that no reader will free. The close
+/// releases the publisher.
 fn close_against_a_publisher_blocked_by_a_stuck_dispatcher() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::Wait);
@@ -55,8 +54,8 @@ fn stop_against_a_reader_blocked_by_a_stuck_dispatcher() {
     });
 }
 
-/// A shutdown by deadline races with a dispatcher that waits, or waits again, for a watcher that
-/// nobody reads. The dispatcher ends, and the event that found no room is counted.
+/// A shutdown by deadline races with a dispatcher that waits, or waits again, for a watcher without
+/// a reader. The dispatcher ends, and the event that did not fit is counted.
 fn abandoning_against_a_stuck_dispatcher() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH).drive_the_end();
@@ -84,9 +83,9 @@ fn abandoning_against_a_stuck_dispatcher() {
     });
 }
 
-/// Two shutdowns wait for a handler that nobody runs, and one of them has a deadline. That one
-/// gives up and returns a snapshot. The other one waits until the handler is dropped, and its
-/// report has the end.
+/// Two shutdowns wait for a handler that never runs, and one of them has a deadline. That shutdown
+/// times out and returns a snapshot. The other shutdown waits until the handler is dropped, and its
+/// report includes the end.
 fn two_shutdowns_against_a_handler_that_hangs() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
@@ -104,8 +103,8 @@ fn two_shutdowns_against_a_handler_that_hangs() {
     });
 }
 
-/// A flush waits for a handler that nobody runs while a shutdown abandons the bus. The flush
-/// returns at that moment, and not only at the shutdown's deadline.
+/// A flush waits for a handler that never runs while a shutdown abandons the bus. The flush returns
+/// when the bus is abandoned, before the shutdown's deadline.
 fn abandoning_against_a_flush() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH).drive_the_end();
@@ -131,7 +130,7 @@ fn abandoning_against_a_flush() {
 
 /// A shutdown abandons the bus, and a handler ends, before or after the dispatcher reaches the
 /// handler's registration. The event that was accepted after the registration is counted in either
-/// case. In the first execution the dispatcher comes last.
+/// case. In the first execution the dispatcher runs last.
 fn abandoning_against_a_registration() {
     explore(Exploration::default().after_set_up(), || {
         let bus = bus(2, 1, OverflowPolicy::DropIncoming);

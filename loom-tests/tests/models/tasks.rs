@@ -36,8 +36,8 @@ fn a_receiving_task_against_stop() {
     });
 }
 
-/// A task waits for the one place in the incoming queue while the dispatcher empties the queue. The
-/// dispatcher wakes the task, or the task finds room.
+/// A task waits for the only slot in the incoming queue while the dispatcher empties the queue. The
+/// dispatcher wakes the task, or the task finds the slot free.
 fn a_publishing_task_against_the_dispatcher() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
@@ -50,8 +50,8 @@ fn a_publishing_task_against_the_dispatcher() {
     });
 }
 
-/// A task that waits for room races with a close. The close releases the task, and its event is
-/// delivered or comes back.
+/// A task that waits for capacity races with a close. The close releases the task, and its event is
+/// delivered or returned.
 fn a_publishing_task_against_close() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
@@ -75,7 +75,7 @@ fn a_publishing_task_against_close() {
 }
 
 /// An awaited handler races with the end of the bus. It lets other tasks run before it has
-/// finished, and nevertheless handles every accepted event. The shutdown waits for it.
+/// finished, but still handles every accepted event. The shutdown waits for it.
 fn an_awaited_handler_against_shutdown() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 3, OverflowPolicy::DropIncoming);
@@ -120,7 +120,7 @@ fn a_select_of_two_watchers() {
 }
 
 /// A thread waits in a `Select` while its last event is borrowed, and the dispatcher waits for the
-/// place of that event. The thread is woken, gives the place back, and finds the next event.
+/// slot of that event. The thread is woken, returns the slot, and finds the next event.
 fn a_select_with_an_event_that_is_lent() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::Wait);

@@ -1,11 +1,10 @@
-//! Waiting for the one place in the incoming queue. Each waiter has its turn, even if the waiter
-//! before it does not use its turn. There is a model for each pair of a first waiter and a waiter
-//! behind it.
+//! Waiting for the only slot in the incoming queue. Each waiter has its turn, even if the previous
+//! waiter does not use its own. There is a model for each pair of a first and a second waiter.
 //!
-//! One thread continues with the first waiter as the row says. Another thread waits behind it as
-//! the column says. The dispatcher, which makes room, is the third thread. The set-up is not
-//! explored. At its end an event fills the incoming queue, the dispatcher is about to wake up for
-//! the event, and a first waiter that is a task waits already.
+//! The row determines the first waiter and what one thread does with it. The column determines how
+//! another thread waits second. The dispatcher, which frees the slot, is the third thread. The
+//! set-up is not explored. At its end an event fills the incoming queue, the dispatcher is about to
+//! wake up for the event, and a first waiter that is a task is already waiting.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,21 +25,21 @@ enum Got {
     Place,
 }
 
-/// The fate of the first waiter when there may be room.
+/// The outcome for the first waiter once the slot may be free.
 #[derive(Clone, Copy)]
 enum Then {
     /// It begins to wait now, because it is a thread's call.
     Begins,
     GoesOn,
     IsGivenUp,
-    /// It is not polled until the waiter behind it has had its turn.
+    /// It is not polled until the second waiter has had its turn.
     IsNotPolled,
 }
 
-/// A row: the first waiter, and its fate. A waiter that is a task waits when the race begins.
+/// A row: the first waiter, and its outcome. A task is already waiting when the race begins.
 type First = (fn(Bus) -> Task, Then);
 
-/// A column: the waiter behind the first.
+/// A column: the second waiter.
 type Behind = fn(&Bus) -> Got;
 
 const COLUMNS: [(&str, Behind); 2] =

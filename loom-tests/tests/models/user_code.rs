@@ -22,8 +22,8 @@ impl Clone for Fragile {
     }
 }
 
-/// An event's `Clone` panics on the dispatcher while a reader waits for the event. The reader
-/// receives the event nevertheless, and then the loss behind it.
+/// An event's `Clone` panics on the dispatcher while a reader waits for the event. The reader still
+/// receives the event, and then the loss that follows it.
 fn a_clone_that_panics_against_a_reader() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus_of(2, 1, OverflowPolicy::DropIncoming);
@@ -45,7 +45,7 @@ fn a_clone_that_panics_against_a_reader() {
 }
 
 /// A handler panics, which ends it, while a thread shuts the bus down. The shutdown waits for the
-/// end of the handler, and no longer.
+/// end of the handler, but not longer.
 fn a_handler_that_panics_against_shutdown() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 2, OverflowPolicy::DropIncoming);

@@ -43,7 +43,8 @@ fn nothing_published_before_is_seen() {
     });
 }
 
-/// The dispatcher parks while another thread publishes. The event arrives without a second one.
+/// The dispatcher parks while another thread publishes. The event arrives even though no second
+/// event is published.
 fn parking_against_publish() {
     explore(Exploration::default().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
@@ -55,8 +56,8 @@ fn parking_against_publish() {
     });
 }
 
-/// Credit and the low watermark. A reader and a dispatcher that waits for it never sleep both at
-/// once. No event is lost, and the queue never holds more events than its length.
+/// Credit and the low watermark. A reader and a dispatcher that waits for it never both sleep. No
+/// event is lost, and the queue never holds more events than its capacity.
 fn credit_against_a_reader() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::Wait);
@@ -71,14 +72,14 @@ fn credit_against_a_reader() {
         });
         let (events, watcher) = reading.join().unwrap();
         finish();
-        // The dispatcher publishes the high-water mark behind the event that the reader has.
+        // The dispatcher publishes the high-water mark after the event that the reader has.
         bus.flush(Duration::from_secs(1)).unwrap();
         assert_eq!((events, watcher.stats().high_water), (vec![1, 2], 1));
     });
 }
 
-/// A reader makes just the room that the dispatcher waits for, and then stops reading in the middle
-/// of a slice. The dispatcher goes on, and reaches the flush behind the event that it held.
+/// A reader frees just the capacity that the dispatcher waits for, and then stops reading in the
+/// middle of a slice. The dispatcher continues, and reaches the flush after the event that it held.
 fn a_reader_that_stops_in_the_middle_of_a_slice() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         // With a queue length of 8 or more, a slice holds more than one event.
@@ -91,7 +92,7 @@ fn a_reader_that_stops_in_the_middle_of_a_slice() {
             assert!(matches!(slow.recv(), Ok(Delivery::Event(event)) if event.number() == 1));
             slow
         });
-        // The dispatcher reaches the flush only after it has found room for the ninth event.
+        // The dispatcher reaches the flush only after the ninth event has fitted into the queue.
         let flushed = bus.flush(Duration::from_secs(1));
         assert_eq!(flushed, Ok(()));
         drop(reading.join().unwrap());
@@ -99,7 +100,7 @@ fn a_reader_that_stops_in_the_middle_of_a_slice() {
 }
 
 /// A thread stops a watcher while the dispatcher waits for exactly this watcher. The dispatcher
-/// goes on, and every event is counted.
+/// continues, and every event is counted.
 fn stop_against_a_waiting_dispatcher() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::Wait);
@@ -139,7 +140,7 @@ fn drop_against_a_waiting_dispatcher() {
 }
 
 /// A thread stops a watcher and then drops it while the dispatcher offers an event to it. If the
-/// event enters the queue at the last moment, one of the two threads finds it and counts it.
+/// event still enters the queue, one of the two threads finds it and counts it.
 fn stop_and_drop_against_an_offer() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::DropIncoming);

@@ -69,7 +69,7 @@ fn control_entries_keep_their_place_while_the_dispatcher_is_blocked() {
     });
 }
 
-/// A batch of the dispatcher ends at the place of a registration, although more events wait.
+/// A batch of the dispatcher ends at the place of a registration, even if more events wait.
 #[test]
 fn a_registration_divides_the_events_that_wait() {
     watched(|| {
@@ -99,7 +99,7 @@ fn watchers_that_are_registered_take_no_capacity_from_events() {
             assert_eq!(bus.publisher().try_publish(event), Ok(()));
         }
         assert!(bus.publisher().try_publish(10).unwrap_err().is_full());
-        // A full queue delays no registration, either.
+        // A full queue does not delay a registration either.
         let mut late = bus.watch().unwrap();
         drop(held);
         bus.flush(LONG).unwrap();
@@ -109,8 +109,8 @@ fn watchers_that_are_registered_take_no_capacity_from_events() {
     });
 }
 
-/// client-go's queue takes a burst of its length. A registration and a flush at the same time
-/// change nothing.
+/// client-go's queue takes a burst of its length. A registration and a flush at the same time make
+/// no difference.
 #[test]
 fn a_burst_as_long_as_the_incoming_queue_is_accepted() {
     for _ in 0..200 {

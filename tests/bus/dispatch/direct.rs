@@ -1,5 +1,6 @@
 //! Direct delivery: a publisher that finds the dispatcher asleep delivers its event itself. Here a
-//! task that waits for events shows which thread has delivered one, because that thread wakes it.
+//! task that waits for events reveals which thread delivered an event, because that thread wakes
+//! the task.
 
 use std::pin::pin;
 use std::task::{Poll, Waker};
@@ -85,7 +86,7 @@ fn a_flush_waits_for_what_a_publisher_has_delivered() {
     assert_eq!(block_on(flush), Ok(()));
 }
 
-/// Each watcher that sleeps is woken, also when there are more of them than a publisher wakes.
+/// Every sleeping watcher is woken, even if there are more of them than a publisher wakes.
 #[test]
 fn every_sleeping_watcher_is_woken() {
     const ROUNDS: u64 = 100;

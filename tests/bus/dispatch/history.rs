@@ -1,5 +1,5 @@
-//! G12: positions and history. In most of these tests each event is the number of its own position,
-//! so every path that an event may take is checked against one oracle.
+//! G12: positions and history. In most of these tests each event is the number of its position, so
+//! every path that an event may take is checked against one oracle.
 
 use std::ops::RangeInclusive;
 use std::pin::pin;
@@ -258,8 +258,8 @@ fn a_published_gap_is_in_the_history() {
     });
 }
 
-/// Replayed events need no capacity: neither the dispatcher waits for a reader of the past, nor
-/// does the past evict or crowd out what is new.
+/// Replayed events need no capacity: the dispatcher does not wait for a reader of the past, and the
+/// past neither evicts the watcher nor crowds out new events.
 #[test]
 fn the_past_needs_no_capacity() {
     let bus = with_history(100);
@@ -272,10 +272,10 @@ fn the_past_needs_no_capacity() {
         .collect();
     publish(&bus, 101..=101);
     publish(&bus, 102..=102);
-    // The flush returns, so the dispatcher waits for none of them.
+    // The flush returns, so the dispatcher does not wait for any of them.
     bus.flush(LONG).unwrap();
     assert_eq!(bus.stats().watchers[0].high_water, 2);
-    // One more does not fit into two queues, whatever of the past is left.
+    // One more does not fit into two queues, however much of the past is left.
     drop(watchers.remove(0));
     publish(&bus, 103..=103);
     bus.flush(LONG).unwrap();
@@ -304,7 +304,7 @@ fn reading_the_past_frees_no_capacity() {
         for expected in 6..=11 {
             assert_eq!(watcher.recv(), Ok(Event(expected)));
         }
-        // 13 was lost, and the place of 11 is free again.
+        // 13 was lost, and the slot of 11 is free again.
         publish(&bus, 14..=14);
         bus.shutdown();
         assert_eq!(drain(&mut watcher), [Event(12), Lagged(1), Event(14)]);
@@ -327,7 +327,7 @@ fn a_dispatcher_waits_for_a_reader_of_the_past() {
     assert_eq!(watcher.stats().high_water, 2);
 }
 
-/// The queue of `DropOldest` keeps its newest events, even of those from the history.
+/// The queue of `DropOldest` keeps its newest events, even among events from the history.
 #[test]
 fn a_ring_keeps_the_newest_of_the_past() {
     on_both(|options| {
@@ -365,8 +365,8 @@ fn a_filter_sees_the_past() {
     });
 }
 
-/// A reader that sleeps before the dispatcher reaches its registration wakes for the past, though
-/// no event follows.
+/// A reader that sleeps before the dispatcher reaches its registration wakes up for the past, even
+/// if no event follows.
 #[test]
 fn a_reader_that_sleeps_wakes_for_the_past() {
     let (clock, bus) = timed(BusOptions::default().history(2).max_batch(1));

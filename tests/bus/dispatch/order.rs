@@ -9,7 +9,7 @@ use futures::executor::block_on;
 
 use crate::support::{LONG, assert_balanced, available, bus_with, events, hold, lagged, on_both};
 
-/// G1 and G3 at size: ten million events, four watchers that lose nothing, every event in its
+/// G1 and G3 at scale: ten million events, four watchers that lose nothing, every event in its
 /// place.
 #[test]
 fn ten_million_events_arrive_complete_and_in_order_at_four_watchers() {
@@ -81,8 +81,8 @@ fn all_watchers_see_one_order_of_several_publishers() {
     });
 }
 
-/// Events that the dispatcher offers together are never more than `max_batch`, also where a batch
-/// follows single events.
+/// The dispatcher never offers more than `max_batch` events together, even if a batch follows
+/// single events.
 #[test]
 fn a_batch_that_follows_an_event_stays_within_the_limit() {
     const MOST: usize = 4;
@@ -106,9 +106,9 @@ fn a_batch_that_follows_an_event_stays_within_the_limit() {
     assert_eq!(received, expected);
 }
 
-/// Ten thousand watchers, of several policies. Each gets everything that its queue can hold, and
-/// receives the number of the others. Those that are stopped or dropped, in any order, leave
-/// nothing.
+/// Ten thousand watchers, of several policies. Each receives everything that its queue can hold,
+/// and the number of the other events. Watchers that are stopped or dropped, in any order, leave no
+/// trace.
 #[test]
 fn ten_thousand_watchers_each_get_their_own() {
     on_both(|options| {
@@ -125,8 +125,8 @@ fn ten_thousand_watchers_each_get_their_own() {
             let expected = if n % policies.len() == 1 { [2, 3, 4, 5] } else { [0, 1, 2, 3] };
             assert_eq!((events(&seen).as_slice(), lagged(&seen)), (expected.as_slice(), 2), "watcher {n}");
         }
-        // About a third of the watchers are dropped here, in an order of its own, and the others
-        // are stopped.
+        // About a third of the watchers, spread over the list, are dropped here, and the others are
+        // stopped.
         watchers.retain(|watcher| std::ptr::from_ref(watcher).addr() % 3 > 0);
         watchers.iter().for_each(Watcher::stop);
         let last = bus.watch().unwrap();

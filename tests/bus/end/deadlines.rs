@@ -17,8 +17,8 @@ use crate::support::{
 
 const SHORT: Duration = Duration::from_millis(1);
 
-/// A shutdown that gave up returns a snapshot. The next call waits on, and its report has the end.
-/// Every later call returns the same report.
+/// A shutdown that timed out returns a snapshot. The next call continues to wait, and its report
+/// has the final counts. Every later call returns the same report.
 #[test]
 fn a_shutdown_after_one_that_timed_out_waits_on_and_has_the_final_counts() {
     on_both(|options| {
@@ -45,8 +45,8 @@ fn a_shutdown_after_one_that_timed_out_waits_on_and_has_the_final_counts() {
     });
 }
 
-/// A drain abandons nothing: the handler handles all of its queue after a drain whose time was
-/// over, and a later shutdown by deadline has nothing to abandon.
+/// A drain abandons nothing: the handler handles its whole queue after a drain that timed out, and
+/// a later shutdown by deadline has nothing to abandon.
 #[test]
 fn a_drain_abandons_nothing() {
     on_both(|options| {
@@ -65,7 +65,7 @@ fn a_drain_abandons_nothing() {
     });
 }
 
-/// On a thread of the bus no shutdown waits, and none joins the thread.
+/// On a thread of the bus, no shutdown waits or joins the thread.
 #[test]
 fn a_shutdown_on_a_thread_of_the_bus_reports_that_threads_run() {
     on_both(|options| {
@@ -87,7 +87,7 @@ fn a_shutdown_on_a_thread_of_the_bus_reports_that_threads_run() {
 }
 
 /// The deadlines of flush, shutdown, drain and join run on real time although the bus has a fake
-/// clock that does not move. A test with a handler that hangs fails then, and does not hang.
+/// clock that does not move. A test with a handler that hangs therefore fails instead of hanging.
 #[test]
 fn deadlines_of_the_end_pass_on_a_bus_with_a_fake_clock() {
     on_both(|options| {
@@ -132,8 +132,8 @@ fn a_stuck_handler_is_abandoned_at_the_deadline() {
         turnstile.let_one_pass();
         // The clock stands still, so only the handler's end can end this.
         assert!(handle.join(LONG));
-        // Both ends may empty the queue of a watcher that is gone. Each counts what it took, the
-        // dispatcher on its own thread.
+        // Both ends may empty the queue of a dropped watcher. Each counts the events that it took,
+        // the dispatcher on its own thread.
         until(|| handle.stats().lag == 0);
         let stats = handle.stats();
         assert_eq!((stats.delivered, stats.dropped.abandoned, stats.dropped.incoming), (1, 2, 2));
@@ -218,9 +218,9 @@ fn a_drain_leaves_a_waiting_dispatcher_alone() {
     assert!(bus.shutdown().is_clean());
 }
 
-/// The report of a shutdown that gave up counts the events that the dispatcher has not reached:
-/// single events, those of batches, and none for registrations, flushes and gaps. They are accepted
-/// later, and the sum of all events stays.
+/// The report of a shutdown that timed out counts the events that the dispatcher has not reached:
+/// single events and the events of batches, but not registrations, flushes and gaps. They are
+/// accepted later, and the total number of events stays the same.
 #[test]
 fn a_snapshot_has_the_events_that_are_still_in_the_incoming_queue() {
     let bus = bus_with(BusOptions::default().max_batch(4).queue_capacity(1));

@@ -61,8 +61,8 @@ fn a_flush_returns_at_its_deadline() {
     });
 }
 
-/// On an inline bus, watchers that the caller reads are not waited for, however short the timeout
-/// is.
+/// On an inline bus, a flush does not wait for watchers that the caller reads, however short the
+/// timeout is.
 #[test]
 fn a_flush_does_not_wait_for_readers() {
     let bus = inline(1);
@@ -149,8 +149,8 @@ fn a_flush_ends_with_a_handler_that_leaves_events() {
     });
 }
 
-/// A task that flushes an inline bus is woken when the handler has handled what was published
-/// before. What is published after the flush began is not waited for.
+/// A task that flushes an inline bus is woken when the handler has handled the events published
+/// before the flush. It does not wait for events published after the flush began.
 #[test]
 fn a_flushing_task_is_woken_by_the_handler() {
     watched(|| {

@@ -80,8 +80,8 @@ fn dropped_watchers_are_reaped_on_a_busy_bus() {
     assert!(busy.stats().filtered > 100);
 }
 
-/// Of four watchers that block the dispatcher, some are dropped. What was pending for them counts
-/// as lost, and the others receive all of theirs, wherever the dispatcher keeps their queues now.
+/// Of four watchers that block the dispatcher, some are dropped. Their pending events count as
+/// lost, and the others receive all of theirs, wherever the dispatcher keeps their queues now.
 #[test]
 fn of_several_full_watchers_the_dropped_ones_alone_lose_events() {
     for dropped in 0..1 << 4 {
@@ -175,7 +175,7 @@ fn a_watcher_dropped_in_the_middle_of_a_round_loses_only_its_own_events() {
         let mut after = bus.watch().unwrap();
         bus.publisher().publish(live.event(1)).unwrap();
         turnstile.wait_for(1);
-        // The round is past `before`, is at `held`, and still has the other watchers to come.
+        // The round has passed `before`, is at `held`, and has yet to reach the other watchers.
         thread::spawn(move || drop(dropped)).join().unwrap();
         drop(turnstile);
         bus.publisher().publish(live.event(2)).unwrap();

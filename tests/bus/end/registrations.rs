@@ -1,6 +1,6 @@
-//! Watchers and handlers that end before the dispatcher has registered them. What was accepted
-//! after the registration of a handler that gave up, because of a shutdown by deadline, counts as
-//! abandoned.
+//! Watchers and handlers that end before the dispatcher has registered them. If a shutdown by
+//! deadline makes a handler abandon its queue, the events accepted after the handler's registration
+//! count as abandoned.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -15,9 +15,9 @@ use crate::support::{
     stopping_filter, waits, watched,
 };
 
-/// Registers a handler while the dispatcher is held, calls `publish`, and abandons the bus. The
-/// handler gives up then. Returns the handler's counters at the end of the bus, and the losses that
-/// its hook received.
+/// Registers a handler while the dispatcher is held, calls `publish`, and abandons the bus, so the
+/// handler abandons its queue. Returns the handler's counters at the end of the bus, and the losses
+/// that its hook received.
 fn abandon_before_registration(
     options: BusOptions,
     start: Start,
@@ -80,7 +80,7 @@ fn gaps_after_an_abandoned_registration_count_as_missed() {
     assert_eq!((stats.offered, stats.dropped.abandoned, stats.missed), (1, 1, 5));
 }
 
-/// A handler that was stopped before its registration is not one that has given up: it is offered
+/// A handler that was stopped before its registration has not abandoned its queue: it is offered
 /// nothing.
 #[test]
 fn a_registration_that_was_stopped_is_offered_nothing() {

@@ -18,10 +18,10 @@ use crate::support::{
     inline, inline_options, keeping, on_both, stopping_handler, timed, until, waits, watched,
 };
 
-/// G3: `Ok` means offered, whatever the shutdown does at the same moment.
+/// G3: `Ok` means offered, whatever the shutdown does at the same time.
 #[test]
 fn nothing_accepted_is_lost_to_a_shutdown() {
-    // Miri takes long for a round.
+    // A round takes a long time under Miri.
     for round in 0..if cfg!(miri) { 5 } else { 300 } {
         let bus = bus_with(BusOptions::default().incoming_capacity(8).overflow(Wait));
         let mut watcher = bus.watch().unwrap();
@@ -162,7 +162,8 @@ fn each_watcher_knows_why_it_ended() {
     });
 }
 
-/// Neither the drop of another clone nor a publisher matters: the last handle closes the bus.
+/// Dropping another clone does not close the bus, and a publisher does not keep it open: the last
+/// handle closes it.
 #[test]
 fn the_last_clone_closes_the_bus_on_whichever_thread() {
     on_both(|options| {
@@ -245,7 +246,7 @@ fn a_destructor_at_the_end_delays_no_reader() {
     });
 }
 
-/// The last handle is often dropped while the user's own panic unwinds. The bus ends as usual.
+/// The last handle is often dropped while a panic in user code unwinds. The bus ends as usual.
 #[test]
 fn a_bus_that_is_dropped_by_a_panic_ends() {
     on_both(|options| {
@@ -317,9 +318,9 @@ fn a_panic_with_a_waiting_watcher_on_the_stack_unwinds() {
     assert!(result.is_err());
 }
 
-/// When a shutdown has returned, the threads of the dispatcher and of all handlers have ended, also
-/// those of handlers that ended earlier. The last that a thread does is to destroy what belongs to
-/// it. The destructors here take their time, so a thread that is not joined is still at them.
+/// When a shutdown has returned, the threads of the dispatcher and of all handlers have ended,
+/// including handlers that ended earlier. The last thing a thread does is to drop what it owns. The
+/// destructors here are slow, so a thread that is not joined is still running them.
 #[test]
 fn a_shutdown_joins_the_threads_of_the_bus() {
     static BEGUN: AtomicUsize = AtomicUsize::new(0);
@@ -353,8 +354,9 @@ fn a_shutdown_joins_the_threads_of_the_bus() {
     }
 }
 
-/// The events that are only kept do not make a shutdown incomplete, however long their destructors
-/// take. The report says that the dispatcher's thread still runs, and the next shutdown joins it.
+/// Events that are only kept in the history do not make a shutdown incomplete, however long their
+/// destructors take. The report shows that the dispatcher's thread still runs, and the next
+/// shutdown joins it.
 #[test]
 fn kept_events_with_slow_destructors_leave_a_shutdown_complete() {
     #[derive(Clone)]

@@ -72,7 +72,7 @@ fn a_join_on_a_watcher_waits_until_the_watcher_is_dropped() {
 fn watchers_that_are_dropped_on_an_idle_bus_leave_nothing() {
     let live = Live::default();
     let bus = bus(100, 100);
-    // Miri takes long for each watcher.
+    // Each watcher takes a long time under Miri.
     let watchers = if cfg!(miri) { 200 } else { 2_000_u64 };
     for n in 0..watchers {
         let (in_filter, gone) = mpsc::channel();
@@ -193,7 +193,7 @@ fn stop_and_drop_release_a_dispatcher_that_waits_for_them() {
     }
 }
 
-/// A handler that joins itself, or another one of its bus, does not wait.
+/// A handler that joins itself, or another handler of its bus, does not wait.
 #[test]
 fn join_does_not_wait_on_a_thread_of_the_bus() {
     watched(|| {

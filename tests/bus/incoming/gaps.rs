@@ -1,4 +1,5 @@
-//! Gaps that a publisher reports: each has a place in the one order, for every watcher.
+//! Gaps that a publisher reports: each has a place in the common order of events, for every
+//! watcher.
 
 use std::thread;
 
@@ -9,7 +10,7 @@ use crate::support::{
     LONG, assert_balanced, available, bus, bus_with, drain, on_both, stopping_filter, timed,
 };
 
-/// A gap stands where it was published, whatever policy or filter a watcher has, and is not an
+/// A gap stays where it was published, whatever policy or filter a watcher has, and is not an
 /// event.
 #[test]
 fn a_gap_has_its_place_for_every_watcher() {
@@ -38,7 +39,7 @@ fn a_gap_has_its_place_for_every_watcher() {
     });
 }
 
-/// A gap needs no capacity in the queue of a watcher, and adds to what the watcher lost itself.
+/// A gap needs no capacity in the queue of a watcher, and is added to the watcher's own losses.
 #[test]
 fn a_gap_adds_to_what_the_watcher_lost() {
     on_both(|options| {

@@ -90,7 +90,7 @@ fn an_iterator_that_panics_publishes_nothing() {
     });
 }
 
-/// A `Vec` is taken as it is. Its events keep their place in memory.
+/// A `Vec` is used directly. Its events keep their place in memory.
 #[test]
 fn a_vec_is_not_copied() {
     on_both(|options| {
@@ -141,7 +141,7 @@ fn counts_of_refused_events_of_no_size_do_not_wrap() {
             let refused = publisher.try_publish_batch(vec![(); usize::MAX]).unwrap_err();
             assert_eq!(refused.into_inner().len(), usize::MAX);
         }
-        // A thread other than this one counts elsewhere.
+        // Another thread has a separate count.
         for _ in 0..2 {
             let publisher = publisher.clone();
             thread::spawn(move || publisher.publish_batch(vec![(); usize::MAX]).unwrap_err()).join().unwrap();

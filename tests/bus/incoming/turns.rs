@@ -22,7 +22,7 @@ struct Full {
     clock: FakeClock,
     bus: Broadcaster<u64>,
     watcher: Watcher<u64>,
-    /// Of a bus with a dispatcher, which stops in the watcher's filter.
+    /// Only for a bus with a dispatcher, which stops in the watcher's filter.
     stops: Option<Turnstile<u64>>,
     /// The events that were read to free capacity.
     read: Vec<Delivery<u64>>,
@@ -56,8 +56,8 @@ impl Full {
         }
     }
 
-    /// Frees capacity for a thread. A dispatcher does not wake it until it has time, so its watcher
-    /// no longer stops it.
+    /// Frees capacity for a thread. A dispatcher wakes the thread only when it has time, so its
+    /// watcher no longer stops it.
     fn free_for_a_thread(&mut self) {
         if self.stops.take().is_none() {
             self.free_one();
@@ -150,8 +150,8 @@ fn ready_leaves_the_capacity_to_others() {
     });
 }
 
-/// A turn is not a lock: if the tasks that have one are not polled, or are even forgotten, the
-/// tasks and threads after them have turns as well.
+/// A turn is not a lock: if the tasks that have one are not polled, or are even leaked, the tasks
+/// and threads after them still get their turns.
 #[test]
 fn a_turn_that_is_not_taken_up_passes_to_the_next() {
     on_both(|options| {
@@ -166,7 +166,7 @@ fn a_turn_that_is_not_taken_up_passes_to_the_next() {
         drop(stops);
         let reader =
             thread::spawn(move || watcher.into_iter().filter_map(Delivery::event).collect::<Vec<_>>());
-        // The first two are never polled again, and one of them is even forgotten.
+        // The first two are never polled again, and one of them is even leaked.
         std::mem::forget(waiting.remove(0));
         assert_eq!(thread.join().unwrap(), Ok(()));
         ears[2].wait();
@@ -180,8 +180,8 @@ fn a_turn_that_is_not_taken_up_passes_to_the_next() {
     });
 }
 
-/// A publish with a timeout gets its event back when time is up, and is accepted if there is
-/// capacity before.
+/// A publish with a timeout gets its event back when the timeout expires, and is accepted if there
+/// is capacity before.
 #[test]
 fn publish_timeout_runs_on_the_clock() {
     on_both(|options| {

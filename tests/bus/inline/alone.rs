@@ -18,7 +18,7 @@ fn batches(watcher: &mut Watcher<u64>) -> Vec<Vec<u64>> {
 /// A second watcher is registered and dropped, and some batches are too large to be gathered. The
 /// order stays, and so do the positions.
 #[test]
-fn events_stay_in_order_whoever_else_watches() {
+fn events_stay_in_order_beside_other_watchers() {
     let bus = inline::<u64>(1000);
     let mut watcher = bus.watch().unwrap();
     let publisher = bus.publisher();
@@ -97,7 +97,7 @@ fn a_batch_has_no_more_events_than_the_options_allow() {
 
 /// G5: a batch that is partly read keeps no more events alive than `max_batch`.
 #[test]
-fn what_is_read_is_not_kept_alive() {
+fn events_that_were_read_are_not_kept_alive() {
     let (live, queue_capacity) = (Live::default(), 100);
     let bus = Broadcaster::<Tracked>::with_options(inline_options(queue_capacity).max_batch(2)).unwrap();
     let mut watcher = bus.watch().unwrap();

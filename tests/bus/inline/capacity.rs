@@ -62,8 +62,8 @@ fn all_watchers_that_lose_nothing_must_have_capacity() {
     assert_eq!(available(&mut watchers[0]), [1, 2, 3].map(Event));
 }
 
-/// A watcher whose policy loses events loses them beside a full `Wait` watcher only for what the
-/// bus accepts.
+/// Beside a full `Wait` watcher, a watcher whose policy loses events loses only events that the bus
+/// accepts.
 #[test]
 fn other_policies_lose_only_what_was_accepted() {
     let bus = inline(100);

@@ -12,8 +12,8 @@ use crate::support::{
     LONG, Live, Tracked, assert_balanced, assert_settled, inline, policies, waits, watched,
 };
 
-/// Two threads register and drop watchers without a pause, while another publishes. A watcher that
-/// stays receives everything, and nothing of the others is left.
+/// Two threads register and drop watchers without a pause, while another publishes. A permanent
+/// watcher receives everything, and nothing of the others remains.
 #[test]
 fn registering_and_dropping_watchers_does_not_disturb_a_publisher() {
     const EVENTS: u64 = if cfg!(miri) { 50 } else { 5_000 };
@@ -30,7 +30,8 @@ fn registering_and_dropping_watchers_does_not_disturb_a_publisher() {
                         if is_over.load(Ordering::SeqCst) {
                             return;
                         }
-                        // A watcher that waits is dropped before the publisher waits for it long.
+                        // A `Wait` watcher is dropped before the publisher has to wait for it for
+                        // long.
                         let mut watcher = bus.watch_builder().overflow(policy).watch().unwrap();
                         let _ = watcher.try_recv();
                     }
@@ -91,8 +92,8 @@ fn other_calls_may_run_at_the_same_time_as_the_close() {
     });
 }
 
-/// Buses that are made, used and dropped on several threads, some by their last handle and some by
-/// a shutdown.
+/// Buses that are created, used and dropped on several threads, some by their last handle and some
+/// by a shutdown.
 #[test]
 fn buses_are_created_and_dropped_on_several_threads() {
     const BUSES: u64 = if cfg!(miri) { 20 } else { 1_000 };

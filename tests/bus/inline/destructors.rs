@@ -1,4 +1,4 @@
-//! Publishes from destructors, and from wherever else user code runs inside a call.
+//! Publishes from destructors, and from all other places where user code runs inside a call.
 
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
@@ -51,7 +51,8 @@ fn a_destructor_that_publishes_needs_capacity() {
 }
 
 /// A watcher with a limit has capacity, and an event from a destructor takes it. From then on the
-/// limit runs anew. A watcher that has been full for its limit loses such an event like any other.
+/// limit starts again. A watcher that has been full for its limit loses such an event like any
+/// other.
 #[test]
 fn a_nested_event_and_the_limit_of_a_watcher() {
     const LIMIT: Duration = Duration::from_secs(10);

@@ -1,5 +1,5 @@
-//! G8, G11: while another thread is inside the bus, and stays there, the calls that end something
-//! or only read return. What they asked for is done when that thread's call returns.
+//! G8, G11: while another thread stays inside the bus, calls that end something or only read still
+//! return. Their effects are complete when that thread's call returns.
 
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -14,8 +14,8 @@ use crate::support::{
     HELD, Holder, LONG, Live, Tracked, assert_balanced, available, drain, inline, turnstile, waits, watched,
 };
 
-/// Whatever ends the bus returns while another thread is inside it. The bus has ended when that
-/// thread has left it.
+/// Every call that ends the bus returns while another thread is inside it. The bus has ended when
+/// that thread has left it.
 #[test]
 fn the_calls_that_end_the_bus_return_while_the_lock_is_held() {
     type End = fn(Broadcaster<u64>);
@@ -70,8 +70,8 @@ fn a_publish_waits_for_the_filter_that_runs() {
             publisher.publish_timeout(2, Duration::ZERO)
         });
         begins.recv_timeout(LONG).unwrap();
-        // Usually enough for the other thread to reach the lock. If it is late, it finds the filter
-        // finished anyway.
+        // Usually enough time for the other thread to reach the lock. If it is late, it finds the
+        // filter finished anyway.
         (0..1000).for_each(|_| thread::yield_now());
         assert!(!other.is_finished());
         let mut held = holder.finish();

@@ -52,8 +52,8 @@ fn a_publisher_waits_until_the_limit_and_then_the_watcher_loses() {
     });
 }
 
-/// After its limit the watcher loses for every kind of publish, without a further wait. Once it has
-/// capacity, everything is as before.
+/// After its limit the watcher loses events for every kind of publish, without a further wait. Once
+/// it has capacity, everything is as before.
 #[test]
 fn after_the_limit_a_watcher_loses_until_it_has_capacity() {
     watched(|| {
@@ -107,8 +107,8 @@ fn a_reader_that_frees_capacity_in_time_loses_nothing() {
     });
 }
 
-/// A publish with a timeout waits for the earlier of its own deadline and the watcher's limit,
-/// which runs from the first refusal.
+/// A publish with a timeout waits until its deadline or the watcher's limit, whichever is earlier.
+/// The limit runs from the first refusal.
 #[test]
 fn a_timeout_before_the_limit_returns_the_event() {
     watched(|| {
@@ -167,7 +167,7 @@ fn a_batch_waits_for_the_limit_once() {
     });
 }
 
-/// Of two limits each counts for its own watcher, and the publisher waits for the longer one.
+/// Each of two limits applies to its own watcher, and the publisher waits for the longer one.
 #[test]
 fn of_two_limits_the_longer_delays_the_publisher() {
     for limits in [[1, 10], [10, 1]] {
@@ -197,7 +197,8 @@ fn of_two_limits_the_longer_delays_the_publisher() {
     }
 }
 
-/// A watcher that is late loses, and a full `Wait` watcher beside it is still waited for.
+/// A watcher past its limit loses events, while the publisher still waits for a full `Wait` watcher
+/// beside it.
 #[test]
 fn a_late_watcher_does_not_replace_the_wait_for_another() {
     watched(|| {
@@ -228,8 +229,8 @@ fn the_largest_limit_never_passes() {
     bus.publisher().try_publish(2).unwrap();
 }
 
-/// A task that waits is woken at the limit, by the clock of the bus: also if that clock does not
-/// drive the deadlines of the end.
+/// A waiting task is woken at the limit by the clock of the bus, even if that clock does not drive
+/// the deadlines of the end.
 #[test]
 fn a_task_waits_until_the_limit_too() {
     for drives_the_end in [true, false] {

@@ -36,7 +36,7 @@ fn what_a_filter_publishes_follows_its_event() {
     }
 }
 
-/// What is published while a nested event is offered follows everything that was published before.
+/// An event published while a nested event is offered follows everything that was published before.
 #[test]
 fn nested_events_keep_the_order_in_which_they_were_published() {
     let bus = inline(100);
@@ -102,7 +102,7 @@ fn a_filter_that_publishes_for_each_event_ends() {
     });
 }
 
-/// A hook that reports each loss as an event, which the full queue loses in turn, ends too.
+/// A hook that reports each loss as an event, which the full queue loses in turn, also ends.
 #[test]
 fn a_hook_that_publishes_for_each_loss_ends() {
     watched(|| {
@@ -192,7 +192,7 @@ fn a_nested_batch_that_does_not_fit_is_returned() {
     }
 }
 
-/// The rest of an outer batch does not take the capacity that a nested event was promised.
+/// The rest of an outer batch does not take capacity that was promised to a nested event.
 #[test]
 fn the_rest_of_a_batch_leaves_nested_events_their_capacity() {
     for max_batch in [1, 2, 3, 4] {
@@ -267,8 +267,8 @@ fn a_filter_may_publish_while_its_watcher_is_registered() {
     assert_settled(&bus.stats(), 4);
 }
 
-/// What is published in a registration needs the capacity that is free then, whatever an earlier
-/// publish has left.
+/// An event published during a registration needs capacity that is free at that time, whatever an
+/// earlier publish has left.
 #[test]
 fn a_nested_event_of_a_registration_needs_capacity() {
     let bus = Broadcaster::with_options(inline_options(100).history(4)).unwrap();

@@ -18,9 +18,9 @@ use crate::support::{
     inline_options, inside, waits, watched,
 };
 
-/// A filter closes the bus in the middle of a batch: what was accepted is offered, and the rest is
-/// returned. A batch is accepted piece by piece, or event by event beside a watcher with a queue of
-/// one event.
+/// A filter closes the bus in the middle of a batch: the accepted events are offered, and the rest
+/// are returned. A batch is accepted piece by piece, or event by event beside a watcher with a
+/// queue of one event.
 #[test]
 fn a_close_inside_a_batch_returns_the_rest() {
     for (divides, accepted) in [(false, 4), (true, 3)] {
@@ -82,8 +82,8 @@ fn a_nested_watcher_that_loses_nothing_limits_what_follows() {
 }
 
 /// A watcher with `Wait` that a filter registers during the first part of a batch counts for the
-/// second part, and for what the filter publishes then. The parts come from a watcher with capacity
-/// for the first two events.
+/// second part, and for what the filter publishes then. The batch is split by a watcher with
+/// capacity for the first two events.
 #[test]
 fn a_nested_watcher_that_loses_nothing_limits_the_rest_of_a_batch() {
     let bus = inline(100);
@@ -189,8 +189,8 @@ fn a_filter_may_read_another_watcher() {
     });
 }
 
-/// After a nested close everything is refused. What was accepted before it is still offered, and
-/// the bus has ended when the outer call returns.
+/// After a nested close everything is refused. Events accepted before it are still offered, and the
+/// bus has ended when the outer call returns.
 #[test]
 fn a_nested_close_ends_the_bus_after_what_was_accepted() {
     watched(|| {
@@ -376,7 +376,7 @@ fn nested_calls_of_an_occupied_bus_return_an_error() {
     });
 }
 
-/// A call that would wait for itself returns an error immediately, and the getters answer.
+/// A call that would wait for itself returns an error immediately, and the getters still work.
 #[test]
 fn nested_flushes_joins_and_getters_do_not_wait() {
     watched(|| {

@@ -1,4 +1,4 @@
-//! An inline bus has no thread, and works on an executor whose time stands still.
+//! An inline bus has no thread, and works on an executor whose clock is paused.
 
 use std::time::Duration;
 

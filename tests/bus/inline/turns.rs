@@ -58,8 +58,8 @@ fn a_watcher_that_ends_lets_waiting_publishers_continue() {
     }
 }
 
-/// A publisher whose event still has no capacity when its turn comes passes the turn on to one
-/// whose event has.
+/// If there is still no capacity for a publisher's event at its turn, it passes the turn on to a
+/// publisher with an event that fits.
 #[test]
 fn a_publisher_that_cannot_use_its_turn_passes_it_on() {
     watched(|| {
@@ -133,7 +133,7 @@ fn a_publisher_that_waits_for_one_topic_does_not_delay_another_topic() {
     });
 }
 
-/// The same, with a publisher in front whose time is up.
+/// The same, with a publisher in front whose timeout has expired.
 #[test]
 fn a_publisher_whose_time_is_up_leaves_its_turn_to_another_topic() {
     watched(|| {

@@ -15,7 +15,7 @@ use crate::support::{
     waits, waker_calling, watched,
 };
 
-/// Lets a task wait for the next event of a watcher.
+/// Makes a task wait for the next event of a watcher.
 fn wait_with(watcher: &mut Watcher<u64>, waker: &Waker) {
     assert!(watcher.poll_next_unpin(&mut Context::from_waker(waker)).is_pending());
 }
@@ -67,7 +67,7 @@ fn a_waker_may_use_the_bus() {
                 inner.publisher().publish(2).unwrap();
                 let mut late = inner.watch().unwrap();
                 inner.publisher().publish(3).unwrap();
-                // The new watcher has its event: the publish was not put off.
+                // The new watcher has its event: the publish was not deferred.
                 said_tx.send((late.try_recv(), inner.flush(LONG), inner.stats().pending)).unwrap();
             }),
         );
@@ -160,7 +160,7 @@ fn a_nested_event_wakes_its_reader() {
     });
 }
 
-/// A waker that panics does not reach the publisher, and wakes the others all the same.
+/// The panic of a waker does not reach the publisher, and the other wakers are still called.
 #[test]
 fn a_waker_that_panics_stops_nothing() {
     watched(|| {
@@ -180,8 +180,8 @@ fn a_waker_that_panics_stops_nothing() {
     });
 }
 
-/// A waker waits for the capacity of another bus only. The thread on which it runs may be the one
-/// that frees capacity in its own bus.
+/// A waker waits for the capacity of another bus only, because the thread that runs the waker may
+/// be needed to free capacity in its own bus.
 #[test]
 fn a_waker_waits_for_the_capacity_of_another_bus_only() {
     for other in [false, true] {
@@ -224,8 +224,8 @@ fn calls_inside_a_filter_wake_outside_the_bus() {
     for (index, act) in acts.into_iter().enumerate() {
         watched(move || {
             let bus = inline(100);
-            // With the last act, a publisher waits for capacity, and otherwise a reader for an
-            // event.
+            // For the last action a publisher waits for capacity, and for the others a reader waits
+            // for an event.
             let is_full = index == 2;
             let mut acted = waits(&bus, 1).filter(|event: &u64| *event >= 10).watch().unwrap();
             let publisher = bus.publisher();

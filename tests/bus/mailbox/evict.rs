@@ -1,4 +1,4 @@
-//! The policy `Evict`: a watcher that cannot keep up ends, and learns why.
+//! The policy `Evict`: a watcher that cannot keep up ends, and sees the reason.
 
 use std::sync::mpsc;
 
@@ -14,8 +14,8 @@ fn evicting<T: Clone + Send + Sync + 'static>(bus: &Broadcaster<T>, queue: usize
     bus.watch_builder().queue_capacity(queue).overflow(Evict)
 }
 
-/// The first event that does not fit ends the watcher. Queued events come first, without a gap, and
-/// the other watcher continues.
+/// The first event that does not fit ends the watcher. Its reader receives the queued events first,
+/// without a gap, and the other watcher continues.
 #[test]
 fn the_first_event_that_does_not_fit_ends_the_watcher() {
     on_both(|options| {
@@ -36,7 +36,7 @@ fn the_first_event_that_does_not_fit_ends_the_watcher() {
             (Some(EndReason::Evicted), Err(TryRecvError::Ended))
         );
         let stats = slow.stats();
-        // The watcher ended before 4. Nothing that followed was offered, so nothing of it was lost.
+        // The watcher ended before 4. Nothing that followed was offered, so none of it was lost.
         assert_eq!((stats.offered, stats.delivered, stats.lag), (3, 3, 0));
         assert_eq!((stats.evictions, stats.dropped.total()), (1, 0));
         assert!(

@@ -1,4 +1,4 @@
-//! G5, G6, G7: a watcher's queue. It is bounded, each policy loses what it should, the gap is at
+//! G5, G6, G7: a watcher's queue. It is bounded, each policy loses the right events, the gap is at
 //! its place, and losses are counted.
 
 mod evict;

@@ -151,8 +151,8 @@ fn wait_loses_nothing_in_the_smallest_queues() {
     });
 }
 
-/// A watcher whose wait has ended loses the events that have found no capacity, not those for which
-/// there is some: at its limit, and when a shutdown by deadline abandons what is left.
+/// A watcher whose wait has ended loses only the events for which there is no capacity: at its
+/// limit, and when a shutdown by deadline abandons the rest.
 #[test]
 fn the_end_of_the_wait_fills_the_capacity_there_is() {
     for shuts_down in [false, true] {
@@ -180,7 +180,7 @@ fn the_end_of_the_wait_fills_the_capacity_there_is() {
                     None => bus.flush(LONG).unwrap(),
                 }
             });
-            // Three places were free when time was up.
+            // Three slots were free when the limit expired.
             let (stats, lost) = (watcher.stats(), if shuts_down { (0, 5) } else { (5, 0) });
             assert_eq!((stats.dropped.timed_out, stats.dropped.abandoned), lost, "{stats}");
             assert_eq!(stats.queued, 8);

@@ -19,8 +19,8 @@ const MS: Duration = Duration::from_millis(1);
 /// The number of events of each publisher in a round.
 const EVENTS: u64 = 200;
 
-/// Usually takes no time at all, and now and then long enough for a queue to fill up. On a busy
-/// machine each yield may take milliseconds, so yields are few.
+/// Usually returns immediately, and occasionally takes long enough for a queue to fill up. On a
+/// busy machine each yield may take milliseconds, so yields are rare.
 fn dawdle(rng: &mut Rng) {
     match rng.below(64) {
         0 => (0..rng.below(4)).for_each(|_| thread::yield_now()),
@@ -216,9 +216,9 @@ fn four_policies_with_readers_that_dawdle() {
     });
 }
 
-/// Twenty watchers with a wait, each a millisecond longer than the one before. Every batch takes
-/// twenty milliseconds, not the sum of the waits, and all other watchers have the batch before the
-/// wait begins.
+/// Twenty watchers with a wait, each a millisecond longer than the last. Every batch takes twenty
+/// milliseconds, not the sum of the waits, and all other watchers have the batch before the wait
+/// begins.
 #[test]
 fn many_deadlines_delay_a_batch_by_the_longest() {
     const BATCHES: u64 = 10;
@@ -233,8 +233,8 @@ fn many_deadlines_delay_a_batch_by_the_longest() {
             bus.publisher().publish_batch(vec![2 * batch, 2 * batch + 1]).unwrap();
         }
         for batch in 0..BATCHES {
-            // The batch comes without any step of the clock beyond the twenty steps below for each
-            // batch.
+            // The batch arrives without any step of the clock beyond the twenty steps below for
+            // each batch.
             assert_eq!([fast.recv(), fast.recv()], [Ok(Event(2 * batch)), Ok(Event(2 * batch + 1))]);
             for _ in 0..20 {
                 clock.wait_for_waiters(1);
@@ -244,7 +244,7 @@ fn many_deadlines_delay_a_batch_by_the_longest() {
         bus.flush(LONG).unwrap();
         for watcher in &slow {
             let stats = watcher.stats();
-            // One event found room in the queue.
+            // One event fitted into the queue.
             assert_eq!((stats.queued, stats.dropped.timed_out), (1, 2 * BATCHES - 1), "{stats}");
         }
         assert_eq!(fast.stats().dropped.total(), 0);

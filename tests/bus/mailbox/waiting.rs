@@ -74,8 +74,8 @@ fn a_busy_reader_that_stalls_is_waited_for_up_to_its_limit() {
             .watch()
             .unwrap();
         // The filter of another watcher holds the dispatcher until that watcher is dropped, and
-        // everything is published. The dispatcher is then busy with one event after the other. This
-        // is when it leaves the incoming queue to its only reader.
+        // everything is published. The dispatcher is then continuously busy, and so leaves the
+        // incoming queue to its only reader.
         let (turnstile, other) = stopping_filter(bus.watch_builder());
         bus.publisher().publish(0).unwrap();
         turnstile.wait_for(0);

@@ -10,7 +10,7 @@ use super::event::{Ident, Item, Payload, events_in, lagged_in};
 use super::met::{self, Met};
 use super::plan::{FOREVER, Handled, Made, Published, Read, Wanted};
 
-/// A round that has ended, and what the test knows of it.
+/// A round that has ended, and what the test knows about it.
 pub(crate) struct Checked<'r> {
     pub(crate) bus: &'r Broadcaster<Payload>,
     pub(crate) report: &'r ShutdownReport,

@@ -17,8 +17,7 @@ pub(crate) struct Ident {
 #[derive(Clone, Debug)]
 pub(crate) struct Origin {
     pub(crate) alive: Arc<AtomicI64>,
-    /// Whether `Clone`, `Drop`, filters and handlers take some time now and then, or yield the
-    /// processor.
+    /// Whether `Clone`, `Drop`, filters and handlers sometimes take a while or yield the processor.
     pub(crate) is_noisy: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Counts how often the rounds met the cases that they are meant to meet. A test of everything at
-//! once that meets nothing tests nothing.
+//! Counts how often the rounds reached the cases that they are meant to reach. A random test that
+//! reaches none of them tests nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,13 +1,13 @@
-//! Many small rounds of everything at once, each with a new seed, and each checked to the last
+//! Many small rounds that mix all operations, each with a new seed, and each checked to the last
 //! event. The checks compare with the counts that the threads of the test kept, and with the one
 //! order in which a watcher that never loses anything saw the events.
 //!
-//! A round has publishers (all ways to publish), readers of every policy that come, leave, stop and
-//! panic, handlers that panic, filters that panic, events whose `Clone` panics, flushes and
-//! snapshots. In the middle comes the end, with or without a deadline, up to five times at the same
-//! moment. In every second round `Clone`, `Drop`, filters and handlers take time now and then. Some
-//! of these are tasks of tokio or smol, and some futures are dropped before they are ready. With
-//! `select` some readers wait in a `Select`.
+//! A round has publishers (all ways to publish), readers of every policy that register, leave, stop
+//! and panic, handlers that panic, filters that panic, events whose `Clone` panics, flushes and
+//! snapshots. In the middle the bus is ended, with or without a deadline, by up to five calls at
+//! the same time. In every second round `Clone`, `Drop`, filters and handlers sometimes take a
+//! while. Some of these are tasks of tokio or smol, and some futures are dropped before they are
+//! ready. With `select` some readers wait in a `Select`.
 //!
 //! `EVENTCAST_STRESS_ROUNDS` sets the number of rounds, `EVENTCAST_STRESS_SEED` the first seed, and
 //! `EVENTCAST_STRESS_HANGS` the number of seconds after which a round counts as hanging. A failure
@@ -36,12 +36,12 @@ use event::Ident;
 use watchdog::run_rounds;
 
 #[test]
-fn everything_at_once() {
+fn random_rounds_account_for_every_event() {
     run_at_once(|seed| round::run_round(seed, false));
 }
 
 #[test]
-fn everything_at_once_without_a_thread() {
+fn random_rounds_account_for_every_event_without_a_thread() {
     run_at_once(|seed| round::run_round(seed, true));
 }
 

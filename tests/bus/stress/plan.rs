@@ -1,4 +1,4 @@
-//! A watcher of a round, and what the round knows of it and of a publisher at the end.
+//! A watcher of a round, and what the round knows about it and about a publisher at the end.
 
 use std::panic::panic_any;
 use std::sync::atomic::AtomicU64;
@@ -23,8 +23,7 @@ impl Wanted {
     }
 }
 
-/// The way in which a watcher was made, and the events of the registering publisher between which
-/// it was made.
+/// How a watcher was created, and between which events of the registering publisher.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Made {
     pub(crate) policy: OverflowPolicy,

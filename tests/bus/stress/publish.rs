@@ -19,14 +19,14 @@ pub(crate) struct Round {
     pub(crate) origin: Origin,
     /// The number of publishes that have returned.
     pub(crate) progress: AtomicU64,
-    /// Whether a watcher is not read before the end. If so, a long flush would wait for ever.
+    /// Whether a watcher is not read before the end. If so, a long flush would wait forever.
     pub(crate) is_stuck: bool,
     pub(crate) poison: bool,
     pub(crate) positions: Vec<Arc<AtomicU64>>,
 }
 
 impl Round {
-    /// Makes the next event of a publisher.
+    /// Creates the next event of a publisher.
     pub(crate) fn event(&self, publisher: u32, next: &mut u32, rng: &mut Rng) -> Payload {
         let ident = Ident { publisher, number: *next };
         *next += 1;
@@ -72,7 +72,7 @@ pub(crate) fn publisher(round: &Round, number: u32, mut rng: Rng) -> Published {
     told
 }
 
-/// Publishes events one by one as fast as it can, so that the end comes in the middle of a publish.
+/// Publishes events one by one as fast as it can, so that the bus ends in the middle of a publish.
 pub(crate) fn hammer(round: &Round, number: u32) -> Published {
     let publisher = round.bus.publisher();
     let mut told = Published::default();

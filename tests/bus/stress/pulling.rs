@@ -1,5 +1,5 @@
-//! Rounds in which the only reader of a lossless bus pulls: it takes events out of the incoming
-//! queue while it is busy, and hands the fan-out back when it sleeps, again and again.
+//! Rounds in which the only reader of a lossless bus pulls: it repeatedly takes events out of the
+//! incoming queue while it is busy, and returns the fan-out when it sleeps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,7 +15,7 @@ use super::watchdog::watched;
 
 /// The name of the reader's thread.
 const READER: &str = "pulls";
-/// The number of wakers that the reader's thread has called: it made room, so it has pulled.
+/// The number of wakers that the reader's thread has called: it freed capacity, so it has pulled.
 static PULLED: AtomicU64 = AtomicU64::new(0);
 
 /// The publisher's number and the event's own.
@@ -61,11 +61,11 @@ fn publish(publisher: &Publisher<Event>, id: usize, count: u64, rng: &mut Rng) {
         }
         rest(rng, 20);
     }
-    // The last burst may have gone on beyond the count.
+    // The last burst may have exceeded the count.
     publisher.publish((id, u64::MAX)).unwrap();
 }
 
-/// Spins, yields or sleeps for a moment, one time in `times`.
+/// Spins, yields or sleeps briefly, one time in `times`.
 fn rest(rng: &mut Rng, times: u64) {
     match rng.below(times * 3) {
         0 => (0..rng.below(20_000)).for_each(|_| std::hint::spin_loop()),
@@ -75,7 +75,7 @@ fn rest(rng: &mut Rng, times: u64) {
     }
 }
 
-/// Reads to the end. Returns the number of events, which came in each publisher's order.
+/// Reads to the end, and checks that events are in each publisher's order. Returns their number.
 fn read(mut watcher: Watcher<Event>, publishers: usize, rng: &mut Rng) -> u64 {
     let mut next = vec![0; publishers];
     let mut seen = |(id, number): Event| {

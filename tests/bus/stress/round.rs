@@ -1,4 +1,4 @@
-//! A round: everything at once, and its checks.
+//! A round of all operations together, and its checks.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::tasks;
 
 const MAX_PUBLISHERS: u64 = 3;
 
-/// The watchers that are there from the beginning.
+/// The watchers that exist from the beginning.
 struct Watchers {
     readers: Vec<Running<Read>>,
     handlers: Vec<Handled>,
@@ -44,7 +44,7 @@ impl Watchers {
         Self { readers, handlers, stuck }
     }
 
-    /// Reads all watchers to the end, also those that the publishers have registered.
+    /// Reads all watchers to the end, including those that the publishers have registered.
     fn read_to_the_end(self, published: &mut [Published], rng: &mut Rng) -> (Vec<Read>, Vec<Handled>) {
         let Self { mut readers, handlers, stuck } = self;
         let mut read = Vec::new();

@@ -14,7 +14,7 @@ impl<T: Send + 'static> Running<T> {
     pub(crate) fn thread(run: impl FnOnce() -> T + Send + 'static) -> Self {
         let (tx, rx) = mpsc::channel();
         thread::spawn(move || {
-            // If the round has failed, nobody waits for the result.
+            // If the round has failed, no thread waits for the result.
             let _ = tx.send(run());
         });
         Self(rx)

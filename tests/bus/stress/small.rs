@@ -1,4 +1,4 @@
-//! Small rounds: few things at about the same moment.
+//! Small rounds: a few operations at about the same time.
 
 use std::sync::Barrier;
 use std::sync::atomic::Ordering;
@@ -12,8 +12,8 @@ use super::plan::Published;
 use super::publish::note_one;
 use super::watchdog::run_rounds;
 
-/// Runs three things at about the same moment on a bus that is nearly idle: a publish or two, the
-/// drop of a watcher, and the close. A busy round seldom meets all their orders.
+/// Runs three operations at about the same time on a bus that is nearly idle: a publish or two, the
+/// drop of a watcher, and the close. A busy round rarely reaches all their orders.
 fn run_small_round(seed: u64, is_inline: bool) {
     let mut rng = Rng(seed);
     let origin = Origin::new(rng.once_in(2));
@@ -69,11 +69,11 @@ fn run_small_round(seed: u64, is_inline: bool) {
 }
 
 #[test]
-fn three_things_at_the_same_moment() {
+fn three_concurrent_operations_account_for_every_event() {
     run_rounds(|seed| run_small_round(seed, false));
 }
 
 #[test]
-fn three_things_at_the_same_moment_without_a_thread() {
+fn three_concurrent_operations_account_for_every_event_without_a_thread() {
     run_rounds(|seed| run_small_round(seed, true));
 }

@@ -163,7 +163,7 @@ pub(crate) struct Bomb {
     bombs: Bombs,
 }
 
-/// Makes the bombs of one test, and counts those that have been dropped.
+/// Creates the bombs of one test, and counts those that have been dropped.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bombs(Arc<AtomicU64>);
 

@@ -126,8 +126,8 @@ pub(crate) fn assert_settled(stats: &BusStats, accepted: u64) {
     assert_balanced(stats);
 }
 
-/// Returns the names that the first flush reports that reports any. Before the dispatcher has
-/// reached a flush, or waits for a watcher, there is no name to report.
+/// Returns the names that a flush reports, from the first flush that reports any. Before the
+/// dispatcher has reached a flush, or waits for a watcher, there is no name to report.
 pub(crate) fn named_by_a_flush(bus: &Broadcaster<u64>) -> Vec<String> {
     let mut named = Vec::new();
     until(|| match bus.flush(Duration::from_millis(1)).unwrap_err() {
@@ -149,7 +149,7 @@ pub(crate) struct Held {
 }
 
 /// Registers a `Wait` watcher and publishes until the dispatcher waits for it. A filter reports
-/// when the dispatcher has reached it.
+/// that the dispatcher has reached it.
 pub(crate) fn hold(bus: &Broadcaster<u64>) -> Held {
     let (tx, rx) = mpsc::channel();
     let filter = move |event: &u64| {
@@ -284,7 +284,7 @@ impl Ear {
         stream.poll_next_unpin(&mut Context::from_waker(&self.waker))
     }
 
-    /// Waits for a wake-up, and returns the thread that it is from.
+    /// Waits for a wake-up, and returns the thread that caused it.
     #[track_caller]
     pub(crate) fn wait(&self) -> ThreadId {
         self.heard.recv_timeout(LONG).expect("the task is not woken")

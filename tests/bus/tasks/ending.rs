@@ -119,7 +119,7 @@ on_every_executor! {
         let handle = runner.handle();
         bus.publisher().publish_batch(0..4000).unwrap();
         let running = executor.spawn(runner);
-        // This shows something only on an executor of one thread: the runner is not finished when
+        // This is meaningful only on an executor with one thread: the runner is not finished when
         // it lets this task run.
         if matches!(executor, Executor::TokioCurrentThread) {
             let seen = seen.clone();
@@ -159,7 +159,7 @@ on_every_executor! {
         assert!(bus.shutdown_async(LONG).await.complete);
     }
 
-    /// Threads and tasks publish and watch on one bus: all see all events, in one order.
+    /// Threads and tasks publish and watch on one bus. All see all events, in the same order.
     async fn one_bus_serves_threads_and_tasks(executor) {
         let bus = bus::<u64>(8, 8);
         let build = || bus.watch_builder().overflow(Wait);

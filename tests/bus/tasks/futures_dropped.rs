@@ -1,4 +1,4 @@
-//! Futures that are dropped, and what can be done with them besides.
+//! Futures that are dropped, and other uses of futures.
 
 use std::pin::pin;
 use std::task::Poll;

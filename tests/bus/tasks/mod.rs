@@ -1,5 +1,5 @@
-//! Tasks: a suite that runs on plain threads, smol, and both flavours of tokio, and poll by poll:
-//! which task is woken, how often, and what a dropped future leaves behind.
+//! Tasks: a suite that runs on plain threads, smol, and both flavours of tokio, and tests that poll
+//! by hand and check which task is woken, how often, and what remains of a dropped future.
 
 use std::pin::Pin;
 
@@ -122,7 +122,7 @@ async fn collect(watcher: impl Stream<Item = Delivery<u64>>) -> (Vec<u64>, u64) 
     (events, lost)
 }
 
-/// Returns the options of a bus with a dispatcher, and those of an inline one.
+/// Returns the options of a bus with a dispatcher, and the options of an inline bus.
 fn both_options() -> impl Iterator<Item = BusOptions> {
     [false, true]
         .map(|inline| BusOptions::default().inline(inline))
@@ -130,7 +130,7 @@ fn both_options() -> impl Iterator<Item = BusOptions> {
         .inspect(|options| println!("{options:?}"))
 }
 
-// After the macro, which they use.
+// The modules follow the macro because they use it.
 mod ending;
 mod futures_dropped;
 mod timer;

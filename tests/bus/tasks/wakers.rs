@@ -1,4 +1,4 @@
-//! Wakers: which task is woken, by which thread, and wakers that run code of their own.
+//! Wakers: which task is woken, by which thread, and wakers that run custom code.
 #![allow(unsafe_code, reason = "a waker that does something when it is cloned is unsafe to make")]
 
 use std::pin::pin;
@@ -26,7 +26,7 @@ impl Cloned {
     fn new(run: impl FnOnce() + Send + 'static) -> (Arc<Self>, Waker) {
         let this = Arc::new(Self(Mutex::new(Some(Box::new(run)))));
         // SAFETY: the table's functions take the pointer of an `Arc<Cloned>`, and count its owners
-        // as their names say.
+        // as a waker's vtable must.
         let waker = unsafe { Waker::from_raw(Self::raw(this.clone())) };
         (this, waker)
     }

@@ -1,4 +1,4 @@
-//! Events whose `Clone` or `Drop` panics, is heavy, or has no data.
+//! Events whose `Clone` or `Drop` panics or is expensive, and events without data.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -310,7 +310,7 @@ impl Clone for Heavy {
     }
 }
 
-/// A `Clone` that allocates much costs only the reader that asks for a copy. Publishing and
+/// A `Clone` that allocates a lot costs only the reader that asks for a copy. Publishing and
 /// distributing whole batches make no copies, whatever the number of watchers.
 #[test]
 fn a_heavy_clone_costs_only_the_reader_that_asks_for_a_copy() {
@@ -339,7 +339,7 @@ fn a_heavy_clone_costs_only_the_reader_that_asks_for_a_copy() {
     });
 }
 
-/// Events of no size are counted, queued and dropped like others.
+/// Zero-sized events are counted, queued and dropped like others.
 #[test]
 fn events_of_no_size() {
     static DROPS: AtomicU64 = AtomicU64::new(0);

@@ -152,7 +152,7 @@ fn a_handler_whose_destructor_panics_reaches_no_caller() {
     });
 }
 
-/// A publish works while the user's own panic unwinds: in the destructor of a guard.
+/// A publish works while a panic in user code unwinds: in the destructor of a guard.
 #[test]
 fn a_publish_works_while_a_panic_unwinds() {
     on_both(|options| {

@@ -48,13 +48,13 @@ fn its_counters_are_zero_and_it_can_be_stopped() {
     stop.stop();
     watcher.stop();
     assert!(watcher.recv_ref().is_err());
-    // As of a watcher that is stopped after its bus was closed.
+    // The same as for a watcher that is stopped after its bus was closed.
     assert_eq!(watcher.end_reason(), Some(EndReason::Stopped));
     drop(watcher);
     stop.stop();
 }
 
-/// It is the end that a watcher of a closed bus has.
+/// The end is the same as for a watcher of a closed bus.
 #[test]
 fn it_stands_in_for_a_watcher_of_a_closed_bus() {
     on_both(|options| {

@@ -1,4 +1,4 @@
-//! Runners: handlers that the program runs on a thread or as a task of its own.
+//! Runners: handlers that the program runs on its own thread or as a task.
 
 use std::sync::mpsc;
 use std::thread;
@@ -55,7 +55,7 @@ fn a_runner_is_awaited_beside_its_publisher() {
     });
 }
 
-/// A runner that is run after the close handles what is queued, and learns of a loss as an item.
+/// A runner that is run after the close handles the queued events, and receives a loss as an item.
 #[test]
 fn a_runner_can_be_run_after_the_close() {
     on_both(|options| {

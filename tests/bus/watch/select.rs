@@ -134,7 +134,7 @@ fn no_wake_up_is_lost() {
 /// that waits for an event would wait for each other, for example after a `Clone` that panicked in
 /// a receive.
 #[test]
-fn what_is_lent_is_ready_to_be_given_back() {
+fn a_watcher_with_a_borrowed_event_is_ready() {
     let bus = bus::<u64>(10, 1);
     let mut watcher = bus.watch_builder().overflow(OverflowPolicy::Wait).watch().unwrap();
     bus.publisher().publish_batch(vec![1, 2]).unwrap();

@@ -58,8 +58,8 @@ fn a_handler_without_a_thread_is_an_error_and_leaves_nothing() {
         "{error}"
     );
 
-    // The bus is as it was, and no call waits for the handler that never ran. The dispatcher
-    // removes the handler on its own.
+    // The bus is unchanged, and no call waits for the handler that never ran. The dispatcher
+    // removes the handler itself.
     until(|| bus.stats().watchers.len() == 1);
     bus.publisher().publish(2).unwrap();
     bus.flush(LONG).unwrap();

@@ -37,7 +37,7 @@ pub fn similar(event: &Event) -> (Text, Text) {
     (group.into(), event.message.clone())
 }
 
-/// A loss that the hook was told.
+/// A loss that was reported to the hook.
 #[derive(Clone, Debug)]
 pub struct Told {
     pub moment: u64,
@@ -55,7 +55,7 @@ impl Told {
     }
 }
 
-/// An event at the moment when the recording decides about it, and the time then.
+/// An event when the recording decides about it, and the time of the decision.
 #[derive(Clone, Debug)]
 pub struct Decided {
     pub moment: u64,
@@ -77,7 +77,7 @@ impl Outage {
     }
 }
 
-/// All that is known about a recording that has come to rest.
+/// Everything that is known about a recording that is at rest.
 pub struct Evidence<'e> {
     pub options: &'e Options,
     /// The events in the order in which the recording decided about them.
@@ -87,7 +87,7 @@ pub struct Evidence<'e> {
     pub outages: &'e [Outage],
     pub ops: &'e [Op],
     pub stored: &'e [Event],
-    /// Moments at which the recording knew the answers to all operations that had ended.
+    /// The `moment`s at which the recording knew the answers to all operations that had ended.
     pub rests: &'e [u64],
     /// How many threads decided and asked for groups, and how often they asked.
     pub asked: (usize, u64),
@@ -103,7 +103,7 @@ pub struct Write {
     pub subject: Subject,
     pub group: String,
     pub known: Known,
-    /// Whether it need not be written, because a later one may take its place.
+    /// Whether it need not be written, because a later decision may replace it.
     pub is_held: bool,
 }
 

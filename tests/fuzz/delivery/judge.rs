@@ -1,4 +1,4 @@
-//! The comparison of what a store must know after these events with what it knows.
+//! Compares the state that a store must have after these events with the state that it has.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -26,8 +26,8 @@ impl Evidence<'_> {
         if self.is_over { shares::check(self, &decisions) } else { Ok(()) }
     }
 
-    /// Every event that was delivered has one outcome, and the hook was told of the lost ones. A
-    /// later write may have carried the count of an event that was given up.
+    /// Every delivered event has one outcome, and lost events were reported to the hook. A later
+    /// write may have carried the count of a lost event.
     fn check_outcomes(&self) -> Result<(), TestCaseError> {
         let stats = self.stats;
         let stored = stats.created + stats.updated + stats.skipped;
@@ -53,7 +53,7 @@ impl Evidence<'_> {
         Ok(())
     }
 
-    /// Every event counted as stored came to the store, with one of the writes that succeeded.
+    /// Every event counted as stored reached the store, in one of the writes that succeeded.
     fn check_writes(&self) -> Result<(), TestCaseError> {
         let count = |outcome: Outcome| self.ops.iter().filter(|op| op.outcome == outcome).count() as u64;
         prop_assert_eq!(count(Outcome::Running), 0);
@@ -63,14 +63,14 @@ impl Evidence<'_> {
         let written = done..=done + exists;
         prop_assert!(written.contains(&self.stats.written()), "{:?} written: {:?}", written, self.stats);
         prop_assert!(self.stats.coalesced <= self.stats.created + self.stats.updated, "{:?}", self.stats);
-        // In the order of the bus, only held events and events that were given up share a write.
+        // In the order of the bus, only held events and lost events share a write.
         let shares = self.options.order == WriteOrder::PerKey || self.options.holds();
         prop_assert!(self.stats.coalesced == 0 || shares || !self.told.is_empty());
         Ok(())
     }
 
-    /// The store knows the newest state of each event, unless the hook was told of its loss, and
-    /// nothing that nobody decided.
+    /// The store has the newest state of each event whose loss was not reported to the hook, and
+    /// nothing that was not decided.
     fn check_store(&self, decisions: &Decisions) -> Result<(), TestCaseError> {
         prop_assert_eq!(self.stats.skipped, decisions.skipped);
         prop_assert_eq!(self.stats.aggregated, decisions.aggregated);
@@ -95,8 +95,8 @@ impl Evidence<'_> {
         if self.options.order == WriteOrder::Bus { self.check_order(decisions) } else { Ok(()) }
     }
 
-    /// Every event is counted on some stored event of its key, unless the hook was told of its
-    /// loss. A key may have several, because the correlator forgets.
+    /// Every event is counted on some stored event of its key, unless its loss was reported to the
+    /// hook. A key may have several stored events, because the correlator evicts entries.
     fn check_counts(&self) -> Result<(), TestCaseError> {
         if !self.options.counts_each() {
             return Ok(());
@@ -125,8 +125,8 @@ impl Evidence<'_> {
         Ok(())
     }
 
-    /// Returns the stored event of this subject that was written last. Another one is there if the
-    /// event had to take another name.
+    /// Returns the stored event of this subject that was written last. There is another one if the
+    /// event had to take a different name.
     fn stored_as(&self, subject: &Subject) -> Option<&Event> {
         let last = self.ops.iter().rev().find(|op| op.subject == *subject && op.is_stored())?;
         let is_last = |event: &&Event| {
@@ -135,10 +135,10 @@ impl Evidence<'_> {
         self.stored.iter().find(is_last)
     }
 
-    /// The operations come to the sink in the order of the decisions, each of them that was not
-    /// given up before its turn.
+    /// The operations reach the sink in the order of the decisions, except those that were lost
+    /// before their turn.
     fn check_order(&self, decisions: &Decisions) -> Result<(), TestCaseError> {
-        // The number of the first decision that has not come to the sink.
+        // The number of the first decision that has not reached the sink.
         let mut next = 0;
         let held = decisions.held();
         let all = decisions.all.iter().map(|write| (&write.subject, &write.known));
@@ -150,7 +150,7 @@ impl Evidence<'_> {
         for op in self.ops {
             let known = Known::of(&op.event, self.options.is_timed);
             let written = (&op.subject, &known);
-            // What was held goes out later than its decision.
+            // A held write is sent later than its decision.
             if held.contains(&written) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! What the programs have met. A test that never meets a fault says nothing about it.
+//! The cases that the programs have met. A test that never meets a fault proves nothing about it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Mutex;
@@ -9,8 +9,8 @@ use super::evidence::Evidence;
 use super::ops::Op;
 
 /// Everything that the programs of a run must meet at least once. An event whose new name is taken
-/// too is not among these: it takes two such answers in a row, which a run meets about twice, and
-/// the moment decides. `record::delivery::attempts` has a test of it.
+/// too is not among these: it takes two such answers in a row, which a run meets only about twice,
+/// depending on timing. `record::delivery::attempts` tests this case.
 const ALL: [&str; 49] = [
     "Ok",
     "Lost",

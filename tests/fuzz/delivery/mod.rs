@@ -1,16 +1,16 @@
-//! Recordings against a plain model of what a store must know at the end. Random programs record a
-//! few events again and again into a sink that fails in every way, while the clock moves, and end
-//! at any moment. The sink takes operations one by one, in batches, or as calls that it answers
+//! Recordings against a plain model of the state that a store must have at the end. Random programs
+//! repeatedly record a few events into a sink that fails in every way, while the clock moves, and
+//! end at any time. The sink takes operations one by one, in batches, or as calls that it answers
 //! later, in any order and on any thread. Namespaces hang, are slow, or are not served.
 //!
-//! The sink notes each operation. Afterwards every event has its outcome, and the store has the
+//! The sink logs each operation. Afterwards every event has its outcome, and the store has the
 //! newest state of each event whose loss was not reported ([`judge`]). No group had more operations
-//! under way or more events waiting than its share, and no event was lost for want of space while
-//! its group had less than that ([`shares`]). While one namespace is in trouble, the events of all
-//! others are stored ([`others`]).
+//! under way or more events waiting than its share, and no event was lost for lack of space while
+//! its group had less than its share ([`shares`]). While one namespace is in trouble, the events of
+//! all others are stored ([`others`]).
 //!
 //! A failure prints the number of its program, which `EVENTCAST_CASE` tries alone. The number
-//! repeats the program and not the timing, because a recording has threads of its own.
+//! repeats the program but not the timing, because a recording runs on several threads.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(unreachable_pub, reason = "the parts of one test")]
 

@@ -4,7 +4,7 @@ use eventcast::Event;
 
 use super::program::{Answer, Trouble};
 
-/// The beginning of the message of an event that stands for a group of similar ones.
+/// The beginning of the message of an aggregate event.
 const GROUP: &str = "(combined from similar events): ";
 
 /// The key under which an event is counted.
@@ -30,19 +30,19 @@ pub fn name_of(event: &Event) -> Name {
     (event.metadata.namespace.to_string(), event.metadata.name.to_string())
 }
 
-/// One stored event, as the recording sees it. Its key is enough if the correlator forgets nothing.
-/// Otherwise a key may belong to several stored events, one after the other.
+/// One stored event, as the recording sees it. Its key is enough if the correlator evicts nothing.
+/// Otherwise a key may belong to several stored events in turn.
 pub type Id = (Option<Name>, Subject);
 
 /// The outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Running,
-    /// Stored, and the recording was told.
+    /// Stored, and the recording received this answer.
     Done,
-    /// Stored, and the recording was told something else.
+    /// Stored, but the recording received a different answer.
     Lost,
-    /// Not stored, because the very event is there already.
+    /// Not stored, because this very event is already in the store.
     Exists,
     /// Not stored.
     Failed,
@@ -66,27 +66,27 @@ pub struct Op {
     pub subject: Subject,
     pub event: Event,
     pub answer: Answer,
-    /// What was wrong with its namespace when it began.
+    /// The trouble of its namespace when it began.
     pub trouble: Option<Trouble>,
     pub outcome: Outcome,
-    /// The moments of the beginning and of the end. It ends just before the recording can see the
+    /// The `moment`s of its beginning and end. It ends just before the recording can see the
     /// answer.
     pub began: u64,
     pub ended: Option<u64>,
 }
 
 impl Op {
-    /// Returns whether the store has had the event in this state.
+    /// Returns whether the store has stored the event in this state.
     pub fn is_stored(&self) -> bool {
         matches!(self.outcome, Outcome::Done | Outcome::Lost)
     }
 
-    /// Returns whether the recording was told that the event is stored.
+    /// Returns whether the recording learned that the event is stored.
     pub fn is_told(&self) -> bool {
         matches!(self.outcome, Outcome::Done | Outcome::Exists)
     }
 
-    /// Returns whether the operation is under way at this moment.
+    /// Returns whether the operation is under way at `moment`.
     pub fn is_under_way(&self, moment: u64) -> bool {
         self.began < moment && self.ended.is_none_or(|ended| ended > moment)
     }

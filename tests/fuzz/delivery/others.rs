@@ -1,4 +1,4 @@
-//! What the events of other groups do while one namespace is in trouble.
+//! The events of other groups while one namespace is in trouble.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -17,8 +17,8 @@ use super::real::{Run, patience, wait};
 const PROBE: Duration = Duration::from_millis(20);
 
 impl Run<'_> {
-    /// Lets the sink work, but for the namespaces in trouble, and waits until all events of others
-    /// have their outcomes, if the documentation promises that.
+    /// Lets the sink work, except for the namespaces in trouble, and waits until all events of
+    /// others have their outcomes, if the documentation promises that.
     pub fn let_others_settle(&self, trouble: Trouble) -> Result<(), TestCaseError> {
         let troubles = self.script.troubles();
         if !self.others_may_settle() {
@@ -83,7 +83,7 @@ impl Run<'_> {
 
     fn others_may_settle(&self) -> bool {
         let options = self.options;
-        // A full queue that waits holds up everything, and so does a batch with an operation that
+        // A full queue with `Wait` blocks everything, and so does a batch with an operation that
         // hangs.
         !self.is_over
             && options.is_determined()
@@ -94,8 +94,8 @@ impl Run<'_> {
             && options.places() >= 4
     }
 
-    /// Returns a function that returns whether other groups have no chance. Operations of
-    /// namespaces in trouble may have all places if they began while only one group was known.
+    /// Returns a function that returns whether other groups cannot make progress. Operations of
+    /// namespaces in trouble may occupy all places if they began while only one group was known.
     /// While the store is unavailable there is one operation at a time, which may be one that
     /// hangs. A recording waits for that one only for a second, but a fake clock does not measure
     /// that second.
@@ -119,8 +119,9 @@ impl Run<'_> {
         self.script.hanging() >= self.options.places() / 2 && groups.all(is_degraded)
     }
 
-    /// Returns whether events that wait fill the queue, so that none can be decided. That may be
-    /// those of one namespace, if there was no other one before or if its share is large.
+    /// Returns whether waiting events fill the queue, so that no further event can be decided. They
+    /// may all be from one namespace, if there was no other namespace before or if its share is
+    /// large.
     fn has_no_room(&self) -> bool {
         self.waiting() >= self.options.queue_capacity as u64
     }

@@ -42,17 +42,17 @@ pub struct Options {
     attempts: u32,
     delay: Duration,
     jitter: Jitter,
-    /// The number of entries of the correlator's caches. `None` stands for as many as needed.
+    /// The number of entries of the correlator's caches. `None` means as many as needed.
     pub cache: Option<usize>,
-    /// The number of messages at which similar events are folded. `None` stands for never.
+    /// The number of messages at which similar events are folded. `None` means never.
     fold: Option<usize>,
-    /// The budget of the spam filter. `None` stands for no filter.
+    /// The budget of the spam filter. `None` means no filter.
     burst: Option<u32>,
     exempt_warnings: bool,
-    /// Whether decisions depend on the time. The queue has room for all events then, because the
-    /// clock must not move while an event waits for its decision.
+    /// Whether decisions depend on the time. If so, the queue has capacity for all events, because
+    /// the clock must not move while an event waits for its decision.
     pub is_timed: bool,
-    /// Whether the answer that a name is taken comes with the stored event.
+    /// Whether the answer that a name is taken includes the stored event.
     pub says_which: bool,
 }
 
@@ -88,8 +88,8 @@ impl Options {
         self.group_queue_capacity.unwrap_or((self.queue_capacity / 4).max(1))
     }
 
-    /// Returns how many events a group that is well may have beyond its share, while no more wait
-    /// in all.
+    /// Returns how many events a healthy group may have beyond its share, while no more events wait
+    /// in total.
     pub fn lent(&self) -> usize {
         if self.group_queue_capacity.is_some() { 0 } else { self.queue_capacity / 2 }
     }
@@ -101,8 +101,8 @@ impl Options {
     /// Returns the correlator's options, without a clock and without functions.
     pub fn correlator(&self) -> CorrelatorOptions {
         let (interval, qps) = if self.is_timed { (Duration::from_secs(20), 0.2) } else { (EVER, 1e-9) };
-        // The stage is there even if it folds nothing, because it calls the function that tells the
-        // test about each decision.
+        // The stage exists even if it folds nothing, because it calls the function that reports
+        // each decision to the test.
         let fold = Aggregation::default().max_events(self.fold.unwrap_or(usize::MAX)).max_interval(interval);
         let filter = |burst| {
             let filter = SpamFilter::default().burst(burst).qps(qps);
@@ -114,7 +114,7 @@ impl Options {
             .spam_filter(self.burst.map(filter))
     }
 
-    /// Returns whether every event is counted on a stored event of its own key.
+    /// Returns whether every event is counted on a stored event with the same key.
     pub fn counts_each(&self) -> bool {
         self.fold.is_none() && self.burst.is_none()
     }
@@ -124,7 +124,7 @@ impl Options {
         self.burst.is_some()
     }
 
-    /// Returns whether every decision can be told from the events alone.
+    /// Returns whether every decision can be derived from the events alone.
     pub fn is_determined(&self) -> bool {
         self.cache.is_none()
     }
@@ -134,7 +134,7 @@ impl Options {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Answer {
     Ok,
-    /// The sink stores the event, and an error comes back.
+    /// The sink stores the event, but returns an error.
     Lost,
     Refuse,
     Retry,
@@ -142,11 +142,11 @@ pub enum Answer {
     Unavailable,
     /// The store does not serve the group of the event.
     GroupUnavailable,
-    /// The sink stores the event, and the answer does not come in time.
+    /// The sink stores the event, but the answer does not arrive in time.
     TimeOut,
     /// The store does not allow the operation.
     Forbid,
-    /// The store forgets the event of this name first.
+    /// The store removes the event with this name first.
     Forget,
     /// Another writer takes the name first.
     Taken,
@@ -159,7 +159,7 @@ pub enum Answer {
     Hang,
 }
 
-/// What is wrong with a namespace.
+/// The trouble of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// Its operations have no answer until the trouble is over.
@@ -196,11 +196,11 @@ pub enum Step {
     },
     /// The sink's next answers. All operations after them succeed.
     Answers(Vec<Answer>),
-    /// The store is away from here on, or back.
+    /// The store is unavailable from here on, or available again.
     Away(bool),
     /// All operations that hang return.
     Release,
-    /// The sink keeps the calls that it gets from here on, or answers them.
+    /// The sink keeps the calls that it receives from here on, or answers them.
     Keep(bool),
     /// The sink answers one of the calls that it has kept.
     AnswerOne(usize),
@@ -210,7 +210,7 @@ pub enum Step {
     DropOne(usize),
     /// A namespace gets into trouble, or out of it.
     Trouble(u8, Option<Trouble>),
-    /// A namespace gets into trouble, and the events of all others get their outcomes meanwhile.
+    /// A namespace gets into trouble, and the events of all others still get their outcomes.
     OthersSettle(u8, Trouble),
     /// The clock moves by seconds.
     Advance(u64),
@@ -243,7 +243,7 @@ pub struct Program {
 }
 
 impl fmt::Debug for Program {
-    /// Writes a line for each step, in every format.
+    /// Writes one line for each step, in every format.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{:?}", self.options)?;
         self.steps.iter().enumerate().try_for_each(|(number, step)| writeln!(f, "  {number}: {step:?}"))?;
@@ -302,7 +302,8 @@ fn options() -> impl Strategy<Value = Options> {
         if is_timed {
             (queue_capacity, incoming_capacity) = (10_000, 10_000);
         }
-        // Two groups of one moment may have one name. Only the stored event tells them apart then.
+        // Two groups created at the same time may have the same name. Only the stored event
+        // distinguishes them.
         let says_which = says_which || fold.is_some();
         Options {
             order,

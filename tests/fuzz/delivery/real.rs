@@ -17,11 +17,12 @@ use super::met::Met;
 use super::program::{End, Options, Program, Step, Trouble};
 use super::sink::{Script, Scripted};
 
-/// The time limit for the recording. Its own work takes a moment, so only a fault takes this long.
+/// The time limit for the recording. Its own work takes very little time, so only a fault takes
+/// this long.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The time limit while a failing program is made smaller.
 const IMPATIENCE: Duration = Duration::from_millis(500);
-/// How long the clock waits, at most, for decisions that the sink or a full queue may hold up.
+/// The longest time that the clock waits for decisions that the sink or a full queue may block.
 const MOMENT: Duration = Duration::from_millis(5);
 const RECORDING: &str = "twin";
 
@@ -57,7 +58,7 @@ pub struct Run<'p> {
     decided: Arc<Mutex<Vec<Decided>>>,
     told: Arc<Mutex<Vec<Told>>>,
     outages: Arc<Mutex<Vec<Outage>>>,
-    /// Moments at which the recording knew the answers to all operations that had ended.
+    /// The `moment`s at which the recording knew the answers to all operations that had ended.
     rests: Vec<u64>,
     accepted: u64,
     /// Whether the end has begun.
@@ -95,7 +96,7 @@ fn note_outage(
     }
 }
 
-/// Runs the program. An error says what was wrong after which step.
+/// Runs the program. An error names the fault, and the step after which it occurred.
 pub fn run(program: &Program, met: &Met) -> Result<(), TestCaseError> {
     let result = Run::new(program, met).run(program);
     if result.is_err() {
@@ -124,8 +125,8 @@ impl<'p> Run<'p> {
             let at = moving.clock().now();
             noted.push(Decided { moment: noting.moments.next(), at, event: event.clone() });
             if forgets {
-                // A group that is forgotten and recorded again gets a new name, because the clock
-                // is ahead of the numbers that the recorder has taken for names since.
+                // A group that is evicted and recorded again gets a new name, because the clock is
+                // ahead of the numbers that the recorder has taken for names since.
                 moving.advance(Duration::from_micros(10));
             }
             similar(event)
@@ -167,7 +168,7 @@ impl<'p> Run<'p> {
 
     fn run(mut self, program: &Program) -> Result<(), TestCaseError> {
         let result = self.all_steps(program);
-        // Threads of a program that failed must not wait for ever.
+        // Threads of a program that failed must not wait forever.
         self.script.release_for_good();
         if let Some(events) = self.events.take().filter(|_| result.is_err()) {
             drop(events.shutdown_timeout(Duration::ZERO));
@@ -221,11 +222,12 @@ impl<'p> Run<'p> {
             .note(if is_elsewhere { "a late answer on another thread" } else { "a late answer" }, answers);
     }
 
-    /// Notes this moment if the recording knows the answers to all operations that have ended.
+    /// Notes the current `moment` if the recording knows the answers to all operations that have
+    /// ended.
     fn note_rest(&mut self) {
-        // An operation that ends after this moment may be unknown.
+        // The answer to an operation that ends later may be unknown.
         let moment = self.script.moments.next();
-        // An event that is there already may count as stored, or not.
+        // An event that is already in the store may or may not count as stored.
         let Some(told) = self.script.told_as_stored() else { return };
         let counts = || {
             let stats = self.recording.stats();
@@ -267,7 +269,7 @@ impl<'p> Run<'p> {
 
     /// Moves the clock. If decisions depend on the time, the clock moves only while none is due.
     fn advance(&self, by: Duration) {
-        // A sink that hangs, or a full queue, may hold up decisions for good.
+        // A sink that hangs, or a full queue, may block decisions forever.
         let may_wait = self.script.hanging() > 0 || self.is_over || !self.options.is_timed;
         let limit = if may_wait { MOMENT } else { patience() };
         if wait(limit, || self.is_decided()) || !self.options.is_timed {
@@ -310,7 +312,7 @@ impl<'p> Run<'p> {
                 through >= before || is_stopped.load(Ordering::SeqCst)
             };
             match result {
-                // An event that is dropped to make room is counted a little later.
+                // An event that is dropped to free capacity is counted a little later.
                 Ok(()) if wait(patience(), is_through) => {}
                 Ok(()) => {
                     script.complain(format!("flushed before {before} were through: {:?}", recording.stats()));
@@ -330,7 +332,7 @@ impl<'p> Run<'p> {
         self.check_sink()
     }
 
-    /// Lets the sink work, waits until everything has its outcome, and looks at all that is there.
+    /// Lets the sink work, waits until every event has its outcome, and checks the result.
     fn settle(&mut self) -> Result<(), TestCaseError> {
         self.script.heal();
         if self.is_over {
@@ -348,13 +350,13 @@ impl<'p> Run<'p> {
         self.decided.lock().unwrap().clone()
     }
 
-    /// Returns what the hook was told about this recording.
+    /// Returns the losses of this recording that were reported to the hook.
     pub fn told(&self) -> Vec<Told> {
         self.told.lock().unwrap().iter().filter(|told| told.place == RECORDING).cloned().collect()
     }
 
     fn judge(&self) -> Result<(), TestCaseError> {
-        // Only events that are dropped to make room are counted later than a flush returns.
+        // Only events that are dropped to free capacity may be counted after a flush has returned.
         let is_balanced = wait(patience(), || {
             let watcher = self.recording.stats().watcher;
             watcher.offered == watcher.delivered + watcher.dropped.total() && watcher.queued == 0
@@ -382,8 +384,8 @@ impl<'p> Run<'p> {
         evidence.judge()
     }
 
-    /// Begins the end on another thread if it may wait, goes on with the late steps, and waits for
-    /// the end.
+    /// Begins the end, on another thread if it may wait, continues with the late steps, and waits
+    /// for the end.
     fn end(&mut self, program: &Program) -> Result<(), TestCaseError> {
         let Some(events) = self.events.clone() else { return Ok(()) };
         let deadline = Duration::from_secs(5);
@@ -411,7 +413,7 @@ impl<'p> Run<'p> {
         }
         if self.events.is_none() {
             // The last of the flushes drops the broadcaster, and a flush waits for as long as the
-            // store is away.
+            // store is unavailable.
             self.script.heal();
         }
         // A shutdown by deadline returns while the sink hangs.

@@ -13,8 +13,8 @@ use super::evidence::{Decisions, Evidence, Told, Write};
 use super::ops::{Op, Subject};
 use super::program::{Answer, Groups, Options};
 
-/// Every loss at the sink names its group, and no other loss does. A group is full only if there
-/// are groups that may be.
+/// Every loss at the sink names its group, and no other loss does. A group is full only if the
+/// options allow a full group.
 pub fn check_told(evidence: &Evidence<'_>) -> Result<(), TestCaseError> {
     let options = evidence.options;
     let names: HashSet<&str> = evidence.decided.iter().map(|decided| options.group(&decided.event)).collect();
@@ -23,7 +23,7 @@ pub fn check_told(evidence: &Evidence<'_>) -> Result<(), TestCaseError> {
             Some(event) if !told.is_dropped() => options.group(event),
             _ => "",
         };
-        // What the end abandons may come without its group.
+        // An event that the end abandons may be reported without its group.
         let is_nameless = told.reason == LossReason::Abandoned && told.group.is_empty();
         prop_assert!(told.group == group || is_nameless, "{:?} belongs to {:?}", told, group);
     }
@@ -70,13 +70,13 @@ pub fn check(evidence: &Evidence<'_>, decisions: &Decisions) -> Result<(), TestC
     groups.check_outages()
 }
 
-/// Returns whether the answer says that the store, or the group, is not served.
+/// Returns whether the answer means that the store, or the group, is not served.
 fn is_unserved(op: &Op) -> bool {
     use Answer::{Forbid, GroupUnavailable, Short, TimeOut, Unavailable};
     matches!(op.answer, Forbid | GroupUnavailable | Short | TimeOut | Unavailable)
 }
 
-/// All that happened, by stored event and by group.
+/// Everything that happened, by stored event and by group.
 struct History<'e> {
     evidence: &'e Evidence<'e>,
     options: &'e Options,
@@ -84,7 +84,7 @@ struct History<'e> {
     of_subject: HashMap<&'e Subject, Vec<&'e Write>>,
     ops: HashMap<&'e Subject, Vec<&'e Op>>,
     told: HashMap<Subject, Vec<&'e Told>>,
-    /// The moment of the first decision about an event of each group.
+    /// The `moment` of the first decision about an event of each group.
     since: BTreeMap<&'e str, u64>,
 }
 
@@ -102,7 +102,7 @@ impl<'e> History<'e> {
         };
         for write in writes {
             history.of_subject.entry(&write.subject).or_default().push(write);
-            // A held event has nothing to write, so it makes no group.
+            // A held event has nothing to write, so it does not create a group.
             if !write.is_held {
                 history.since.entry(&write.group).or_insert(write.moment);
             }
@@ -122,14 +122,14 @@ impl<'e> History<'e> {
         self.options.group(&op.event)
     }
 
-    /// Returns the moment since which this group knows of another one.
+    /// Returns the first `moment` at which this group and another one were known.
     fn has_others_since(&self, group: &str) -> u64 {
         let others = self.since.iter().filter(|(name, _)| **name != group);
         let first = others.map(|(_, since)| *since).min().unwrap_or(u64::MAX);
         first.max(self.since.get(group).copied().unwrap_or(u64::MAX))
     }
 
-    /// Returns whether the group, or the store, may be in trouble at this moment. The hook runs a
+    /// Returns whether the group, or the store, may be in trouble at `moment`. The hook runs a
     /// little later than the recording knows. A group that was closed together with the store is
     /// not reported on its own, and stays closed until it has an answer.
     fn is_in_trouble(&self, group: &str, moment: u64) -> bool {
@@ -145,8 +145,8 @@ impl<'e> History<'e> {
         names(None) || names(Some(group)) || last.is_some_and(is_unserved)
     }
 
-    /// The store counts as unavailable if the sink says so, if two groups are not served, or the
-    /// only one. An outage begins before it ends.
+    /// The store counts as unavailable if the sink reports it, if two groups are not served, or if
+    /// the only group is not served. An outage begins before it ends.
     fn check_outages(&self) -> Result<(), TestCaseError> {
         let mut away: HashSet<Option<&str>> = HashSet::new();
         let mut last = 0;
@@ -168,12 +168,12 @@ impl<'e> History<'e> {
         Ok(())
     }
 
-    /// Returns since when the group has been in trouble at this moment, as the hook was told.
+    /// Returns since when the group has been in trouble at `moment`, according to the hook.
     fn trouble_since(&self, group: &str, moment: u64) -> Option<u64> {
         let of_group = || self.evidence.outages.iter().filter(|outage| outage.is_of(Some(group)));
         let last = of_group().rfind(|outage| outage.moment < moment)?;
-        // When the trouble is over, the recording tells the hook in the same round, so no decision
-        // comes between.
+        // When the trouble is over, the recording reports it to the hook in the same round, so
+        // there is no decision in between.
         let is_over_since = of_group().find(|outage| outage.moment > moment).is_some_and(|over| {
             let decided = self.evidence.decided.iter().map(|decided| decided.moment);
             !decided.into_iter().any(|decided| decided > moment && decided < over.moment)
@@ -181,8 +181,9 @@ impl<'e> History<'e> {
         (!last.is_over && !is_over_since).then_some(last.moment)
     }
 
-    /// Returns the highest count of this event that the recording may have written off at this
-    /// moment, because its answer or its loss was known. `is_sure` asks for what it must have.
+    /// Returns the highest count of this event that the recording may have finished with at
+    /// `moment`, because its answer or its loss was known. With `is_sure`, returns the count that
+    /// it must have finished with.
     fn settled(&self, subject: &Subject, moment: u64, is_sure: bool) -> i32 {
         let ops = self.ops.get(subject).map(Vec::as_slice).unwrap_or_default();
         let last_begun = ops.iter().filter(|op| op.began < moment).map(|op| op.began).max().unwrap_or(0);
@@ -199,8 +200,8 @@ impl<'e> History<'e> {
         written.chain(lost).max().unwrap_or(0)
     }
 
-    /// Returns whether this state is among those that wait or are under way at this moment. What a
-    /// full group loses is lost alone, and an earlier state may be under way.
+    /// Returns whether this state is waiting or under way at `moment`. If a full group loses a
+    /// state, only that state is lost, and an earlier state may be under way.
     fn is_open(&self, write: &Write, moment: u64, settled: i32) -> bool {
         let is_lost = |told: &Told| {
             let count = told.event.as_ref().map(|event| event.count);
@@ -211,7 +212,7 @@ impl<'e> History<'e> {
     }
 
     /// Returns the highest number of events of these groups that may have been waiting or under way
-    /// at this moment.
+    /// at `moment`.
     fn most_waiting(&self, is_among: impl Fn(&str) -> bool, moment: u64) -> usize {
         let of_subject = self.of_subject.iter().filter(|(_, writes)| is_among(&writes[0].group));
         let count = |(subject, writes): (&&Subject, &Vec<&Write>)| {
@@ -224,14 +225,15 @@ impl<'e> History<'e> {
     }
 
     /// Returns the lowest number of events of this group that must have been waiting or under way
-    /// at this moment, of those that came after another one.
+    /// at `moment`. Counts only events decided after `from`.
     fn least_waiting(&self, group: &str, from: u64, moment: u64) -> usize {
         let of_subject = self.of_subject.iter().filter(|(_, writes)| writes[0].group == group);
         let is_waiting = |(subject, writes): (&&Subject, &Vec<&Write>)| {
             let settled = self.settled(subject, moment, false);
             let is_there = writes.iter().any(|write| self.is_open(write, moment, settled));
-            // A repeat has the place of what it repeats, also while that waits for another attempt.
-            // What was held has a place of its own, and so has what follows it.
+            // A repeat has the place of the state that it repeats, even while that waits for
+            // another attempt. A held write has a separate place, and so has the write that follows
+            // it.
             let surely = self.settled(subject, moment, true);
             let mut chain = writes.iter().filter(|write| self.is_open(write, moment, surely)).peekable();
             let is_later = chain.peek().is_some_and(|first| first.moment > from);
@@ -259,7 +261,7 @@ impl<'e> History<'e> {
             let moment = decided + 1;
             let is_alone = self.has_others_since(&told.group) > moment;
             prop_assert!(!is_alone, "{:?} is the only group", told);
-            // The lost event is among those that the group would have.
+            // The lost event counts among those that the group would have.
             let waiting = self.most_waiting(|group| group == told.group, moment);
             // The recording may not have seen the end of the last operation yet.
             let unseen = usize::from(self.has_ended_since_a_rest(&told.group, moment));
@@ -274,7 +276,7 @@ impl<'e> History<'e> {
         Ok(())
     }
 
-    /// A group that has its share gets no more, except what nobody needs of half of the queue.
+    /// A group that has its share gets no more, except the unused part of half of the queue.
     fn check_waiting(&self) -> Result<(), TestCaseError> {
         if self.options.policy == OverflowPolicy::Wait {
             return Ok(());
@@ -290,16 +292,16 @@ impl<'e> History<'e> {
         Ok(())
     }
 
-    /// Returns the moment of the decision about this state of an event.
+    /// Returns the `moment` of the decision about this state of an event.
     fn decided(&self, subject: &Subject, count: i32) -> u64 {
         let writes = self.of_subject.get(subject).map(Vec::as_slice).unwrap_or_default();
         let write = writes.iter().find(|write| write.known.count == count && !write.is_held);
         write.map_or(0, |write| write.moment)
     }
 
-    /// Returns whether the operation could have a place beside others of its group at some moment
-    /// after the decision and the attempt before it. Of two that get their places together, either
-    /// may begin first, unless there is one thread for all.
+    /// Returns whether the operation could have had a place beside others of its group at any
+    /// `moment` after the decision and the attempt before it. Of two that get their places
+    /// together, either may begin first, unless there is one thread for all.
     fn could_have_place(&self, op: &Op, decided: u64) -> bool {
         let (group, places) = (self.group_of(op), self.options.places());
         let ops = || self.evidence.ops.iter();
@@ -315,7 +317,7 @@ impl<'e> History<'e> {
         })
     }
 
-    /// A group takes no place that belongs to others.
+    /// A group does not take a place that belongs to others.
     fn check_places(&self) -> Result<(), TestCaseError> {
         let places = self.options.places();
         if self.options.mode == SinkMode::Batches || places < 2 {
@@ -323,7 +325,7 @@ impl<'e> History<'e> {
         }
         for op in self.evidence.ops {
             let (group, decided) = (self.group_of(op), self.decided(&op.subject, op.event.count));
-            // What was decided before may have been on its way already.
+            // A write that was decided earlier may already have been on its way.
             if self.has_others_since(group) >= decided {
                 continue;
             }

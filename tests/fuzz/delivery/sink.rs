@@ -1,5 +1,5 @@
-//! The sink of a program. It answers as the program says, keeps what it stored, and notes each
-//! operation.
+//! The sink of a program. It answers as scripted by the program, keeps the stored events, and logs
+//! each operation.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -19,8 +19,8 @@ use super::store::{Begun, FOREIGN, Hold, State};
 /// The time limit of an operation that hangs. Only a fault of the test takes this long.
 const HANGS: Duration = Duration::from_secs(240);
 
-/// The clock of everything that the recording does where the test can see it. Of two moments of one
-/// thread, or of two threads of which one waits for the other, the later one is higher.
+/// A logical clock for everything that the recording does where the test can see it. Within one
+/// thread, or between two threads if one waits for the other, the later value is higher.
 #[derive(Clone, Default)]
 pub struct Moments(Arc<AtomicU64>);
 
@@ -52,7 +52,7 @@ pub struct Script {
 
 /// The payload of a panic at one operation.
 struct ThisOne;
-/// The payload of a panic that takes the whole batch along.
+/// The payload of a panic that takes down the whole batch.
 struct All;
 
 impl Script {
@@ -73,7 +73,7 @@ impl Script {
             let weak = Arc::downgrade(&script);
             thread::spawn(move || {
                 for open in rx {
-                    // Without its script nobody looks at the answer.
+                    // Once the script is gone, nothing reads the answer.
                     let script: Option<Arc<Self>> = weak.upgrade();
                     if let Some(script) = script {
                         script.finish(open);
@@ -88,7 +88,7 @@ impl Script {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes what the sink does, and lets the operations go on that have nothing to wait for.
+    /// Changes the behaviour of the sink, and lets operations continue that no longer have to wait.
     fn change(&self, change: impl FnOnce(&mut State)) {
         change(&mut self.lock());
         self.changed.notify_all();
@@ -134,7 +134,7 @@ impl Script {
         self.change(|state| state.is_free = true);
     }
 
-    /// Makes the sink work from now on, but for the namespaces that are in trouble.
+    /// Makes the sink work from now on, except for the namespaces that are in trouble.
     pub fn heal_others(&self) {
         self.change(|state| {
             state.answers.clear();
@@ -149,7 +149,7 @@ impl Script {
         self.heal_others();
     }
 
-    /// Returns how many operations are under way until the program goes on.
+    /// Returns how many operations are under way until the program continues.
     pub fn hanging(&self) -> usize {
         self.lock().blocked.len() + self.open.lock().unwrap().len()
     }
@@ -165,7 +165,7 @@ impl Script {
         self.lock().wrong.push(what);
     }
 
-    /// Returns all that was wrong so far.
+    /// Returns all faults found so far.
     pub fn wrong(&self) -> Vec<String> {
         self.lock().wrong.clone()
     }
@@ -208,7 +208,7 @@ impl Script {
         begun
     }
 
-    /// Does an operation on the store of a blocking sink, which is under way already.
+    /// Performs an operation on the store of a blocking sink, which is already under way.
     fn operate(&self, event: &Event, creates: bool) -> Result<Event, SinkError> {
         let Begun { number, answer, .. } = self.begin(event);
         let mut state = self.lock();
@@ -223,7 +223,7 @@ impl Script {
         }
     }
 
-    /// Does the only operation of a call.
+    /// Performs the only operation of a call.
     fn operate_alone(&self, event: &Event, creates: bool) -> Result<Event, SinkError> {
         if self.options.mode != SinkMode::OneByOne {
             self.complain("an operation that was not submitted".to_owned());
@@ -256,7 +256,7 @@ impl Script {
         }
     }
 
-    /// Does a batch as a store with transactions does, before the call returns.
+    /// Performs a batch before the call returns, like a store with transactions.
     fn submit_batch(&self, batch: SinkBatch) {
         self.lock().enter(batch.ops().iter().map(SinkOp::event));
         let mut answers = Vec::new();
@@ -279,7 +279,7 @@ impl Script {
         batch.answer(answers);
     }
 
-    /// Takes the calls of a batch as a remote store does, and returns before all are answered.
+    /// Takes the calls of a batch like a remote store, and returns before all are answered.
     fn submit_calls(&self, batch: SinkBatch) {
         let mut state = self.lock();
         state.enter(batch.ops().iter().map(SinkOp::event));
@@ -304,7 +304,7 @@ impl Script {
         }
     }
 
-    /// Answers the calls that have nothing to wait for.
+    /// Answers the calls that do not have to wait.
     fn answer_due(&self) {
         let state = self.lock();
         let mut open = self.open.lock().unwrap();
@@ -357,7 +357,7 @@ impl Script {
         }
     }
 
-    /// Does the operation of a call, and answers it.
+    /// Performs the operation of a call, and answers it.
     fn finish(&self, open: Open) {
         let Open { call, begun } = open;
         let result = self.end(&call, begun, begun.answer);
@@ -371,7 +371,7 @@ impl Script {
         }
     }
 
-    /// Does the operation of a call, which has its answer next.
+    /// Performs the operation of a call, which is answered next.
     fn end(&self, call: &SinkCall, begun: Begun, answer: Answer) -> Result<Event, SinkError> {
         let creates = matches!(call.op(), SinkOp::Create(_));
         let mut state = self.lock();
@@ -382,8 +382,8 @@ impl Script {
         result
     }
 
-    /// Returns how many events the recording was told to be stored. Returns `None` if it may count
-    /// one of them or not, because the event was there already.
+    /// Returns how many events the recording learned to be stored. Returns `None` if it may or may
+    /// not count one of them, because that event was already in the store.
     pub fn told_as_stored(&self) -> Option<u64> {
         let state = self.lock();
         let is_unsure = state.ops.iter().any(|op| op.outcome == Outcome::Exists);

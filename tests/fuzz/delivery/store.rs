@@ -1,4 +1,4 @@
-//! What the sink keeps: the stored events, its operations, and what is wrong with it.
+//! The state of the sink: the stored events, its operations, and its faults.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::program::{Answer, Options, Trouble};
 /// The reason of an event that another writer stored.
 pub const FOREIGN: &str = "Foreign";
 
-/// What an operation waits for before it is answered.
+/// The condition that an operation waits for before it is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hold {
     Nothing,
@@ -22,7 +22,7 @@ pub enum Hold {
     Tick(u64),
     /// The end of the trouble of its namespace.
     Namespace,
-    /// The program's wish.
+    /// The program's permission.
     Kept,
 }
 
@@ -40,7 +40,7 @@ pub struct State {
     options: Options,
     pub answers: VecDeque<Answer>,
     pub is_away: bool,
-    /// Whether nothing hangs any more.
+    /// Whether operations no longer hang.
     pub is_free: bool,
     /// Whether calls are kept until the program answers them.
     pub keeps: bool,
@@ -48,7 +48,7 @@ pub struct State {
     /// The number of releases, and of moves of the clock, so far.
     pub releases: u64,
     pub ticks: u64,
-    /// What the threads of the recording wait for that an operation holds up.
+    /// The conditions that blocked threads of the recording wait for.
     pub blocked: Vec<Hold>,
     pub store: HashMap<Name, Event>,
     /// The events of the operations that are at the sink now.
@@ -122,7 +122,7 @@ impl State {
         self.batches -= 1;
     }
 
-    /// Notes that the operation about this event is not under way any more.
+    /// Notes that the operation on this event is no longer under way.
     pub fn leave(&mut self, event: &Event, moment: u64) {
         let id = self.id(event);
         self.busy.remove(&id);
@@ -178,7 +178,7 @@ impl State {
         self.ops.iter_mut().rev().find(|op| op.id == id)
     }
 
-    /// Does an operation on the store.
+    /// Performs an operation on the store.
     pub fn apply(
         &mut self,
         event: &Event,
@@ -190,8 +190,8 @@ impl State {
             return (Outcome::Failed, Err(error));
         }
         let subject = Subject::of(event);
-        // Two groups of one moment may have one name. What happens to the event of an operation
-        // does not happen to that of the other group.
+        // Two groups created at the same time may have the same name. The answer applies only to
+        // the event of this operation, not to the event of the other group.
         let is_others = self.store.get(&name).is_some_and(|stored| Subject::of(stored) != subject);
         match answer {
             Answer::Forget if !is_others => drop(self.store.remove(&name)),

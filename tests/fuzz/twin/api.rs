@@ -19,7 +19,7 @@ pub enum How {
 }
 
 impl How {
-    /// Returns the form that does not wait, in place of one that would wait forever.
+    /// Returns the form that does not wait, instead of a form that would wait forever.
     pub fn without_waiting(self) -> Self {
         match self {
             Self::Wait => Self::Try,
@@ -78,7 +78,7 @@ impl Spec {
 #[derive(Clone, Copy, Debug)]
 pub struct Speaker {
     pub place: Place,
-    /// It speaks at the events that this number divides.
+    /// It speaks at the events that are divisible by this number.
     pub every: Event,
     pub says: Says,
 }
@@ -102,7 +102,7 @@ pub enum Says {
 pub struct Numbers(Event);
 
 impl Numbers {
-    /// The distance between the first events of two speakers. No program publishes as many.
+    /// The distance between the first events of two speakers. No program publishes that many.
     const EACH: Event = 1_000_000;
 
     /// Creates the numbers of the speaker that was registered as this one.
@@ -121,10 +121,10 @@ impl Numbers {
 #[derive(Clone, Copy, Debug)]
 pub enum Filter {
     None,
-    /// Rejects the events that the number divides.
+    /// Rejects the events that are divisible by the number.
     Without(u64),
-    /// Panics at the events that the second number divides, and rejects those that the first one
-    /// divides.
+    /// Panics at the events that are divisible by the second number, and rejects those divisible by
+    /// the first.
     Panics(u64, u64),
 }
 
@@ -148,7 +148,7 @@ pub struct Figures {
     pub filtered: u64,
     pub missed: u64,
     /// The number of queued events, or `None` while the dispatcher waits. The number is not
-    /// determined then, because an event that waits for room may or may not have found some.
+    /// determined then, because an event that waits for capacity may or may not have been queued.
     pub queued: Option<u64>,
     pub high_water: u64,
     pub evictions: u64,
@@ -187,7 +187,7 @@ pub struct Totals {
     pub accepted: u64,
     pub rejected_full: u64,
     pub rejected_closed: u64,
-    /// The counters of all watchers that there ever were.
+    /// The counters of all watchers that ever existed.
     pub watchers: Figures,
     /// The number of listed watchers, or `None` while the dispatcher waits, because it cannot reap
     /// then.

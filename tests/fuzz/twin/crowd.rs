@@ -1,6 +1,6 @@
 //! Random programs of several threads on the real bus. The result is not determined, but not every
-//! result is allowed: the twin says of each watcher whether there is a history in which the watcher
-//! sees just this.
+//! result is allowed: for each watcher the twin decides whether some history would make the watcher
+//! see exactly this.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::mpsc;
@@ -81,8 +81,8 @@ pub fn crowd() -> impl Strategy<Value = Crowd> {
 struct Seen {
     spec: Spec,
     log: Vec<Item>,
-    /// The reader, kept until all is counted, because the dispatcher counts the last events of a
-    /// stopped reader on its own thread.
+    /// The reader, kept until everything is counted, because the dispatcher counts the last events
+    /// of a stopped reader on the dispatcher's thread.
     reader: RealReader,
     is_late: bool,
     has_stopped: bool,
@@ -145,7 +145,7 @@ fn register(bus: &Real, script: &Script) -> (RealReader, Spec) {
     (bus.watch(&spec, 0).expect("nobody has closed it"), spec)
 }
 
-/// Publishes as the program says, and returns the accepted events in their order.
+/// Runs the publishes of the program, and returns the accepted events in order.
 fn publish(bus: &Real, first: Event, program: &[(How, usize)]) -> Vec<Event> {
     let mut next = first;
     let mut accepted = Vec::new();
@@ -185,7 +185,7 @@ fn read(mut reader: RealReader, spec: Spec, script: &Script) -> Seen {
             }),
             _ => {
                 thread::yield_now();
-                // A script of nothing but yields would never come to the end.
+                // A script of nothing but yields would never finish.
                 reader.watcher.recv().map(|delivery| log.push(delivery.into()))
             }
         };
@@ -196,8 +196,8 @@ fn read(mut reader: RealReader, spec: Spec, script: &Script) -> Seen {
     Seen { spec, log, reader, is_late: script.is_late, has_stopped: stops_after.is_some() }
 }
 
-/// Returns the order in which a reader that loses nothing saw the events. Each occurs once, and
-/// those of each publisher are in the publisher's own order.
+/// Returns the order in which a reader that loses nothing saw the events. Each event occurs once,
+/// and the events of each publisher are in the publisher's order.
 fn one_order(witness: &Seen, accepted: &[Vec<Event>]) -> Result<Vec<Event>, TestCaseError> {
     let mut order = Vec::new();
     let mut by_publisher: HashMap<u64, Vec<Event>> = HashMap::new();
@@ -228,7 +228,7 @@ fn merged(items: impl IntoIterator<Item = Item>) -> Vec<Item> {
 }
 
 impl Seen {
-    /// Checks that the twin can be brought to show the same.
+    /// Checks that the twin can be made to show the same.
     fn explain(&self, order: &[Event]) -> Result<(), TestCaseError> {
         let stats = self.reader.watcher.stats();
         let counts = figures(&stats);
@@ -239,7 +239,7 @@ impl Seen {
         prop_assert_eq!(prefix, &wanted[..]);
 
         // The reader's part of the order goes to the end. It starts at the beginning or, for a late
-        // reader, where the counts say.
+        // reader, at the position given by the counts.
         let part = if self.is_late {
             let length = (counts.offered + counts.filtered) as usize;
             prop_assert!(length <= order.len(), "{:?} of {}", stats, order.len());
@@ -254,7 +254,7 @@ impl Seen {
             prop_assert_eq!(counts.filtered, (part.len() - offered.len()) as u64);
         }
 
-        // Each gap stands where its number of events is missing.
+        // Each gap is where its number of events is missing.
         let mut at = 0;
         let mut delivered = HashSet::new();
         for item in log {
@@ -298,7 +298,7 @@ impl Seen {
                 _ => delivered.contains(event),
             };
             if mailbox.is_full() && is_due {
-                // A gap before the event that makes room comes first.
+                // A gap before the event that frees capacity is received first.
                 while let Ok(item) = mailbox.receive() {
                     shown.push(item);
                     if matches!(item, Item::Event(_)) {

@@ -22,13 +22,13 @@ enum Slot {
 pub struct Mailbox {
     pub spec: Spec,
     stream: VecDeque<Slot>,
-    /// The events that wait for room.
+    /// The events that wait for capacity.
     pending: VecDeque<Event>,
     deadline: Option<Duration>,
     /// The number of events that the reader has seen and still borrows.
     lent: u64,
-    /// Whether some of the waiting events have found room, and the rest have not. The real
-    /// dispatcher is not woken for little room, so it may not have moved them yet.
+    /// Whether some of the waiting events fit now, and the rest do not. The real dispatcher is not
+    /// woken for so little capacity, so it may not have moved them yet.
     pub is_unsure: bool,
     pub is_stopped: bool,
     pub is_closed: bool,
@@ -62,13 +62,13 @@ impl Mailbox {
         !self.pending.is_empty()
     }
 
-    /// Returns whether the next receive finds nothing. The next receive frees the room of the
-    /// borrowed events, so it also finds the events that wait for this room.
+    /// Returns whether the next receive finds nothing. The next receive frees the capacity of the
+    /// borrowed events, so it also finds the events that wait for this capacity.
     pub fn is_empty(&self) -> bool {
         self.stream.is_empty() && self.pending.is_empty()
     }
 
-    /// Returns whether events wait for the room of those that the reader borrows.
+    /// Returns whether events wait for the capacity of the events that the reader borrows.
     pub fn is_begrudged(&self) -> bool {
         self.lent > 0 && self.is_pending()
     }
@@ -86,7 +86,7 @@ impl Mailbox {
         self.stream.iter().find_map(|slot| if let Slot::Event(event) = slot { Some(*event) } else { None })
     }
 
-    /// Returns what comes next, if it is an event that was published.
+    /// Returns the next item, if it is a published event.
     pub fn next(&self) -> Option<Event> {
         if let Some(Slot::Event(event)) = self.stream.front() { Some(*event) } else { None }
     }
@@ -153,7 +153,7 @@ impl Mailbox {
         self.note_high_water();
     }
 
-    /// Moves waiting events into the room that there is. Returns whether it moved any.
+    /// Moves waiting events into the queue as far as they fit. Returns whether it moved any.
     fn fill(&mut self) -> bool {
         let mut moved = false;
         while self.queued() < self.capacity() {
@@ -169,8 +169,8 @@ impl Mailbox {
         self.figures.high_water = self.figures.high_water.max(self.queued().min(self.capacity()));
     }
 
-    /// Moves waiting events into the room that there is, and drops them if the bus no longer waits
-    /// for them.
+    /// Moves waiting events into the queue as far as they fit, and drops them if the bus no longer
+    /// waits for them.
     pub fn settle(&mut self, now: Duration, abandoned: bool) {
         if !self.is_pending() {
             return;
@@ -251,7 +251,7 @@ impl Mailbox {
 
     // ── the reader's side ──
 
-    /// Counts the borrowed events as delivered, and frees their room.
+    /// Counts the borrowed events as delivered, and frees their capacity.
     pub fn take_back(&mut self) {
         self.figures.delivered += self.lent;
         self.lent = 0;
@@ -261,7 +261,7 @@ impl Mailbox {
         if self.has_ended() { Nothing::Ever } else { Nothing::Yet }
     }
 
-    /// Takes the gap that comes next, or returns `None` if an event comes next.
+    /// Takes the next item if it is a gap, and returns `None` otherwise.
     fn take_gap(&mut self) -> Option<u64> {
         let Some(Slot::Gap(count)) = self.stream.front().copied() else { return None };
         self.stream.pop_front();
@@ -311,7 +311,7 @@ impl Mailbox {
             let Some(event) = self.take_event() else { break };
             events.push(event);
         }
-        // Waiting events may find their room only after the reader has received the gap.
+        // Waiting events may enter the queue only after the reader has received the gap.
         let may_be_late = matches!(self.spec.policy, OverflowPolicy::Wait | OverflowPolicy::WaitFor(_));
         let is_gap_alone = gap.is_some() && (first.is_none() || may_be_late);
         assert!(!events.is_empty() || is_gap_alone, "a batch of nothing where there is something: {self:?}");

@@ -1,5 +1,5 @@
-//! The twin: a broadcaster without a lock and a thread. It does at once, when it is called,
-//! everything that a dispatcher would do, so nothing in it could race.
+//! The twin: a broadcaster without locks and threads. Before it returns, each call does everything
+//! that a dispatcher would do, so nothing in it can race.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub struct Twin {
     incoming_capacity: usize,
     max_batch: usize,
     now: Duration,
-    /// The accepted events, and the registrations among them, which take no place.
+    /// The accepted events, and the registrations among them, which take no capacity.
     incoming: VecDeque<Entry>,
     /// The number of entries, none or the first one with events, that were taken out together with
     /// the batch that is being offered, and no longer take a place. They follow the batch.
@@ -99,7 +99,7 @@ impl Twin {
 }
 
 impl Twin {
-    /// Accepts the events for which there is room.
+    /// Accepts the events that fit.
     fn accept(&mut self, mut rest: Vec<Event>) -> Result<(), Refused> {
         while !rest.is_empty() {
             if self.is_closed {
@@ -129,11 +129,11 @@ impl Model for Twin {
         let free = self.free();
         if !self.is_closed && events.len().div_ceil(self.max_batch) > free {
             if self.is_blocked() {
-                // A wait for room would never end.
+                // A wait for capacity would never end.
                 how = how.without_waiting();
             } else {
-                // The dispatcher takes entries out while this thread puts them in, so more might
-                // fit or not.
+                // The dispatcher takes entries out while this thread puts them in, so more events
+                // may or may not fit.
                 events.truncate(free * self.max_batch);
             }
         }

@@ -15,29 +15,30 @@ use super::api::{Event, Figures, Filter, How, Nothing, Place, Refused, Says, Spe
 use super::mailbox::Mailbox;
 use super::real::{Real, RealReader};
 
-/// The time limit for the real bus. Its own work takes a moment, so only a fault takes this long.
+/// The time limit for the real bus. Its own work takes very little time, so only a fault takes this
+/// long.
 const PATIENCE: Duration = Duration::from_secs(180);
 /// The time limit while a failing program is made smaller.
 const IMPATIENCE: Duration = Duration::from_millis(300);
 
-/// A broadcaster so plain that a reader can see that it is right.
+/// A broadcaster simple enough to be seen to be correct.
 pub trait Model {
     /// Whether the real bus has done everything when a call returns, so that nothing is waited for.
     const IS_INLINE: bool;
 
     fn new(incoming_capacity: usize, max_batch: usize) -> Self;
-    /// Publishes without waiting. Returns `None`, and does nothing, where it is open what the bus
-    /// does.
+    /// Publishes without waiting. Returns `None`, and does nothing, where the behaviour of the bus
+    /// is not specified.
     fn publish(&mut self, events: Vec<Event>, how: How) -> Option<Publish>;
     fn publish_gap(&mut self, events: u64) -> Result<(), Refused>;
     /// Registers a watcher, and returns its number, or `None` if the bus is closed.
     fn watch(&mut self, spec: &Spec) -> Option<usize>;
     fn mailbox(&self, number: usize) -> &Mailbox;
-    /// Changes the mailbox, and then does what the bus can do.
+    /// Changes the mailbox, and then lets the bus do all that it can.
     fn with<R>(&mut self, number: usize, act: impl FnOnce(&mut Mailbox) -> R) -> R;
     /// Lets time pass.
     fn advance(&mut self, by: Duration);
-    /// Returns whether the bus waits for a watcher to make room.
+    /// Returns whether the bus waits for a watcher to free capacity.
     fn is_blocked(&self) -> bool;
     fn is_abandoned(&self) -> bool;
     fn close(&mut self);
@@ -62,7 +63,7 @@ pub struct Program {
 }
 
 impl Debug for Program {
-    /// Writes a line for each step, in every format.
+    /// Writes one line for each step, in every format.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "a bus of incoming_capacity {}, max_batch {}", self.incoming_capacity, self.max_batch)?;
         self.steps.iter().enumerate().try_for_each(|(number, step)| writeln!(f, "  {number}: {step:?}"))
@@ -75,7 +76,7 @@ impl Debug for Program {
 enum Step {
     Publish(How, usize),
     Gap(u64),
-    /// Registers a watcher, with a prefix of so many events.
+    /// Registers a watcher, with a prefix of this many events.
     Watch(Spec, usize),
     Receive(usize),
     ReceiveRef(usize),
@@ -139,8 +140,8 @@ fn speaker() -> impl Strategy<Value = Speaker> {
     })
 }
 
-/// A step on a bus with a dispatcher or without. Filters and hooks publish on one without only,
-/// where the documentation says what comes of it.
+/// A step on a bus with a dispatcher or without. Filters and hooks publish only on a bus without
+/// one, because there the documentation specifies the result.
 fn step(is_inline: bool, policy: BoxedStrategy<OverflowPolicy>) -> impl Strategy<Value = Step> {
     let speaker = if is_inline { prop::option::weighted(0.3, speaker()).boxed() } else { Just(None).boxed() };
     let watch = (1..13_usize, policy, 0..4_usize, filter(), speaker).prop_map(
@@ -189,7 +190,7 @@ struct Both<M> {
     next_event: Event,
 }
 
-/// Runs the program on both. An error says what differed after which step.
+/// Runs the program on both. An error names the difference, and the step after which it occurred.
 pub fn run<M: Model>(program: &Program) -> Result<(), TestCaseError> {
     let (incoming_capacity, max_batch) = (program.incoming_capacity, program.max_batch);
     let real = Real::new(incoming_capacity, max_batch, M::IS_INLINE);
@@ -262,7 +263,7 @@ impl<M: Model> Both<M> {
             }
             Step::ReceiveBatch(_) => return self.receive_batch(reader),
             Step::ReceiveAll(_) => return self.receive_all(reader),
-            // The number of waiting events that have found room is not determined then.
+            // The number of waiting events that have entered the queue is not determined then.
             Step::Stop(_) if mailbox.is_unsure => {}
             Step::Stop(_) => {
                 real.watcher.stop();
@@ -307,8 +308,9 @@ impl<M: Model> Both<M> {
         let (real_reader, number) = &mut self.readers[reader];
         self.model.with(*number, Mailbox::take_back);
         let expected = self.model.with(*number, model);
-        // The room may only now wake the real dispatcher, which then brings the events that the
-        // twin already has. After a shutdown that abandoned events, the end takes its time too.
+        // The freed capacity may only now wake the real dispatcher, which then delivers the events
+        // that the twin already has. After a shutdown that abandoned events, the end takes a while
+        // too.
         let wait = expected != Err(Nothing::Yet);
         let got = poll::<M, _>(|| real(real_reader), |got| !wait || *got != Err(Nothing::Yet));
         prop_assert_eq!(got, expected);
@@ -320,7 +322,7 @@ impl<M: Model> Both<M> {
         let mailbox = self.model.mailbox(*number);
         let nothing_yet = mailbox.is_empty() && !mailbox.has_ended();
         let got = poll::<M, _>(|| real.receive_batch(), |got| nothing_yet || *got != Err(Nothing::Yet));
-        // The bus chooses how many events come together, but not which.
+        // The bus chooses how many events are received together, but not which.
         let most = got.as_ref().map_or(0, |(_, events)| events.len());
         self.model.with(*number, Mailbox::take_back);
         prop_assert_eq!(got, self.model.with(*number, |mailbox| mailbox.receive_batch(most)));
@@ -335,8 +337,8 @@ impl<M: Model> Both<M> {
         self.receive(reader, RealReader::receive, Mailbox::receive)
     }
 
-    /// Lets the real bus come to rest, and compares all counters, all calls of filters and hooks,
-    /// and what else the model knows.
+    /// Waits until the real bus is idle, and compares all counters, all calls of filters and hooks,
+    /// and everything else that the model knows.
     fn settle(&mut self) -> Result<(), TestCaseError> {
         let blocked = self.model.is_blocked();
         if M::IS_INLINE {
@@ -362,7 +364,7 @@ impl<M: Model> Both<M> {
 }
 
 /// Repeats `look` until the result is as wanted, or until the time limit. Returns the last result.
-/// An inline bus has no time.
+/// An inline bus gets no time.
 fn poll<M: Model, R>(mut look: impl FnMut() -> R, wanted: impl Fn(&R) -> bool) -> R {
     static FAILED: AtomicBool = AtomicBool::new(false);
     let patience = if FAILED.load(Ordering::Relaxed) { IMPATIENCE } else { PATIENCE };

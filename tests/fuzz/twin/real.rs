@@ -33,7 +33,7 @@ impl Real {
         publish_gap(&self.bus.publisher(), events)
     }
 
-    /// Registers a watcher, which is the one of this number. Returns `None` if the bus is closed.
+    /// Registers the watcher with this number. Returns `None` if the bus is closed.
     pub fn watch(&self, spec: &Spec, number: usize) -> Option<RealReader> {
         let closes = spec.speaker.is_some_and(|speaker| matches!(speaker.says, Says::Close));
         let notes = Arc::new(Mutex::new(Notes {
@@ -93,7 +93,7 @@ impl Real {
         }
     }
 
-    /// Closes the bus, and waits for the end, or abandons the rest at once if `give_up` is set.
+    /// Closes the bus, and waits for the end, or immediately abandons the rest if `give_up` is set.
     /// Returns whether everything was offered.
     pub fn shutdown(&self, give_up: bool) -> bool {
         if give_up {
@@ -225,14 +225,14 @@ impl RealReader {
         Ok(self.watcher.try_recv()?.into())
     }
 
-    /// Receives as `receive` does, but the reader borrows the event until its next call. Waits for
-    /// an event, so the program calls it only where there is one.
+    /// Receives like `receive`, but the reader borrows the event until its next call. Waits for an
+    /// event, so the program calls it only where there is one.
     pub fn receive_ref(&mut self) -> Received {
         self.watcher.recv_ref().map(Item::from).map_err(|_| Nothing::Ever)
     }
 
-    /// Receives everything that there is: the number of events that were lost before these, and the
-    /// events.
+    /// Receives everything that is available: the number of events that were lost before these, and
+    /// the events.
     pub fn receive_batch(&mut self) -> Result<(u64, Vec<Event>), Nothing> {
         let batch = self.watcher.try_recv_batch()?;
         Ok((batch.lagged, batch.to_vec()))

@@ -1,4 +1,4 @@
-//! crossbeam-channel 0.5.17: the end of a channel, from either side, and what becomes of the
+//! crossbeam-channel 0.5.17: the end of a channel, from either side, and what happens to the
 //! values.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

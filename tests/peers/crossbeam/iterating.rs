@@ -1,4 +1,4 @@
-//! crossbeam-channel 0.5.17: loops over what a receiver gets. Names without a file are in
+//! crossbeam-channel 0.5.17: loops over the values of a receiver. Names without a file are in
 //! `iter.rs`, which `mpsc.rs` repeats with `test_` before each.
 
 use std::thread;

@@ -77,13 +77,13 @@ impl<T: Clone + Send + Sync + 'static> Sender<T> {
         self.publisher.publish_timeout(value, timeout)
     }
 
-    /// Sends a value for which the queue has capacity, and waits until it is there.
+    /// Sends a value for which the queue has capacity, and waits until it is queued.
     fn put(&self, value: T) {
         assert!(self.send(value).is_ok());
         self.settle();
     }
 
-    /// Waits until what was sent is in the queue.
+    /// Waits until all sent values are in the queue.
     fn settle(&self) {
         self.bus.flush(LONG).unwrap();
     }

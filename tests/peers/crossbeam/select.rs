@@ -111,7 +111,7 @@ fn a_wait_that_timed_out_is_repeated_and_ends_with_a_value() {
     });
 }
 
-/// Returns a bus, and a receiver that has so many values in its queue.
+/// Returns a bus, and a receiver that has this many values in its queue.
 fn filled(kind: Kind, values: usize) -> (Broadcaster<()>, EventWatcher<()>) {
     let options = kind.options().queue_capacity(values).overflow(OverflowPolicy::Wait);
     let bus = Broadcaster::with_options(options).unwrap();
@@ -134,7 +134,7 @@ fn each_of_two_receivers_and_each_place_of_one_has_its_turn() {
             channels[place % 2].1.try_recv().unwrap();
             turns[place] += 1;
         }
-        // Each has half of its fair share at least.
+        // Each has at least half of its fair share.
         assert!(turns.iter().all(|turns| *turns >= 125), "{turns:?}");
     });
 }

@@ -1,4 +1,4 @@
-//! Options, also at the ends of their range.
+//! Options, including the ends of their ranges.
 
 use std::sync::mpsc;
 use std::time::{Duration, SystemTime};

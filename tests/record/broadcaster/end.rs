@@ -32,7 +32,7 @@ fn dropping_waits_for_handlers_and_sinks() {
         drop(other);
         assert_eq!((store.len(), seen.lock().unwrap().len()), (100, 100));
         assert_eq!(recorder.normal(pod("late"), "Started", "up"), Recorded::Closed);
-        // A drop that is done in time reports nothing but the refused event.
+        // A drop that finishes in time reports only the refused event.
         assert_eq!(
             losses.try_iter().collect::<Vec<_>>(),
             ["tester: 1 event lost (broadcaster closed): Pod/late Started"]
@@ -78,7 +78,7 @@ fn waiting_three_seconds(clock: &FakeClock) -> (EventBroadcaster, Losses) {
     })
 }
 
-/// Drops a broadcaster, and lets the time pass for which the drop waits.
+/// Drops a broadcaster, and lets the time limit of the drop pass.
 fn drop_late(clock: &FakeClock, events: EventBroadcaster) {
     let dropping = thread::spawn(move || drop(events));
     clock.wait_for_waiters(1);
@@ -87,7 +87,7 @@ fn drop_late(clock: &FakeClock, events: EventBroadcaster) {
 }
 
 #[test]
-fn events_that_a_drop_leaves_behind_are_reported_and_still_written() {
+fn events_unfinished_at_a_drop_are_reported_and_still_written() {
     let clock = clock();
     let (events, losses) = waiting_three_seconds(&clock);
     let (gate, sink) = Scripted::gated(&clock, ..);
@@ -106,7 +106,7 @@ fn events_that_a_drop_leaves_behind_are_reported_and_still_written() {
     assert_eq!(losses.try_iter().count(), 0);
 }
 
-/// The report at the drop is none of a loss, so a loss that follows is reported as ever.
+/// The report at the drop is not a report of a loss, so a loss that follows is reported as usual.
 #[test]
 fn an_event_that_is_lost_after_a_drop_is_counted_once() {
     let clock = clock();
@@ -128,7 +128,7 @@ fn an_event_that_is_lost_after_a_drop_is_counted_once() {
 }
 
 #[test]
-fn a_log_and_a_handler_that_a_drop_leaves_behind_are_reported() {
+fn an_unfinished_log_and_handler_are_reported_at_a_drop() {
     let clock = clock();
     let (events, losses) = waiting_three_seconds(&clock);
     let [(log_gate, log_pass), (handler_gate, handler_pass)] = [gate(), gate()];

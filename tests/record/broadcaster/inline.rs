@@ -159,8 +159,8 @@ fn a_filter_may_record() {
     assert_eq!(counts, [("Started".to_owned(), 3), ("Seen".to_owned(), 3)]);
 }
 
-/// A hook that records each loss feeds itself. The chain ends inside the one call that began it,
-/// after as many events as `incoming_capacity` allows, and what is refused then is counted.
+/// A hook that records each loss feeds itself. The chain ends inside the call that began it, after
+/// as many events as `incoming_capacity` allows, and events refused after that are counted.
 #[test]
 fn a_hook_that_records_what_is_lost_ends() {
     let recorder: Arc<OnceLock<Recorder>> = Arc::default();

@@ -11,8 +11,8 @@ use crate::support::{clocked, gate, logged, pod, record, until};
 
 use super::Shared;
 
-/// The series dates an event that was counted elsewhere, as a controller that forwards events
-/// records it.
+/// The series gives the date of an event that was counted elsewhere and is recorded by a controller
+/// that forwards events.
 #[test]
 fn a_log_line_has_columns_as_events_watch_prints_them() {
     let clock = FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_999));

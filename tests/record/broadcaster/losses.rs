@@ -141,8 +141,8 @@ fn a_panic_at_a_gap_is_counted_and_not_reported() {
     assert_eq!(losses.try_iter().collect::<Vec<_>>(), [lost]);
 }
 
-/// The events that a handler abandons at a deadline are reported although no caller asks again, and
-/// once, however many ask.
+/// The events that a handler abandons at a deadline are reported even if no caller asks again, and
+/// only once, however many ask.
 #[test]
 fn abandoned_events_of_a_handler_are_reported_once() {
     const THREADS: usize = 4;
@@ -159,7 +159,7 @@ fn abandoned_events_of_a_handler_are_reported_once() {
         gate.wait();
         assert!(!events.shutdown_timeout(Duration::ZERO).complete);
         drop(gate);
-        // The dispatcher may reach the last events only now. It then abandons them itself.
+        // The dispatcher may reach the last events only now, and then abandons them itself.
         until(|| handler.stats().dropped.abandoned == 2);
         let mut reported = 0;
         if round % 2 == 0 {

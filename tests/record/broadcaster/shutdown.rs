@@ -75,7 +75,7 @@ fn shutdown_can_be_called_by_any_thread_at_any_time() {
     assert_eq!(events.stats().recordings, reports[0].recordings);
 }
 
-/// client-go's `TestNonRacyShutdown`, with a shutdown while the recorders record.
+/// client-go's `TestNonRacyShutdown`, with a shutdown while the recorders are recording.
 #[test]
 fn a_shutdown_among_recorders_loses_nothing_that_was_accepted() {
     for round in 0..20 {

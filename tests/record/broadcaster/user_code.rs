@@ -54,7 +54,8 @@ fn a_panic_in_any_hook_stops_nothing() {
     assert_balanced(&recording.stats());
     assert_eq!((handler.stats().panics, handler.stats().delivered), (1, 5));
     assert_eq!((logging.stats().panics, logging.stats().delivered), (1, 5));
-    // A filter that panics ends its watcher. The events that the watcher got before stay readable.
+    // A filter that panics ends its watcher. The events that the watcher received earlier stay
+    // readable.
     assert_eq!(filtered.events().count(), 3);
     assert!(dropped.try_recv().is_ok());
     // The four are scrub, sink, handler and log.
@@ -62,7 +63,7 @@ fn a_panic_in_any_hook_stops_nothing() {
     assert_eq!(events.stats().recorder.hook_panics, 4);
 }
 
-/// A hook may ask for anything on every thread that reports a loss: nothing hangs, and no event is
+/// A hook may call any method on every thread that reports a loss: nothing hangs, and no event is
 /// lost because of it.
 #[test]
 fn a_hook_may_call_everything() {

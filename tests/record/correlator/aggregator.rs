@@ -46,7 +46,7 @@ fn a_group_ends_only_after_more_than_the_interval() {
         let rig = Rig::new(CorrelatorOptions::default().spam_filter(None));
         for i in 0..9 {
             rig.run(&event("r", &format!("m{i}")));
-            // Each similar event starts the interval anew.
+            // Each similar event restarts the interval.
             rig.step(if i < 8 { 500 } else { 0 });
         }
         rig.clock.advance(pause);
@@ -155,7 +155,7 @@ fn a_folded_event_takes_no_capacity() {
     assert_eq!(rig.correlator.stats().evicted, 0);
 }
 
-/// client-go writes the number with a sign for these times, or lets it wrap.
+/// client-go writes the number with a sign for these times, or lets it overflow.
 #[test]
 fn names_of_far_times_use_1970_and_2200() {
     let rig = Rig::new(folding(1));

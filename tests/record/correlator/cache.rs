@@ -17,7 +17,7 @@ fn rig(capacity: usize) -> Rig {
     Rig::new(CorrelatorOptions::off().cache_size(capacity))
 }
 
-/// An event about one and the same object, with this number in its message.
+/// An event about the same object each time, with this number in its message.
 fn with_message(number: u64) -> Event {
     event("r", &number.to_string())
 }
@@ -45,7 +45,7 @@ fn a_cache_evicts_nothing_before_it_is_full() {
 #[test]
 fn each_shard_of_a_full_cache_evicts_its_least_recently_used_entry() {
     let rig = rig(128);
-    // Two shards have 64 entries each, whichever objects are in which one.
+    // Each of the two shards has 64 entries, whichever objects it holds.
     add(&rig, (0..1000).map(about));
     assert_eq!(rig.correlator.stats().evicted, 872);
     // All messages of one object are in one shard.

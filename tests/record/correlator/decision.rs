@@ -78,7 +78,7 @@ fn an_answer_of_the_store_is_the_base_of_the_next_update() {
     assert_eq!(next.first_timestamp, Some(Timestamp::UNIX_EPOCH));
     assert_eq!(next.count, 2);
 
-    // A late answer to an earlier decision does not turn the count back.
+    // A late answer to an earlier decision does not lower the count.
     let (_, later) = decision(rig.correlator.correlate(&event("r", "m")));
     assert_eq!(later, key);
     rig.correlator.confirm(key, &next);
@@ -166,7 +166,7 @@ fn a_held_repeat_has_the_count_and_the_name_of_the_stored_event() {
         clock.advance(Duration::from_secs(10));
         assert_eq!(updated(correlator.correlate_or_hold(&event("r", "m"))).count, 6);
         clock.advance(Duration::from_secs(10));
-        // From the first write on, the store has this one as well.
+        // From the first write on, the store also has this event.
         assert_eq!(updated(correlator.correlate_or_hold(&event("r", "new"))).count, 4);
         assert_eq!(held(correlator.correlate_or_hold(&event("r", "new"))).count, 5);
         let stats = correlator.stats();
@@ -174,7 +174,7 @@ fn a_held_repeat_has_the_count_and_the_name_of_the_stored_event() {
     }
 }
 
-/// The store has an event that its answer brings back.
+/// The store has an event that its answer returns.
 #[test]
 fn a_confirmed_event_is_held_although_the_correlator_had_evicted_it() {
     let correlator = Rig::new(budget(1).cache_size(1)).correlator;

@@ -90,7 +90,7 @@ fn folding(max_events: usize) -> CorrelatorOptions {
     CorrelatorOptions::default().aggregation(Aggregation::default().max_events(max_events))
 }
 
-/// Returns options with a budget of `burst` events at once.
+/// Returns options with a budget for bursts of `burst` events.
 fn budget(burst: u32) -> CorrelatorOptions {
     CorrelatorOptions::default().spam_filter(SpamFilter::default().burst(burst))
 }

@@ -128,7 +128,7 @@ proptest! {
         }
     }
 
-    /// A skipped event uses nothing up: more of the same at the same time is skipped too, and later
+    /// A skipped event uses no budget: further repeats at the same time are skipped too, and later
     /// events are decided as if the skipped ones had not been there, except for the counts.
     #[test]
     fn a_skip_changes_nothing_but_the_count(all in occurrences(), options in options(), more in 1_usize..4) {
@@ -175,7 +175,7 @@ proptest! {
         prop_assert!(stats.evicted <= 3 * (all.len() as u64).saturating_sub(size as u64));
     }
 
-    /// Compared with a list that is searched from the front: each of the three caches evicts
+    /// A comparison with a list that is searched from the front: each of the three caches evicts
     /// exactly the least recently used entry of all objects, in whichever shard it is, and none
     /// before the cache is full.
     #[test]
@@ -221,7 +221,7 @@ fn evicted_by(correlator: &EventCorrelator, from: u32, objects: u32) -> u64 {
 }
 
 /// In every round each thread uses its few objects and then brings new ones, fewer than the cache
-/// has capacity for beside the few. However the threads take turns, the few stay and old objects
+/// has capacity for beside the few. However the threads interleave, the few stay and old objects
 /// are evicted.
 #[test]
 fn entries_that_several_threads_use_again_stay() {
@@ -233,8 +233,8 @@ fn entries_that_several_threads_use_again_stay() {
     let options = CorrelatorOptions::default().cache_size(SIZE as usize).spam_filter(budget);
     let correlator = EventCorrelator::new(options).unwrap();
     let barrier = Barrier::new(THREADS as usize);
-    // Evicted objects are returned as text, because a thread that panics would leave the others at
-    // the barrier.
+    // Evicted objects are returned as text, because a panicking thread would leave the others
+    // waiting at the barrier.
     let run = |thread: u32| {
         let mut forgotten = Vec::new();
         for round in 1..=ROUNDS {

@@ -1,4 +1,4 @@
-//! Budgets, and the hook that is called for each event that has none.
+//! Budgets, and the hook that is called for each event beyond its budget.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};

@@ -1,5 +1,5 @@
-//! client-go's own answers, event by event. `tests/vectors/README.md` says how they were made and
-//! how they are compared.
+//! client-go's answers, event by event. `tests/vectors/README.md` describes how they were generated
+//! and how they are compared.
 
 use std::collections::HashMap;
 use std::fs;
@@ -21,7 +21,7 @@ pub(crate) struct Total {
     pub(crate) skips: usize,
 }
 
-/// Replays the files of a folder whose names are wanted.
+/// Replays the wanted files of a folder.
 pub(crate) fn run_folder(folder: &Path, wanted: impl Fn(&str) -> bool) -> Total {
     let mut total = Total::default();
     let mut paths: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
@@ -102,7 +102,7 @@ fn assert_same(result: &Event, expected: &Event, place: &str) {
     assert_eq!(result.to_json(), expected.to_json(), "{place}");
 }
 
-/// Returns client-go's options as the library's. Zero is the default.
+/// Converts client-go's options to the library's. Zero is the default.
 fn options_of(go: &Value) -> CorrelatorOptions {
     let mut options = CorrelatorOptions::default();
     let number = |name: &str| go[name].as_u64().filter(|n| *n > 0);

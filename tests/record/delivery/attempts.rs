@@ -1,4 +1,4 @@
-//! How often each event is tried, and the pauses in between.
+//! The number of attempts for each event, and the pauses between them.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -16,8 +16,7 @@ use crate::support::{
 
 use super::{PAUSE, broadcaster, reason_of, retry, with_policy};
 
-/// client-go's `TestWriteEventError`, and those errors of this library that client-go does not
-/// have.
+/// client-go's `TestWriteEventError`, and the errors of this library that client-go does not have.
 #[test]
 fn each_error_has_its_number_of_attempts() {
     type Make = fn() -> SinkError;
@@ -204,8 +203,8 @@ fn an_event_that_has_expired_is_created_again_without_its_version() {
 fn a_repeat_that_fails_is_patched_again_before_it_is_created() {
     let clock = clock();
     let events = clocked(&clock).retry(at_once()).build().unwrap();
-    // The first patch does not find the event. The creation after it breaks off without an answer,
-    // so the event may have been stored.
+    // The first patch does not find the event. The creation after it fails without an answer, so
+    // the event may have been stored.
     let (sink, _calls) = Scripted::new(&clock, |number, _| match number {
         1 => Err(SinkError::new(SinkErrorKind::NotFound, "expired")),
         2 => Err(retry()),
@@ -224,8 +223,8 @@ fn a_repeat_that_fails_is_patched_again_before_it_is_created() {
 }
 
 /// The administrator sets the clock back by a day while events are recorded, counted and tried
-/// again. Nothing waits until the lost day has passed again, counts continue, and each event has
-/// the time that the clock showed.
+/// again. Nothing waits for the lost day to pass again, counts continue, and each event has the
+/// time that the clock showed.
 #[test]
 fn a_clock_that_is_set_back_delays_nothing_and_loses_no_count() {
     const DAY: Duration = Duration::from_secs(24 * 3600);

@@ -84,7 +84,8 @@ fn in_batches(
 #[test]
 fn events_that_wait_are_written_in_batches() {
     let (sizes, stats, store) = in_batches(600, EventSink::submit);
-    // The first batch is small, and each one that the sink answers soon makes the next one larger.
+    // The first batch is small, and each batch that the sink answers quickly makes the next one
+    // larger.
     assert_eq!(sizes, [1, 16, 32, 64, 128, 256, 104]);
     assert_eq!((stats.created, store.len()), (601, 601));
 }
@@ -131,7 +132,7 @@ fn an_event_that_the_sink_owns_returns_with_the_error() {
             }
         });
     });
-    // The first is tried again, and the second together with it, under another name.
+    // The first event is tried again, together with the second, which gets another name.
     assert_eq!(sizes, [1, 10, 2]);
     assert_eq!((stats.created, stats.rejected, stats.panics, store.len()), (10, 1, 2, 10));
     assert_eq!(stats.last_refusal.unwrap(), "rejected: the sink panicked: with the event");
@@ -168,13 +169,13 @@ fn only_operations_without_an_answer_are_done_again_after_a_panic() {
     assert_eq!((stats.created, stats.rejected, stats.panics, store.len()), (11, 0, 1, 11));
 }
 
-/// Returns the sizes of the batches in which a sink gets 60 events that wait already, if its first
-/// calls are slow. The clock is the system's, because a call takes real time.
+/// Returns the sizes of the batches in which a sink receives 60 events that are already waiting, if
+/// its first calls are slow. The clock is the system's, because a call takes real time.
 fn sizes(slow: usize) -> Vec<usize> {
     const EVENTS: usize = 60;
     let events = EventBroadcaster::new().unwrap();
     let (gate, pass) = gate();
-    // This runs on the recording's thread, which has to find all events in its queue.
+    // This runs on the recording's thread, which must find all events in its queue.
     let options = without_budget().aggregate_key(move |event| {
         pass();
         (event.involved_object.name.clone(), event.message.clone())

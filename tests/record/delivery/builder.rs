@@ -66,7 +66,7 @@ fn the_threads_of_two_recordings_have_different_names() {
         });
         let both = Barrier::new(2);
         let (sink, _calls) = Scripted::new(&clock, move |number, _| {
-            // The first call waits for one of the other worker.
+            // The first call waits for a call of the other worker.
             if number < 2 {
                 both.wait();
             }

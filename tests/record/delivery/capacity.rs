@@ -36,8 +36,8 @@ fn a_full_queue_loses_the_incoming_event_and_reports_it() {
     assert!(losses.try_recv().is_err());
 }
 
-/// A full recording sleeps until its next attempt, although there is something to receive: the loss
-/// of the events that no longer fit.
+/// A full recording sleeps until its next attempt, even though it could receive the loss of the
+/// events that no longer fit.
 #[test]
 fn a_full_recording_sleeps_until_its_next_attempt() {
     let clock = clock();

@@ -43,7 +43,7 @@ fn options_with(held: impl Send + Sync + 'static) -> CorrelatorOptions {
 /// thread. With several workers, the last one drops the sink.
 #[test]
 fn a_sink_whose_destructor_calls_back_is_not_left_waiting() {
-    // A call that waited this long would give another answer.
+    // A call that waited this long would return a different result.
     const SHORT: Duration = Duration::from_secs(1);
     for workers in [1, 3] {
         let events = EventBroadcaster::new().unwrap();

@@ -140,7 +140,7 @@ fn events_after_a_write_that_hangs_are_abandoned_at_the_deadline() {
     for i in 0..40 {
         record(&events, &format!("web-{i}"), "Started");
     }
-    // These events wait for the one that hangs.
+    // These events wait for the hanging event.
     for _ in 0..3 {
         record(&events, "web-0", "Hang");
     }
@@ -241,7 +241,7 @@ fn an_event_in_an_abandoned_queue_is_reported_once() {
     let (events, losses) =
         with_losses(clocked(&clock), |loss| (loss.reason, loss.place.to_owned(), loss.count));
     let (gate, sink) = Scripted::gated(&clock, ..);
-    // With this policy one event stays in the queue beside the one that the sink has.
+    // With this policy one event stays in the queue while the sink has another.
     let recording =
         events.recording().queue_capacity(1).overflow(OverflowPolicy::DropOldest).start(sink).unwrap();
     record(&events, "a", "Started");
@@ -313,7 +313,7 @@ fn abandoned_events_are_reported_in_their_order() {
         record(&events, "web-0", reason);
         decided.recv_timeout(LONG).unwrap();
     };
-    // Three events wait together, and are then stored. Later ones take their slots in another
+    // Three events wait together, and are then stored. Later events reuse their slots in another
     // order.
     ["Held-1", "A", "B", "C"].into_iter().for_each(decide);
     gate.wait();
@@ -360,10 +360,10 @@ fn events_that_share_a_write_are_abandoned_together() {
     assert_eq!(sink.shorts(), ["create A x1"]);
 }
 
-/// A sink hangs for good, on a recording that waits. Recorders continue, and refuse events when all
+/// A sink hangs forever, on a recording with `Wait`. Recorders continue, and refuse events when all
 /// queues are full. The report is made at the deadline and counts the abandoned events.
 #[test]
-fn a_sink_that_hangs_for_good_is_left_behind_at_the_deadline() {
+fn a_sink_that_hangs_forever_is_abandoned_at_the_deadline() {
     let clock = clock();
     let options = eventcast::BusOptions::default().incoming_capacity(2).queue_capacity(2);
     let events = clocked(&clock).bus(options).build().unwrap();
@@ -391,6 +391,6 @@ fn a_sink_that_hangs_for_good_is_left_behind_at_the_deadline() {
     let stats = recording.stats();
     assert_balanced(&stats);
     assert!(stats.watcher.dropped.abandoned > 0, "{stats}");
-    // The sink still writes the one or two events that it had been given.
+    // The sink still writes the one or two events that it had already received.
     assert!((1..=2).contains(&stats.created), "{stats}");
 }

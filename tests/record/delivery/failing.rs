@@ -1,4 +1,4 @@
-//! Events that fail while the store is available: they delay no others.
+//! Events that fail while the store is available do not delay others.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -63,7 +63,7 @@ fn an_event_at_which_the_store_hangs_up_has_its_attempts_and_no_more() {
     }
     until(|| recording.stats().exhausted == 1);
     assert_eq!(sink.calls().iter().filter(|op| reason_of(op) == "Bad").count(), 12);
-    // The event is lost, so no other event waits any longer.
+    // The event is lost, so no other event has to wait.
     record(&events, "web-0", "Last");
     until(|| recording.stats().created == 12);
     assert_balanced(&recording.stats());
@@ -115,8 +115,7 @@ fn a_namespace_that_fails_delays_no_other() {
     assert_balanced(&stats);
 }
 
-/// An event that is not tried again, by the policy or because its error is not worth it, delays no
-/// other event.
+/// An event that is not retried, because of the policy or of its error, delays no other event.
 #[test]
 fn an_event_that_is_tried_once_does_not_wait_for_an_unavailable_store() {
     type Make = fn() -> SinkError;

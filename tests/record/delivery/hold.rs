@@ -95,8 +95,8 @@ fn a_flush_writes_each_count_once_and_only_if_it_is_new() {
     }
 }
 
-/// The sink returns that counts are refreshed after half an hour, or that they are not, and the
-/// option of the recording overrides this.
+/// The sink specifies that counts are refreshed after half an hour, or never, and the option of the
+/// recording overrides this.
 #[test]
 fn the_sink_or_the_option_sets_when_a_count_is_refreshed() {
     struct Server(Scripted);
@@ -170,7 +170,7 @@ fn an_event_that_the_store_does_not_have_stays_skipped() {
     assert_eq!((&*stored.message, stored.count), ("a", 2));
 }
 
-/// A repeat that passes takes the held ones with it, in its own write.
+/// A repeat that passes the filter also carries the held counts in its write.
 #[test]
 fn the_next_repeat_that_passes_carries_what_is_held() {
     for order in [WriteOrder::PerKey, WriteOrder::Bus] {
@@ -194,8 +194,8 @@ fn the_next_repeat_that_passes_carries_what_is_held() {
     }
 }
 
-/// As many counts are held as the correlator's caches have entries. A count that is evicted is
-/// written first, even if the correlator has evicted its event before.
+/// At most as many counts are held as the correlator's caches have entries. A count that is evicted
+/// is written first, even if the correlator has already evicted its event.
 #[test]
 fn an_evicted_count_is_written_first() {
     let clock = clock();
@@ -216,8 +216,8 @@ fn an_evicted_count_is_written_first() {
     assert_eq!((stats.created, stats.updated, stats.skipped), (3, 9, 0));
 }
 
-/// The correlator begins the event anew, with another name. The counts that it held of the first
-/// one are written too.
+/// The correlator starts a new event, with another name. The held counts of the first event are
+/// written too.
 #[test]
 fn a_count_of_an_event_that_begins_anew_is_written() {
     let clock = clock();
@@ -241,7 +241,8 @@ fn a_count_of_an_event_that_begins_anew_is_written() {
     assert_balanced(&recording.stats());
 }
 
-/// Held counts have left the queue, and are written in the batch of a write that is on its way.
+/// Held counts are no longer in the queue, and are written in the batch of a write that is on its
+/// way.
 #[test]
 fn a_write_that_is_on_its_way_carries_what_the_filter_stops() {
     let clock = clock();
@@ -294,7 +295,7 @@ fn updates_of_a_key_are_written_once_in_the_time_and_exact_at_its_end() {
         for second in 1..=60 {
             record_times(&events, "web-0", 1);
             clock.advance(SECOND);
-            // The count is written when the time is over, although no event follows.
+            // The count is written when the time is over, even if no event follows.
             until(|| recording.stats().written() == 1 + second / 10);
         }
         assert_eq!(only(&sink.store).count, 60);
@@ -354,7 +355,7 @@ fn throttled_events_leave_the_queue_and_evict_each_other() {
     assert_eq!(recording.stats().lost(), 0);
 }
 
-/// While the store is unavailable, a count that is held is no reason to wake up.
+/// While the store is unavailable, a held count does not wake the recording.
 #[test]
 fn a_held_count_waits_out_an_outage() {
     let clock = clock();

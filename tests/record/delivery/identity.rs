@@ -1,4 +1,4 @@
-//! Which stored event a write is about: its name and version, and names that are taken.
+//! The stored event that a write is about: its name and version, and names that are taken.
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
@@ -24,7 +24,7 @@ fn a_repeat_of_another_event_does_not_replace_a_write() {
     let events = broadcaster(&clock);
     let (sink, calls) =
         Scripted::new(&clock, |number, _| if number == 0 { Err(SinkError::retry("busy")) } else { Ok(()) });
-    // A burst of two events, and one more each second.
+    // A budget for a burst of two events, and one more each second.
     let budget = SpamFilter::default().burst(2).qps(1.0);
     let options = CorrelatorOptions::default().aggregation(None).spam_filter(budget).cache_size(1);
     let recording = events.recording().correlator(options).start(sink.clone()).unwrap();
@@ -94,8 +94,8 @@ fn a_pending_write_has_the_name_and_version_of_the_stored_event() {
     assert_balanced(&recording.stats());
 }
 
-/// The answer of the store about an event is a use of the correlator's entry for it. An event that
-/// was decided before the answer is evicted first.
+/// The store's answer about an event counts as a use of the correlator's entry for it. An event
+/// that was decided before the answer is evicted first.
 #[test]
 fn an_answer_of_the_store_keeps_an_event_in_the_cache() {
     let clock = clock();
@@ -122,7 +122,7 @@ fn an_answer_of_the_store_keeps_an_event_in_the_cache() {
     gate.wait();
     decide("B");
     gate.let_one_pass();
-    // The sink gets B after the recording has taken in the answer about A.
+    // The sink gets B after the recording has received the answer about A.
     gate.wait();
     decide("C");
     decide("A");
@@ -167,9 +167,9 @@ fn a_creation_whose_answer_was_lost_is_a_success() {
     }
 }
 
-/// Another writer was quicker with the very same name, and the store returns its event. It is the
-/// recording's own only if it agrees in each of these fields. Otherwise the new event gets another
-/// name, and keeps it.
+/// Another writer was first to use the same name, and the store returns its event. The recording
+/// treats it as its own event only if it agrees in each of these fields. Otherwise the new event
+/// gets another name, and keeps it.
 #[test]
 fn an_event_of_the_same_name_is_ours_only_if_everything_agrees() {
     type Change = fn(&mut Event);

@@ -1,5 +1,5 @@
-//! Recordings: what reaches the store, in which order, how often it is tried, and how a recording
-//! ends. `tests/fuzz/delivery` tries the same with random programs.
+//! Recordings: which events reach the store, in which order, how often they are tried, and how a
+//! recording ends. `tests/fuzz/delivery` tries the same with random programs.
 
 mod attempts;
 mod batches;

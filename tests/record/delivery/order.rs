@@ -14,8 +14,8 @@ use crate::support::{
 
 use super::{PAUSE, reason_of, with_policy, without_budget};
 
-/// Records events while the sink is at work, some of them more than once. Returns the reasons in
-/// the order in which the sink gets them. `queued` is the number of events that take capacity then.
+/// Records events, some of them more than once, while the sink is busy. Returns the reasons in the
+/// order in which the sink gets them. `queued` is the number of events that take capacity then.
 fn written_behind_a_call(order: WriteOrder, queued: u64) -> Vec<String> {
     let clock = clock();
     let events = with_policy(&clock, at_once());
@@ -112,7 +112,7 @@ fn an_operation_that_is_lost_delays_nothing() {
     assert_eq!((stats.created, stats.rejected, stats.panics), (2, 4, 2));
 }
 
-/// The changes of an event that wait for its creation get its new name, and no others do.
+/// Changes of an event that wait for its creation get its new name, but no other changes do.
 #[test]
 fn the_changes_after_a_creation_get_its_new_name() {
     let clock = clock();

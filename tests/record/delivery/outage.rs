@@ -15,8 +15,8 @@ use crate::support::{
 
 use super::{PAUSE, broadcaster, counts, with_policy, without_budget};
 
-/// While the store is unavailable, one event is tried after each pause, each time of another key,
-/// with the newest state of it. A probe costs no attempt, and repeats take no capacity.
+/// While the store is unavailable, one event is tried after each pause, each time with another key
+/// and in its newest state. A probe does not count as an attempt, and repeats take no capacity.
 #[test]
 fn a_probe_has_the_newest_state_of_another_key_each_time() {
     const KEYS: [&str; 3] = ["A", "B", "C"];
@@ -60,7 +60,7 @@ fn a_probe_has_the_newest_state_of_another_key_each_time() {
     assert_eq!(counts, [9, 9, 10]);
 }
 
-/// Any answer to the probe shows that the store is there.
+/// Any answer to the probe shows that the store is available.
 #[test]
 fn any_answer_ends_an_outage() {
     let answers: [fn() -> Result<(), SinkError>; 3] =
@@ -117,7 +117,7 @@ fn the_hook_reports_the_begin_and_the_end_of_each_outage() {
     assert!(outages.try_recv().is_err(), "only one event has failed");
 
     for reason in ["First", "Second"] {
-        // The next event has another time.
+        // The next event has a different time.
         clock.advance(Duration::from_millis(1));
         *answer.lock().unwrap() = || Err(away());
         let since = try_one(reason);
@@ -148,8 +148,8 @@ fn the_hook_reports_the_begin_and_the_end_of_each_outage() {
     assert!(outages.try_recv().is_err());
 }
 
-/// An event that the store refuses shows that the store is available again, although nothing else
-/// is left to write. The pauses of the next outage begin with the shortest one.
+/// An event that the store refuses shows that the store is available again, even if nothing else is
+/// left to write. The pauses of the next outage begin with the shortest one.
 #[test]
 fn a_refusal_ends_an_outage_and_its_growing_pauses() {
     let clock = clock();
@@ -225,7 +225,7 @@ fn the_longest_wait_of_a_batch_counts() {
 
 /// The answers are in different rounds, and the last one asks for a shorter pause than the first.
 #[test]
-fn the_longest_wait_counts_when_answers_come_one_by_one() {
+fn the_longest_wait_counts_across_separate_answers() {
     const LONGEST: Duration = Duration::from_secs(30);
     let clock = clock();
     let events = broadcaster(&clock);

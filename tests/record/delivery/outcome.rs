@@ -19,7 +19,7 @@ use crate::support::{
 
 use super::{broadcaster, counts, retry, with_policy};
 
-/// Object, reason and message of each event, what the sink is asked to do, and the count.
+/// Object, reason and message of each event, the requested operation, and the count.
 type Item = (ObjectReference, &'static str, &'static str, &'static str, i32);
 
 /// Returns the items of client-go's `TestEventf`.

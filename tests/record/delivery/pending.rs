@@ -1,5 +1,5 @@
-//! Pending writes: a later event of a key replaces what the key's write carries, wherever the write
-//! is.
+//! Pending writes: a later event of a key replaces the content of the key's write, wherever the
+//! write is.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -108,9 +108,9 @@ fn a_replaced_write_has_the_newest_message_and_time() {
     assert_balanced(&recording.stats());
 }
 
-/// The answers to the first creations are lost, although the first was done. The last one has a
-/// later count, which the store gets as a change. The store may return the event that it has, or
-/// not.
+/// The answers to the first creations are lost, although the first creation succeeded. The last
+/// creation has a later count, which the store gets as a change. The store may or may not return
+/// the event that it has.
 #[test]
 fn a_creation_that_was_done_after_all_becomes_a_change() {
     for (lost, shows) in [(1, true), (1, false), (2, false)] {
@@ -138,8 +138,8 @@ fn a_creation_that_was_done_after_all_becomes_a_change() {
     }
 }
 
-/// The refusal of a write is the loss of all events for which it stands, until a later write of the
-/// key carries their count.
+/// If a write is refused, all events that it represents are lost, until a later write of the key
+/// carries their count.
 #[test]
 fn events_that_share_a_write_are_refused_together() {
     let clock = clock();
@@ -167,8 +167,8 @@ fn events_that_share_a_write_are_refused_together() {
     assert_eq!((stats.created, stats.updated, stats.rejected, stats.coalesced), (1, 6, 0, 5));
 }
 
-/// Nothing is lost of many more events than the queue holds, because a repeat of an event that
-/// waits takes no capacity.
+/// No event is lost even if there are many more than the queue holds, because a repeat of a waiting
+/// event takes no capacity.
 #[test]
 fn repeats_are_taken_in_while_the_sink_hangs() {
     const EVENTS: u64 = 2_398;
@@ -194,7 +194,7 @@ fn repeats_are_taken_in_while_the_sink_hangs() {
     for number in 1..EVENTS {
         record(&events, &format!("web-{}", number % OBJECTS), "BackOff");
         if number % 500 == 0 {
-            // The dispatcher is not to be ahead of the recording by a whole queue.
+            // The dispatcher should not be ahead of the recording by a whole queue.
             until(|| are_folded(number + 1));
         }
     }
@@ -284,8 +284,8 @@ fn events_for_a_key_that_waits_are_counted_and_written_together() {
 
 #[test]
 fn a_repeat_follows_the_event_that_it_repeats() {
-    // Whether in one batch or in several, the patch follows the creation, with the name and version
-    // that the creation gave the event.
+    // In one batch or in several, the patch follows the creation, with the name and version that
+    // the event got from the creation.
     let clock = clock();
     let events = with_policy(&clock, at_once());
     let sink = Scripted::obedient(&clock);

@@ -25,7 +25,7 @@ fn a_refused_repeat_that_a_later_write_carries_is_not_lost() {
             events.flush(LONG).unwrap();
             let stats = recording.stats();
             assert_balanced(&stats);
-            // The store does not know this count until the next.
+            // The store does not have this count until the next write.
             assert_eq!(stats.lost(), u64::from(number % 2 == 0), "after {number}");
         }
         events.shutdown();
@@ -37,7 +37,7 @@ fn a_refused_repeat_that_a_later_write_carries_is_not_lost() {
     }
 }
 
-/// The count of an event that begins anew does not include what was refused before.
+/// The count of an event that starts over does not include what was refused before.
 #[test]
 fn a_refused_repeat_stays_lost_if_its_event_begins_anew() {
     let clock = clock();

@@ -150,7 +150,7 @@ fn a_worker_that_hangs_delays_only_its_own_key() {
         until(|| all[1..].iter().all(|name| count_of(name) == count));
         assert_eq!(count_of(&all[0]), 1);
     }
-    // One that the sink has, and one that waits for it and carries all others.
+    // One event that the sink has, and one write that waits for it and carries all others.
     until(|| recording.stats().watcher.queued == 2);
     drop(gate);
     events.flush(LONG).unwrap();

@@ -1,4 +1,4 @@
-//! The document of events.k8s.io/v1: its form, and that both documents are one event.
+//! The document of events.k8s.io/v1: its form, and its equivalence to the other document.
 
 use eventcast::event::EventSeries;
 use eventcast::{Event, ObjectReference, Text, Timestamp};
@@ -10,7 +10,7 @@ fn full_event() -> Event {
     Event::from_json(&json::full_event().to_json()).unwrap()
 }
 
-/// The document of `full_event`, in the order that client-go 1.36 was seen to write.
+/// The document of `full_event`, in the order in which client-go 1.36 writes it.
 const FULL: &str = concat!(
     r#"{"kind":"Event","apiVersion":"events.k8s.io/v1","#,
     r#""metadata":{"name":"web-0.17a6","generateName":"web-","namespace":"default","#,
@@ -51,7 +51,7 @@ fn an_empty_event_is_written_with_what_go_never_omits() {
     assert_eq!(event.to_events_v1_json(), expected);
 }
 
-/// The API server cuts nothing: it refuses any other number of digits.
+/// The API server does not truncate: it refuses any other number of digits.
 #[test]
 fn micro_times_have_exactly_six_digits() {
     for (time, written) in [

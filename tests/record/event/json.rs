@@ -1,5 +1,5 @@
-//! Events as JSON: the output equals the output of Go's encoder, byte for byte, and the input may
-//! be as the tests show.
+//! Events as JSON: the output equals the output of Go's encoder, byte for byte, and the tests show
+//! which input is accepted.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -284,7 +284,7 @@ fn agree(event: &Event) {
     through_the_other_api(event);
 }
 
-/// Checks that the event is the same when it has been written and read through the other API.
+/// Checks that the event stays the same when it is written and read through the other API.
 #[track_caller]
 pub(crate) fn through_the_other_api(event: &Event) {
     let mut expected = Event::from_json(&event.to_json()).unwrap();

@@ -20,7 +20,7 @@ fn timed(clock: &FakeClock) -> EventBroadcasterBuilder {
     clocked(clock).event_time(true)
 }
 
-/// Returns what a store has after these calls of a recorder.
+/// Returns the content of a store after these calls of a recorder.
 fn stored(source: EventSource, calls: impl FnOnce(&Recorder)) -> Vec<Event> {
     let clock = clock();
     clock.advance(Duration::from_nanos(123_456_789));
@@ -167,7 +167,7 @@ fn the_fields_have_the_names_of_the_document() {
     }
 }
 
-/// The function that scrubs sees the event time. The reason becomes the action as it has left it.
+/// The function that scrubs sees the event time. The reason that it leaves becomes the action.
 #[test]
 fn scrubbing_precedes_the_action() {
     let clock = clock();
@@ -186,7 +186,7 @@ fn scrubbing_precedes_the_action() {
     assert_eq!((&*event.reason, &**event.action()), ("Scrubbed", "Scrubbed"));
 }
 
-/// Where an API server takes an event about an object without a namespace.
+/// The namespace in which an API server accepts an event about an object without one.
 #[test]
 fn stores_take_cluster_scoped_events_in_the_namespaces_in_which_a_server_does() {
     let stored_in = |is_timed: bool, namespace: &'static str| {

@@ -1,4 +1,4 @@
-//! What a recorder makes of each call.
+//! The event that a recorder makes from each call.
 
 use std::collections::HashSet;
 use std::sync::mpsc::{Sender, channel};
@@ -130,7 +130,7 @@ fn a_recorder_of_one_object_records_the_same() {
 }
 
 #[test]
-fn lines_equal_those_of_client_gos_fake() {
+fn lines_match_client_gos_fake() {
     let (fake, _) = fake();
     let recorder = fake.recorder("tester");
     recorder.event(foo(), Warning, "100%done", "50% of\nit");
@@ -139,8 +139,8 @@ fn lines_equal_those_of_client_gos_fake() {
     assert!(fake.take_lines().is_empty());
 }
 
-/// Records every kind of event, by a clock that stands still, moves on, goes back before 1970, and
-/// goes beyond the last second of names.
+/// Records every kind of event, with a clock that stands still, advances, goes back before 1970,
+/// and goes beyond the last second of names.
 fn record_all(recorder: &Recorder, clock: &FakeClock) {
     let long = "x".repeat(300);
     let past: Timestamp = "2001-02-03T04:05:06.7Z".parse().unwrap();
@@ -188,8 +188,8 @@ fn a_bus_and_a_fake_recorder_yield_the_same_events() {
     assert!(names.contains("web-0.17979cfe362a0005"), "the time of the first event: {names:?}");
 }
 
-/// The dispatcher wakes the readers of a recorded event, so that recording costs its caller no
-/// system call for each of them. A function that scrubs changes nothing about that.
+/// The dispatcher wakes the readers of a recorded event, which saves the caller a system call for
+/// each reader. A scrubbing function does not change that.
 #[test]
 fn the_dispatcher_wakes_the_readers() {
     struct Reports(Mutex<Sender<thread::ThreadId>>);

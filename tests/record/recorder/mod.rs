@@ -1,5 +1,5 @@
-//! The recorder: what it makes of a call, names, refusals and scrubbing. Most tests use the queue
-//! of a `FakeRecorder`, which needs neither threads nor waiting.
+//! The recorder: the event that a call records, names, refusals and scrubbing. Most tests use the
+//! queue of a `FakeRecorder`, which needs neither threads nor waiting.
 
 mod event_time;
 mod handle;

@@ -190,7 +190,7 @@ fn a_group_and_a_recorded_event_have_different_names() {
     assert_eq!(created.iter().collect::<HashSet<_>>().len(), 12, "{created:?}");
 }
 
-/// Events that are cut, and the others, get their names from the same source.
+/// Events that are cut and those that are not get their names from the same source.
 #[test]
 fn an_event_that_is_cut_keeps_its_name() {
     let clock = FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_nanos(10));

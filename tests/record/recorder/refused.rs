@@ -1,4 +1,4 @@
-//! Events that are refused, and messages that are not formatted then.
+//! Refused events, whose messages are not formatted.
 
 use std::cell::Cell;
 use std::fmt;

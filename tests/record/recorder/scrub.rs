@@ -9,7 +9,7 @@ use crate::support::{Scripted, clock, clocked, logged, pod, with_losses};
 
 use super::{foo, lost, overfill};
 
-/// The name of an event that a function has scrubbed is the name that this function left.
+/// An event that a function has scrubbed keeps the name that the function left.
 #[test]
 fn a_scrub_function_sees_the_name_and_has_the_last_word() {
     for last_word in ["", ".mine"] {

@@ -1,4 +1,4 @@
-//! Which events are equal, and so belong to one series.
+//! The events that are equal, and so belong to one series.
 
 use eventcast::EventType::{Normal, Warning};
 use eventcast::record::SeriesOptions;

@@ -116,7 +116,7 @@ impl Line {
         self.clock.advance(Duration::from_secs(u64::try_from(at - now).unwrap()));
     }
 
-    /// Moves the clock on, and waits until there were this many calls in all.
+    /// Advances the clock, and waits until there have been this many calls in total.
     fn expect(&self, minutes: u64, seconds: u64, calls: usize) {
         self.at(minutes, seconds);
         until(|| self.calls().len() >= calls);

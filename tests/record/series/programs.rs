@@ -11,7 +11,7 @@ use test_support::Rng;
 
 use crate::support::{LONG, assert_balanced, at_once, clock, pod};
 
-/// A store that fails at random, before or after it has done what it was asked for.
+/// A store that fails at random, before or after it has performed the operation.
 struct Flaky {
     store: MemorySink,
     dice: Mutex<Rng>,

@@ -32,7 +32,7 @@ fn an_event_that_is_gone_is_created_again() {
 }
 
 /// Another writer has created the event between the patch that did not find it and the creation.
-/// The store may return the event that has the name, or not.
+/// The store may or may not return the event that has the name.
 #[test]
 fn an_event_that_exists_again_is_patched() {
     for says_which in [true, false] {

@@ -128,8 +128,8 @@ fn a_refused_write_is_counted_and_the_next_one_has_its_count() {
     assert_eq!(line.calls()[3..], ["0:03 patch a x7 0:03"]);
 }
 
-/// A store that does not let the program patch, or whose errors are not worth another attempt. The
-/// recording asks it as often as client-go would, and not once for each event.
+/// A store that does not let the program patch, or whose errors are not retried. The recording
+/// calls it as often as client-go would, and not once for each event.
 #[test]
 fn a_store_that_refuses_every_repeat_is_asked_once_for_each_tick() {
     let refusals: [fn() -> SinkError; 3] = [
@@ -143,7 +143,7 @@ fn a_store_that_refuses_every_repeat_is_asked_once_for_each_tick() {
 }
 
 /// Records an event each minute for a store that refuses every repeat, and asserts that the store
-/// is asked at these times alone, and at the end.
+/// is called only at these times, and at the end.
 fn refused_at_each_tick(refusal: fn() -> SinkError, ticks: [(u64, u64); 2]) {
     let answer = move |event: &Event| event.series().map_or(Ok(()), |_| Err(refusal()));
     let mut line = answering(SeriesOptions::default(), answer);
@@ -162,12 +162,12 @@ fn refused_at_each_tick(refusal: fn() -> SinkError, ticks: [(u64, u64); 2]) {
     assert_balanced(&stats);
     assert_eq!((stats.created, stats.updated), (1, 0));
     let mut calls = line.calls();
-    // Several attempts at one write are equal but for their time: the clock may move in between.
+    // Several attempts at one write are equal except for their time: the clock may move in between.
     calls.dedup_by_key(|call| call.split_once(' ').unwrap().1.to_owned());
     assert_eq!(calls, expected, "{}", refusal());
 }
 
-/// At most one write in the time that the options set, whatever the store answers.
+/// At most one write in each interval that the options set, whatever the store answers.
 #[test]
 fn a_refusal_does_not_shorten_the_time_between_two_writes() {
     let options = SeriesOptions::default().update(SeriesUpdate::Every(Duration::from_secs(60)));
@@ -203,7 +203,7 @@ fn an_event_that_was_refused_is_created_by_the_next_one() {
     assert_eq!(line.sink.store.events()[0].series().unwrap().count, 4);
 }
 
-/// Ten thousand series go through a memory for 4096. Every count reaches the store.
+/// Ten thousand series share a cache for 4096. Every count reaches the store.
 #[test]
 fn an_evicted_series_is_written() {
     let clock = clock();
@@ -227,7 +227,7 @@ fn an_evicted_series_is_written() {
     assert!(store.events().iter().all(|event| event.series().unwrap().count == 4));
 }
 
-/// A new series evicts the least recently seen one.
+/// A new series evicts the least recently seen series.
 #[test]
 fn the_series_that_was_seen_least_recently_is_evicted() {
     let mut line = line(SeriesOptions::default().cache_size(2));

@@ -17,8 +17,8 @@ fn line(ttl: Duration, options: SeriesOptions) -> Line {
     on(MemorySinkOptions::default().ttl(ttl), options, |_| Ok(()))
 }
 
-/// Records often enough that the series continues, and expects a write each time that `every` is
-/// over. The store never removes the event.
+/// Records often enough that the series continues, and expects a write each time `every` has
+/// passed. The store never removes the event.
 #[track_caller]
 fn expect_writes(mut line: Line, every: Duration) {
     let at = |seconds: u64| (seconds / 60, seconds % 60);

@@ -1,4 +1,4 @@
-//! Stores with asynchronous clients, behind `AsyncSink`, on several runtimes.
+//! Stores with asynchronous clients, wrapped in `AsyncSink`, on several runtimes.
 
 mod operations;
 mod runtimes;
@@ -12,7 +12,7 @@ use eventcast::{Event, EventSink, MemorySink, SinkError};
 /// The form in which an `AsyncSink` passes a task to the function that runs it.
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A store in memory that awaits what `request` returns before it answers.
+/// A store in memory that awaits the future of `request` before it answers.
 struct Remote<R> {
     store: MemorySink,
     request: R,

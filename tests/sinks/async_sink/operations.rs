@@ -129,7 +129,7 @@ fn an_operation_that_takes_too_long_is_dropped_and_may_be_tried_again() {
     assert_eq!(error.to_string(), "group unavailable: no answer within 30ms");
     assert_eq!(sink.create(&event("a")).unwrap().metadata.name, "a");
 
-    // In a batch it is one operation's own failure.
+    // In a batch only this operation fails.
     let is_dropped = Arc::new(AtomicBool::new(false));
     let sink = on_smol(silent_once(&is_dropped).0).timeout(SHORT);
     let ops = ["a", "b", "c"].map(|name| SinkOp::Create(event(name))).to_vec();
@@ -168,7 +168,7 @@ fn without_a_limit_an_operation_is_waited_for() {
     let (_, answer) = asked.recv_timeout(LONG).unwrap();
     answer.send(()).unwrap();
     assert_eq!(waiting.join().unwrap().unwrap(), event("a"));
-    // With a limit of zero only what is done immediately succeeds.
+    // With a limit of zero, only operations that finish immediately succeed.
     let sink = on_smol(ByName).timeout(Duration::ZERO);
     assert_eq!(sink.create(&event("quick")).unwrap(), event("quick"));
     assert_eq!(sink.create(&event("silence")).unwrap_err().kind(), SinkErrorKind::GroupUnavailable);
@@ -273,7 +273,7 @@ fn a_runtime_that_drops_tasks_on_its_own_thread_answers_them() {
                     if polls {
                         poll_once(&mut task);
                     }
-                    // By now the caller waits, most often.
+                    // By now the caller is usually waiting.
                     thread::yield_now();
                     drop(task);
                 }

@@ -1,4 +1,4 @@
-//! Recordings to a store behind an `AsyncSink`, on each runtime.
+//! Recordings to a store wrapped in an `AsyncSink`, on each runtime.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, mpsc};
@@ -69,7 +69,7 @@ fn with_tokio_a_shutdown_that_is_awaited_loses_nothing() {
 }
 
 #[test]
-fn with_tokio_on_threads_of_its_own_a_shutdown_may_block() {
+fn with_tokio_on_its_own_threads_a_shutdown_may_block() {
     let runtime = Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap();
     let (sink, store) = Remote::new(tokio_request);
     let events = EventBroadcaster::new().unwrap();
@@ -99,7 +99,7 @@ fn spawn_thread(operation: Task) {
 
 #[test]
 fn with_futures_nothing_is_lost() {
-    // A client with a thread of its own.
+    // A client with its own thread.
     let (requests, received) = mpsc::channel::<oneshot::Sender<()>>();
     let client =
         thread::spawn(move || received.into_iter().filter_map(|answer| answer.send(()).ok()).count());
@@ -117,8 +117,8 @@ fn with_futures_nothing_is_lost() {
     assert!(client.join().unwrap() >= 40);
 }
 
-/// A store that rejects the first creation of every second event, as an admission webhook may that
-/// starts at the same time.
+/// A store that rejects the first creation of every second event, like an admission webhook that is
+/// starting.
 struct Gate {
     store: MemorySink,
     seen: Mutex<BTreeSet<String>>,
@@ -139,8 +139,8 @@ impl AsyncEventSink for Gate {
     }
 }
 
-/// Each event is in the store because a creation put it there, and the statistics say so. The
-/// repeat carries the count of the event that was rejected, which is therefore no loss.
+/// Each event is in the store because a creation put it there, and the statistics show this. The
+/// repeat carries the count of the rejected event, which is therefore not a loss.
 #[test]
 fn an_event_that_was_rejected_is_created_by_its_repeat_and_counted_so() {
     let store = MemorySink::new();
@@ -160,7 +160,7 @@ fn an_event_that_was_rejected_is_created_by_its_repeat_and_counted_so() {
     assert_all_stored(&store);
 }
 
-/// Recordings never replace an event, so a sink need not be able to.
+/// Recordings never replace an event, so a sink need not support it.
 #[test]
 fn a_sink_without_an_update_rejects_one() {
     struct Least;

@@ -1,5 +1,5 @@
-//! The rules of an API server for an event that comes through events.k8s.io/v1, row by row, against
-//! the stores that have them. A kube-apiserver 1.36.2 gave the same answers.
+//! The rules of an API server for an event sent through events.k8s.io/v1, row by row, against the
+//! stores that implement them. A kube-apiserver 1.36.2 gave the same answers.
 
 pub(crate) mod rows;
 
@@ -42,7 +42,7 @@ fn without_the_option_only_the_rules_of_both_apis_apply() {
 }
 
 #[test]
-fn what_is_right_is_accepted() {
+fn valid_events_are_accepted() {
     for (row, change) in ACCEPTED.into_iter().enumerate() {
         let event = changed(&good(), change);
         MemorySink::new().create(&event).unwrap_or_else(|error| panic!("row {row}: {error}"));
@@ -75,7 +75,7 @@ fn an_event_without_an_event_time_has_the_rules_of_core_v1() {
         event.metadata.set_resource_version("");
         event.type_ = "Other".into();
         assert_eq!(store.update(&event).unwrap().type_, "Other");
-        // Go's zero time is no event time.
+        // Go's zero time is not an event time.
         event.metadata.name = "Old_Name.2".into();
         event.set_event_time("0001-01-01T00:00:00Z".parse::<Timestamp>().unwrap());
         assert!(store.create(&event).is_ok());

@@ -34,7 +34,7 @@ pub(crate) fn untimed(count: i32) -> EventSeries {
     series
 }
 
-/// What both APIs check of an event with an event time.
+/// The checks of both APIs on an event with an event time.
 pub(crate) const ALWAYS: [(Change, &str); 17] = [
     (|e| e.reporting_controller = "".into(), "controller must be a qualified name, got \"\""),
     (|e| e.reporting_controller = "a b/c d".into(), "must be a qualified name, got \"a b/c d\""),
@@ -55,7 +55,7 @@ pub(crate) const ALWAYS: [(Change, &str); 17] = [
     (|e| e.metadata.name = "a/b".into(), "cannot be used in a URL path"),
 ];
 
-/// What the stores check of a new event only if they are told so. A server checks labels and
+/// The checks of a new event that the stores make only if configured to. A server checks labels and
 /// annotations through core/v1, too.
 pub(crate) const NEW: [(Change, &str); 23] = [
     (|e| e.type_ = "Debug".into(), "the type must be Normal or Warning, got \"Debug\""),
@@ -70,7 +70,7 @@ pub(crate) const NEW: [(Change, &str); 23] = [
     (|e| e.source.host = "node-1".into(), "the source must be unset"),
     (|e| e.first_timestamp = Some(at(1)), "the first time must be unset"),
     (|e| e.last_timestamp = Some(at(1)), "the last time must be unset"),
-    // Only the whole second is none.
+    // Only the whole second counts as unset.
     (|e| e.last_timestamp = "0001-01-01T00:00:00.5Z".parse().ok(), "the last time must be unset"),
     (|e| e.metadata.name = "Bad_Name".into(), "the name must be a DNS subdomain, got \"Bad_Name\""),
     (|e| e.metadata.name = "n".repeat(254).into(), "the name must be a DNS subdomain"),
@@ -105,7 +105,7 @@ pub(crate) const NEW: [(Change, &str); 23] = [
     ),
 ];
 
-/// What both APIs accept.
+/// Changes that both APIs accept.
 pub(crate) const ACCEPTED: [Change; 13] = [
     |_| (),
     |e| e.reporting_controller = "c".repeat(63).into(),
@@ -129,11 +129,11 @@ pub(crate) const ACCEPTED: [Change; 13] = [
         label(e, "empty", "");
         annotation(e, "Example.com/A", "x".repeat(262_131).into());
     },
-    // Both APIs check nothing in the related object.
+    // Neither API checks the related object.
     |e| e.set_related(ObjectReference::default()),
 ];
 
-/// What an update through events.k8s.io/v1 must not change.
+/// Changes that an update through events.k8s.io/v1 must not make.
 pub(crate) const FIXED: [(Change, &str); 13] = [
     (|e| e.involved_object.name = "web-1".into(), "involved object"),
     (|e| e.reason = "Stopped".into(), "reason"),

@@ -21,7 +21,7 @@ fn a_reading_ends_where_more_is_written_than_it_reads() {
             writes += 1;
         }
     }
-    // An event that does not change comes once.
+    // An event that does not change is read once.
     for number in (500..MANY).filter(|number| number % 10 != 0) {
         let name = format!("e-{number}");
         assert_eq!(read.iter().filter(|read| **read == name).count(), 1, "{name}");
@@ -49,7 +49,7 @@ fn all_events_are_found_while_all_of_them_are_written() {
                 }
             });
         }
-        // Ten events come to be about the object of a query, and go again.
+        // Ten events are changed to be about the object of a query, and are changed back.
         scope.spawn(|| {
             for round in 1.. {
                 if is_over.load(Ordering::Relaxed) {
@@ -103,7 +103,7 @@ fn a_cursor_ends_with_the_error_of_a_page() {
     assert_eq!(cursor.next(page).unwrap().unwrap().metadata.name, "e-1");
     assert_eq!(cursor.next(page), Err("the disk is gone"));
     assert_eq!(cursor.next(page), Ok(None));
-    // A limit ends it before the page that fails, and nothing is read for a limit of none.
+    // A limit ends it before the page that fails, and nothing is read for a limit of zero.
     let mut cursor = EventCursor::new(&EventQuery::default().first(2), 0, 9);
     for name in ["e-0", "e-1"] {
         assert_eq!(cursor.next(page).unwrap().unwrap().metadata.name, name);

@@ -11,7 +11,7 @@ use crate::support::event;
 
 use super::clock;
 
-/// A step: an operation on a store, under one of few names, or a pause.
+/// A step: an operation on a store, under one of a few names, or a pause.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Create(u8),
@@ -107,7 +107,8 @@ proptest! {
         for steps in steps.chunks(batch) {
             let (mut ops, mut expected) = (Vec::new(), Vec::new());
             for &step in steps {
-                // The list's time passes only after the batch, because time does not pass in one.
+                // The list's time passes only after the batch, because time does not pass during a
+                // batch.
                 if let Step::Pass(seconds) = step {
                     now += u64::from(seconds);
                 } else {

@@ -69,7 +69,7 @@ fn a_reading_finds_what_a_query_finds() {
 }
 
 #[test]
-fn pages_go_on_where_they_stopped_whatever_is_written() {
+fn pages_continue_where_they_stopped_despite_writes() {
     with_each_store(|store| {
         let (mut after, mut seen) = (0, Vec::new());
         loop {
@@ -78,7 +78,8 @@ fn pages_go_on_where_they_stopped_whatever_is_written() {
             after = version(last);
             seen.extend(page.iter().map(|event| (event.metadata.name.to_string(), event.count)));
             match seen.len() {
-                // An event that was read already, one that is still to come, and one that is new.
+                // An event that was already read, an event that has yet to be read, and a new
+                // event.
                 100 => rewrite(store, 7, 2),
                 200 => rewrite(store, 900, 3),
                 300 => drop(store.create(&many(MANY)).unwrap()),
@@ -96,7 +97,7 @@ fn pages_go_on_where_they_stopped_whatever_is_written() {
 fn a_reading_misses_nothing_and_ends_while_events_are_written() {
     with_each_store(|store| {
         let written = |read: usize| (read * 7) % MANY;
-        // Events that were written meanwhile come behind the others, in their new state.
+        // Events written during the reading follow the others, in their new state.
         let mut seen: Vec<(usize, i32)> = Vec::new();
         for event in store.reading(&EventQuery::default()) {
             seen.push((event.metadata.name["e-".len()..].parse().unwrap(), event.count));

@@ -1,8 +1,9 @@
-//! A model for each pair of something that can happen on a bus and something that ends the bus.
+//! A model for each pair of an operation on a bus and an operation that ends the bus.
 //!
-//! One thread does what the row says. Another thread ends the bus as the column says. The
-//! dispatcher is the third thread. The set-up is not explored: the dispatcher sleeps when the two
-//! threads begin. Each pair is there a second time for an inline bus, which has no dispatcher.
+//! One thread performs the row's operation, another thread ends the bus with the column's
+//! operation, and the dispatcher is the third thread. The set-up is not explored: the dispatcher
+//! sleeps when the two threads begin. Each pair has a second model for an inline bus, which has no
+//! dispatcher.
 
 mod publishing;
 mod row;
@@ -50,7 +51,7 @@ pub(crate) fn models() -> Vec<Model> {
                     let inline = || &*format!("{operation}, inline").leak();
                     set_cell(if is_inline { inline() } else { operation }, title);
                     let whole = Exploration::default().after_set_up();
-                    // The other columns add little to the whole ones, and what they add shows
+                    // The other columns add little to the whole ones, and any difference shows
                     // early.
                     let exploration = if WHOLE.contains(&title) { whole } else { whole.first(10_000) };
                     IS_INLINE.set(is_inline);

@@ -23,7 +23,8 @@ fn check_accepted_alone(accepted: usize, report: Option<&ShutdownReport>) {
     }
 }
 
-/// Returns 1 if the event was accepted. Otherwise checks that the event came back, and returns 0.
+/// Returns 1 if the event was accepted. Otherwise checks that the event was returned, and returns
+/// 0.
 fn accepted(number: u32, result: Result<(), PublishError<Payload>>) -> usize {
     match result {
         Ok(()) => 1,
@@ -77,8 +78,8 @@ pub(super) fn publish_timeout(end: End) {
     .against(end);
 }
 
-/// A batch of two pieces. There is room for the first piece, which wakes the dispatcher, and the
-/// second piece may wait. All pieces come back from the first refused one on.
+/// A batch of two pieces. The first piece fits and wakes the dispatcher, and the second piece may
+/// wait. The first refused piece and all pieces after it are returned.
 pub(super) fn publish_batch(end: End) {
     Row {
         incoming: 1,

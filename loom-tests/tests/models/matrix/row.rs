@@ -89,8 +89,8 @@ impl<S: 'static, R: 'static> Row<S, R> {
     pub(super) fn against(&self, end: End) {
         let options =
             BusOptions::default().incoming_capacity(self.incoming).queue_capacity(1).overflow(self.policy);
-        // With this limit, a batch of two events takes two places in the incoming queue.
-        // An event that is delivered directly would not fill the incoming queue.
+        // With this limit, a batch of two events takes two slots in the incoming queue. An event
+        // that is delivered directly would not fill the incoming queue.
         let is_inline = IS_INLINE.get();
         let is_direct = is_inline || !self.is_full;
         let bus =

@@ -42,9 +42,9 @@ pub(super) fn a_handler_at_work(end: End) {
     .against(end);
 }
 
-/// A handler is registered, and an event is published behind the registration, while the bus ends.
-/// A handler that gives up before the dispatcher comes to its registration has its event counted as
-/// abandoned.
+/// A handler is registered, and an event is published after the registration, while the bus ends.
+/// If the handler abandons its queue before the dispatcher reaches the registration, the event
+/// counts as abandoned.
 pub(super) fn a_handler_that_is_registered(end: End) {
     Row {
         incoming: 2,
@@ -66,7 +66,7 @@ pub(super) fn a_handler_that_is_registered(end: End) {
             let Some((handle, accepted)) = registered else { return };
             let stats = settled(|| handle.stats());
             assert_eq!(stats.offered, stats.delivered + stats.dropped.total(), "{stats:?}");
-            // Without a report, nobody has waited for the dispatcher.
+            // Without a report, no thread has waited for the dispatcher.
             if let Some(report) = report {
                 assert_eq!((stats.offered, report.bus.accepted), (accepted, accepted), "{stats:?}");
             }
@@ -96,7 +96,7 @@ pub(super) fn a_handler_that_panics(end: End) {
     .against(end);
 }
 
-/// The panic ends the filter's watcher, and the bus goes on to its own end.
+/// The panic ends the filter's watcher, and the bus continues to its own end.
 pub(super) fn a_filter_that_panics(end: End) {
     Row {
         incoming: 1,

@@ -8,7 +8,7 @@ use eventcast_loom_tests::{numbers, select};
 use super::row::{Bus, End, Row, SECOND, settled};
 
 /// Checks that the registration was too late, or that the watcher sees the end and nothing else.
-/// The event that filled the queue came before the registration.
+/// The event that filled the queue was published before the registration.
 fn check_registered(watcher: Option<Watcher<Payload>>, _report: Option<&ShutdownReport>) {
     if let Some(mut watcher) = watcher {
         assert_eq!(numbers(&mut watcher), (vec![], 0));
@@ -85,8 +85,8 @@ fn check_books(mut watcher: Watcher<Payload>, _report: Option<&ShutdownReport>) 
     assert!(lost <= stats.dropped.total(), "{stats:?}");
 }
 
-/// Checks that the only watcher is gone and that its counters add up. Nobody reads the watcher any
-/// more, so none of its events is queued.
+/// Checks that the only watcher is gone and that its counters add up. The watcher no longer has a
+/// reader, so none of its events is queued.
 pub(super) fn check_departed(report: Option<&ShutdownReport>) {
     if let Some(report) = report.filter(|report| report.complete) {
         let departed = &report.bus.departed;

@@ -47,7 +47,7 @@ impl Inline {
         self.call = Call::default();
         let mut is_full = false;
         while !piece.is_empty() && !is_full {
-            // A close inside a part may or may not come before the next part.
+            // A close inside a part may or may not happen before the next part.
             self.is_undetermined |= self.is_closed;
             is_full = !self.publish_part(&mut piece);
             self.offer_nested();
@@ -98,7 +98,7 @@ impl Inline {
                 self.watchers[*number].mailbox.panic();
             }
         }
-        // A close by a filter comes before the event is accepted or refused.
+        // A close by a filter happens before the event is accepted or refused.
         self.is_undetermined |= self.is_closed;
         !is_refused
     }

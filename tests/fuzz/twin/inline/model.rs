@@ -109,7 +109,7 @@ pub(super) struct Space {
 }
 
 impl Inline {
-    /// Looks for space, as each publish does. The time of the watchers that are full begins.
+    /// Looks for space, like each publish. Starts the time limit of the watchers that are full.
     pub(super) fn space(&mut self) -> Space {
         let (mut space, now) = (Space { free: u64::MAX, full: Vec::new() }, self.now);
         for (number, watched) in self.watchers.iter_mut().enumerate().filter(|(_, w)| w.is_waited_for()) {
@@ -166,14 +166,14 @@ impl Inline {
         self.watchers.iter_mut().for_each(|watched| watched.mailbox.miss(events));
     }
 
-    /// Ends the bus if it is closed, because nothing is on its way between two calls.
+    /// Ends the bus if it is closed, because nothing is in transit between two calls.
     pub(super) fn end_if_closed(&mut self) {
         if self.is_closed {
             self.watchers.iter_mut().for_each(|watched| watched.mailbox.is_closed = true);
         }
     }
 
-    /// Notes what a change of the mailbox means for the watcher.
+    /// Notes the effects of a change of the mailbox on the watcher.
     fn note(&mut self, number: usize) {
         let Self { watchers, positions, position, .. } = self;
         let watched = &mut watchers[number];
@@ -192,7 +192,7 @@ impl Inline {
                 let next = watched.mailbox.next().map(|next| positions[&next] - 1);
                 let least = watched.position.least + lost;
                 let most = next.unwrap_or(if has_filter { *position } else { least });
-                // The lost events, and those that the filter refused, may count or not.
+                // The lost events, and those that the filter refused, may or may not count.
                 let least = if has_filter { watched.position.least } else { most };
                 watched.position = Position { least, most };
             }

@@ -23,7 +23,8 @@ fn a_closed_group_waits_and_others_do_not() {
     }
     assert!(setup.sink.under_way().is_empty());
     assert_eq!(setup.stats().unavailable_since, None);
-    // One probe after each pause, each time with another event, which costs it no attempt.
+    // There is one probe after each pause, each time with a different event. It does not count as
+    // an attempt.
     for probe in ["bad/2 Run", "bad/3 Run", "bad/4 Run", "bad/5 Run", "bad/1 Run", "bad/2 Run"] {
         setup.pass(PAUSE);
         setup.sink.wait_for(&[probe]);
@@ -73,7 +74,7 @@ fn the_store_is_unavailable_if_two_groups_are_closed_and_nothing_is_answered() {
     setup.sink.finish("bad/1 Run");
     setup.events.flush(LONG).unwrap();
     until(|| setup.stats().degraded_groups.is_empty());
-    // The second group was part of the store's outage, and was not told on its own.
+    // The second group was part of the store's outage, and was not reported separately.
     assert_eq!(setup.outages.try_iter().collect::<Vec<_>>(), ["works again", "bad: works again"]);
 }
 
@@ -91,7 +92,7 @@ fn the_only_group_is_the_store() {
 }
 
 /// At the end each event has one attempt. A group that leaves three in a row without an answer gets
-/// no more, because each would take as long.
+/// no further attempts, because each would take just as long.
 #[test]
 fn the_end_does_not_wait_for_each_event_of_a_group_that_is_not_served() {
     let setup = closed();

@@ -30,7 +30,7 @@ struct Held {
     places: usize,
     /// The operations under way, by `namespace/object reason`, and the number of all so far.
     calls: Arc<Mutex<(BTreeMap<String, SinkCall>, u64)>>,
-    /// Whether the test is over, and everything is stored immediately.
+    /// Whether the test is over, so that everything is stored immediately.
     is_over: Arc<AtomicBool>,
 }
 
@@ -106,7 +106,7 @@ impl Held {
         until(|| self.under_way() == expected);
     }
 
-    /// Stores what is under way, except events of these namespaces, and returns their number.
+    /// Stores the events under way, except events of these namespaces, and returns their number.
     fn store_all_but(&self, namespaces: &[&str]) -> usize {
         let is_other = |name: &&String| !namespaces.iter().any(|held| name.starts_with(&format!("{held}/")));
         let others: Vec<String> = self.under_way().iter().filter(is_other).cloned().collect();
@@ -134,7 +134,7 @@ fn setup(places: usize, options: impl FnOnce(RecordingBuilder<'_>) -> RecordingB
     setup_on(clocked(&clock).retry(every_ten_seconds()), clock, places, options)
 }
 
-/// Sets up a recording on a broadcaster of the builder, which can have another clock.
+/// Sets up a recording on a broadcaster from this builder, which can have another clock.
 fn setup_on(
     builder: EventBroadcasterBuilder,
     clock: FakeClock,
@@ -160,7 +160,7 @@ fn no_answer() -> SinkError {
     SinkError::new(SinkErrorKind::GroupUnavailable, "no answer within 30s")
 }
 
-/// Returns the error of a group that the sink may not write.
+/// Returns the error of a group that the sink is not allowed to write.
 fn forbidden() -> SinkError {
     SinkError::new(SinkErrorKind::Forbidden, "403: cannot create resource \"events\"")
 }
@@ -274,7 +274,7 @@ impl Setup {
 }
 
 impl Drop for Setup {
-    /// Stores what is left, so that nothing waits for the sink.
+    /// Stores the remaining events, so that nothing waits for the sink.
     fn drop(&mut self) {
         self.sink.is_over.store(true, Ordering::SeqCst);
         let calls = self.sink.calls.lock().map(|mut calls| std::mem::take(&mut calls.0)).unwrap_or_default();

@@ -29,7 +29,7 @@ fn a_refusal_after_a_long_outage_has_half_a_minute_too() {
     for _ in 0..12 {
         setup.fail_a_probe(away());
     }
-    // The server runs, and does not know its roles yet.
+    // The server is running, but does not know its roles yet.
     setup.pass(PAUSE);
     setup.fail(&setup.probe(), forbidden());
     until(|| setup.stats().last_failure.unwrap().text.contains("403"));
@@ -38,7 +38,7 @@ fn a_refusal_after_a_long_outage_has_half_a_minute_too() {
     assert_eq!((stats.created, stats.rejected), (12, 0), "{stats}");
 }
 
-/// A store that was unavailable and returns with 503 is asked once after each pause.
+/// A store that was unavailable and now answers with 503 is tried once after each pause.
 #[test]
 fn an_unavailable_store_is_probed_once_after_each_pause_whatever_it_answers() {
     let setup = unavailable();
@@ -82,7 +82,7 @@ fn a_group_that_was_refused_continues_after_its_writes_were_rejected() {
     });
     let stats = setup.stats();
     assert_eq!(stats.rejected, 2000, "{stats}");
-    // The group is asked again with the next event.
+    // The group is tried again with the next event.
     setup.record("bad/last");
     setup.store_until(|stats| stats.created == 2004);
 }
@@ -204,14 +204,14 @@ fn two_groups_that_hang_are_not_the_store() {
     let setup = two_that_hang();
     for number in 1..5 {
         setup.store(&format!("good/{number}"));
-        // Longer than a silence.
+        // Longer than the limit of a silence.
         let began = Instant::now();
         until(|| number == 4 || began.elapsed() > Duration::from_millis(1200));
     }
     assert_eq!(about_the_store(&setup), [""; 0]);
 }
 
-/// Nothing has been answered when the first of the operations is out of time.
+/// Nothing has been answered when the first operation times out.
 #[test]
 fn a_silent_store_is_not_available_again_because_an_operation_is_out_of_time() {
     let setup = two_that_hang();

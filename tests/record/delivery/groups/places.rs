@@ -72,17 +72,18 @@ fn a_new_group_has_one_place_until_its_first_answer() {
     until(|| setup.sink.of("new") == 4);
 }
 
-/// A quarter, while another group has something to send. All except a quarter, if none has.
+/// A quarter, while another group has events to send. All except a quarter, if no other group has.
 #[test]
 fn a_group_has_a_share_of_the_places() {
     let setup = setup(16, |builder| builder);
     setup.store_all(&["a/x", "b/x"]);
     setup.record_all("a", 0..20);
-    // No other group has anything to send. The last quarter stays free for groups that have.
+    // No other group has events to send. The last quarter stays free for groups that do.
     until(|| setup.sink.of("a") == 12);
     setup.record_all("b", 0..20);
     setup.wait_until_offered(42);
-    // The first operation of a group may have any place, and a further one none of the last four.
+    // The first operation of a group may have any place. Further operations may not have any of the
+    // last four.
     until(|| setup.sink.of("b") == 1);
     assert_eq!(setup.sink.of("a"), 12);
     for _ in 0..12 {
@@ -110,7 +111,7 @@ fn in_the_order_of_the_bus_one_operation_is_under_way() {
     assert_eq!(setup.stats().created, 4);
 }
 
-/// A task that is dropped, as by a runtime that ends, is tried again.
+/// A task that is dropped, for example by a runtime that ends, is tried again.
 #[test]
 fn an_operation_that_the_sink_drops_is_tried_again() {
     let setup = setup(4, |builder| builder);

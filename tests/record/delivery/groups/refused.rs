@@ -49,7 +49,7 @@ fn after_half_a_minute_what_waits_is_rejected_and_one_event_at_a_time_probes() {
     let lost: Vec<_> = (0..10).map(|_| setup.losses.recv_timeout(LONG).unwrap()).collect();
     assert!(lost.iter().all(|loss| *loss == ("bad".to_owned(), "rejected".to_owned(), 1)), "{lost:?}");
     assert!(setup.stats().last_refusal.unwrap().contains("cannot create"));
-    // Later events wait for the next probe, and share its fate.
+    // Later events wait for the next probe, and share its outcome.
     setup.record_all("bad", 11..=13);
     setup.store("good/1");
     setup.fail_a_probe(forbidden());
@@ -64,8 +64,8 @@ fn after_half_a_minute_what_waits_is_rejected_and_one_event_at_a_time_probes() {
     assert_balanced(&setup.stats());
 }
 
-/// A server that starts refuses all clients at first. Its refusal of a probe is no reason to send
-/// it everything that waits.
+/// A starting server refuses all clients at first. Its refusal of a probe must not cause everything
+/// that waits to be sent.
 #[test]
 fn a_refusal_does_not_end_an_outage() {
     let setup = setup(16, |builder| builder);
@@ -88,8 +88,8 @@ fn a_refusal_does_not_end_an_outage() {
     assert!(!reported.iter().any(|text| text.contains("forbidden")), "{reported:?}");
 }
 
-/// The half minute begins again when the store has been unavailable in between, as when a server is
-/// started twice.
+/// The half minute starts over if the store has been unavailable in between, for example because a
+/// server was started twice.
 #[test]
 fn an_outage_between_two_refusals_costs_nothing() {
     let setup = refused();
@@ -107,7 +107,7 @@ fn an_outage_between_two_refusals_costs_nothing() {
     assert_eq!(setup.stats().lost(), 0);
 }
 
-/// A role that allows to create and not to patch: the patch is rejected after half a minute,
+/// A role that allows creating but not patching: the patch is rejected after half a minute,
 /// although other events of the group are written in that time.
 #[test]
 fn an_event_that_is_refused_among_others_that_are_not_is_rejected_after_half_a_minute() {
@@ -136,7 +136,7 @@ fn an_event_that_is_refused_among_others_that_are_not_is_rejected_after_half_a_m
     assert_balanced(&setup.stats());
 }
 
-/// The only group is the store, so the recording's state is that the store refuses.
+/// The only group is the store, so the recording reports that the store refuses.
 #[test]
 fn the_state_of_a_recording_shows_why_it_waits() {
     let setup = setup(4, |builder| builder);

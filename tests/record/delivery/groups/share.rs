@@ -80,7 +80,7 @@ fn degraded_groups_have_half_of_the_queue_together() {
             .sink
             .fail(&format!("{group}/1 Run"), SinkError::new(SinkErrorKind::GroupUnavailable, "no answer"));
         until(|| setup.stats().degraded_groups.iter().any(|degraded| degraded.group == group));
-        // An answer of another group, so that the store does not count as away.
+        // An answer of another group, so that the store does not count as unavailable.
         setup.store("good/again");
     }
     let before = setup.stats().watcher.offered;
@@ -95,7 +95,7 @@ fn degraded_groups_have_half_of_the_queue_together() {
     setup.store("good/1");
 }
 
-/// The store has the first occurrence only, so its answer makes up for no later one.
+/// The store has only the first occurrence, so its answer does not make up for later ones.
 #[test]
 fn a_repeat_of_an_event_that_is_under_way_is_not_refused() {
     let setup = setup(4, |builder| builder.group_queue_capacity(1));
@@ -117,7 +117,7 @@ fn a_repeat_of_an_event_that_is_under_way_is_not_refused() {
     assert!(setup.losses.try_recv().is_err());
 }
 
-/// A burst of a group that is well may have half of the queue, if no other group needs it. A sick
+/// A burst of a healthy group may have half of the queue, if no other group needs it. A failing
 /// group has a quarter.
 #[test]
 fn a_healthy_group_may_have_half_of_the_queue() {

@@ -1,4 +1,4 @@
-//! Groups whose operations take long.
+//! Groups whose operations take a long time.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use super::setup;
 /// The time after which an operation makes its group slow.
 const SLOW: Duration = Duration::from_millis(250);
 
-/// Two groups that have had answers, of which `bad` has four operations under way that are not
-/// answered for long.
+/// Two groups that have had answers. `bad` has four operations under way that have been unanswered
+/// for a long time.
 fn slow() -> super::Setup {
     let setup = setup(16, |builder| builder);
     setup.store_all(&["good/0", "bad/0"]);
@@ -29,7 +29,7 @@ fn a_slow_group_is_named_and_has_one_place() {
     assert_eq!((&*group.group, &*group.text), ("bad", "an operation takes more than 250 ms"));
     assert_eq!(setup.stats().unavailable_since, None, "the store answers others");
     setup.record_all("bad", 5..=8);
-    // Those that are under way are answered, and the group gets no other place before that.
+    // The operations under way are answered. Until then the group gets no other place.
     for number in 1..=3 {
         setup.sink.finish(&format!("bad/{number} Run"));
     }
@@ -63,7 +63,7 @@ fn a_group_is_well_again_after_eight_quick_answers_in_a_row() {
     for number in 0..7 {
         setup.store(&format!("bad/2{number}"));
     }
-    // An answer that takes long is none of the eight.
+    // A slow answer is not among the eight.
     setup.record("bad/slow");
     setup.sink.wait_for(&["bad/slow Run"]);
     setup.clock.advance(SLOW);
@@ -105,7 +105,7 @@ fn slow_groups_have_half_of_the_places_together() {
         setup.sink.store_all_but(&hanging);
         setup.stats().created == 20 + 500
     });
-    // From here on they have no more than half, one each, and each has its turn.
+    // From here on they have no more than half, one each, and they take turns.
     for group in &hanging {
         setup.record(&format!("{group}/2"));
         setup.record(&format!("{group}/3"));
@@ -126,7 +126,7 @@ fn slow_groups_have_half_of_the_places_together() {
     until(|| setup.stats().created == 524 && slow() == 8);
 }
 
-/// A store that takes as long for all groups has no slow ones.
+/// A store that takes equally long for all groups has no slow groups.
 #[test]
 fn a_group_is_slow_by_comparison_with_others() {
     let setup = setup(16, |builder| builder);
@@ -149,8 +149,8 @@ fn a_group_is_slow_by_comparison_with_others() {
     assert_eq!(setup.outage(), "a: an operation takes more than 2400 ms");
 }
 
-/// The only place is taken by the first group that there was, so no other group has had an answer
-/// with which it could be compared.
+/// The first group has taken the only place, so no other group has had an answer with which it
+/// could be compared.
 #[test]
 fn a_first_group_that_hangs_with_all_places_is_reported() {
     let setup = setup(1, |builder| builder);

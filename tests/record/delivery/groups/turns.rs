@@ -1,4 +1,4 @@
-//! The times at which a place becomes free, and who gets it.
+//! When a place becomes free, and which group gets it.
 
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::support::{LONG, clock, clocked, every_ten_seconds, gate, pod, until};
 
 use super::{no_answer, setup, setup_on};
 
-/// A group that may use every place if no other one has anything to send.
+/// A group that may use every place if no other group has events to send.
 #[test]
 fn events_that_wait_in_a_closed_group_take_no_places_from_a_healthy_one() {
     let setup = setup(16, |builder| builder);
@@ -104,7 +104,7 @@ impl EventSink for Pair {
     }
 }
 
-/// The second worker wakes when the first one has done both operations' worth of work.
+/// The second worker wakes up after the first worker has performed both operations.
 #[test]
 fn a_worker_that_wakes_too_late_for_its_operation_gets_the_next_one() {
     let events = clocked(&clock()).build().unwrap();
@@ -172,7 +172,7 @@ impl EventSink for Whole {
     }
 }
 
-/// The report about a slow group does not have the text of an earlier failure.
+/// The report about a slow group does not include the text of an earlier failure.
 #[test]
 fn a_group_that_was_closed_and_served_in_one_round_leaves_no_text() {
     let clock = clock();
@@ -191,7 +191,7 @@ fn a_group_that_was_closed_and_served_in_one_round_leaves_no_text() {
         store(sink.next());
     }
     until(|| recording.stats().created == 2);
-    // Two events of `bad` that the recording takes in together.
+    // Two events of `bad` that the recording receives together.
     record("bad", "x");
     gate.wait();
     record("bad", "y");

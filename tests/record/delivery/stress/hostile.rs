@@ -107,7 +107,7 @@ impl Hangs {
 
 pub(super) struct Hostile {
     pub(super) dice: Dice,
-    /// The rate of faults: one in this many calls goes wrong, or none if it is 0.
+    /// The rate of faults: one in this many calls fails, or none if it is 0.
     pub(super) faults: u64,
     pub(super) store: Mutex<HashMap<String, Event>>,
     /// The keys that are being written now.
@@ -182,7 +182,7 @@ impl Hostile {
                 2 => return Err(SinkError::rejected("never")),
                 3 => panic_any(Thrown),
                 4 => (0..self.dice.below(50)).for_each(|_| thread::yield_now()),
-                // An answer that hangs misses the deadline of many a shutdown.
+                // An answer that hangs misses the deadline of many shutdowns.
                 5 if self.dice.once_in(10) => self.hangs.wait(Duration::from_millis(20)),
                 5 => {}
                 _ => {

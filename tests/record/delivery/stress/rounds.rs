@@ -1,4 +1,4 @@
-//! A round, and the check of it.
+//! A round, and its checks.
 
 use std::panic::panic_any;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -245,7 +245,8 @@ fn check(running: &Running, known: &Known, cut: bool) {
         thread::yield_now();
     };
     assert!(stats.coalesced <= stats.created + stats.updated, "{stats:?}");
-    // A write that the store did may count as lost, but every write that counts was done.
+    // A write that the store performed may count as lost, but every write that counts was
+    // performed.
     assert!(stats.written() <= seen.stored.load(Ordering::SeqCst), "{stats:?}");
     let (watcher, dropped, name) = (&stats.watcher, &stats.watcher.dropped, &stats.watcher.name);
     assert_eq!((watcher.queued, watcher.lag), (0, 0), "{stats:?}");

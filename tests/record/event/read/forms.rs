@@ -135,7 +135,7 @@ fn a_deletion_is_marked_in_every_form() {
         let read = EventReader::new(input.as_bytes()).next().unwrap().unwrap();
         assert!(read.is_deleted && read.event.metadata.name == "a", "{input}");
     }
-    // The type of an event is no envelope.
+    // The type of an event is not an envelope.
     let own = event("a").replacen('{', r#"{"type":"Deleted","count":2.0,"#, 1);
     assert!(!EventReader::new(own.as_bytes()).next().unwrap().unwrap().is_deleted);
     assert!(!EventReader::new(event("a").as_bytes()).next().unwrap().unwrap().is_deleted);
