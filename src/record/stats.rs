@@ -27,7 +27,7 @@ use crate::remote_state::RemoteState;
 ///
 /// `already_existed`, `rejected`, `exhausted`, `group_full` and `abandoned` may decrease. A count
 /// includes all earlier occurrences, so when the store accepts a later write of the same stored
-/// event, the events that were dropped before are counted as updated and coalesced instead.
+/// event, the earlier events with these outcomes are counted as updated and coalesced instead.
 ///
 /// # Examples
 ///
@@ -63,19 +63,19 @@ pub struct RecordingStats {
     /// no event for them. If an equal event passes later, its count includes them. A repeat of an
     /// event that the store has is not among them, because a later write carries its count.
     pub skipped: u64,
-    /// Events dropped because the sink already had an event of this name.
+    /// Events not written because the sink already had an event of this name.
     pub already_existed: u64,
-    /// Events dropped because the sink will never accept them, or because the sink or a function of
-    /// the correlator's options panicked.
+    /// Events not written because the sink will never accept them, or because the sink or a
+    /// function of the correlator's options panicked.
     pub rejected: u64,
-    /// Events dropped because the sink failed as often as the retry policy allows, or because
+    /// Events not written because the sink failed as often as the retry policy allows, or because
     /// `retry_if` refused another attempt.
     pub exhausted: u64,
-    /// Events dropped because their [group](crate::EventSink::group) had reached its
+    /// Events not written because their [group](crate::EventSink::group) had reached its
     /// [share](crate::record::RecordingBuilder::group_queue_capacity) of the queue.
     pub group_full: u64,
-    /// Events dropped because the sink failed while the recording or the bus was ending, or because
-    /// the deadline of a shutdown passed before they were written.
+    /// Events not written because the sink failed while the recording or the bus was ending, or
+    /// because the deadline of a shutdown passed first.
     pub abandoned: u64,
     /// The part of `created` that should have been counted on a stored event, which had expired.
     pub recreated: u64,
@@ -96,8 +96,8 @@ pub struct RecordingStats {
     /// one.
     pub evicted: u64,
     /// The reason for the sink's last refusal of an event, or for the last event that the recording
-    /// dropped. It has at most about 1,000 characters and is escaped. Abandoned events do not
-    /// change this field.
+    /// stopped trying to write. It has at most about 1,000 characters and is escaped. Abandoned
+    /// events do not change this field.
     pub last_refusal: Option<String>,
     /// The state of the recording with respect to its store:
     ///
@@ -344,7 +344,7 @@ impl fmt::Display for RecordingStats {
             write!(f, "{between}degraded group {group}")?;
         }
         match &self.last_failure {
-            // If an event was dropped because of this failure, its refusal has the same text.
+            // If an event was not written because of this failure, its refusal has the same text.
             Some(failure) if self.last_refusal.as_ref() != Some(&failure.text) => {
                 write!(f, "{between}last failure: {failure}")?;
             }

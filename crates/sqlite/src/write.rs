@@ -10,10 +10,11 @@ use rusqlite::{
 use crate::options::SqliteSinkOptions;
 use crate::row::{self, columns, is_named, marks, signed};
 
-/// The maximum number of expired events that one transaction removes. Also the maximum number that
-/// it removes because there are too many, in addition to one for each of its operations. This bound
-/// keeps a store that was unused for a long time, or whose limit was lowered, from blocking its
-/// writers. Reads do not return the expired events that remain.
+/// The maximum number of expired events that one transaction removes, besides those whose names it
+/// needs. Also the maximum number that it removes because there are too many, in addition to one
+/// for each of its operations. This bound keeps a store that was unused for a long time, or whose
+/// limit was lowered, from blocking its writers. Reads do not return the expired events that
+/// remain.
 const MOST: u32 = 4096;
 
 const INSERT: &str = concat!("INSERT OR IGNORE INTO events (", columns!(), ") VALUES (", marks!(), ")");

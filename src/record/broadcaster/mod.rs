@@ -160,8 +160,8 @@ impl EventBroadcaster {
     /// - There is no incoming queue that could be full. A recorder gets
     ///   [`Recorded::Full`](crate::Recorded::Full) if a watcher or recording with
     ///   [`Wait`](crate::OverflowPolicy::Wait) has no capacity, or one with
-    ///   [`WaitFor`](crate::OverflowPolicy::WaitFor) whose limit has not passed. The event is then
-    ///   delivered to no watcher, counted in
+    ///   [`WaitFor`](crate::OverflowPolicy::WaitFor) whose limit has not passed. No watcher, log
+    ///   or recording receives the event then. It is counted in
     ///   [`RecorderStats::full`](crate::stats::RecorderStats::full) and reported to `on_loss`.
     /// - By default, the queue of a recording is as long as both queues of a broadcaster with a
     ///   dispatcher together: 2000 events. Logs and watchers have queues of 1000.

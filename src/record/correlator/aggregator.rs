@@ -49,8 +49,8 @@ impl Aggregator {
 
     /// Returns whether a message is folded. A new message that is not folded is added to the group.
     pub(super) fn folds(&self, group: &mut Group, message: &Text, hash: u64, now: Timestamp) -> bool {
-        // `>`, not `>=`, because an event that arrives exactly after the interval still belongs to
-        // the group.
+        // `>`, not `>=`, because an event that arrives exactly one interval after the last one
+        // still belongs to the group.
         if now.duration_since(group.last) > self.options.max_interval {
             group.messages = Few::default();
         }

@@ -11,7 +11,7 @@ const FIELDS: usize = 8;
 const LEN: usize = size_of::<u32>();
 /// The number of bytes before the fields' strings.
 const HEAD: usize = FIELDS * LEN;
-/// The maximum length in bytes of a base that is assembled without an allocation.
+/// The maximum length in bytes of a base that is assembled on the stack.
 const SHORT: usize = 512;
 
 /// The fields that all keys of an event have in common. No key contains the object's resource

@@ -42,7 +42,7 @@ pub(super) struct Caches {
     map: DashMap<u64, Box<Entries>, ahash::RandomState>,
     /// The order of the entries in each shard of the map.
     orders: Box<[CachePadded<Mutex<Order>>]>,
-    /// The number of entries that a full cache has in each shard.
+    /// The share of each shard in the entries of a full cache. A shard may have more or fewer.
     share: usize,
     /// The number of entries that can be added to each cache before it evicts one.
     free: [AtomicUsize; CACHES],

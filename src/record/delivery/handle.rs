@@ -43,8 +43,8 @@ pub struct RecordingHandle {
 }
 
 impl RecordingHandle {
-    /// Ends the recording, without waiting. The recording receives no more events, and each queued
-    /// event gets one attempt.
+    /// Ends the recording, without waiting. The recording is offered no more events, and each
+    /// queued event gets one attempt.
     ///
     /// # Examples
     ///

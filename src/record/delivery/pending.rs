@@ -202,7 +202,7 @@ impl PendingWrites {
         match self.keys.get_mut(at as usize) {
             Some(free) => *free = state,
             // The index fits, because a watcher's queue holds at most 2^24 events, and the memory
-            // holds at most 2^24 series, held writes and keys.
+            // holds at most 2^24 each of series, held writes and keys.
             None => self.keys.push(state),
         }
         self.idle += 1;

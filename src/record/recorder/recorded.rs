@@ -32,8 +32,8 @@ pub enum Recorded {
     Accepted,
     /// The queue is full, because recorders record more than the watchers can take. This is the
     /// incoming queue, or on an [inline](crate::EventBroadcaster::new_inline) broadcaster the queue
-    /// of a watcher or recording for which recorders would have to wait. The event is delivered to
-    /// no watcher.
+    /// of a watcher or recording for which recorders would have to wait. No watcher, log or
+    /// recording receives the event.
     Full,
     /// The broadcaster has been closed.
     #[doc(alias = "Stopped")]

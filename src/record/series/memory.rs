@@ -39,8 +39,8 @@ pub(crate) struct SeriesWrite {
     pub(crate) key: SeriesKey,
     /// The event as it should be in the store.
     pub(crate) event: Event,
-    /// Whether the write is about an event of an existing series. The store may have lost the event
-    /// since.
+    /// Whether the write is about the event of a series that had already begun. The series may have
+    /// ended, and the store may have lost the event since.
     pub(crate) is_update: bool,
     /// The offset of the first event that the write covers.
     pub(crate) offset: u64,

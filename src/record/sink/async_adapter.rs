@@ -1,5 +1,4 @@
-//! The bridge from an asynchronous store to a recording, which runs each operation as a separate
-//! task.
+//! The bridge from an asynchronous store to a recording. It runs each operation as a separate task.
 
 use std::fmt;
 use std::future::{Future, poll_fn};

@@ -21,7 +21,7 @@ pub(crate) enum Reply {
     /// The operation failed, and its event is gone.
     Lost(SinkError),
     /// The sink panicked while it had this operation and others, and this operation has no answer
-    /// yet. The number is the event's count.
+    /// yet. The number is how often the event was seen, according to its own fields.
     Unsure(i32),
     /// The sink was not given this operation.
     Unsent(Box<SinkOp>),

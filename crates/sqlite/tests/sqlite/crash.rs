@@ -79,7 +79,7 @@ fn counted(line: &str) -> Vec<(String, i32)> {
     told.map(|(name, count)| (name.to_owned(), count.parse().unwrap())).collect()
 }
 
-/// Asserts that SQLite's own check and the counters are consistent.
+/// Asserts that SQLite's own check finds no fault, and that the counters match the rows.
 fn assert_consistent(path: &Path) {
     let connection = Connection::open(path).unwrap();
     let answer: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();

@@ -117,9 +117,9 @@ impl Driver {
         self.has_lasted(at, SILENCE).then_some(since)
     }
 
-    /// Returns when the sink will have been silent for too long. Returns `None` if no call is
-    /// running, or if the store already counts as unavailable. A time that has passed since the
-    /// last [judgement](Self::judge_store) ends the sleep immediately.
+    /// Returns when the sink will have been silent for too long if it does not answer by then.
+    /// Returns `None` if no call is running, or if the store already counts as unavailable. A time
+    /// that has passed since the last [judgement](Self::judge_store) ends the sleep immediately.
     pub(super) fn silence_begins(&self) -> Option<Duration> {
         if self.clock.is_fake() || self.pending.in_flight() == 0 {
             return None;
