@@ -154,7 +154,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// a batch, of [`max_batch`](BusOptions::max_batch) events, counts as one call. Beyond that, it
     /// gets `Full`. From inside a call of one inline bus, a publish or registration on another one
     /// tries for 10 ms, once or twice, to get the lock, and then returns `Full` or `WouldDeadlock`.
-    /// Such a publish never waits for capacity, on any bus.
+    /// A publish from inside such a call never waits for capacity, whichever bus it publishes on.
     ///
     /// `stop`, `close` and the drop of a watcher or of the last handle run the due destructors on
     /// the calling thread: the destructors of filters and hooks, and of the events that the history

@@ -149,7 +149,7 @@
 //!    caller.
 //! 7. The dispatcher carries out a control entry after it has offered all events before the entry,
 //!    and before it offers any event after it.
-//! 8. While an entry is in the incoming queue, or carried by the fan-out, exactly one party is
+//! 8. While an entry is in the incoming queue, or carried by the fan-out, at least one thread is
 //!    responsible for it: the dispatcher while it is awake or blocked, the reader while the fan-out
 //!    is lent to it, and otherwise the publisher that saw the idle bit.
 //!
@@ -179,7 +179,7 @@
 //! | `WatcherState::flags`, finished | reader | acq-rel RMW | dispatcher, waiters | acquire | the reader's last counts, a handler's deeds |
 //! | `WatcherState::wake_at` | dispatcher | relaxed, fence after | reader | relaxed, fence before | the capacity that is wanted |
 //! | `WatcherState::panics` | caller of user code | relaxed RMW | `stats` | relaxed | a count |
-//! | `SentSide::offered` | dispatcher | relaxed, before the queue and the lines below | `stats` | relaxed, after a fence | the sum of the others |
+//! | `SentSide::offered` | dispatcher | relaxed, before the queue and the lines below | `stats` | relaxed, after a fence | the total of which the other counts are parts |
 //! | `SentSide::filtered`, `SentSide::missed`, `SentSide::high_water` | dispatcher | relaxed | `stats` | relaxed | counts |
 //! | `SentSide::decided` | dispatcher | relaxed, release fence before | reader | acquire | the queue's contents below the offset |
 //! | `SentSide::queued` | dispatcher | relaxed, release fence before | `stats`; `queued` | relaxed, acquire fence after; relaxed | `offered`, which is at least as much; a count |

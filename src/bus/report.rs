@@ -34,10 +34,10 @@ use crate::bus::counters::BusStats;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct ShutdownReport {
-    /// Whether all accepted events have been offered, and handled by every handler, and no shutdown
-    /// abandoned its wait before that. If `false`, `bus` counts the events that were abandoned, are
-    /// still queued, or are still pending. A shutdown may abandon its wait and find no event to
-    /// abandon.
+    /// Whether all accepted events have been offered, and handled by every handler, before any
+    /// shutdown by deadline began to abandon the rest. If `false`, `bus` counts the events that
+    /// were abandoned, are still queued, or are still pending. Such a shutdown may have found no
+    /// event to abandon.
     pub complete: bool,
     /// Whether the threads of the dispatcher and of the handlers that the bus started have ended
     /// and have been joined, so that the program may unload the code that they ran. The thread that

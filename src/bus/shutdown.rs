@@ -151,7 +151,7 @@ impl<T> Broadcaster<T> {
     /// let bus = Broadcaster::new()?;
     /// let stuck = bus.watch_builder().queue_capacity(1).overflow(OverflowPolicy::Wait).watch()?;
     /// bus.publisher().publish_batch([1, 2, 3])?;
-    /// // No thread reads the watcher, so the dispatcher waits for capacity until the deadline.
+    /// // No thread reads the watcher, so the dispatcher waits until the shutdown abandons events.
     /// assert!(!bus.shutdown_timeout(Duration::from_millis(10)).complete);
     /// assert_eq!(bus.shutdown().bus.watchers[0].dropped.abandoned, 2);
     /// drop(stuck);

@@ -57,7 +57,7 @@ impl BusStats {
     ///
     /// `docs/stability.md` in the repository lists the metrics with their labels. A watcher's label
     /// is its name. The values include all watchers that had the name, both registered and
-    /// [departed](BusStats::departed_by_name). Watchers without a name are summed up as
+    /// [departed](BusStats::departed_by_name). Watchers that were not given a name are summed up as
     /// `(unnamed)`. Counters therefore never decrease when a watcher is dropped.
     ///
     /// # Examples

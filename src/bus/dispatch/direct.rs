@@ -1,7 +1,7 @@
 //! Direct delivery: a publisher that finds the dispatcher asleep offers its event itself, so that
 //! the event changes threads once.
 //!
-//! At any time, exactly one party is responsible for an entry of the incoming queue:
+//! At any time, at least one thread is responsible for each entry of the incoming queue:
 //!
 //! - While the dispatcher is awake or blocked, it is responsible for every entry. It checks the
 //!   queue once more after it has set the idle bits of the gate, and before it sleeps. A blocked

@@ -145,8 +145,8 @@ impl<T: Clone> Dispatcher<T> {
 }
 
 impl<T> Drop for Dispatcher<T> {
-    /// Ends the bus, even if something unforeseen unwinds this thread, so that no thread is left
-    /// waiting for the end.
+    /// Ends the bus, even if something unforeseen unwinds this thread, so that no thread or task is
+    /// left waiting for the end.
     fn drop(&mut self) {
         let bus = &self.shared.bus;
         bus.close();

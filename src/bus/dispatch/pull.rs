@@ -11,8 +11,8 @@
 //! - *Pull*: a reader that finds its mailbox empty tries to acquire the lock, and offers the
 //!   waiting entries.
 //! - *Hand back*: before the reader sleeps, it sets the idle bits of the gate. From then on, the
-//!   publishers are responsible. If an entry waits already, or if the reader does not get the lock,
-//!   it wakes the dispatcher.
+//!   publishers are responsible. If an entry or a publisher waits already, or if the reader does
+//!   not get the lock, it wakes the dispatcher.
 //!
 //! The dispatcher can end this, too: when a thread wakes it (for a control entry, a stop, the
 //! close), or when a nap ends and the reader has not taken all entries that waited when the nap

@@ -6,7 +6,7 @@
 //! what is replayed into it.
 //!
 //! The *growing* queue is for an inline bus. It is a chain followed by a batch. Each event that
-//! only this watcher gets is added to the batch, until the reader takes it. An event that is
+//! only this watcher gets is added to the batch, until the reader takes the batch. An event that is
 //! published alone then needs no entry and no allocation, and the reader's thread does not free
 //! memory that the publisher's thread has allocated. The batch has a lock. The publisher and the
 //! reader hold it to move events or a few words. No event is cloned or dropped under it. Everything

@@ -113,9 +113,9 @@ impl BusState {
         self.is_inline() && self.owner.is_this_thread() || is_bus_thread(self.id)
     }
 
-    /// Returns whether this thread is inside a call of this inline bus, and so must not call wakers
-    /// yet, because a waker may take locks. If so, it wakes the waiters after it has released the
-    /// lock.
+    /// Returns whether this thread is inside a call of this inline bus, and so must wake no thread
+    /// or task yet, because a waker may take locks. If so, it wakes the waiters after it has
+    /// released the lock.
     fn wakes_later(&self) -> bool {
         self.is_inline() && self.owner.is_this_thread() && self.owner.ask()
     }

@@ -26,8 +26,8 @@ impl Threads {
         Self { started: Mutex::new(Started { running: 0, handles: Vec::new() }), done }
     }
 
-    /// Returns whether each thread has reached its last step. It runs no user code after that, and
-    /// never waits.
+    /// Returns whether each thread has reached its last step. After that step a thread runs no user
+    /// code, and waits for no other thread.
     pub(crate) fn are_leaving(&self) -> bool {
         self.started.lock().running == 0
     }
