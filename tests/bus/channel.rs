@@ -10,6 +10,8 @@ use eventcast::{Broadcaster, Publisher, channel};
 use futures::StreamExt;
 use futures::executor::block_on;
 
+use crate::support::watched;
+
 #[test]
 fn a_channel_delivers_every_event_in_order_and_then_ends() {
     let (publisher, mut watcher) = channel(3);
@@ -41,22 +43,25 @@ fn a_channel_holds_exactly_its_capacity() {
 
 #[test]
 fn the_last_publisher_of_a_channel_closes_it() {
-    for _ in 0..200 {
-        let (publisher, mut watcher) = channel(10);
-        let barrier = Barrier::new(2);
-        thread::scope(|scope| {
-            for publisher in [publisher.clone(), publisher] {
-                let barrier = &barrier;
-                scope.spawn(move || {
-                    barrier.wait();
-                    assert!(!publisher.is_closed());
-                    publisher.try_publish(1).unwrap();
-                });
-            }
-        });
-        assert_eq!(watcher.events().collect::<Vec<_>>(), [1, 1]);
-        assert_eq!(watcher.try_recv(), Err(TryRecvError::Ended));
-    }
+    watched(|| (0..200).for_each(|_| drop_two_publishers()));
+}
+
+/// Drops the publishers of a channel on two threads at the same time.
+fn drop_two_publishers() {
+    let (publisher, mut watcher) = channel(10);
+    let barrier = Barrier::new(2);
+    thread::scope(|scope| {
+        for publisher in [publisher.clone(), publisher] {
+            let barrier = &barrier;
+            scope.spawn(move || {
+                barrier.wait();
+                assert!(!publisher.is_closed());
+                publisher.try_publish(1).unwrap();
+            });
+        }
+    });
+    assert_eq!(watcher.events().collect::<Vec<_>>(), [1, 1]);
+    assert_eq!(watcher.try_recv(), Err(TryRecvError::Ended));
 }
 
 #[test]

@@ -33,11 +33,6 @@ impl Share {
         f64::from(self.private) * 100.0 / f64::from(self.all.max(1))
     }
 
-    /// Returns the lowest multiple of half a percent that is not below the share.
-    pub(crate) fn rounded_up(self) -> f64 {
-        f64::from((self.private * 200).div_ceil(self.all.max(1))) / 2.0
-    }
-
     fn count(&mut self, is_private: bool) {
         self.all += 1;
         self.private += u32::from(is_private);
