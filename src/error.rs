@@ -14,7 +14,7 @@ use crate::escape::escape;
 ///
 /// let error = PublishError::Full(7);
 /// assert!(error.is_full() && !error.is_closed());
-/// assert_eq!(error.to_string(), "the bus is full: a queue has no capacity");
+/// assert_eq!(error.to_string(), "the bus is full: a queue is at its capacity");
 /// assert_eq!(error.into_inner(), 7);
 /// ```
 #[doc(alias = "SendError")]
@@ -92,7 +92,7 @@ impl<T> fmt::Debug for PublishError<T> {
 impl<T> fmt::Display for PublishError<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Full(_) => "the bus is full: a queue has no capacity",
+            Self::Full(_) => "the bus is full: a queue is at its capacity",
             Self::Closed(_) => "the bus has been closed",
         })
     }

@@ -87,7 +87,7 @@ impl fmt::Display for LossReason {
             Self::Exhausted => f.write_str("too many attempts"),
             Self::GroupFull => f.write_str("share of the group full"),
             Self::Abandoned => f.write_str("abandoned"),
-            Self::LeftBehind => f.write_str("left behind by the drop of the broadcaster"),
+            Self::LeftBehind => f.write_str("unfinished when the broadcaster was dropped"),
         }
     }
 }

@@ -189,7 +189,7 @@ fn every_test_named_by_a_chapter_exists() {
             continue;
         }
         let document = fs::read_to_string(&chapter).unwrap();
-        let Some((_, table)) = document.split_once("\n## The tests behind this chapter") else {
+        let Some((_, table)) = document.split_once("\n## Tests for this chapter") else {
             panic!("{} names no tests", chapter.display())
         };
         let before = seen;

@@ -31,7 +31,7 @@ fn every_chapter_ends_with_its_faults_and_its_tests() {
     for chapter in chapters {
         let headings = headings(&chapter.text);
         let end = &headings[headings.len().saturating_sub(2)..];
-        assert_eq!(end, ["What can go wrong", "The tests behind this chapter"], "{}", chapter.path);
+        assert_eq!(end, ["What can go wrong", "Tests for this chapter"], "{}", chapter.path);
         let rows = chapter.text.rsplit("\n## ").next().unwrap().lines().filter(|line| line.starts_with("| "));
         assert!(rows.count() > 3, "{} names too few tests", chapter.path);
     }

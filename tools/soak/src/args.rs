@@ -10,11 +10,11 @@ use jiff::fmt::friendly::SpanParser;
 
 use super::output::{complain, say};
 
-/// Runs every feature at once, for a given time, and checks order, accounting, gaps and memory
-/// meanwhile. Prints one line a second, and at the end each violation.
+/// Runs all features at the same time for a given time, and checks order, accounting, gaps and
+/// memory. Prints one line a second, and at the end each violation.
 ///
-/// A DURATION is numbers with units: 500ms, 1m30s, 8h. Ctrl-C ends the run early, a second one
-/// at once.
+/// A DURATION is numbers with units: 500ms, 1m30s, 8h. Ctrl-C ends the run early, and a second one
+/// ends it immediately.
 ///
 /// Exit status: 0 when nothing was violated, 1 when something was, 2 for bad usage.
 #[derive(Debug, Parser)]

@@ -37,7 +37,7 @@ pub(crate) struct CorrelatorArgs {
     /// Fold nothing.
     #[arg(long)]
     pub(super) no_aggregation: bool,
-    /// Events of one source about one object at once.
+    /// Events of one source about one object that pass in a burst.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| whole::<u32>("--burst", text))]
     #[arg(default_value_t = BURST)]

@@ -57,8 +57,8 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The events (core/v1 or events.k8s.io/v1). A dash stands for stdin, which is also the default
-    /// in a pipe.
+    /// The events (core/v1 or events.k8s.io/v1). A dash means stdin, which is also the default in
+    /// a pipe.
     #[arg(value_hint = ValueHint::FilePath)]
     file: Option<PathBuf>,
     #[command(flatten)]
@@ -88,8 +88,8 @@ struct OutputArgs {
     /// Fail if an event cannot be read, and print no figures.
     #[arg(long)]
     strict: bool,
-    /// How many events to remember in order to recognize their other states. With 0, each document
-    /// is a separate event
+    /// How many events to keep in memory to recognize their other states. With 0, each document is
+    /// a separate event
     #[arg(long, value_name = "N", default_value = "1000000")]
     #[arg(value_parser = |text: &str| number::parse("--remember", 0..=u64::from(u32::MAX), text))]
     remember: u64,

@@ -45,7 +45,7 @@ struct LoadArgs {
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| number::parse("--rate", 1..=10_000_000, text))]
     rate: Option<u64>,
-    /// Events at once, 1 to 1000000, on top of --rate.
+    /// Events in one burst, 1 to 1000000, on top of --rate.
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| number::parse("--burst", 1..=1_000_000, text))]
     burst: Option<u64>,

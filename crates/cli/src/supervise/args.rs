@@ -34,7 +34,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", default_value = "10s")]
     #[arg(value_parser = |text: &str| duration::parse("--reset-after", text))]
     pub(crate) reset_after: Duration,
-    /// Give up on a command after N restarts since it last ran for --reset-after: 0 to 1000000
+    /// Stop restarting a command after N restarts since it last ran for --reset-after: 0 to 1000000
     /// [default: no limit]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| number::parse("--max-restarts", 0..=1_000_000, text))]
