@@ -192,7 +192,7 @@ impl<'b, T> WatchBuilder<'b, T> {
     /// Sets events that the watcher delivers before all others.
     ///
     /// The watcher itself keeps these events. They are never lost, take no capacity in the queue,
-    /// do not pass the filter, and are not counted in the statistics.
+    /// bypass the filter, and are not counted in the statistics.
     ///
     /// # Examples
     ///
