@@ -187,7 +187,7 @@ async fn hundreds_of_clients_get_every_event_in_order_to_the_end() {
             service.publish("text").await;
         }
     };
-    // All clients except the first read at the same time.
+    // All clients except the first read while the events are published.
     let first = clients.remove(0);
     tokio::join!(join_all(clients.iter_mut().map(|client| client.until(EVENTS))), async {
         join_all((0..4).map(publish)).await;

@@ -127,7 +127,7 @@ impl KubernetesSink {
     /// use eventcast::{Event, EventSink};
     /// use eventcast_kube::KubernetesSink;
     ///
-    /// No server listens there.
+    /// // No server listens there.
     /// let config = kube::Config::new("http://127.0.0.1:1".parse()?);
     /// let sink = KubernetesSink::new(config)?;
     /// let error = sink.create(&Event::default()).unwrap_err();

@@ -132,8 +132,8 @@ fn a_stuck_handler_is_abandoned_at_the_deadline() {
         turnstile.let_one_pass();
         // The clock stands still, so only the handler's end can end this.
         assert!(handle.join(LONG));
-        // Both ends may empty the queue of a dropped watcher. Each counts the events that it took,
-        // the dispatcher on its own thread.
+        // Both ends may empty the queue of a watcher that has ended. Each counts the events that it
+        // took, the dispatcher on its own thread.
         until(|| handle.stats().lag == 0);
         let stats = handle.stats();
         assert_eq!((stats.delivered, stats.dropped.abandoned, stats.dropped.incoming), (1, 2, 2));

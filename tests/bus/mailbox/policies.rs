@@ -180,7 +180,7 @@ fn the_end_of_the_wait_fills_the_capacity_there_is() {
                     None => bus.flush(LONG).unwrap(),
                 }
             });
-            // Three slots were free when the limit expired.
+            // Three slots were free when the wait ended.
             let (stats, lost) = (watcher.stats(), if shuts_down { (0, 5) } else { (5, 0) });
             assert_eq!((stats.dropped.timed_out, stats.dropped.abandoned), lost, "{stats}");
             assert_eq!(stats.queued, 8);

@@ -189,7 +189,7 @@ fn a_thread_that_the_clock_has_woken_does_not_count_as_waiting() {
             clock.advance(Duration::from_millis(999));
             assert_eq!(clock.waiters(), 1);
             clock.advance(Duration::from_millis(1));
-            // The second wait starts a new timeout, so this step is after its beginning.
+            // The second wait counts as a new waiter, so the next step is after its beginning.
             clock.wait_for_waiters(1);
             clock.advance(Duration::from_secs(1));
             assert_eq!(clock.waiters(), 0);

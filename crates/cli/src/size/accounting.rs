@@ -122,7 +122,7 @@ pub(super) mod tests {
         assert!(sums(&outcome()).starts_with(expected), "{}", sums(&outcome()));
     }
 
-    /// The handler ends too soon to receive the last gap.
+    /// The end comes too soon for the handler to receive the last gap.
     #[test]
     fn a_gap_that_no_reader_sees_at_the_end_adds_up() {
         let mut outcome = outcome();

@@ -104,7 +104,7 @@ impl EventSink for Pair {
     }
 }
 
-/// The second worker wakes up after the first worker has performed both operations.
+/// The second worker may wake up only after the first worker has begun both operations.
 #[test]
 fn a_worker_that_wakes_too_late_for_its_operation_gets_the_next_one() {
     let events = clocked(&clock()).build().unwrap();

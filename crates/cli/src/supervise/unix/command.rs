@@ -30,8 +30,8 @@ pub(crate) struct Command {
 pub(crate) struct Process {
     /// The number of the command, from 0, in the order of the command line.
     pub(crate) index: usize,
-    /// The program's file name, with unsafe characters replaced, and different from every other
-    /// process.
+    /// The program's file name, with unsafe characters replaced. No other process has the same
+    /// name.
     pub(crate) name: String,
     pub(crate) command: Command,
 }
