@@ -12,8 +12,8 @@ use crate::sync::{Arc, Mutex, Parker, Unparker, park_until};
 
 /// The source of the time for a bus, a recorder or a correlator: the system, or a [`FakeClock`].
 ///
-/// A clone is the same clock. Timeouts run on a monotonic scale, which a change of the system's
-/// time does not affect. [`now`](Clock::now) is the wall clock, which may jump.
+/// A clone is a handle to the same clock. Timeouts run on a monotonic scale, which changes to the
+/// system's time do not affect. [`now`](Clock::now) is the wall clock, which may jump.
 ///
 /// # Examples
 ///
@@ -66,8 +66,8 @@ impl Clock {
         }
     }
 
-    /// Returns the source of the numbers in the names of events. A fake clock has its own source,
-    /// so that a test sees the same names every time. All other clocks share one source.
+    /// Returns the source of the numbers in event names. A fake clock has its own source, so that a
+    /// test sees the same names every time. All other clocks share one source.
     #[cfg(feature = "recorder")]
     pub(crate) fn numbers(&self) -> &Numbers {
         static NUMBERS: Numbers = Numbers::new();
@@ -125,8 +125,8 @@ impl fmt::Debug for Clock {
 
 /// A clock that stands still until a test moves it, for tests that must not wait.
 ///
-/// [`advance`](FakeClock::advance) wakes every thread whose deadline has passed. A test first makes
-/// sure that the other thread waits, with [`wait_for_waiters`](FakeClock::wait_for_waiters).
+/// [`advance`](FakeClock::advance) wakes every thread whose deadline has passed. A test first uses
+/// [`wait_for_waiters`](FakeClock::wait_for_waiters) to make sure that the other thread is waiting.
 /// Otherwise the test could move the clock before the other thread reads it.
 ///
 /// The clock drives `recv_timeout`, `publish_timeout`, the limit of `WaitFor`, and every timed
@@ -240,7 +240,7 @@ impl FakeClock {
         self
     }
 
-    /// Returns the clock to give to a bus, a recorder or a correlator.
+    /// Returns the clock to pass to a bus, a recorder or a correlator.
     ///
     /// # Examples
     ///
@@ -410,14 +410,14 @@ impl Fake {
     }
 }
 
-/// The source of the numbers in the names of events: nanoseconds since 1970. [`take`](Self::take)
-/// returns each number once for a subject, even if the clock stands still or goes back.
+/// The source of the numbers in event names: nanoseconds since 1970. [`take`](Self::take) returns
+/// each number only once for a subject, even if the clock stands still or goes backwards.
 #[cfg(feature = "recorder")]
 pub(crate) struct Numbers {
     /// The cells, 64 in all, each for the subjects whose hash maps to it. The value is twice the
     /// lowest number that has not been handed out, plus one if the number before that may be
-    /// shared. With so many cells, different subjects rarely share one. A subject alone in its cell
-    /// gets the exact time of the clock.
+    /// shared. With so many cells, different subjects rarely share one. A subject that is alone in
+    /// its cell gets the clock's exact time.
     next: [CachePadded<AtomicU64>; 64],
 }
 
@@ -483,14 +483,15 @@ mod system {
         if HAS_TIME { ORIGIN.get_or_init(Instant::now).elapsed() } else { Duration::ZERO }
     }
 
-    /// In a model, only a timeout of zero expires. Without a clock and threads, every timeout has.
+    /// In a model, only a timeout of zero expires. Without a clock and threads, every timeout has
+    /// expired.
     pub(super) fn system_deadline(timeout: Duration) -> Option<Duration> {
         let has_expired = timeout.is_zero() || cfg!(target_family = "wasm");
         if HAS_TIME { system_monotonic().checked_add(timeout) } else { has_expired.then_some(Duration::ZERO) }
     }
 
     /// Returns the point in time as an `Instant`. Returns `None` if the platform cannot represent
-    /// it, because it is then further away than the machine will live.
+    /// it, because it is then further in the future than the machine will last.
     pub(super) fn system_instant(at: Duration) -> Option<Instant> {
         if HAS_TIME { ORIGIN.get_or_init(Instant::now).checked_add(at) } else { None }
     }

@@ -37,7 +37,7 @@ const PRINTER: SpanPrinter = SpanPrinter::new().designator(Designator::HumanTime
 ///
 /// # Errors
 ///
-/// Returns the error of the serializer.
+/// Returns the serializer's error.
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 pub fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&PRINTER.unsigned_duration_to_string(duration))
@@ -47,8 +47,8 @@ pub fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S:
 ///
 /// # Errors
 ///
-/// Returns an error if the text has another form, or a unit longer than an hour, and if the number
-/// is negative.
+/// Returns an error if the text has another form or a unit longer than an hour, or if the number is
+/// negative.
 pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     struct Visitor;
 
@@ -99,7 +99,7 @@ mod tests {
         deserialize(deserializer).map_err(|error| error.to_string())
     }
 
-    /// Shows the serialized text. A formatter is a serializer that writes a text as it is.
+    /// Shows the serialized text. A formatter is a serializer that writes a string as it is.
     struct Written(Duration);
 
     impl std::fmt::Display for Written {

@@ -23,8 +23,8 @@ use crate::escape::escape;
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PublishError<T> {
-    /// The incoming queue is full, or became full after it had taken a part of a batch. On an
-    /// inline bus: the queue of a watcher that publishers wait for.
+    /// The incoming queue is full, or became full after it had taken part of a batch. On an inline
+    /// bus: the queue of a watcher that publishers wait for.
     Full(T),
     /// The bus has been closed.
     #[doc(alias("Stopped", "Disconnected"))]
@@ -293,7 +293,7 @@ impl From<BuildError> for WatchError {
 pub enum FlushError {
     /// The timeout has expired, and these watchers still have events to handle, or events that wait
     /// for capacity in their queues. No watcher is named if the dispatcher itself has not reached
-    /// the flush, which happens when a filter or a hook takes long.
+    /// the flush, which happens when a filter or a hook takes a long time.
     #[non_exhaustive]
     Timeout {
         /// The names of the watchers for which the flush waits.
@@ -370,8 +370,8 @@ impl fmt::Display for ParseError {
 #[cfg(feature = "serde")]
 impl Error for ParseError {}
 
-/// An option that cannot be used. The text names the option, the allowed values and the value that
-/// was given, or the cause.
+/// An option that cannot be used. The message names the option, the allowed values and the value
+/// that was given, or the cause.
 ///
 /// # Examples
 ///

@@ -1,8 +1,8 @@
-//! Text from outside, made safe to show to a person.
+//! Makes text from outside safe to display.
 //!
 //! The program that failed writes the event's message, which ends up on a user's terminal or in a
 //! log. A control character in it can move the cursor, forge a line, or reverse the reading
-//! direction. Everything that the library writes for people therefore goes through this module.
+//! direction. All human-readable text that the library writes therefore goes through this module.
 //! JSON and stores keep the string as it is.
 //!
 //! An invisible character makes two different names look alike, or hides a whole sentence. Every
@@ -24,7 +24,7 @@ use std::fmt;
 /// Everything else stays as it is, including a backslash. The tables, logs and errors of this crate
 /// show strings in this form.
 ///
-/// A precision cuts the result to that many characters, `...` at the end included. An escape
+/// A precision cuts the result to that many characters, including the `...` at the end. An escape
 /// sequence is written whole or not at all.
 ///
 /// # Examples
@@ -87,7 +87,7 @@ pub struct Escaped<'a> {
     in_message: bool,
 }
 
-/// The end of a text that was cut.
+/// The mark at the end of a string that was cut.
 const MARK: &str = "...";
 
 impl fmt::Display for Escaped<'_> {
@@ -154,7 +154,7 @@ fn is_ignorable(c: char) -> bool {
     )
 }
 
-/// Returns whether a message keeps `c`, which stands between `before` and `after`. See
+/// Returns whether a message keeps `c`, which is between `before` and `after`. See
 /// [`escape_message`].
 #[cfg(feature = "recorder")]
 fn stays_in_message(before: &str, c: char, after: &str) -> bool {

@@ -9,9 +9,10 @@
 //! * [`Broadcaster<T>`](Broadcaster) is the bus. [Publishers](Publisher) on any threads publish to
 //!   any number of [watchers](Watcher). Each watcher has its own queue, and its own
 //!   [policy](OverflowPolicy) for a full queue. The bus counts every loss by its reason, and
-//!   reports it to the watcher at its place among the events, as [`Delivery::Lagged`]. A watcher's
-//!   queue is bounded by credit: the bus sends only as many events as the queue has capacity for.
-//!   The queue allocates memory only as it fills, so a long queue costs an idle watcher nothing.
+//!   reports it to the watcher at the point in the sequence where it occurred, as
+//!   [`Delivery::Lagged`]. A watcher's queue is bounded by credit: the bus sends only as many
+//!   events as the queue has capacity for. The queue allocates memory only as it fills, so a long
+//!   queue costs an idle watcher nothing.
 #![cfg_attr(
     feature = "recorder",
     doc = "* [`EventBroadcaster`] is the recorder: [`Recorder`]s make core/v1 [`Event`]s of what happens to your objects, a
@@ -70,7 +71,7 @@ assert_eq!(store.events().len(), 4);
 [`record`] has the recorder's parts, [`sink`] the stores, and [`correlator`] the handling of repeats."#
 )]
 //!
-//! # Which policy for what
+//! # Which policy to choose
 //!
 //! | the watcher | its policy | what a full queue does |
 //! |---|---|---|
@@ -94,8 +95,8 @@ assert_eq!(store.events().len(), 4);
 //! runs the timer.
 //!
 //! Code on these threads never waits for the bus itself, because that wait could never end. This
-//! applies to filters, hooks, handlers and wakers, to an event's own `Clone` and `Drop` there, and
-//! to the destructors of everything that these own. The calls return instead:
+//! applies to filters, hooks, handlers and wakers, to an event's own `Clone` and `Drop` when they
+//! run there, and to the destructors of everything that these own. The calls return instead:
 //!
 //! - A publish that would wait returns `Full`.
 //! - [`flush`](Broadcaster::flush) returns [`WouldDeadlock`](error::FlushError::WouldDeadlock).
@@ -113,9 +114,9 @@ assert_eq!(store.events().len(), 4);
 //! # Panics
 //!
 //! The bus catches a panic in user code (handler, filter, hook, `Clone`, `Drop`), and the panic
-//! ends there. [`WatcherStats::panics`](stats::WatcherStats::panics) counts the caught panics,
-//! except panics in `Drop`, which may happen on any thread. A panic of `Clone` in a receive is not
-//! caught, and reaches the caller. With `panic = "abort"` nothing can be caught.
+//! goes no further. [`WatcherStats::panics`](stats::WatcherStats::panics) counts the caught panics,
+//! except panics in `Drop`, which may happen on any thread. A panic in `Clone` during a receive is
+//! not caught, and propagates to the caller. With `panic = "abort"` nothing can be caught.
 //!
 //! # Models of your program
 //!
@@ -159,7 +160,7 @@ mod serde_object;
 mod sync;
 pub mod testing;
 
-/// Events, as a recorder makes them, a sink stores them and a Kubernetes API server accepts them.
+/// Events, in the form that a recorder creates, a sink stores and a Kubernetes API server accepts.
 #[cfg(feature = "recorder")]
 pub mod event {
     #[doc(alias = "EventList")]
@@ -172,7 +173,7 @@ pub mod event {
 
 /// The correlator: it folds repeats into counts and similar events into one, and suppresses floods.
 ///
-/// Every recording has its own correlator. A program can also use a correlator alone.
+/// Every recording has its own correlator. A program can also use a correlator on its own.
 #[cfg(feature = "recorder")]
 pub mod correlator {
     #[doc(alias = "EventAggregate")]
@@ -188,7 +189,7 @@ pub mod correlator {
     pub use crate::record::correlator::{CorrelationKey, CorrelatorOptions, EventCorrelator};
 }
 
-/// Sinks: the contract of a store, the stores that the library provides, and how they are read.
+/// Sinks: the contract of a store, the stores that the library provides, and how to read them.
 #[cfg(feature = "recorder")]
 pub mod sink {
     #[doc(alias = "block_on")]

@@ -16,15 +16,15 @@ use std::fmt;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum RemoteState {
-    /// The service has not answered yet, or was not needed yet.
+    /// The service has not responded yet, or has not been needed yet.
     #[default]
     Connecting,
-    /// The service does what it is asked.
+    /// The service carries out what is requested of it.
     Ready,
-    /// The service was lost, or does not answer. This is tried again.
+    /// The service was lost, or does not respond. The part tries again.
     Unavailable,
-    /// The service answers and refuses, for lack of a permission or of space for example. This is
-    /// tried again too, but an operator may have to act.
+    /// The service responds but refuses, for example for lack of a permission or of space. The part
+    /// tries again here too, but an operator may have to act.
     Refused,
     /// The part has ended, and no longer tries anything.
     Ended,

@@ -1,4 +1,4 @@
-//! Types that `serde` reads from objects only: options in configuration files, and the parts of an
+//! Types that `serde` reads only from objects: options in configuration files, and the parts of an
 //! event.
 
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fmt;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserializer, forward_to_deserialize_any};
 
-/// Implements `serde::Deserialize` for a type that is read from an object only. The second type is
+/// Implements `serde::Deserialize` for a type that is read only from an object. The second type is
 /// private, and has the same fields and a derived `deserialize` (`remote`). The derived function is
 /// inherent: on the type itself it would be public, and would accept a list.
 macro_rules! object_only {
@@ -21,8 +21,8 @@ macro_rules! object_only {
 
 pub(crate) use object_only;
 
-/// A deserializer that reads a struct from an object only. Derived code would also take a list of
-/// the fields' values, so that `[]` would be an event without anything.
+/// A deserializer that reads a struct only from an object. Derived code would also take a list of
+/// the fields' values, so that `[]` would be an empty event.
 pub(crate) struct ObjectOnly<D>(pub(crate) D);
 
 impl<'de, D: Deserializer<'de>> Deserializer<'de> for ObjectOnly<D> {
@@ -47,8 +47,8 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for ObjectOnly<D> {
     }
 }
 
-/// A visitor that accepts only a map. Some formats, such as `toml`, answer a request for an object
-/// with whatever they find.
+/// A visitor that accepts only a map. Some formats, such as `toml`, respond to a request for an
+/// object with whatever they find.
 struct FromMap<V>(V);
 
 impl<'de, V: Visitor<'de>> Visitor<'de> for FromMap<V> {

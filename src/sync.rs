@@ -161,8 +161,9 @@ mod real {
             handle.is_finished()
         }
 
-        /// Joins a thread, unless it is this one: the destructor of a thread-local value may call.
-        /// The library catches the panics of user code, so a panic of the thread has been reported.
+        /// Joins a thread, unless it is this one: the destructor of a thread-local value may call
+        /// this. The library catches panics in user code, so a panic in the thread has been
+        /// reported.
         pub(crate) fn join_other(handle: JoinHandle<()>) {
             if handle.thread().id() != std::thread::current().id() {
                 let _ = handle.join();
@@ -175,7 +176,7 @@ mod real {
     #[derive(Debug)]
     pub(crate) struct Sender<T>(crossbeam_channel::Sender<T>, Arc<Popped>);
 
-    /// The receiving end of [`Sender`]. One thread at a time uses it.
+    /// The receiving end of [`Sender`]. Only one thread at a time uses it.
     #[derive(Debug)]
     pub(crate) struct Receiver<T>(crossbeam_channel::Receiver<T>, Arc<Popped>);
 
@@ -286,7 +287,8 @@ mod real {
     /// Returns the number of the gate's cells: one for each thread that can run in parallel,
     /// rounded up to a power of two and from 2 to 32.
     pub(crate) fn gate_cells() -> usize {
-        // The system reads files to answer, which takes longer than building the rest of a bus.
+        // The system reads files to find this out, which takes longer than building the rest of a
+        // bus.
         static CELLS: OnceLock<usize> = OnceLock::new();
         *CELLS.get_or_init(|| {
             let threads = std::thread::available_parallelism().map_or(4, usize::from);

@@ -1,4 +1,4 @@
-//! The bus itself: starting, watching and ending it.
+//! The bus itself: starting it, watching it and closing it.
 
 use std::fmt;
 
@@ -34,7 +34,7 @@ const MAX_EVENT_SIZE: usize = 16 * 1024;
 ///
 /// | the watcher | its policy | the effect |
 /// |---|---|---|
-/// | a view of what happens | `DropOldest` | It shows the newest events, and never delays the bus. |
+/// | a live view | `DropOldest` | It shows the newest events, and never delays the bus. |
 /// | a journal | `Wait` | It loses nothing. If it falls behind, all publishers and watchers end up waiting for it. |
 /// | a journal that must not stop the program | `WaitFor` | It delays each batch for at most the given time, then it loses events. |
 /// | a gauge | `DropOldest`, with a queue of 1 | It holds the latest event. |
@@ -50,10 +50,10 @@ const MAX_EVENT_SIZE: usize = 16 * 1024;
 /// `Box` or an `Arc`. For events of 16 KiB the costs are:
 ///
 /// - The future of [`publish_async`](Publisher::publish_async) holds the event once, and takes less
-///   than 1 KiB besides. The futures of a flush and a receive hold no event.
+///   than 1 KiB in addition. The futures of a flush and a receive hold no event.
 /// - A call copies the event several times on its stack. A publish needs a stack of up to 12 times
 ///   the event's size in an optimized build, and of up to 48 times in a debug build. A receive
-///   needs 4 and 12 times. A flush, a registration or a gap needs as little as for small events.
+///   needs 4 and 12 times. A flush, a registration or a gap needs no more than with small events.
 ///
 /// In a debug build, a publish of 16 KiB events may therefore take 768 KiB of the 2 MiB that Rust
 /// gives a thread. If a stack is smaller, publish a `Box` or an `Arc`.
@@ -89,8 +89,8 @@ pub struct Broadcaster<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
-    /// Starts a bus with the [default options](BusOptions). The queues have length 1000, and a
-    /// watcher whose queue is full loses the incoming event, as in client-go's recorder.
+    /// Starts a bus with the [default options](BusOptions). Each queue has a capacity of 1000, and
+    /// a watcher whose queue is full loses the incoming event, as in client-go's recorder.
     ///
     /// # Errors
     ///
@@ -127,20 +127,20 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// | a publish waits | for capacity in the incoming queue | for the lock, and for capacity in the queue of a watcher with `Wait` |
     /// | filters, `on_drop` run on | the dispatcher | the thread that publishes |
     /// | a slow filter delays | the dispatcher | every publisher |
-    /// | many events between threads | fast | slower: least for one watcher, and in batches |
+    /// | many events between threads | fast | slower, but least so for one watcher or in batches |
     /// | costs | a thread | nothing while idle |
     ///
     /// # Blocking
     ///
     /// Publishing, registering a watcher, a flush and a gap wait for the lock, and so for the code
     /// that runs inside other calls: filters, hooks, `Clone` and `Drop` of events. Receiving,
-    /// [`stop`](Watcher::stop), the drop of a watcher, [`close`](Self::close), `shutdown` and
+    /// [`stop`](Watcher::stop), dropping a watcher, [`close`](Self::close), `shutdown` and
     /// [`stats`](Self::stats) never wait for it. Before you publish:
     ///
     /// - **Hold no lock, and no borrow of a `RefCell`, that a filter, a hook, `Clone` or `Drop`
-    ///   takes.** On the same thread the lock would wait for itself, and the `RefCell` would panic,
-    ///   which ends that watcher. On two threads, one holds your lock and waits for the bus, and
-    ///   the other has the bus and waits for your lock.
+    ///   takes.** On the same thread, the lock would deadlock, and the `RefCell` would panic, which
+    ///   ends that watcher. On two threads, one holds your lock and waits for the bus, and the
+    ///   other holds the bus and waits for your lock.
     /// - **Let another thread or task read a watcher with `Wait`.** A
     ///   [`publish`](Publisher::publish) waits for capacity in its queue. If only the publishing
     ///   thread reads that watcher, or another task of the same current-thread runtime, the publish
@@ -156,8 +156,8 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// tries for 10 ms, once or twice, to get the lock, and then returns `Full` or `WouldDeadlock`.
     /// A publish from inside such a call never waits for capacity, whichever bus it publishes on.
     ///
-    /// `stop`, `close` and the drop of a watcher or of the last handle run the due destructors on
-    /// the calling thread: the destructors of filters and hooks, and of the events that the history
+    /// `stop`, `close`, and dropping a watcher or the last handle run the due destructors on the
+    /// calling thread: the destructors of filters and hooks, and of the events that the history
     /// keeps. If another thread is inside a call, they run there.
     ///
     /// # Fork and signals
@@ -209,8 +209,8 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         Self::with_clock(options, Clock::system())
     }
 
-    /// Starts a bus whose timeouts run by this clock. With a
-    /// [`FakeClock`](crate::testing::FakeClock), a test can step through them.
+    /// Starts a bus whose timeouts use this clock. With a [`FakeClock`](crate::testing::FakeClock),
+    /// a test can step through them.
     ///
     /// # Errors
     ///
@@ -326,7 +326,7 @@ impl<T> Broadcaster<T> {
     /// Returns the number of watchers that have not been dropped, and of handlers that have not
     /// ended. A watcher counts even if it has been stopped.
     ///
-    /// This takes the lock of the list of watchers, and time proportional to their number.
+    /// This locks the list of watchers, and takes time proportional to their number.
     ///
     /// # Examples
     ///
@@ -393,8 +393,8 @@ impl<T> Broadcaster<T> {
 
 impl<T> Drop for Broadcaster<T> {
     /// Closes the bus if this is its last handle, and does not wait. A dispatcher's thread still
-    /// offers the events that were accepted. Everything that was done before the drop of any handle
-    /// happens before the end of the bus.
+    /// offers the events that were accepted. Everything that was done before a handle was dropped
+    /// happens before the bus ends.
     fn drop(&mut self) {
         if self.incoming.handles.remove() {
             self.incoming.bus.close();
@@ -438,8 +438,8 @@ mod tests {
 
     use super::*;
 
-    /// User code cannot unwind out of a call of an inline bus. A fault of the library could, and
-    /// must leave no thread waiting.
+    /// User code cannot unwind out of a call of an inline bus. A bug in the library could, and must
+    /// leave no thread waiting.
     #[test]
     fn an_inline_bus_ends_if_something_unforeseen_unwinds() {
         let completion: Completion<u8> = Box::new(|event| assert!(*event < 2, "injected"));

@@ -1,4 +1,4 @@
-//! The shortest way to a bus: one publisher and one watcher.
+//! The simplest bus: one publisher and one watcher.
 
 use super::broadcaster::Broadcaster;
 use super::incoming::Publisher;
@@ -16,8 +16,8 @@ use super::watch::Watcher;
 /// [`publish_async`](Publisher::publish_async) wait.
 ///
 /// The bus closes when the last clone of the publisher is dropped. The watcher still receives every
-/// accepted event, and then its end. Unlike a channel's sender, the publisher does not get an error
-/// after the watcher is dropped: nothing watches the bus then, and its events are discarded.
+/// accepted event before it ends. Unlike a channel's sender, the publisher does not get an error
+/// after the watcher is dropped: the bus then has no watcher, and its events are discarded.
 ///
 /// Build a [`Broadcaster`] for several watchers, another policy, or a dispatcher thread.
 ///

@@ -4,7 +4,7 @@
 //! Whenever the bus is quiet (after a flush or a shutdown, with no thread publishing or receiving),
 //! these equations hold exactly:
 //!
-//! * Events given to `publish*` = `accepted` + `pending` + `rejected_full` + `rejected_closed`,
+//! * Events passed to `publish*` = `accepted` + `pending` + `rejected_full` + `rejected_closed`,
 //!   where `pending` is zero unless the dispatcher waits for a watcher or runs user code.
 //! * For each watcher, `offered` = `delivered` + the sum of `dropped` + `queued`.
 //!
@@ -15,7 +15,7 @@ use std::fmt;
 use crate::bus::policy::OverflowPolicy;
 use crate::escape::escape;
 
-/// The reason why a watcher did not get an event that it was offered.
+/// The reason why a watcher did not receive an event that it was offered.
 ///
 /// # Examples
 ///
@@ -53,7 +53,7 @@ impl fmt::Display for DropReason {
     }
 }
 
-/// Events that a watcher was offered and did not get, by [reason](DropReason).
+/// Events that a watcher was offered and did not receive, by [reason](DropReason).
 ///
 /// # Examples
 ///
@@ -134,7 +134,7 @@ impl DropCounts {
         reasons.into_iter()
     }
 
-    /// Returns whether every loss is due to a stop or drop of the watcher.
+    /// Returns whether every loss is due to the watcher being stopped or dropped.
     pub(crate) fn is_only_stopped(&self) -> bool {
         self.by_reason().all(|(reason, count)| count == 0 || reason == DropReason::Stopped)
     }
@@ -192,7 +192,7 @@ pub struct WatcherStats {
     pub policy: Option<OverflowPolicy>,
     /// Accepted events that passed the watcher's filter.
     pub offered: u64,
-    /// Events given to the reader. The events of a batch or a reference that the reader borrows
+    /// Events handed to the reader. The events of a batch or a reference that the reader borrows
     /// count as queued until its next receive begins.
     pub delivered: u64,
     /// Lost events, by reason.
@@ -211,7 +211,7 @@ pub struct WatcherStats {
     /// yet. They are the `queued` events and, if the dispatcher waits for this watcher, up to
     /// `max_batch` more that the dispatcher holds until the queue has capacity.
     ///
-    /// The lag is `offered` less `delivered` and `dropped`. These counters are read one by one,
+    /// The lag is `offered` minus `delivered` and `dropped`. These counters are read one by one,
     /// `offered` last. The lag therefore equals `queued` whenever the bus is quiet. While the bus
     /// runs, the lag is never less than the true lag at the time of that last read.
     pub lag: u64,
@@ -221,8 +221,8 @@ pub struct WatcherStats {
     /// and in a sum the number of such watchers. The event that did not fit was not offered, so it
     /// does not count as lost.
     pub evictions: u64,
-    /// Panics that were caught in work for this watcher: in its filter, hook or handler, and in an
-    /// event's `Clone`.
+    /// Panics that were caught in code that ran for this watcher: in its filter, hook or handler,
+    /// and in an event's `Clone`.
     pub panics: u64,
 }
 
@@ -334,13 +334,14 @@ pub struct BusStats {
     pub rejected_closed: u64,
     /// One entry for each watcher that is registered now, in the order of registration. Handlers
     /// that have ended with the bus stay listed. A watcher that was dropped is not listed, so look
-    /// for its name in `departed_by_name` as well, or ask the watcher itself before its drop.
+    /// for its name in `departed_by_name` as well, or read the watcher's own counters before you
+    /// drop it.
     pub watchers: Vec<WatcherStats>,
     /// The sum over all departed watchers, which are no longer listed. It has no policy.
     pub departed: WatcherStats,
-    /// The parts of `departed` by name: one sum for each name that was given to a watcher, in the
-    /// order of the names. Only the first 256 names of departed watchers have a sum. Watchers
-    /// without a given name are in `departed` alone.
+    /// The counters in `departed`, broken down by name: one sum for each name that was given to a
+    /// watcher, in the order of the names. Only the first 256 names of departed watchers have a
+    /// sum. Watchers without a given name are counted only in `departed`.
     pub departed_by_name: Vec<WatcherStats>,
 }
 
@@ -351,7 +352,7 @@ impl BusStats {
         self.watchers.iter().chain([&self.departed]).all(|watcher| watcher.dropped.is_only_stopped())
     }
 
-    /// Returns the number of events given to `publish*`. This sum and the counts of refused events
+    /// Returns the number of events passed to `publish*`. This sum and the counts of refused events
     /// saturate at the highest number, which only events of size zero can reach.
     ///
     /// # Examples

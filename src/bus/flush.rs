@@ -18,7 +18,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// A flush does not wait for watchers that you read yourself. If the bus waits for such a
     /// watcher because of its policy, the flush waits with it.
     ///
-    /// After the end of the bus a flush returns immediately. On an [inline](Self::new_inline) bus,
+    /// Once the bus has ended, a flush returns immediately. On an [inline](Self::new_inline) bus,
     /// everything accepted has been offered already, so a flush only waits for handlers.
     ///
     /// # Errors
@@ -119,7 +119,7 @@ impl<'b, T: Clone + Send + Sync + 'static> Flushing<'b, T> {
         match self.refused {
             None => flushed(bus, &self.ticket),
             Some(Refusal::Full) => Some(Err(self.timeout())),
-            // At the end of the bus, everything accepted before has been offered and handled,
+            // Once the bus has ended, everything accepted before has been offered and handled,
             // unless it was abandoned.
             Some(Refusal::Closed) => all_flushed(bus),
         }
@@ -150,7 +150,7 @@ fn flushed(bus: &BusState, ticket: &FlushTicket) -> Option<Result<(), FlushError
     }
 }
 
-/// Returns the result that the end of the bus means for a flush that began after the close, or
+/// Returns the result of a flush that began after the close, which depends on how the bus ends, or
 /// `None` while the flush has to wait.
 fn all_flushed(bus: &BusState) -> Option<Result<(), FlushError>> {
     match bus.ending() {

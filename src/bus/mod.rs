@@ -1,17 +1,17 @@
 //! The bus: publishers, watchers, and the path of an event between them.
 //!
-//! - [`Broadcaster`] starts a bus, flushes it and ends it. [`BusOptions`] are its options. A
+//! - [`Broadcaster`] starts a bus, flushes it and shuts it down. [`BusOptions`] are its options. A
 //!   [`WeakBroadcaster`] does not keep the bus open.
 //! - [`Publisher`] publishes.
 //! - [`Watcher`] receives, one [`Delivery`] or one [`Batch`] at a time. [`WatchBuilder`] registers
 //!   it, with its own [`OverflowPolicy`]. An [`EventWatcher`] returns only events.
-//! - A handler receives on a thread of the bus, which [`WatchHandle`] stops, or on any thread or
-//!   task that runs a [`Runner`].
+//! - A handler receives on a thread of the bus, or on any thread or task that runs a [`Runner`]. A
+//!   [`WatchHandle`] stops the handler.
 //!
 //! <details>
-//! <summary>How the bus works inside, for those who change it or doubt it</summary>
+//! <summary>How the bus works inside, for readers who want to change or verify it</summary>
 //!
-//! # The way of an event
+//! # The path of an event
 //!
 //! ```text
 //! Publisher ─ gate ─> incoming queue ─> fan-out ─────┬─ MailboxSender ─> queue ─> MailboxReceiver ─ Watcher
@@ -29,14 +29,14 @@
 //!
 //! The modules build on each other in this order: `wait` (parking, timer), `state` (of the bus and
 //! of one watcher), `mailbox` (a watcher's queue with its two ends), `dispatch` (the entries, the
-//! fan-out, the dispatcher, the front), `incoming` (the way in, the publishers), `watch` (the
-//! readers of a mailbox), and above all of them the `broadcaster` and the `flush`.
+//! fan-out, the dispatcher, the front), `incoming` (the path into the bus, the publishers), `watch`
+//! (the readers of a mailbox), and above all of them the `broadcaster` and the `flush`.
 //!
 //! # Glossary
 //!
 //! * **publisher**: a handle that publishes events.
-//! * **gate**: counts the publishers that are inside a publish, and refuses more of them after the
-//!   close.
+//! * **gate**: counts the publishers that are inside a publish, and admits no more of them after
+//!   the close.
 //! * **incoming queue**: the bounded queue between the publishers and the fan-out.
 //! * **entry**: an item of the incoming queue: an event or a batch.
 //! * **control entry**: a registration, a flush, or a gap that a publisher has published. It waits
@@ -44,20 +44,19 @@
 //! * **place**: of a control entry, the number of entries that had been pushed into the incoming
 //!   queue before it.
 //! * **fan-out**: the part that offers events to every watcher, and registers and reaps watchers.
-//!   One thread at a time works with it, under the lock of the intake or of the front.
+//!   Only one thread at a time runs it, under the lock of the intake or of the front.
 //! * **intake**: the part that takes entries out of the incoming queue for the fan-out.
-//! * **dispatcher**: the thread that works with the intake while there is something to do.
+//! * **dispatcher**: the thread that runs the intake while there is something to do.
 //! * **pending**: the state of events that have been offered to a watcher with `Wait` or `WaitFor`,
 //!   and that wait for capacity in its mailbox.
 //! * **blocked**: the state of the dispatcher while events are pending. It then carries out no
 //!   entry.
 //! * **carried**: the state of an entry that has been taken out of the incoming queue, and has not
 //!   been carried out.
-//! * **direct delivery**: a publisher that finds the dispatcher asleep works with the intake
-//!   itself.
-//! * **pull**: the only reader, while it is busy, works with the intake itself. The dispatcher has
+//! * **direct delivery**: a publisher that finds the dispatcher asleep runs the intake itself.
+//! * **pull**: while the bus's only reader is busy, it runs the intake itself. The dispatcher has
 //!   *lent* it the fan-out, and naps.
-//! * **front**: the way into an inline bus. It has the lock of the bus.
+//! * **front**: the entry point of an inline bus. It contains the bus's lock.
 //! * **owner**: the thread that is inside a call of an inline bus, and has its lock.
 //! * **due**: the state of work that another thread leaves to the owner: a watcher to reap, or the
 //!   close.
@@ -70,30 +69,30 @@
 //! * **mailbox**: the queue of one watcher, with a *sender* in the fan-out and a *receiver* on the
 //!   reader's thread.
 //! * **credit**: the number of events for which a mailbox has capacity.
-//! * **position**: the number of an accepted event in the one order of the bus, from 1 on. A gap
-//!   that a publisher has published takes one position for each missing event.
+//! * **position**: the number of an accepted event in the single order of the bus, starting at 1. A
+//!   gap that a publisher has published takes one position for each missing event.
 //! * **offset**: the number of an event among those that were decided for one watcher (queued, lost
-//!   or missing), from 0 on. Events that the filter refused have none.
+//!   or missing), starting at 0. Events that the filter refused have none.
 //! * **gap**: events that a watcher lost, or that were missing for it. The reader receives it as
 //!   `Lagged`.
 //! * **history**: the newest batches of the bus, which the fan-out keeps for watchers that start in
 //!   the past.
 //! * **replay**: the fan-out offers a new watcher the events in the history.
-//! * **current slice**: the slice that the receiver has taken out of the queue and not yet read to
-//!   the end.
-//! * **borrowed**: the state of events of the current slice that the caller reads in place, until
+//! * **current slice**: the slice that the receiver has taken out of the queue and has not finished
+//!   reading.
+//! * **borrowed**: the state of events in the current slice that the caller reads in place, until
 //!   its next call.
 //! * **watcher**: the reader's handle, or a registration with everything that belongs to it.
 //! * **handler**: a user-supplied function that the library calls for each event.
 //! * **bulk reader**: a receiver that takes whole slices, and frees their capacity in any order.
 //! * **flush**: a wait until everything accepted before it has been offered and handled.
-//! * **stop**: ends one watcher. **close**: refuses further events. **shutdown**: closes, and waits
-//!   for the end.
+//! * **stop**: ends one watcher. **close**: refuses all later events. **shutdown**: closes the bus,
+//!   and waits until it has ended.
 //! * **evict**: the dispatcher stops a watcher with the policy `Evict` before the first event that
 //!   does not fit into its queue.
 //! * **abandon**: a shutdown by deadline no longer waits for watchers and handlers.
-//! * **wake cell**: the place where one thread or task waits. **wait queue**: the same for many, in
-//!   turn.
+//! * **wake cell**: the slot in which one thread or task waits. **wait queue**: the same for many,
+//!   in turn.
 //! * **timer**: the thread that wakes tasks at their deadlines.
 //! * **reap**: the dispatcher or the owner removes the sender of a watcher that has stopped.
 //!
@@ -109,8 +108,8 @@
 //!   It makes one shared batch of them, offers it to every watcher without waiting, fences once,
 //!   and wakes the readers that sleep. It does one queue operation per watcher and batch, and none
 //!   per event. If events are pending then, it is blocked, and sleeps until a reader frees
-//!   capacity. Whatever it waits for, it sleeps in one place, and without the lock
-//!   (`dispatch/dispatcher.rs`). It naps elsewhere only while it has lent the fan-out.
+//!   capacity. Whatever it waits for, it always sleeps at the same point in the code, and without
+//!   the lock (`dispatch/dispatcher.rs`). It naps elsewhere only while it has lent the fan-out.
 //! * A **reader** takes slices out of its queue, reads the events in place, and frees their
 //!   capacity with a plain store of `consumed`. If its policy makes the dispatcher wait, or if it
 //!   is a handler, the reader then fences and wakes the waiting threads and tasks. If the
@@ -124,7 +123,7 @@
 //! # Invariants
 //!
 //! 1. No thread blocks in a queue: every wait follows the one protocol of `wait/parking.rs`, which
-//!    the models see. The only other waits are for the locks below. The dispatcher alone waits for
+//!    the models see. The only other waits are for the locks below. Only the dispatcher waits for
 //!    the intake, which a publisher or a reader holds for one batch at most. In an inline bus,
 //!    publishers, registrations, flushes and gaps wait for the front.
 //! 2. Each counter of a watcher has one writer, except `panics`. The dispatcher publishes its
@@ -145,8 +144,8 @@
 //! 6. User code (filters, hooks, handlers, `Clone`, `Drop`) runs outside every lock, with two
 //!    exceptions: the lock of the intake while the dispatcher holds it, for which no other thread
 //!    waits, and the lock of an inline bus. Wakers run outside the lock of an inline bus, too.
-//!    `catch_panic` ends the panic of such code. Only a `Clone` in a receive panics into the
-//!    caller.
+//!    `catch_panic` catches the panics of such code. Only a panic in `Clone` during a receive
+//!    propagates to the caller.
 //! 7. The dispatcher carries out a control entry after it has offered all events before the entry,
 //!    and before it offers any event after it.
 //! 8. While an entry is in the incoming queue, or carried by the fan-out, at least one thread is
@@ -200,7 +199,7 @@
 //! # Locks
 //!
 //! A thread takes a lock of this table only while it holds no other lock, or one that the column
-//! *under* names. Comments ("Lock order: ...") name the same orders where they are taken, and
+//! *under* names. Comments ("Lock order: ...") name the same orders where the locks are taken, and
 //! `tests/docs/locks.rs` compares the two. A lock is held for a few instructions unless the last
 //! column names something longer.
 //!
@@ -211,28 +210,28 @@
 //!
 //! | lock | taken by | under | held for |
 //! |---|---|---|---|
-//! | `InlineFront::core` | publishers, registrations, flushes and gaps; a thread that stops, drops or closes, which only tries | none | one call, with the user code in it |
-//! | `NestedEntries::list` | owner | `InlineFront::core` | a change of the list |
-//! | `SharedIntake::intake` | dispatcher; a publisher or a reader, which only tries | none | as long as the dispatcher is awake; one batch of the others |
-//! | `Controls::list` | registrations, flushes, gaps and the drop of a watcher; dispatcher, if there is an entry | `SharedIntake::intake` | a search of the list, and until a pop that is under way has ended |
-//! | `WaitQueue::waiters` | threads and tasks that wait, and those that wake them | `SharedIntake::intake` | a change of the list |
-//! | `Timer::state` | tasks with a deadline, and the timer's thread | none | a change of the deadlines, and the start of the thread |
-//! | `SliceQueue::Growing` | owner, and the reader of the watcher | `InlineFront::core` | a move of events into the batch, or of the batch |
-//! | `SliceQueue::Ring` | dispatcher, and the reader of the watcher | `SharedIntake::intake`, `InlineFront::core` | a change of the ring |
+//! | `InlineFront::core` | publishers, registrations, flushes and gaps; a thread that stops, drops or closes, which only tries | none | one call, including the user code in it |
+//! | `NestedEntries::list` | owner | `InlineFront::core` | a change to the list |
+//! | `SharedIntake::intake` | dispatcher; a publisher or a reader, which only tries | none | as long as the dispatcher is awake; one batch for the others |
+//! | `Controls::list` | registrations, flushes, gaps and the drop of a watcher; dispatcher, if there is an entry | `SharedIntake::intake` | a search of the list, and until a pop in progress has finished |
+//! | `WaitQueue::waiters` | threads and tasks that wait, and those that wake them | `SharedIntake::intake` | a change to the list |
+//! | `Timer::state` | tasks with a deadline, and the timer's thread | none | a change to the deadlines, and the start of the thread |
+//! | `SliceQueue::Growing` | owner, and the reader of the watcher | `InlineFront::core` | moving events into the batch, or moving the batch |
+//! | `SliceQueue::Ring` | dispatcher, and the reader of the watcher | `SharedIntake::intake`, `InlineFront::core` | a change to the ring |
 //! | `FlushTicket::handlers` | dispatcher, and the caller of the flush | `SharedIntake::intake`, `InlineFront::core` | a scan of the handlers |
 //! | `Registry::entries` | registration, end of a watcher, `stats`, a wait for the end | `SharedIntake::intake`, `InlineFront::core`, `BusState::report` | a scan of the watchers |
-//! | `Registry::reapable` | stopping thread, dispatcher | `SharedIntake::intake`, `InlineFront::core` | a change of the list |
-//! | `Threads::started` | a thread that starts a handler, each thread of the bus at its last step, a shutdown | none | a change of the list |
-//! | `BusState::report` | a shutdown that has seen the end | none | the making of the report |
+//! | `Registry::reapable` | stopping thread, dispatcher | `SharedIntake::intake`, `InlineFront::core` | a change to the list |
+//! | `Threads::started` | a thread that starts a handler, each thread of the bus at its last step, a shutdown | none | a change to the list |
+//! | `BusState::report` | a shutdown that has seen the end | none | building the report |
 //! | `Fake::state` | a thread that reads or moves a `FakeClock` | `SharedIntake::intake`, `InlineFront::core`, `Timer::state`, `MemoryStore::state`, `Warnings::silent` | a scan of the sleeping threads |
 //!
-//! # How little is lost to sleeping
+//! # The cost of sleeping
 //!
 //! The dispatcher and the readers check a few times before they park (`sync::SPINS`, `YIELDS`), so
 //! that under load no thread sleeps and a publish costs no wake-up. A reader of an inline bus that
 //! is faster than the publishers first lets a few events accumulate (`sync::GATHER`). A dispatcher
 //! that has lent the fan-out polls once a millisecond for as long as events arrive. An idle bus
-//! uses no processor time.
+//! uses no CPU time.
 //!
 //! </details>
 

@@ -53,24 +53,25 @@ pub enum OverflowPolicy {
     /// The watcher ends before the first event that does not fit. The bus never waits.
     ///
     /// The bus offers the watcher neither this event nor a later one. The watcher delivers the
-    /// events in its queue, then the end, and [`end_reason`](crate::Watcher::end_reason) returns
-    /// [`Evicted`](crate::bus::EndReason::Evicted). No offered event is lost, so nothing counts as
-    /// dropped, and [`evictions`](crate::stats::WatcherStats::evictions) counts the end. Use this
-    /// policy for a remote client that reads too slowly: close its connection, and let it reconnect
-    /// and [continue](crate::WatchBuilder::start) where it was. Choose a queue at least as long as
-    /// the largest burst, because a batch that does not fit also evicts an idle reader. A handler
-    /// is evicted like a watcher, and its statistics show it. A recording cannot have this policy.
+    /// events in its queue and then reports its end, and [`end_reason`](crate::Watcher::end_reason)
+    /// returns [`Evicted`](crate::bus::EndReason::Evicted). No offered event is lost, so nothing
+    /// counts as dropped, and [`evictions`](crate::stats::WatcherStats::evictions) counts the
+    /// eviction. Use this policy for a remote client that reads too slowly: close its connection,
+    /// and let it reconnect and [continue](crate::WatchBuilder::start) where it left off. Choose a
+    /// queue at least as long as the largest burst, because a batch that does not fit also evicts
+    /// an idle reader. A handler is evicted like a watcher, and its statistics show it. A recording
+    /// cannot have this policy.
     Evict,
     /// The dispatcher waits for capacity. Eventually, all watchers and publishers wait with it. The
     /// watcher loses nothing. On an [inline](crate::Broadcaster::new_inline) bus, the publishers
     /// wait.
     #[doc(alias = "WaitIfChannelFull")]
     Wait,
-    /// The dispatcher waits for capacity, for each batch at most this long. Then the watcher loses
-    /// the events that did not fit. On an [inline](crate::Broadcaster::new_inline) bus, the time
-    /// counts from the first publish that finds no capacity, even if the watcher's filter refuses
-    /// the event. A publish from inside another call does not count. After that time, the watcher
-    /// loses each event until it has capacity again, and no publish waits for it.
+    /// The dispatcher waits for capacity, but at most this long for each batch. Then the watcher
+    /// loses the events that did not fit. On an [inline](crate::Broadcaster::new_inline) bus, the
+    /// time counts from the first publish that finds no capacity, even if the watcher's filter
+    /// refuses the event. A publish from inside another call does not count. After that time, the
+    /// watcher loses each event until it has capacity again, and no publish waits for it.
     WaitFor(#[cfg_attr(feature = "serde", serde(with = "crate::duration"))] Duration),
 }
 
@@ -81,7 +82,7 @@ impl OverflowPolicy {
     }
 }
 
-/// Writes the words that `FromStr` reads.
+/// Writes the form that `FromStr` parses.
 impl fmt::Display for OverflowPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -94,7 +95,7 @@ impl fmt::Display for OverflowPolicy {
     }
 }
 
-/// Reads the words of a configuration file, as a command line has them: `drop_incoming`,
+/// Parses the words of a configuration file in their command-line form: `drop_incoming`,
 /// `drop_oldest`, `evict`, `wait`, or `wait_for:` and a duration such as `250ms` or `1m30s`.
 #[cfg(feature = "serde")]
 impl FromStr for OverflowPolicy {

@@ -10,14 +10,14 @@ use crate::bus::counters::BusStats;
 /// (because its timeout expired, or because a thread of the bus does not wait) returns a snapshot,
 /// which a later call replaces.
 ///
-/// The report shows the bus at its end. A watcher that you read yourself keeps its queued events,
-/// so a complete report may show such a watcher with events in its queue. After you have read them,
-/// [`Watcher::stats`](crate::Watcher::stats) has the final counters.
+/// The report shows the bus as it was when it ended. A watcher that you read yourself keeps its
+/// queued events, so a complete report may show such a watcher with events in its queue. After you
+/// have read them, [`Watcher::stats`](crate::Watcher::stats) has the final counters.
 ///
 /// # Examples
 ///
-/// `examples/more/shutdown.rs` in the repository ends with and without a loss, and reads the
-/// report.
+/// `examples/more/shutdown.rs` in the repository shuts a bus down with and without a loss, and
+/// reads the report.
 ///
 /// ```
 /// use eventcast::Broadcaster;
@@ -56,9 +56,9 @@ impl ShutdownReport {
     /// Returns whether nothing was lost: the report is complete, and no watcher and no handler lost
     /// an event that it was offered.
     ///
-    /// An event that a watcher was offered and did not take because it was stopped or dropped is
+    /// An event that a watcher was offered and did not receive because it was stopped or dropped is
     /// not a loss here. An event that a full queue dropped is a loss, even if the watcher's policy
-    /// asks for that. Refused events are not counted, because they were returned to their
+    /// calls for that. Refused events are not counted, because they were returned to their
     /// publishers.
     ///
     /// # Examples

@@ -1,4 +1,4 @@
-//! The ways to end a bus.
+//! The ways to shut down a bus.
 
 use std::time::Duration;
 
@@ -55,8 +55,8 @@ impl<T> Broadcaster<T> {
     /// have read them.
     ///
     /// The call then joins the threads that the bus has started for the dispatcher and for
-    /// handlers, so that a program may unload the code that they ran. Only the thread of the timer,
-    /// which exists while a task waits with a deadline, is not among them.
+    /// handlers, so that a program may unload the code that they ran. The only exception is the
+    /// timer's thread, which exists while a task waits with a deadline.
     ///
     /// A shutdown is idempotent: every call waits for the same end and returns the same report. A
     /// call after a [`shutdown_timeout`](Self::shutdown_timeout) that timed out continues to wait,
@@ -128,12 +128,12 @@ impl<T> Broadcaster<T> {
     /// Closes the bus like [`shutdown`](Self::shutdown), but returns by the deadline and then
     /// reports the events that were abandoned.
     ///
-    /// The last tenth of the timeout, at most 50 ms, is reserved for an orderly end. During this
+    /// The last tenth of the timeout, at most 50 ms, is reserved for an orderly finish. During this
     /// time, the watchers for which the dispatcher waits lose the events that do not fit, and each
     /// handler finishes its current event and abandons the rest. With a timeout of zero, or if user
     /// code does not return, the report is a snapshot: it is not complete, and
-    /// [`pending`](crate::stats::BusStats::pending) counts the events that no watcher was offered
-    /// yet. A later call continues to wait and returns a new report.
+    /// [`pending`](crate::stats::BusStats::pending) counts the events that no watcher has been
+    /// offered yet. A later call continues to wait and returns a new report.
     ///
     /// A thread that has not reached its last step by the deadline is not joined, and
     /// [`threads_ended`](ShutdownReport::threads_ended) is `false`.
@@ -221,7 +221,7 @@ impl<T> Broadcaster<T> {
         self.with_pending(self.incoming.bus.shutdown_async(patience).await)
     }
 
-    /// Adds the number of pending events to a snapshot. At the end of the bus there are none.
+    /// Adds the number of pending events to a snapshot. Once the bus has ended, there are none.
     fn with_pending(&self, mut report: ShutdownReport) -> ShutdownReport {
         if !report.complete && !report.threads_ended {
             report.bus.pending = self.incoming.way.pending(&self.incoming.bus, report.bus.accepted);
@@ -246,8 +246,8 @@ impl<T> Broadcaster<T> {
         self.incoming.bus.is_current()
     }
 
-    /// Waits for the end of a bus that has been closed, and abandons nothing. On a thread of this
-    /// bus this does not wait.
+    /// Waits until a closed bus has ended, and abandons nothing. On a thread of this bus this does
+    /// not wait.
     #[cfg(feature = "recorder")]
     pub(crate) fn wait_ended(&self, timeout: Duration) {
         let bus = &self.incoming.bus;

@@ -29,8 +29,8 @@ impl<T> Broadcaster<T> {
     }
 }
 
-/// A handle that registers watchers and makes publishers, and does not keep the bus open. Returned
-/// by [`Broadcaster::downgrade`].
+/// A handle that registers watchers and creates publishers, and does not keep the bus open.
+/// Returned by [`Broadcaster::downgrade`].
 ///
 /// Give it to parts of a program that subscribe to a bus and must not decide how long it lives,
 /// such as the objects that a server creates for its clients. When the owner drops the last
@@ -135,8 +135,8 @@ impl<T> WeakBroadcaster<T> {
     /// After a `None` the bus is closed, even if another thread is still dropping the last handle.
     /// After a `Some` it is open until the returned handle is dropped, unless it is
     /// [closed](Broadcaster::close) explicitly. A bus that was closed explicitly can still be
-    /// upgraded while a `Broadcaster` exists, so that you can read its statistics or wait for its
-    /// end.
+    /// upgraded while a `Broadcaster` exists, so that you can read its statistics or wait until it
+    /// has ended.
     ///
     /// # Examples
     ///

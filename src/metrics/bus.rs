@@ -52,8 +52,8 @@ fn level(count: u64) -> f64 {
 }
 
 impl BusStats {
-    /// Publishes these counters through the `metrics` crate, for a bus of this name. Call it when
-    /// metrics are scraped. A scrape costs `bus.stats()` and a few dozen calls of the recorder.
+    /// Publishes these counters through the `metrics` crate, for a bus with this name. Call it when
+    /// metrics are scraped. A scrape costs `bus.stats()` and a few dozen calls to the recorder.
     ///
     /// `docs/stability.md` in the repository lists the metrics with their labels. A watcher's label
     /// is its name. The values include all watchers that had the name, both registered and

@@ -3,14 +3,14 @@
 //!
 //! Counters are set, not incremented, so publishing twice does no harm. A label is a name that the
 //! program chose. Everything without a name is summed up, so that thousands of short-lived watchers
-//! are one series instead of thousands.
+//! form one series instead of thousands.
 
 mod bus;
 #[cfg(feature = "recorder")]
 mod recorder;
 
-/// Registers a description and a unit for each metric with the `metrics` recorder. One call at the
-/// start is enough, after the recorder has been installed. The statistics' method
+/// Registers a description and a unit for each metric with the `metrics` recorder. One call at
+/// start-up is enough, after the recorder has been installed. The statistics' method
 /// [`emit_metrics`](crate::stats::BusStats::emit_metrics) publishes the values.
 ///
 /// # Examples

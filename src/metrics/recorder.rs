@@ -41,12 +41,12 @@ const DEGRADED: &str = "eventcast_recording_degraded_groups";
 
 impl EventBroadcasterStats {
     /// Publishes the counters of the bus, the recorders and the recordings through the `metrics`
-    /// crate, for a broadcaster of this name. See
+    /// crate, for a broadcaster with this name. See
     /// [`BusStats::emit_metrics`](crate::stats::BusStats::emit_metrics).
     pub fn emit_metrics(&self, bus: &str) {
         self.bus.emit_metrics(bus);
         self.recorder.emit_metrics(bus);
-        // Recordings that share a name are summed up, whether they have ended or run.
+        // Recordings that share a name are summed up, whether they have ended or are still running.
         let mut named: BTreeMap<&str, RecordingStats> = BTreeMap::new();
         for recording in &self.recordings {
             let name = &recording.watcher.name;

@@ -1,4 +1,4 @@
-//! The facade under loom. See the head of `sync.rs`.
+//! The facade under loom. See the top of `sync.rs`.
 
 #![allow(unsafe_code, reason = "loom's UnsafeCell hands out raw pointers; it checks each access for a race")]
 
@@ -13,8 +13,8 @@ use loom::sync::{Notify, mpsc};
 pub(crate) use loom::sync::Arc;
 pub(crate) use loom::thread_local;
 
-/// The detail in which a model has the real bus. With less detail, a model has fewer executions. A
-/// model that no `testing::Exploration` runs has full detail.
+/// The detail in which a model reproduces the real bus. With less detail, a model has fewer
+/// executions. A model that no `testing::Exploration` runs has full detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Detail {
     /// The number of the gate's cells. With one, a model cannot detect a dispatcher that checks too

@@ -58,7 +58,7 @@ impl Signal {
     }
 }
 
-/// A stand-in for crossbeam's `Select` in a model. It waits for watchers alone, and loom can wake
+/// A stand-in for crossbeam's `Select` in a model. It waits only for watchers, and loom can wake
 /// it.
 ///
 /// The watchers are added with [`Watcher::add_to`](crate::Watcher::add_to).

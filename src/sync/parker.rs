@@ -1,6 +1,6 @@
 //! A token for which one thread at a time waits.
 //!
-//! To give the token takes no lock, because publishers give it to the threads that they wake. The
+//! Giving the token takes no lock, because publishers give it to the threads that they wake. The
 //! token is a flag. The thread that waits for the token leaves its handle in a cell, and may be
 //! another thread at each wait. In some older versions of Rust, such as 1.85, a handle is larger
 //! than a pointer. There crossbeam's cell has a lock of its own for the instant of an exchange.

@@ -2,7 +2,7 @@
 //! length.
 //!
 //! The receiving side counts what it pops. The sum of this count and of the queue's length is the
-//! number of pushes if no pop happens between the two looks. The count is therefore odd while a pop
+//! number of pushes if no pop happens between the two reads. The count is therefore odd while a pop
 //! is under way, and a thread that reads it waits for an even one that stays the same: a sequence
 //! lock, in which the writer never waits.
 

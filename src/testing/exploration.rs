@@ -13,11 +13,12 @@ use crate::sync::{Detail, set_detail};
 
 use super::failure::Step;
 
-/// The number of executions after which a model that should be whole fails: something made it
-/// large.
+/// A model that should be explored to its end fails after this number of executions: something made
+/// it large.
 const TOO_MANY: usize = 4_000_000;
 
-/// The most steps of one execution. A model that takes more steps is in an endless loop.
+/// The maximum number of steps in one execution. A model that takes more steps is in an endless
+/// loop.
 const MOST_BRANCHES: usize = 50_000;
 
 /// The number of executions after which loom checks its limits.
@@ -50,8 +51,8 @@ impl Default for Exploration {
 }
 
 impl Exploration {
-    /// Sets the bound on the preemptions of each execution, 2 by default. With 0, loom leaves a
-    /// thread only where the thread waits or ends.
+    /// Sets the bound on the preemptions of each execution, 2 by default. With 0, loom switches
+    /// away from a thread only where the thread waits or ends.
     #[doc(alias = "preemption_bound")]
     pub fn preemptions(self, preemptions: usize) -> Self {
         Self { preemptions, ..self }
@@ -81,23 +82,24 @@ impl Exploration {
     }
 
     /// Explores the model with at most one preemption, then with one more in each step, up to its
-    /// bound. Returns the extent of the last step. A failure ends the exploration, so it is found
+    /// bound. Returns the extent of the last step. A failure stops the exploration, so it is found
     /// with as few preemptions as it needs.
     ///
-    /// The environment changes the limits. A model that stops at such a limit has not failed.
+    /// Environment variables change the limits. A model that stops at such a limit has not failed.
     ///
     /// - `LOOM_MAX_PREEMPTIONS` runs one step only, with this bound.
     /// - `LOOM_MAX_PERMUTATIONS` and `LOOM_MAX_DURATION` (seconds) stop each step.
     ///
     /// `LOOM_LOG`, `LOOM_LOCATION`, `LOOM_MAX_BRANCHES` (50,000 if it is not set),
-    /// `LOOM_CHECKPOINT_FILE` and `LOOM_CHECKPOINT_INTERVAL` (500) mean what they mean to loom.
+    /// `LOOM_CHECKPOINT_FILE` and `LOOM_CHECKPOINT_INTERVAL` (500) have the same meaning as in
+    /// loom.
     ///
     /// # Panics
     ///
     /// - If the model fails. If loom itself panics (a deadlock, a leak, a data race), the process
     ///   ends with status 101 instead, because loom cannot unwind a model. The standard error names
     ///   the execution and the failure.
-    /// - If the model has one execution only.
+    /// - If the model has only one execution.
     /// - If the model has more than four million executions, and neither [`first`](Self::first) nor
     ///   the environment stops it.
     pub fn run(self, model: impl Fn() + Sync + Send + 'static) -> Explored {
@@ -181,7 +183,7 @@ fn log() -> impl Drop {
         .set_default()
 }
 
-/// The extent of an exploration, as [`Exploration::run`] returns it.
+/// The extent of an exploration, as returned by [`Exploration::run`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Explored {
     /// The bound on preemptions of the last step.
@@ -190,7 +192,7 @@ pub struct Explored {
     pub executions: usize,
     /// Whether there are no other executions within the bound.
     pub whole: bool,
-    /// The number of executions of the step before, which was whole, or 0 if there was none.
+    /// The number of executions of the previous step, which was complete, or 0 if there was none.
     pub below: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Test doubles for the tests of a program, and the parts of a model of it.
+//! Test doubles for a program's tests, and the parts of a model of the program.
 //!
 //! * [`FakeClock`] is a clock that a test steps.
 //! * `FakeRecorder`, with the feature `recorder`, keeps what a component recorded, without a bus.
@@ -7,17 +7,17 @@
 //!
 //! A model is a bus, your code around it, and [loom](https://docs.rs/loom), which runs the two in
 //! every order of their steps up to a bound. Its parts exist only with `--cfg eventcast_loom`.
-//! `docs/model-checking.md` in the repository explains how to begin, and
+//! `docs/model-checking.md` in the repository explains how to get started, and
 //! `examples/bus/model_checking.rs` has a model that finds a bug.
 //!
 //! * `Exploration` runs a model, and rejects a model that explored nothing, or less than it claims.
-//! * `rest`, `begin` and `finish` exclude the set-up and the end of a model from the exploration.
-//! * `Payload` is an event whose leak loom reports.
-//! * `block_on` polls a future, each time for a reason.
+//! * `rest`, `begin` and `finish` exclude a model's set-up and end from the exploration.
+//! * `Payload` is an event that loom reports if it leaks.
+//! * `block_on` polls a future, but only when there is a reason to.
 //! * `Select`, with the feature `select`, replaces crossbeam's and waits for watchers.
 //! * `Sign` and `Gone` let a model wait until the holder of a `Sign` is dropped.
 //!
-//! No signature names a type of loom. A model uses loom's own threads and atomics, and they must be
+//! No signature contains a loom type. A model uses loom's own threads and atomics, and they must be
 //! from the loom version that eventcast uses: any 0.7.
 //!
 //! A model of `examples/bus/model_checking.rs`:

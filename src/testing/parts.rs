@@ -8,12 +8,12 @@ use crate::bus::Broadcaster;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
 
-/// Lets the dispatcher finish its work and go to sleep. It is a part of a set-up that is not
+/// Lets the dispatcher finish its work and go to sleep. It belongs to a set-up that is not
 /// explored.
 ///
 /// # Panics
 ///
-/// If the bus does not take a flush.
+/// If a flush of the bus fails.
 pub fn rest<T: Clone + Send + Sync + 'static>(bus: &Broadcaster<T>) {
     // This thread sleeps until the dispatcher sleeps. Yielding is not enough: as long as there is
     // any other thread, loom prefers it to a thread that has yielded in vain.
@@ -41,7 +41,7 @@ pub fn finish() {
     loom::stop_exploring();
 }
 
-/// An event whose leak loom reports. Its number distinguishes it from others.
+/// An event that loom reports if it leaks. Its number distinguishes it from others.
 ///
 /// An event of your own type is tracked if it holds a `Payload` under `--cfg eventcast_loom`.
 #[derive(Clone, Debug)]
@@ -68,16 +68,16 @@ impl Payload {
     }
 }
 
-/// A value that signals by its drop that its holder has been dropped.
+/// A value that, when it is dropped, signals that its holder has been dropped.
 #[derive(Debug)]
 pub struct Sign(Arc<(AtomicBool, Notify)>);
 
-/// A handle that waits for the drop of a [`Sign`].
+/// A handle that waits until a [`Sign`] is dropped.
 #[derive(Debug)]
 pub struct Gone(Arc<(AtomicBool, Notify)>);
 
 impl Sign {
-    /// Creates a sign, and the handle that waits for its drop.
+    /// Creates a sign, and the handle that waits until the sign is dropped.
     ///
     /// # Panics
     ///
@@ -98,7 +98,7 @@ impl Drop for Sign {
 }
 
 impl Gone {
-    /// Waits for the drop of the sign.
+    /// Waits until the sign is dropped.
     ///
     /// # Blocking
     ///

@@ -22,7 +22,7 @@ impl Wake for Task {
     }
 }
 
-/// Polls a future on this thread until it is ready, each time for a reason: the future begins, or
+/// Polls a future on this thread until it is ready, but only for a reason: the future begins, or
 /// its waker was called.
 ///
 /// loom's own `block_on` also polls once spuriously, and explores the reference count of its waker.

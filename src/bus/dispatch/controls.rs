@@ -1,8 +1,8 @@
 //! The control entries of a bus with a dispatcher. They wait beside the incoming queue, so they
 //! take no capacity from events, and need none.
 //!
-//! Each has its place in the one order of the bus: the number of entries that had been pushed into
-//! the incoming queue before it. The dispatcher carries it out once it has offered that many
+//! Each has its place in the single order of the bus: the number of entries that had been pushed
+//! into the incoming queue before it. The dispatcher carries it out once it has offered that many
 //! entries, before it offers the next one. The caller adds it inside the gate. A publish that
 //! begins later pushes after this place, and the thread that takes its entry out of the queue sees
 //! the control entry. A publish at the same time may be offered earlier.

@@ -1,7 +1,7 @@
-//! The dispatcher: the thread that works with the intake while there is something to do, and
-//! sleeps while there is nothing.
+//! The dispatcher: the thread that runs the intake while there is something to do, and sleeps
+//! otherwise.
 //!
-//! One turn of the dispatcher's loop:
+//! One iteration of the dispatcher's loop:
 //!
 //! 1. Reap, if a watcher must be reaped.
 //! 2. Carry out the control entries whose place has been reached.

@@ -1,4 +1,4 @@
-//! Control entries, the ticket of a flush, and the refusal of an entry.
+//! Control entries, the ticket of a flush, and refused entries.
 
 use crate::bus::mailbox::{Entry, MailboxSender};
 use crate::bus::state::{Refusal, WatcherState};
@@ -16,7 +16,7 @@ pub(crate) enum Control<T> {
 }
 
 impl<T> Control<T> {
-    /// Returns for how many events a watcher that the entry registers has capacity: from then on,
+    /// Returns how many events a watcher that the entry registers has capacity for: from then on,
     /// publishers may have to wait for this watcher, too. Any other entry leaves the capacity as it
     /// is.
     pub(super) fn credit_at_first(&self) -> usize {

@@ -1,6 +1,6 @@
 //! The fan-out: offers events to the watchers, and registers and reaps them.
 //!
-//! One thread at a time works with it. In a bus with a dispatcher it is part of the
+//! Only one thread at a time runs it. In a bus with a dispatcher it is part of the
 //! [`Intake`](super::intake::Intake), and in an inline bus part of the
 //! [`InlineFront`](super::inline::InlineFront). Nothing here waits. The callers wake the readers,
 //! because an inline bus does this after it has released its lock.
@@ -65,8 +65,8 @@ impl<T> FanOut<T> {
         self.accepted + self.missed
     }
 
-    /// Notes for every watcher that this many events are missing here. The caller fences, and wakes
-    /// the readers that sleep.
+    /// Records for every watcher that this many events are missing here. The caller fences, and
+    /// wakes the readers that sleep.
     fn add_gap(&mut self, events: u64, bus: &BusState) {
         let events = events.min(LAST_POSITION.saturating_sub(self.position()));
         self.missed += events;
@@ -118,7 +118,8 @@ impl<T> FanOut<T> {
     }
 
     /// Counts as abandoned the events that were accepted and will not be offered, because the
-    /// thread that works here unwinds. Returns the events, so that their destructors run last.
+    /// thread that runs the fan-out unwinds. Returns the events, so that their destructors run
+    /// last.
     #[cold]
     pub(super) fn give_up(&mut self, steps: impl IntoIterator<Item = Step<T>>, bus: &BusState) -> Vec<T> {
         bus.abandon();
@@ -254,8 +255,8 @@ impl<T: Clone> FanOut<T> {
         None
     }
 
-    /// Adds a watcher. Offers it the events that the history has from its start on. `show` is
-    /// called between the batches, and last, to wake its reader.
+    /// Adds a watcher. Offers it the events that the history holds from the watcher's start on.
+    /// `show` is called between the batches, and last, to wake its reader.
     ///
     /// # Errors
     ///

@@ -27,7 +27,7 @@ impl<T> History<T> {
         self.limit > 0
     }
 
-    /// Keeps a batch, and drops the batches of which no event is among the newest `limit`. The
+    /// Keeps a batch, and drops the batches that have no event among the newest `limit`. The
     /// destructors of their events may run here.
     pub(super) fn keep(&mut self, batch: Arc<SharedBatch<T>>) {
         if !self.keeps_events() {
@@ -67,7 +67,7 @@ impl<T> History<T> {
         })
     }
 
-    /// Returns the number of events of the first batch that are not among the newest `limit`.
+    /// Returns the number of events in the first batch that are not among the newest `limit`.
     fn too_old(&self) -> usize {
         self.events.saturating_sub(self.limit)
     }

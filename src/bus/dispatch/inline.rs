@@ -16,9 +16,9 @@
 //!
 //! # Rules
 //!
-//! - Publishing, registration, flushes and gaps wait for the lock. Receiving, `stop`, the drop of a
-//!   watcher, `close`, `shutdown`, `stats` and the drop of the last handle do not: they leave due
-//!   work to the owner (`state/owner.rs`).
+//! - Publishing, registration, flushes and gaps wait for the lock. Receiving, `stop`, dropping a
+//!   watcher, `close`, `shutdown`, `stats` and dropping the last handle do not: they leave due work
+//!   to the owner (`state/owner.rs`).
 //! - No thread holds the lock while it waits for capacity, a deadline or a reader.
 //! - Filters, `on_drop`, `Clone` and `Drop` of events, and the completion run under it. Destructors
 //!   of closures run without it. Lock order: `InlineFront::core` before `NestedEntries::list`,
@@ -249,11 +249,11 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
         if self.bus.is_closing() { Refusal::Closed } else { Refusal::Full }
     }
 
-    /// Returns for how many of the events there is capacity. If there is none, returns `None`, and
+    /// Returns how many of the events there is capacity for. If there is none, returns `None`, and
     /// asks the readers that free capacity for them to wake a publisher.
     fn room_for(&mut self, events: &mut [T], call: &mut Call) -> Option<usize> {
         let core = self.core.as_mut()?;
-        // If filters are asked, a mailbox is full.
+        // If filters are run here, a mailbox is full.
         self.front.nested.set_events_left(0);
         let most = events.len();
         let room = core.room_or_wish(events.first_mut(), most, call, self.bus);
@@ -339,7 +339,7 @@ impl<T: Clone + Send + Sync + 'static> Drop for Turn<'_, T> {
 }
 
 impl<T> Core<T> {
-    /// Keeps the filters that a publish has asked about its first event from being asked again.
+    /// Keeps the filters that a publish has run on its first event from being run again.
     fn use_decisions(&mut self, call: Option<&Call>) {
         if let Some(call) = call.filter(|call| call.has_asked()) {
             self.fan_out.senders.iter_mut().for_each(|sender| sender.set_judged(call));
@@ -360,13 +360,13 @@ impl<T> Core<T> {
             return room;
         }
         // A batch waits for much capacity, unless other publishers wait, which may need only one
-        // place.
+        // slot.
         self.wish_for(if bus.room.has_several() { 1 } else { events }, bus);
         self.room_for(first, call, bus)
     }
 
-    /// Returns for how many events there is capacity, of which this is the first. Returns `None` if
-    /// there is none. The filters of full watchers are asked about the event, if there is one and
+    /// Returns how many events there is capacity for, of which this is the first. Returns `None` if
+    /// there is none. The filters of full watchers are run on the event, if there is one and
     /// nothing else is in its way.
     fn room_for(&mut self, first: Option<&mut T>, call: &mut Call, bus: &BusState) -> Option<usize> {
         let (mut least, mut asks) = (usize::MAX, false);
@@ -430,7 +430,7 @@ impl<T> Core<T> {
         least > 0 || is_any_free && bus.room.passes_behind()
     }
 
-    /// Returns for how many events all watchers that publishers wait for have capacity, and whether
+    /// Returns how many events all watchers that publishers wait for have capacity for, and whether
     /// any of these watchers has capacity, for a caller that publishes nothing.
     fn look(&mut self, bus: &BusState) -> (usize, bool) {
         let (mut least, mut is_any_free) = (usize::MAX, false);

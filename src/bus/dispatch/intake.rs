@@ -1,7 +1,7 @@
 //! The intake: takes entries out of the incoming queue, and has the fan-out offer their events.
 //!
-//! One thread at a time works with it, under its lock: the dispatcher for as long as it is awake,
-//! a publisher that delivers directly (`direct.rs`), or a reader that pulls (`pull.rs`).
+//! Only one thread at a time runs it, under its lock: the dispatcher for as long as it is awake, a
+//! publisher that delivers directly (`direct.rs`), or a reader that pulls (`pull.rs`).
 
 use crate::bus::mailbox::{Entry, MailboxSender, discard};
 use crate::bus::options::BusOptions;
@@ -147,7 +147,7 @@ impl<T> Intake<T> {
     }
 
     /// Returns whether nothing is in front of the entries in the incoming queue, and no control
-    /// entry waits. Otherwise only the dispatcher may work here.
+    /// entry waits. Otherwise only the dispatcher may run the intake.
     pub(super) fn is_clear(&self) -> bool {
         self.carried.is_none() && !self.is_blocked() && !self.controls.is_waiting()
     }
@@ -163,8 +163,8 @@ impl<T> Intake<T> {
         self.pending().filter_map(|sender| sender.deadline).min()
     }
 
-    /// Returns whether one of the events has happened that end a sleep of the dispatcher. The
-    /// caller has armed its wake cell, so this is its second check.
+    /// Returns whether one of the events that end the dispatcher's sleep has happened. The caller
+    /// has armed its wake cell, so this is its second check.
     pub(super) fn is_ready(&self, deadline: Deadline) -> bool {
         let BusState { clock, registry, .. } = &*self.bus;
         let is_ready = if self.is_blocked() {

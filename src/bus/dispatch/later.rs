@@ -56,7 +56,7 @@ impl<T> Later<T> {
         self.more.get_or_insert_default()
     }
 
-    /// Notes a reader if it sleeps. The caller has fenced since it changed what the reader sees.
+    /// Records a reader if it sleeps. The caller has fenced since it changed what the reader sees.
     #[inline]
     pub(super) fn note(&mut self, state: &Arc<WatcherState>) {
         if state.wake_cell.is_armed() {
@@ -87,13 +87,14 @@ impl<T> Later<T> {
         *has_ended = true;
     }
 
-    /// Notes that work was due. The thread that noted the work has left the wake-ups to the owner.
+    /// Records that work was due. The thread that recorded the work has left the wake-ups to the
+    /// owner.
     pub(super) fn note_due(&mut self) {
         let work = self.work();
         (work.publishers, work.was_due) = (Publishers::All, true);
     }
 
-    /// Notes that there is capacity.
+    /// Records that there is capacity.
     pub(super) fn note_room(&mut self) {
         let work = self.work();
         if work.publishers == Publishers::None {

@@ -1,5 +1,5 @@
 //! From an entry to the mailboxes: the fan-out that offers events to the watchers, and the two
-//! that work with it. The dispatcher is a thread, and takes entries out of the incoming queue. The
+//! parts that run it. The dispatcher is a thread, and takes entries out of the incoming queue. The
 //! front of an inline bus takes them from the thread that publishes.
 
 mod controls;

@@ -46,7 +46,7 @@ impl<T> NestedEntries<T> {
         self.added.store(0, Ordering::Relaxed);
     }
 
-    /// Notes the capacity that the accepted events leave.
+    /// Records the capacity that the accepted events leave.
     #[inline]
     pub(super) fn set_events_left(&self, events: usize) {
         // Relaxed: only the owner uses it.

@@ -1,4 +1,4 @@
-//! Gaps from outside: a publisher reports that events are missing that the bus never had.
+//! Gaps from outside: a publisher reports missing events that the bus never had.
 
 use crate::bus::dispatch::Control;
 use crate::error::PublishError;
@@ -9,15 +9,15 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     /// Publishes a gap: this many events are missing here for every watcher. Needs no capacity.
     ///
     /// A bridge from another bus or from a broker uses this for events that it knows it has lost.
-    /// The gap has a place in the one order of events. Every watcher that was registered before
-    /// receives it there as [`Delivery::Lagged`](crate::Delivery::Lagged), together with the events
-    /// that the watcher itself has lost at this place. No filter sees the gap. A gap of zero events
-    /// does nothing.
+    /// The gap has its own point in the single order of events. Every watcher that was registered
+    /// before receives it there as [`Delivery::Lagged`](crate::Delivery::Lagged), together with the
+    /// events that the watcher itself has lost at this point. No filter sees the gap. A gap of zero
+    /// events does nothing.
     ///
     /// A gap takes no capacity from events, neither in the incoming queue nor in a watcher's queue,
-    /// so no policy applies to it. Gaps at the same place are received as one. A gap counts as
+    /// so no policy applies to it. Gaps at the same point are received as one. A gap counts as
     /// [`missed`](crate::stats::BusStats::missed), and neither as accepted nor as offered. A gap
-    /// ends at position 2<sup>62</sup> at most, and is cut there, so that no count overflows.
+    /// ends at position 2<sup>62</sup> at most, and is truncated there, so that no count overflows.
     ///
     /// # Errors
     ///

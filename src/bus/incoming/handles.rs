@@ -26,14 +26,14 @@ impl Handles {
     /// Adds a handle if there still is one. Returns whether there was.
     pub(crate) fn try_add(&self) -> bool {
         let add = |open: usize| (open > 0).then_some(open + 1);
-        // Relaxed, both: the order of this count alone decides, and no data depends on it.
+        // Relaxed, both: only the order of this count matters, and no data depends on it.
         self.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
     }
 
     /// Removes a handle. Returns whether it was the last one. The caller then closes the bus.
     pub(crate) fn remove(&self) -> bool {
         // Release: pairs with the fence in `BusState::close`, which follows the last removal, so
-        // that the end of the bus is after everything that was done before any removal.
+        // that the bus ends after everything that was done before any removal.
         self.open.fetch_sub(1, Ordering::Release) == 1
     }
 }

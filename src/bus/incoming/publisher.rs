@@ -15,9 +15,9 @@ use super::queue::IncomingQueue;
 ///
 /// # Ordering
 ///
-/// The events of all publishers get one order, and every watcher receives its events in this order.
-/// Two events keep their order if one thread publishes both in sequence, or if two threads publish
-/// them and synchronise in between. The events of a piece of a batch stay together.
+/// The events of all publishers are put into a single order, and every watcher receives its events
+/// in this order. Two events keep their order if one thread publishes both in sequence, or if two
+/// threads publish them and synchronise in between. The events of a piece of a batch stay together.
 ///
 /// # Overflow
 ///
@@ -31,9 +31,9 @@ use super::queue::IncomingQueue;
 /// - [`publish`](Self::publish), [`publish_batch`](Self::publish_batch) and
 ///   [`publish_async`](Self::publish_async) wait for capacity.
 ///
-/// The full queue of a watcher is not an error of a publish. The watcher's
-/// [policy](crate::OverflowPolicy) decides what happens there. The incoming queue becomes full if
-/// the dispatcher is slower than the publishers, for example because it waits for a watcher.
+/// A full watcher queue does not make a publish fail. The watcher's [policy](crate::OverflowPolicy)
+/// decides what happens there. The incoming queue becomes full if the dispatcher is slower than the
+/// publishers, for example because it waits for a watcher.
 ///
 /// # Gaps
 ///
@@ -44,19 +44,19 @@ use super::queue::IncomingQueue;
 /// # On an inline bus
 ///
 /// An [inline](crate::Broadcaster::new_inline) bus has no incoming queue. Each publish takes the
-/// lock of the bus, and offers its event to every watcher before it returns. It is `Full`, and the
-/// waiting forms wait, if a watcher with [`Wait`](crate::OverflowPolicy::Wait) has no capacity, or
-/// a watcher with `WaitFor` that has not been full for its limit. Of a batch, the leading events
-/// that fit are accepted. Hold no lock that a filter, a hook, or the `Clone` or `Drop` of an event
-/// takes, because that code runs inside the publish. If such code publishes, on any bus, it gets
-/// `Full` where it would have to wait.
+/// lock of the bus, and offers its event to every watcher before it returns. It returns `Full`, or
+/// in the waiting forms waits, if there is no capacity in the queue of a watcher with
+/// [`Wait`](crate::OverflowPolicy::Wait), or of a watcher with `WaitFor` that has not been full for
+/// its limit. Of a batch, the leading events that fit are accepted. Hold no lock that a filter, a
+/// hook, or the `Clone` or `Drop` of an event takes, because that code runs inside the publish. If
+/// such code publishes on any bus, it receives `Full` where it would have to wait.
 ///
 /// # Ending
 ///
 /// A publisher does not keep the bus open, unless it belongs to a [`channel`](crate::channel).
 /// After the [`Broadcaster`](crate::Broadcaster) has closed the bus, every publish returns
-/// [`Closed`](PublishError::Closed) with the event. The close also ends a publish that waits for
-/// capacity. The bus still offers the events that it had accepted.
+/// [`Closed`](PublishError::Closed) with the event. Closing the bus also ends a publish that waits
+/// for capacity. The bus still offers the events that it had accepted.
 ///
 /// # Blocking
 ///
@@ -67,8 +67,8 @@ use super::queue::IncomingQueue;
 /// # Cancel safety
 ///
 /// A [`publish_async`](Self::publish_async) that is dropped before it is ready has published
-/// nothing, and the event is dropped with it. A [`ready`](Self::ready) holds no event, so it can be
-/// dropped without a loss.
+/// nothing, and the event is dropped with it. A [`ready`](Self::ready) future holds no event, so it
+/// can be dropped without a loss.
 ///
 /// # Examples
 ///
@@ -153,9 +153,9 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     ///
     /// Waits while the incoming queue is full. The queue stays full while the dispatcher waits for
     /// a watcher whose policy is [`Wait`](crate::OverflowPolicy::Wait). If one of your threads
-    /// reads such a watcher and also publishes on the same bus, it waits for itself once both
-    /// queues are full. On an inline bus it does so when the watcher's queue is full, and in a task
-    /// the reader may be another task of the same thread. The bus cannot detect this. Use
+    /// reads such a watcher and also publishes on the same bus, it deadlocks once both queues are
+    /// full. On an inline bus it does so once the watcher's queue is full, and in a task the reader
+    /// may be another task of the same thread. The bus cannot detect this. Use
     /// [`try_publish`](Self::try_publish) on such a thread. In an async task this blocks the
     /// executor's thread, so use `publish_async` there.
     ///
@@ -219,11 +219,11 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
 
     /// Publishes many events, and waits for capacity.
     ///
-    /// The bus accepts the events in order, in pieces of at most `max_batch`. Events of other
-    /// publishers may be placed between two pieces, but never within one. On an inline bus, a piece
-    /// also ends where it exhausts the capacity of a watcher that publishers wait for.
+    /// The bus accepts the events in order, in pieces of at most `max_batch`. Events from other
+    /// publishers may come between two pieces, but never within one. On an inline bus, a piece also
+    /// ends where it exhausts the capacity of a watcher that publishers wait for.
     ///
-    /// The iterator is read to its end before the first event is published. The events of a `Vec`
+    /// The iterator is fully consumed before the first event is published. The events of a `Vec`
     /// are not copied for this.
     ///
     /// # Errors
@@ -253,7 +253,7 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
         self.incoming.push_batch(events.into_iter().collect(), |entry| self.incoming.push(entry, None))
     }
 
-    /// Publishes as many leading pieces as fit now. The iterator is read to its end first, as in
+    /// Publishes as many leading pieces as fit now. The iterator is fully consumed first, as in
     /// [`publish_batch`](Self::publish_batch).
     ///
     /// # Errors

@@ -110,7 +110,7 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
             match place.wait(clock, earlier(deadline, until), attempt) {
                 Ok(Some(result)) => return result,
                 Err(TimedOut) if clock.has_passed(deadline) => return self.last_attempt(held, call),
-                // The turn that it may have had was of no use.
+                // It could not use the turn that it may have had.
                 Ok(None) => self.bus.room.pass_on(),
                 Err(TimedOut) => {}
             }
@@ -184,7 +184,7 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
             let attempt = || attempt_until(&mut attempt, &mut call, until);
             match bus.waiting_by_the_clock(&bus.room, until, attempt).await {
                 Ok(Some(result)) => return result,
-                // The turn that it may have had was of no use.
+                // It could not use the turn that it may have had.
                 Ok(None) => bus.room.pass_on(),
                 // A watcher of an inline bus whose limit has passed is no longer in the way.
                 Err(TimedOut) => {}

@@ -57,7 +57,8 @@ fn has_room_soon<T>(entries: &Sender<Entry<T>>) -> bool {
 impl<T: Clone + Send + Sync + 'static> Way<T> {
     /// Pushes an entry if there is capacity. Does not wait for capacity.
     ///
-    /// One function does both, because each further function would copy a large event on the stack.
+    /// One function does both, because each additional function would copy a large event on the
+    /// stack.
     #[inline]
     pub(super) fn try_push(
         &self,

@@ -13,7 +13,7 @@ use super::sender::MailboxSender;
 /// The state that a publish keeps while it waits.
 #[derive(Debug, Default)]
 pub(crate) struct Call {
-    /// The watchers whose filters have been asked about the first event, with their decisions.
+    /// The watchers whose filters have been run on the first event, with their decisions.
     decisions: Vec<(u64, bool)>,
     /// The time at which the first of the blocking watchers begins to lose events. `None` if none
     /// does.
@@ -21,12 +21,12 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Returns whether any filter has been asked.
+    /// Returns whether any filter has been run.
     pub(crate) fn has_asked(&self) -> bool {
         !self.decisions.is_empty()
     }
 
-    /// Clears the filters' decisions, because from here on another event is the first one.
+    /// Clears the filters' decisions, because another event is the first one from here on.
     pub(crate) fn begin_anew(&mut self) {
         self.decisions.clear();
     }
@@ -55,7 +55,7 @@ pub(crate) enum Room {
 impl<T> MailboxSender<T> {
     // ── for a dispatcher ──
 
-    /// Notes since when a dispatcher waits for capacity for the pending events.
+    /// Records since when a dispatcher has been waiting for capacity for the pending events.
     pub(crate) fn begin_to_wait(&mut self, clock: &Clock) {
         if let OverflowPolicy::WaitFor(limit) = self.state.policy {
             self.deadline = clock.deadline(limit);
@@ -100,8 +100,8 @@ impl<T> MailboxSender<T> {
         self.state.policy.waits() && !self.state.is_stopped()
     }
 
-    /// Returns the capacity for the events of a publish. Notes since when there is none. If there
-    /// is none, a watcher with `WaitFor` loses events from its limit on.
+    /// Returns the capacity for the events of a publish. Records since when there has been none. If
+    /// there is none, a watcher with `WaitFor` loses events from its limit on.
     pub(crate) fn room(&mut self, clock: &Clock, call: &mut Call) -> Room {
         let room = self.look(clock);
         if let (Room::Full | Room::IfFiltered, OverflowPolicy::WaitFor(limit)) = (room, self.state.policy) {
@@ -138,7 +138,7 @@ impl<T> MailboxSender<T> {
         }
     }
 
-    /// Asks the filter about an event for which there is no capacity, once in each call. Returns
+    /// Runs the filter on an event for which there is no capacity, once in each call. Returns
     /// whether the watcher does not want the event.
     pub(crate) fn refuses(&mut self, event: &T, bus: &BusState, call: &mut Call) -> bool {
         let id = self.state.id;
@@ -158,7 +158,7 @@ impl<T> MailboxSender<T> {
         !wants
     }
 
-    /// Notes that the bus has accepted the event about which the filter may have been asked in this
+    /// Records that the bus has accepted the event on which the filter may have been run in this
     /// call.
     pub(crate) fn set_judged(&mut self, call: &Call) {
         let id = self.state.id;

@@ -7,13 +7,13 @@
 //!
 //! The *growing* queue is for an inline bus. It is a chain followed by a batch. Each event that
 //! only this watcher gets is added to the batch, until the reader takes the batch. An event that is
-//! published alone then needs no entry and no allocation, and the reader's thread does not free
-//! memory that the publisher's thread has allocated. The batch has a lock. The publisher and the
-//! reader hold it to move events or a few words. No event is cloned or dropped under it. Everything
-//! in the chain is older than the batch, so the publisher seals the batch before it sends a slice,
-//! and the reader checks the chain before it takes the batch.
+//! published on its own then needs no entry and no allocation, and the reader's thread does not
+//! free memory that the publisher's thread has allocated. The batch has a lock. The publisher and
+//! the reader hold it to move events or a few words. No event is cloned or dropped under it.
+//! Everything in the chain is older than the batch, so the publisher seals the batch before it
+//! sends a slice, and the reader checks the chain before it takes the batch.
 //!
-//! The *ring* is for `DropOldest` alone. There the sender has to take back exactly the oldest
+//! The *ring* is only for `DropOldest`. There the sender has to take back exactly the oldest
 //! events, which a chain cannot do from its sending end. The ring is a deque under its own lock.
 //! The dispatcher and one reader hold this lock for a few instructions, and a publisher never holds
 //! it. The reader takes one event at a time, and leaves the event after a gap in the ring until it

@@ -17,7 +17,7 @@ pub(crate) struct MailboxReceiver<T> {
     pub(crate) bus: Arc<BusState>,
     queue: Arc<SliceQueue<T>>,
     parker: Parker,
-    /// The current slice, which was taken out of the queue and is not yet read to the end.
+    /// The current slice, which was taken out of the queue and has not been fully read yet.
     current: Option<BatchSlice<T>>,
     /// The memory of a batch that has been read, for the next events.
     spare: Option<Box<OwnBatch<T>>>,
@@ -46,7 +46,7 @@ pub(crate) struct MailboxReceiver<T> {
     /// faster than the publishers.
     is_ahead: bool,
     ended: bool,
-    /// The reason of the end, once the reader has reached the end.
+    /// The reason why the watcher ended, once the reader has reached the end.
     pub(crate) end_reason: Option<EndReason>,
     /// The fan-out, if the bus may lend it to this reader.
     upstream: Option<Box<dyn Upstream>>,
@@ -126,7 +126,7 @@ impl<T> MailboxReceiver<T> {
         // before it in the queue.
         let end = self.state.end();
         let decided = self.state.decided();
-        // A reader that finds nothing decided leaves the lock of a growing queue to the publisher.
+        // A reader that finds nothing decided leaves a growing queue's lock to the publisher.
         let front = if self.queue.grows() && decided <= self.expected {
             Front::Nothing
         } else {
@@ -287,7 +287,7 @@ impl<T> MailboxReceiver<T> {
     }
 
     /// Returns the number of events that are left to receive: those in the queue and in the current
-    /// slice, less those that the caller borrows.
+    /// slice, minus those that the caller borrows.
     pub(crate) fn unread(&self) -> u64 {
         let borrowed = u64::from(self.borrowed);
         let counted = (self.state.queued() + u64::from(self.prefix)).saturating_sub(borrowed);
@@ -342,7 +342,7 @@ impl<T> MailboxReceiver<T> {
             let borrowed = std::mem::take(&mut self.borrowed);
             self.advance(borrowed as usize);
         } else if self.announces && self.handled != self.expected && self.current.is_none() {
-            // A gap that no event follows has been handled, too.
+            // A gap without an event after it has been handled, too.
             self.announce();
         }
     }

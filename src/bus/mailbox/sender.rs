@@ -1,6 +1,6 @@
 //! The dispatcher's end of one watcher's mailbox: filter, credit, policy, accounting.
 //!
-//! Credit is counted in events, as if each event had its own slot. It is the capacity less the
+//! Credit is counted in events, as if each event had its own slot. It is the capacity minus the
 //! events that are queued or held by the reader. `DropOldest` needs no credit, because it evicts
 //! queued events.
 //!
@@ -34,13 +34,13 @@ pub(crate) struct MailboxSender<T> {
     pub(crate) filter: Option<FilterHook<T>>,
     hooks: Option<Box<LossHooks<T>>>,
     pub(super) sent: Sent,
-    /// The reader's `consumed` when the sender last read it. The reader may be further.
+    /// The reader's `consumed` when the sender last read it. The reader may have advanced since.
     consumed: u64,
     /// The number of events from the history. They are the first in the queue, and need no credit.
     replayed: u64,
     /// Whether the events that are being offered are from the history.
     is_replaying: bool,
-    /// The place in the order of events at which the watcher starts.
+    /// The point in the order of events at which the watcher starts.
     pub(crate) start: Start,
     /// The parts that still wait for capacity, if the dispatcher waits for this watcher.
     pub(super) pending: VecDeque<Part<T>>,
@@ -51,7 +51,8 @@ pub(crate) struct MailboxSender<T> {
     pub(super) has_grown: bool,
     /// Whether a publisher of an inline bus has found the queue full since it last had capacity.
     pub(super) is_full: bool,
-    /// The filter's decision about the event that is offered next, if it has been asked already.
+    /// The filter's decision about the event that is offered next, if the filter has already been
+    /// run on it.
     pub(super) judged: Option<bool>,
     /// The number of events sent by the time when the reader was expected to pull and did not keep
     /// up. Zero if this has not happened.
@@ -127,7 +128,7 @@ impl<T> MailboxSender<T> {
         is_direct.then(|| self.credit(wanted))
     }
 
-    /// Notes that the reader did not keep up when it was to pull.
+    /// Records that the reader did not keep up when it was expected to pull.
     pub(crate) fn note_slow(&mut self) {
         self.slow_until = self.sent.queued;
     }
@@ -207,7 +208,7 @@ impl<T> MailboxSender<T> {
         self.gave_up
     }
 
-    /// Notes for the watcher that this many events are missing here. None of them was offered.
+    /// Records for the watcher that this many events are missing here. None of them was offered.
     pub(crate) fn add_gap(&mut self, events: u64) {
         if self.is_offered() {
             self.sent.decided += events;

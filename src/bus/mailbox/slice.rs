@@ -217,7 +217,7 @@ impl<T> Drop for OwnBatch<T> {
 }
 
 /// A range of a batch, on its way to one watcher. It takes 24 bytes, because the queue has one for
-/// each event that was published alone.
+/// each event that was published on its own.
 #[derive(Debug)]
 pub(crate) enum BatchSlice<T> {
     /// Events from `start` to `end`.

@@ -21,7 +21,7 @@ const THREAD_NAME: &str = "eventcast";
 ///   one to which the oldest part of the queue belongs.
 /// - If there is a history: `history` events and a batch of `max_batch` for the dispatcher, and as
 ///   many for each watcher that started in the past, until it has read them. A watcher shares these
-///   batches with the history for as long as the history has them, except batches of which its
+///   batches with the history for as long as the history holds them, except batches from which its
 ///   filter refused some events.
 ///
 /// The bound in bytes is this sum times the size of an event and of what an event owns.
@@ -70,7 +70,7 @@ pub struct BusOptions {
     pub(crate) thread_name: String,
 }
 
-/// What `serde` reads as [`BusOptions`].
+/// The form in which `serde` reads [`BusOptions`].
 #[cfg(feature = "serde")]
 #[derive(serde::Deserialize)]
 #[serde(
@@ -195,7 +195,7 @@ impl BusOptions {
     /// Sets whether a publisher may deliver an event itself while the dispatcher sleeps: default
     /// `true`.
     ///
-    /// A lone event then changes threads once instead of twice. The publisher does it only if the
+    /// A lone event then changes threads once instead of twice. The publisher does this only if the
     /// bus has at most four watchers, none of them with a filter or with
     /// [`DropOldest`](OverflowPolicy::DropOldest), and if the event fits into all of their queues.
     /// It offers the waiting events, up to a batch, and wakes the readers that sleep. No filter,
@@ -212,7 +212,7 @@ impl BusOptions {
     /// A publish that delivers allocates the batch, and costs one system call for each reader that
     /// it wakes. With `false`, every publish leaves the delivery to the dispatcher: it allocates
     /// nothing, and wakes at most one thread. This suits a publisher with real-time constraints,
-    /// such as the thread of an audio device.
+    /// such as an audio device's thread.
     ///
     /// # Examples
     ///
@@ -232,9 +232,9 @@ impl BusOptions {
     /// [start](crate::WatchBuilder::start) in the past: 0 to 16,777,216, with 0 as the default.
     ///
     /// The history holds the batches that the dispatcher offers, without a copy. A kept event costs
-    /// its size and its part of a batch, which takes up to 72 bytes. The destructor of an event may
-    /// run on the dispatcher, when the event leaves the history. A bus with a history does not
-    /// [deliver directly](Self::direct_delivery).
+    /// its own size and its share of a batch, which takes up to 72 bytes. The destructor of an
+    /// event may run on the dispatcher, when the event leaves the history. A bus with a history
+    /// does not [deliver directly](Self::direct_delivery).
     ///
     /// A kept event lives until newer events replace it, or until the bus ends. If the event owns a
     /// handle to its bus, it keeps the bus open. If it owns the sender of a reply channel, a thread
@@ -322,7 +322,7 @@ impl BusOptions {
         Ok(())
     }
 
-    /// Checks that no option is set that has no meaning in an inline bus.
+    /// Checks that no option is set that is meaningless for an inline bus.
     fn check_inline(&self) -> Result<(), BuildError> {
         let allowed = "the default in an inline bus, which has no dispatcher";
         if !self.direct_delivery {

@@ -1,6 +1,6 @@
-//! The place in the order of events at which a watcher starts.
+//! The point in the order of events at which a watcher starts.
 
-/// The place in the order of events at which a watcher starts. See
+/// The point in the order of events at which a watcher starts. See
 /// [`WatchBuilder::start`](crate::WatchBuilder::start).
 ///
 /// In a configuration file (feature `serde`) a start is `next`, `oldest`, or `{"after": 17}`.
@@ -19,12 +19,12 @@ pub enum Start {
     /// The first event whose publish begins after the registration. This is the default.
     #[default]
     Next,
-    /// The oldest event that the [history](crate::BusOptions::history) still has. Without a
+    /// The oldest event that the [history](crate::BusOptions::history) still holds. Without a
     /// history, same as `Next`.
     Oldest,
     /// The event after this position, which [`Watcher::position`](crate::Watcher::position) has
     /// returned before. Zero is the position before the first event of the bus. Events that the
-    /// history no longer has are a gap of exactly their number. A position that the bus has not
-    /// reached yet means the newest position, so the watcher starts as with `Next`.
+    /// history no longer holds are reported as a gap of exactly their number. A position that the
+    /// bus has not reached yet means the newest position, so the watcher starts as with `Next`.
     After(u64),
 }

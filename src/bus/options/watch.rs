@@ -54,7 +54,7 @@ pub struct WatchOptions {
     pub(crate) stop_on_panic: Option<bool>,
 }
 
-/// What `serde` reads as [`WatchOptions`].
+/// The form in which `serde` reads [`WatchOptions`].
 #[cfg(feature = "serde")]
 #[derive(serde::Deserialize)]
 #[serde(
@@ -128,7 +128,7 @@ impl WatchOptions {
         self
     }
 
-    /// Sets whether a panic of the handler ends its watcher. See
+    /// Sets whether a panic in the handler ends its watcher. See
     /// [`WatchBuilder::stop_on_panic`](crate::WatchBuilder::stop_on_panic).
     ///
     /// # Examples

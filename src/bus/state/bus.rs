@@ -15,8 +15,7 @@ use super::registry::Registry;
 use super::threads::Threads;
 use super::watcher::WatcherState;
 
-/// The thread that works with the fan-out, from the perspective of threads that stop, drop or
-/// close.
+/// The thread that runs the fan-out, from the perspective of threads that stop, drop or close.
 pub(crate) trait Drive: Send + Sync {
     /// Makes sure that the due work is done: by the dispatcher, or by this thread or the owner of
     /// an inline bus. Waits for no lock.
@@ -56,11 +55,11 @@ pub(crate) struct BusState {
     lent: AtomicBool,
     accepted: AtomicU64,
     missed: AtomicU64,
-    /// The number of events in all pushed entries, less the number of these entries.
+    /// The number of events in all pushed entries, minus the number of these entries.
     pub(crate) surplus: Tally,
     pub(crate) registry: Registry,
     pub(crate) threads: Arc<Threads>,
-    /// The report of the bus at its end, once a shutdown has seen it.
+    /// The bus's final report, once a shutdown has seen the end.
     pub(super) report: Mutex<Option<Box<ShutdownReport>>>,
 }
 
@@ -174,7 +173,7 @@ impl BusState {
     }
 
     /// Wakes the handlers. A bulk reader among them may park while there is something to read, and
-    /// would otherwise miss that the end has reached a further stage. A bulk reader that is
+    /// would otherwise miss that the end has reached a later stage. A bulk reader that is
     /// registered after this read of the registry notices it without a wake-up, through the
     /// registry's lock.
     #[cfg(any(feature = "recorder", eventcast_loom))]
@@ -236,7 +235,7 @@ impl BusState {
         self.lent.store(lent, Ordering::Relaxed);
     }
 
-    /// Notes that the dispatcher has offered everything and closed every mailbox.
+    /// Records that the dispatcher has offered everything and closed every mailbox.
     pub(crate) fn set_ended(&self) {
         self.registry.set_ended();
         // No fence: the waiters check this under the registry's lock, see `WaitQueue::wake`.

@@ -1,7 +1,7 @@
 //! The reason why a watcher has ended.
 
-/// The reason why a watcher has ended, as [`Watcher::end_reason`](crate::Watcher::end_reason)
-/// returns it.
+/// The reason why a watcher has ended, as returned by
+/// [`Watcher::end_reason`](crate::Watcher::end_reason).
 ///
 /// # Examples
 ///

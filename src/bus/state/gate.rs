@@ -1,4 +1,4 @@
-//! The gate: counts the publishers that are inside a publish, and refuses more of them after the
+//! The gate: counts the publishers that are inside a publish, and admits no more of them after the
 //! close.
 //!
 //! It makes "accepted means offered" true without a lock. It is a fixed array of words, each on its
@@ -110,7 +110,7 @@ impl Gate {
         }
     }
 
-    /// Closes the gate, which lets in no further publisher. Those inside finish.
+    /// Closes the gate, which then admits no more publishers. Those inside finish.
     pub(crate) fn close(&self) {
         for cell in self.all() {
             // Relaxed: the order of the word decides, see `enter`. `is_quiet` acquires what the

@@ -1,4 +1,4 @@
-//! The list of a bus's watchers, and the sums of those that have been dropped.
+//! The list of a bus's watchers, and the summed counters of those that have been dropped.
 
 use std::collections::BTreeMap;
 
@@ -101,7 +101,7 @@ impl Registry {
         }
     }
 
-    /// Notes that the dispatcher has offered everything and closed every mailbox.
+    /// Records that the dispatcher has offered everything and closed every mailbox.
     pub(crate) fn set_ended(&self) {
         self.entries.lock().ended = true;
     }

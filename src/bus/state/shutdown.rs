@@ -65,8 +65,8 @@ impl BusState {
         (self.registry.is_settled() && self.threads.are_leaving()).then_some(())
     }
 
-    /// Returns the report of the bus at its end, which is the same for all calls, or a snapshot if
-    /// the bus has not ended.
+    /// Returns the bus's final report, which is the same for all calls, or a snapshot if the bus
+    /// has not ended.
     fn report(&self) -> ShutdownReport {
         if self.is_current() || !self.registry.is_settled() {
             return ShutdownReport::new(false, self.stats());

@@ -68,7 +68,7 @@ impl Threads {
     }
 }
 
-/// A mark that a thread of the bus runs, or is being started. For a thread, the drop of the mark is
+/// A mark that a thread of the bus runs, or is being started. For a thread, dropping the mark is
 /// its last step.
 struct Running(Arc<Threads>);
 

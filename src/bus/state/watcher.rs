@@ -62,7 +62,7 @@ struct SentSide {
     /// lost.
     decided: AtomicU64,
     offered: AtomicU64,
-    /// The number of events put into the queue, less those that the dispatcher took out again.
+    /// The number of events put into the queue, minus those that the dispatcher took out again.
     queued: AtomicU64,
     incoming: AtomicU64,
     oldest: AtomicU64,
@@ -311,7 +311,7 @@ impl WatcherState {
         self.flags.load(Ordering::Relaxed) & GONE != 0
     }
 
-    /// Returns the reason of the end if an empty queue means the end.
+    /// Returns the reason why the watcher ended, if an empty queue means the end.
     #[inline]
     pub(crate) fn end(&self) -> Option<EndReason> {
         // Acquire: pairs with the Release in `set_closed`, so that a check of the queue after this

@@ -31,7 +31,7 @@ use crate::sync::{Mutex, Parker, SPINS, Unparker, YIELDS, hint, thread};
 /// function.
 #[inline]
 pub(crate) fn full_fence() {
-    // SeqCst: pairs with the other side's fence, see the head of the file.
+    // SeqCst: pairs with the other side's fence, see the top of the file.
     fence(Ordering::SeqCst);
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn spin_until<R>(mut found: impl FnMut() -> Option<R>) -> Option<R> {
     result
 }
 
-/// The place where one thread or task waits.
+/// The slot in which one thread or task waits.
 #[derive(Debug)]
 pub(crate) struct WakeCell {
     armed: AtomicBool,
@@ -104,7 +104,7 @@ impl WakeCell {
     /// fails after this store. The next arming of the waiting side follows this store in program
     /// order.
     pub(crate) fn disarm(&self) {
-        // Relaxed: if the waking side sees this late, it only wakes the waiting side without need.
+        // Relaxed: if the waking side sees this late, it only wakes the waiting side unnecessarily.
         self.armed.store(false, Ordering::Relaxed);
     }
 
@@ -153,7 +153,7 @@ impl WakeCell {
 #[derive(Debug)]
 pub(crate) struct TimedOut;
 
-/// The place where many threads and tasks wait, in turn.
+/// A queue in which many threads and tasks wait, in turn.
 #[derive(Debug)]
 pub(crate) struct WaitQueue {
     /// The number of entries in `waiters`. Wakers read it without the lock.

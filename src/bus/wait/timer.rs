@@ -3,8 +3,8 @@
 //!
 //! All tasks of a bus share one timer thread, which lives only while one of them waits with a
 //! deadline. It parks until the earliest deadline. Wakers are user code, so the thread counts as
-//! one of the bus's own: a waker that waited there for the end of the bus would delay the deadlines
-//! of all tasks.
+//! one of the bus's own: a waker that waited there for the bus to end would delay the deadlines of
+//! all tasks.
 
 use std::collections::BTreeMap;
 use std::io;

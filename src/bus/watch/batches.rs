@@ -11,14 +11,14 @@ use super::watcher::Watcher;
 impl<T> Watcher<T> {
     /// Waits for events, and receives events that arrived together as one slice, without cloning.
     ///
-    /// The slice is a [prefix](crate::WatchBuilder::prefix), or a part of a batch of the
-    /// dispatcher. Such a part has one event if the policy is
+    /// The slice is a [prefix](crate::WatchBuilder::prefix), or a part of one of the dispatcher's
+    /// batches. Such a part has one event if the policy is
     /// [`DropOldest`](crate::OverflowPolicy::DropOldest), and at most about a quarter of the
     /// queue's capacity if the dispatcher has waited for the watcher.
     ///
     /// # Errors
     ///
-    /// [`RecvError`] at the end, as [`recv`](Self::recv).
+    /// [`RecvError`] at the end, like [`recv`](Self::recv).
     ///
     /// # Blocking
     ///
@@ -109,7 +109,7 @@ impl<T> Watcher<T> {
     ///
     /// # Errors
     ///
-    /// [`RecvError`] at the end, as [`recv`](Self::recv).
+    /// [`RecvError`] at the end, like [`recv`](Self::recv).
     ///
     /// # Examples
     ///

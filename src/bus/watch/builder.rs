@@ -53,8 +53,8 @@ pub struct WatchBuilder<'b, T> {
     pub(super) prefix: Vec<T>,
     pub(super) filter: Option<FilterHook<T>>,
     pub(super) on_drop: Option<OnDrop<T>>,
-    /// The hook of the receiver and the hook of the sender. Each reports the events that its end of
-    /// the mailbox abandons.
+    /// The hook of the receiver and the hook of the sender. Each reports the events abandoned by
+    /// its own end of the mailbox.
     pub(super) on_abandon: (Option<OnAbandon>, Option<OnAbandon>),
     pub(super) on_panic: Option<OnPanic<T>>,
     pub(super) stop_on_panic: bool,
@@ -162,7 +162,7 @@ impl<'b, T> WatchBuilder<'b, T> {
         self
     }
 
-    /// Sets whether a panic of the handler ends its watcher. The default is `false`.
+    /// Sets whether a panic in the handler ends its watcher. The default is `false`.
     ///
     /// - If `false`: the panic is counted, and the handler continues with the next event.
     /// - If `true`: the panic is counted, and the handler ends. The event counts as delivered, and
@@ -224,8 +224,8 @@ impl<'b, T> WatchBuilder<'b, T> {
     ///
     /// # Examples
     ///
-    /// `examples/bus/filters.rs` in the repository has watchers that each see their part of the
-    /// events.
+    /// `examples/bus/filters.rs` in the repository has watchers that each see their own subset of
+    /// the events.
     ///
     /// ```
     /// use eventcast::Broadcaster;
@@ -249,10 +249,10 @@ impl<'b, T> WatchBuilder<'b, T> {
     ///
     /// The hook runs on the dispatcher, so it must be quick and must not wait. No other thread
     /// waits for a lock that the dispatcher holds then. On an
-    /// [inline](crate::Broadcaster::new_inline) bus it runs inside the publish, for whose lock
-    /// other publishers wait. A panic is caught and counted. The hook does not receive events that
-    /// were in the queue of a watcher that was dropped, or of a handler that ended before it had
-    /// handled them.
+    /// [inline](crate::Broadcaster::new_inline) bus it runs inside the publish, under the lock that
+    /// other publishers wait for. A panic is caught and counted. The hook does not receive events
+    /// that were in the queue of a watcher that was dropped, or of a handler that ended before it
+    /// had handled them.
     ///
     /// A hook that publishes on its own bus can trigger itself forever: while the watcher is full,
     /// it also loses the event that reports the loss. Send losses to a channel or to another bus,
@@ -307,10 +307,10 @@ impl<'b, T> WatchBuilder<'b, T> {
 impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
     /// Registers the watcher.
     ///
-    /// After this method has returned, the watcher is offered every event whose publish begins from
-    /// then on. Unless it [starts in the past](Self::start), the watcher is offered no event whose
-    /// publish had returned before this method was called. The registration has its own place in
-    /// the order of events, and takes no capacity from them.
+    /// The watcher is offered every event whose publish begins after this method has returned.
+    /// Unless it [starts in the past](Self::start), the watcher is offered no event whose publish
+    /// had returned before this method was called. The registration has its own point in the order
+    /// of events, and takes no capacity from them.
     ///
     /// If the watcher is dropped before the dispatcher has carried out the registration, the bus
     /// offers nothing to it.

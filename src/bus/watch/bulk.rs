@@ -52,7 +52,7 @@ impl<T> BulkEvents<T> {
         self.0.events()
     }
 
-    /// Returns the offset of the first event. Each further event has the next offset.
+    /// Returns the offset of the first event. Each following event has the next offset.
     pub fn offset(&self) -> u64 {
         self.0.offset()
     }
@@ -70,7 +70,7 @@ impl<T> BulkReader<T> {
         WatchHandle::new(&self.receiver)
     }
 
-    /// Takes the next events, and passes over gaps. Never waits.
+    /// Takes the next events, and skips gaps. Never waits.
     pub fn take(&mut self) -> BulkNext<T> {
         loop {
             match self.receiver.next() {
@@ -146,8 +146,8 @@ impl<T> BulkReader<T> {
     }
 }
 
-/// Ends a [`BulkReader::wait`] of the reader with this handle. The caller has first made the
-/// reader's `ready` true.
+/// Ends the [`BulkReader::wait`] of the reader to which this handle belongs. The caller has first
+/// made the reader's `ready` true.
 pub fn wake_reader(handle: &WatchHandle) {
     full_fence();
     handle.state.wake_cell.wake();

@@ -6,9 +6,10 @@ use std::ops::Deref;
 use crate::bus::mailbox::BatchSlice;
 
 /// An item that a watcher receives: an event, or the number of events that are missing at this
-/// place.
+/// point.
 ///
-/// A loss is an item of the stream, not an error. The watcher receives it even if no event follows.
+/// A loss is an item of the stream, not an error. The watcher receives it even if no event comes
+/// after it.
 ///
 /// With the feature `serde`, an event is written as `{"event": ..}` and a loss as `{"lagged": 3}`.
 ///

@@ -1,4 +1,4 @@
-//! A watcher that returns events alone, without its losses.
+//! A watcher that returns only events, not losses.
 
 use std::fmt;
 use std::iter::FilterMap;
@@ -15,7 +15,7 @@ use super::iter::{Events, IntoIter};
 use super::watcher::Watcher;
 
 impl<T> Watcher<T> {
-    /// Turns the watcher into one that returns events alone. It skips losses, which stay counted in
+    /// Turns the watcher into one that returns only events. It skips losses, which stay counted in
     /// [`stats`](Self::stats).
     ///
     /// Use it if the watcher's policy loses nothing, such as [`Wait`](crate::OverflowPolicy::Wait)
@@ -38,7 +38,7 @@ impl<T> Watcher<T> {
     }
 }
 
-/// A watcher that returns events alone: `T` where a [`Watcher`] returns `Delivery<T>`. Returned by
+/// A watcher that returns only events: `T` where a [`Watcher`] returns `Delivery<T>`. Returned by
 /// [`Watcher::into_events`].
 ///
 /// It skips losses. They stay counted in the [`stats`](Watcher::stats) of its
@@ -75,7 +75,7 @@ impl<T: Clone> EventWatcher<T> {
     ///
     /// # Errors
     ///
-    /// [`RecvError`] at the end, as [`Watcher::recv`].
+    /// [`RecvError`] at the end, like [`Watcher::recv`].
     ///
     /// # Panics
     ///
@@ -134,8 +134,8 @@ impl<T: Clone> EventWatcher<T> {
         }
     }
 
-    /// Waits for the next event for at most `timeout`, by the bus's clock. A loss that is skipped
-    /// does not extend the wait.
+    /// Waits for the next event for at most `timeout`, by the bus's clock. A skipped loss does not
+    /// extend the wait.
     ///
     /// # Errors
     ///
@@ -198,7 +198,7 @@ impl<T> EventWatcher<T> {
     ///
     /// # Errors
     ///
-    /// [`RecvError`] at the end, as [`recv`](Self::recv).
+    /// [`RecvError`] at the end, like [`recv`](Self::recv).
     ///
     /// # Panics
     ///
@@ -266,8 +266,8 @@ impl<T> EventWatcher<T> {
     }
 }
 
-/// A stream of the events that [`recv_async`](EventWatcher::recv_async) returns. After the end
-/// every further `next()` returns the end again.
+/// A stream of the events that [`recv_async`](EventWatcher::recv_async) returns. After the end,
+/// every later `next()` returns the end again.
 ///
 /// # Examples
 ///

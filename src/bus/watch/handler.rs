@@ -120,7 +120,7 @@ impl<T, H: FnMut(Delivery<&T>)> Runner<T, H> {
     /// let runner = bus.watch_builder().runner(move |delivery| tx.send(delivery.event().copied()).unwrap())?;
     /// bus.publisher().publish_batch([1, 2])?;
     /// bus.close();
-    /// // The handler runs on this thread, up to the end of the bus.
+    /// // The handler runs on this thread, until the bus ends.
     /// runner.run();
     /// assert_eq!(rx.iter().collect::<Vec<_>>(), [Some(1), Some(2)]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -191,7 +191,7 @@ impl<T, H> fmt::Debug for Runner<T, H> {
 }
 
 /// A handle that stops a handler or another watcher, waits for its end, and reads its counters. It
-/// keeps neither the watcher nor the bus open. If the handle of a handler is dropped, the handler
+/// keeps neither the watcher nor the bus open. If a handler's handle is dropped, the handler
 /// continues until the bus ends.
 ///
 /// # Examples
@@ -246,8 +246,8 @@ impl WatchHandle {
     }
 
     /// Waits until the handler has ended, and returns whether it has. This does not stop the
-    /// handler, which ends after [`stop`](Self::stop), at the end of the bus, or at a panic with
-    /// [`stop_on_panic`](crate::WatchBuilder::stop_on_panic). Everything that the handler did
+    /// handler, which ends after [`stop`](Self::stop), when the bus ends, or when it panics with
+    /// [`stop_on_panic`](crate::WatchBuilder::stop_on_panic) set. Everything that the handler did
     /// happens before a `join` that returns `true`. A watcher that you read yourself ends when it
     /// is dropped, so the thread that owns it must not wait here without a limit.
     ///
@@ -256,7 +256,7 @@ impl WatchHandle {
     /// Waits for at most `timeout`, by the bus's clock. `Duration::MAX` means no limit. On a thread
     /// of the same bus this does not wait, and returns `false` if the handler has not ended,
     /// because a handler that waited for itself would wait forever. In an async task, await the
-    /// [`Runner`] itself, or the end of the bus with `shutdown_async`.
+    /// [`Runner`] itself, or await the end of the bus with `shutdown_async`.
     ///
     /// # Examples
     ///

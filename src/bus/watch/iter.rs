@@ -1,4 +1,4 @@
-//! The iterators of a watcher: over its deliveries, and over its events alone.
+//! The iterators of a watcher: over its deliveries, and over only its events.
 
 use std::fmt;
 use std::iter::FusedIterator;
@@ -7,9 +7,9 @@ use super::delivery::Delivery;
 use super::watcher::Watcher;
 
 impl<T> Watcher<T> {
-    /// Returns an iterator over events alone, which waits and ends like [`recv`](Self::recv). The
-    /// iterator skips losses, which stay counted in [`stats`](Self::stats). For a reader that owns
-    /// its watcher, see [`into_events`](Self::into_events).
+    /// Returns an iterator over only the events, which waits and ends like [`recv`](Self::recv).
+    /// The iterator skips losses, which stay counted in [`stats`](Self::stats). For a reader that
+    /// owns its watcher, see [`into_events`](Self::into_events).
     ///
     /// # Examples
     ///
@@ -57,8 +57,8 @@ impl<T> Watcher<T> {
 /// An iterator over the deliveries that a watcher has in its queue. It never waits. See
 /// [`Watcher::try_iter`].
 ///
-/// It is not a [`FusedIterator`]: after a `None` it continues with what has arrived since, except
-/// at the end of the watcher.
+/// It is not a [`FusedIterator`]: after a `None` it continues with what has arrived since, unless
+/// the watcher has reached its end.
 ///
 /// # Examples
 ///

@@ -6,22 +6,22 @@ use super::builder::WatchBuilder;
 use super::watcher::Watcher;
 
 impl<T> WatchBuilder<'_, T> {
-    /// Sets the place in the order of events at which the watcher starts. The default is
+    /// Sets the point in the order of events at which the watcher starts. The default is
     /// [`Start::Next`].
     ///
-    /// With any other start, the watcher first receives the events from there on that the
-    /// [history](crate::BusOptions::history) of the bus still has, then the events that follow. The
+    /// With any other start, the watcher first receives the events from that point on that the
+    /// bus's [history](crate::BusOptions::history) still holds, then the events that follow. The
     /// watcher receives each of them once, and none is missing between the two, because the
-    /// registration itself has a place in the order. Events that the history no longer has are a
-    /// gap of exactly their number. With a filter, the gap also counts events that the filter would
-    /// have refused.
+    /// registration itself has a point in the order. Events that the history no longer holds are
+    /// reported as a gap of exactly their number. With a filter, the gap also counts events that
+    /// the filter would have refused.
     ///
-    /// The kept events count as offered. They pass the filter, which runs on the dispatcher for all
-    /// of them in one go. They take no capacity in the queue, so no policy applies to them, except
-    /// [`DropOldest`](crate::OverflowPolicy::DropOldest): such a queue holds only the newest of
-    /// them, up to its capacity. A [prefix](Self::prefix) is delivered before them. The dispatcher
-    /// does nothing else while it offers them, so a long history with a slow filter delays the
-    /// other watchers.
+    /// The kept events count as offered. They are filtered too: the filter runs on the dispatcher,
+    /// over all of them in a single pass. They take no capacity in the queue, so no policy applies
+    /// to them, except [`DropOldest`](crate::OverflowPolicy::DropOldest): such a queue holds only
+    /// the newest of them, up to its capacity. A [prefix](Self::prefix) is delivered before them.
+    /// The dispatcher does nothing else while it offers them, so a long history with a slow filter
+    /// delays the other watchers.
     ///
     /// # Examples
     ///
@@ -65,9 +65,9 @@ impl<T> Watcher<T> {
     /// [published](crate::Publisher::publish_gap) takes one position for each missing event. After
     /// a [`Lagged`](crate::Delivery::Lagged), the position is one less than the position of the
     /// next event. Without a filter, the position of the next event is therefore one more than the
-    /// position before it, plus the number of events lost in between. With a filter, there may be
-    /// refused events in between, too. After a gap, the position may then be lower than the
-    /// position of the last lost event, but not lower than the position of any event received.
+    /// position before it, plus the number of events lost in between. With a filter, there may also
+    /// be refused events in between. After a gap, the position may then be lower than the position
+    /// of the last lost event, but not lower than the position of any event received.
     ///
     /// Before the first receive, and in a [prefix](WatchBuilder::prefix), this is the position
     /// after which the watcher starts. Returns `None` if the dispatcher has not registered the

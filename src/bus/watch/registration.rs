@@ -1,4 +1,4 @@
-//! The registration of a watcher: its mailbox, and the way of the sender to the fan-out.
+//! The registration of a watcher: its mailbox, and how the sender reaches the fan-out.
 
 use crate::bus::dispatch::Control;
 use crate::bus::mailbox::{MailboxReceiver, MailboxSender, SliceQueue};

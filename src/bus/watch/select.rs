@@ -8,9 +8,9 @@ impl<T> Watcher<T> {
     /// Adds "something to receive, or the end" to a crossbeam [`Select`], and returns the
     /// operation's index.
     ///
-    /// This is for the readiness mode ([`Select::ready`] and its like). When the `Select` returns
-    /// the index, receive with [`try_recv`](Self::try_recv) until the watcher is empty. The
-    /// `Select` may also return the index spuriously. It always does so while events of the last
+    /// This is for the readiness mode ([`Select::ready`] and similar methods). When the `Select`
+    /// returns the index, receive with [`try_recv`](Self::try_recv) until the watcher is empty. The
+    /// `Select` may also return the index spuriously. It always does so while events from the last
     /// receive are borrowed, because only the next receive returns their capacity to the queue.
     /// Build a new `Select` for each wait, because it borrows the watcher.
     ///

@@ -1,4 +1,4 @@
-//! Watchers and handlers as tasks: `recv_async`, the stream, and the handler that is awaited.
+//! Watchers and handlers as tasks: `recv_async`, the stream, and awaited handlers.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -45,7 +45,7 @@ impl<T> Watcher<T> {
     ///
     /// # Errors
     ///
-    /// [`RecvError`] at the end, as [`recv`](Self::recv).
+    /// [`RecvError`] at the end, like [`recv`](Self::recv).
     ///
     /// # Panics
     ///
@@ -82,9 +82,9 @@ impl<T> Watcher<T> {
     }
 }
 
-/// A stream of the deliveries that [`recv_async`](Watcher::recv_async) returns. After the end every
-/// further `next()` returns the end again. A `next()` that is dropped before it is ready, as in a
-/// `select!`, has taken nothing.
+/// A stream of the deliveries that [`recv_async`](Watcher::recv_async) returns. After the end,
+/// every later `next()` returns the end again. A `next()` that is dropped before it is ready, as in
+/// a `select!`, has taken nothing.
 ///
 /// A stream that always has a delivery never makes its task yield. If this starves other tasks, let
 /// the task yield occasionally.

@@ -21,8 +21,8 @@ use super::handler::WatchHandle;
 ///
 /// # Ordering
 ///
-/// The events of all publishers have one order, and every watcher receives its events in this
-/// order. The bus offers the watcher every event whose publish begins after
+/// The events of all publishers are in a single order, and every watcher receives its events in
+/// this order. The bus offers the watcher every event whose publish begins after
 /// [`watch`](crate::Broadcaster::watch) has returned. Unless the watcher
 /// [starts in the past](crate::WatchBuilder::start), the bus offers it no event whose publish had
 /// returned before `watch` was called. Everything that happened before a publish happens before the
@@ -33,25 +33,25 @@ use super::handler::WatchHandle;
 /// The queue holds at most `queue_capacity` events, not counting events from the history. If it is
 /// full, the watcher's [policy](crate::OverflowPolicy) drops an event, ends the watcher, or makes
 /// the dispatcher wait. A dispatcher that waits delays all watchers. Events that the reader has
-/// taken out and still reads count too, except with
+/// taken out and is still reading count too, except with
 /// [`DropOldest`](crate::OverflowPolicy::DropOldest).
 ///
 /// # Gaps
 ///
-/// Events lost by the policy, and events that the bus does not have for the watcher (of a published
-/// gap, or no longer in the history), are reported as [`Delivery::Lagged`], with their number, at
-/// their place among the events. A `Lagged` is delivered even if no event follows. It is neither an
-/// error nor the end, and the next receive continues after it. An event that the filter refused is
-/// not a loss. Events lost when the watcher is stopped or dropped are counted in
-/// [`stats`](Self::stats), but not reported.
+/// Events lost by the policy, and events that the bus does not have for the watcher (part of a
+/// published gap, or no longer in the history), are reported as [`Delivery::Lagged`] with their
+/// number, at the point in the sequence where they are missing. A `Lagged` is delivered even if no
+/// event comes after it. It is neither an error nor the end, and the next receive continues after
+/// it. An event that the filter refused is not a loss. Events lost when the watcher is stopped or
+/// dropped are counted in [`stats`](Self::stats), but not reported.
 ///
 /// # Ending
 ///
 /// A watcher does not keep the bus open. It ends after [`stop`](Self::stop), after its policy has
-/// [evicted](crate::OverflowPolicy::Evict) it, and after the end of the bus. The queued events stay
+/// [evicted](crate::OverflowPolicy::Evict) it, and after the bus has ended. The queued events stay
 /// readable, and after them every receive returns the end. The bus ends only after its last event
 /// has fitted into the queue of every watcher that it waits for. Read two watchers with the policy
-/// `Wait` concurrently, because one alone does not reach its end.
+/// `Wait` concurrently, because if you read only one, it does not reach its end.
 ///
 /// Dropping a watcher empties its queue immediately. The events in the queue count as dropped
 /// (stopped), or as abandoned after a shutdown by deadline.
@@ -60,8 +60,8 @@ use super::handler::WatchHandle;
 ///
 /// [`recv`](Self::recv), [`recv_ref`](Self::recv_ref) and [`recv_batch`](Self::recv_batch) block
 /// the thread until there is a delivery or the end, and so do the iterators. The methods with
-/// `_timeout` in their names block for a limited time, by the bus's clock. All other methods, and
-/// the drop, never wait for an event, a publisher or the dispatcher.
+/// `_timeout` in their names block for a limited time, by the bus's clock. All other methods never
+/// wait for an event, a publisher or the dispatcher, nor does dropping the watcher.
 ///
 /// # Cancel safety
 ///
@@ -218,7 +218,7 @@ impl<T: Clone> Watcher<T> {
     }
 
     /// Clones the first event of the current slice. The event is borrowed first, so that the next
-    /// receive passes over it even if its `Clone` panics.
+    /// receive skips it even if its `Clone` panics.
     fn take(&mut self) -> T {
         self.receiver.borrow(1);
         let event = self.receiver.events()[0].clone();
@@ -233,7 +233,7 @@ impl<T> Watcher<T> {
     ///
     /// # Errors
     ///
-    /// [`RecvError`] at the end, as [`recv`](Self::recv).
+    /// [`RecvError`] at the end, like [`recv`](Self::recv).
     ///
     /// # Blocking
     ///
@@ -266,7 +266,7 @@ impl<T> Watcher<T> {
     ///
     /// Published events that the dispatcher has not offered yet are not in the queue. To read
     /// everything that was accepted, close the bus and read to the end, or
-    /// [flush](crate::Broadcaster::flush) before the stop.
+    /// [flush](crate::Broadcaster::flush) before you stop the watcher.
     ///
     /// # Examples
     ///
@@ -335,7 +335,7 @@ impl<T> Watcher<T> {
     /// While the dispatcher offers events to this watcher, and while a hook of the watcher runs,
     /// the count may not yet reflect events that the dispatcher has just sent or taken back.
     ///
-    /// The count is [`WatcherStats::queued`], less the events of the last receive that are still
+    /// The count is [`WatcherStats::queued`], minus the events from the last receive that are still
     /// borrowed, plus the events of a [prefix](crate::WatchBuilder::prefix) that have not been
     /// received. A [`Lagged`](Delivery::Lagged) does not count, because it is not an event.
     ///
