@@ -2,8 +2,8 @@
 //! broadcaster.
 //!
 //! Every loss is also counted where it happens. The hook is for programs that want to be notified
-//! immediately. The hook is the user's code. A panic in the hook is caught, and events that the
-//! hook itself loses are not reported to it again.
+//! immediately. It is user code, so a panic in it is caught, and events that the hook itself loses
+//! are not reported to it again.
 
 use std::cell::Cell;
 use std::error::Error;
@@ -44,8 +44,8 @@ pub enum LossReason {
     ScrubPanicked,
     /// A watcher, handler or recording lost the event before it was delivered.
     Dropped(DropReason),
-    /// A handler or a log panicked at the event. The event counts as delivered. The handler
-    /// continues with the next event, unless `stop_on_panic` ends it.
+    /// A handler or a log panicked while handling the event. The event counts as delivered. The
+    /// handler continues with the next event, unless `stop_on_panic` ends it.
     HandlerPanicked,
     /// The sink already has an event of this name.
     AlreadyExists,
@@ -58,17 +58,17 @@ pub enum LossReason {
     /// The event's [group](crate::EventSink::group) had reached its
     /// [share](crate::record::RecordingBuilder::group_queue_capacity) of a recording's queue.
     GroupFull,
-    /// The sink failed and no further attempt was possible because of the end, or the deadline of a
-    /// shutdown passed before the event was written.
+    /// The sink failed while the recording or the bus was ending, so no other attempt was possible.
+    /// Or a shutdown's deadline passed before the event was written.
     Abandoned,
-    /// The drop of the broadcaster returned before the events were handled. Its
+    /// Dropping the broadcaster returned before the events were handled. Its
     /// [`drop_timeout`](crate::record::EventBroadcasterBuilder::drop_timeout) had passed, an
-    /// earlier shutdown had reached its deadline, or the drop ran on a thread that the sink
-    /// [needs](crate::EventSink::needed_thread).
+    /// earlier shutdown had reached its deadline, or the broadcaster was dropped on a thread that
+    /// the sink [needs](crate::EventSink::needed_thread).
     ///
     /// These events are lost only if the process ends too early. Otherwise they are still handled.
     /// No counter counts them as lost, and if one of them is lost later, it is reported again with
-    /// the reason of that loss. Events that are still in the incoming queue are not among them.
+    /// the reason for that loss. Events that are still in the incoming queue are not included.
     LeftBehind,
 }
 
@@ -94,12 +94,12 @@ impl fmt::Display for LossReason {
 
 /// One or more events that were lost together, as `on_loss` receives them.
 ///
-/// A loss at a sink reports what the store did not know at that time. A later write of the same
+/// A loss at a sink reports what was missing from the store at that time. A later write of the same
 /// stored event may carry the count, and the statistics then no longer count these events as lost.
 ///
-/// `Display` and `Debug` show the place, the number of events, the reason of the loss, the object
-/// and the reason of the first event, and the cause. They do not show the event's message, which
-/// may contain data that does not belong in a log.
+/// `Display` and `Debug` show the location, the number of events, the reason for the loss, the
+/// object and the reason of the first event, and the cause. They do not show the event's message,
+/// which may contain data that does not belong in a log.
 ///
 /// # Examples
 ///
@@ -125,16 +125,16 @@ impl fmt::Display for LossReason {
 pub struct Loss<'a> {
     /// The reason for the loss.
     pub reason: LossReason,
-    /// The place of the loss: the name of the watcher or recording, or the component of the
+    /// The location of the loss: the name of the watcher or recording, or the component of the
     /// recorder.
     pub place: &'a str,
-    /// The lost events. The slice is empty if only their number is known. If several occurrences of
-    /// one event were counted in one write, the slice contains that event once.
+    /// The lost events. The slice is empty if only the number of events is known. If several
+    /// occurrences of one event were counted in one write, the slice contains that event once.
     pub events: &'a [Event],
     /// The number of lost events.
     pub count: u64,
     /// The [group](crate::EventSink::group) of an event that was lost at a sink. Empty for every
-    /// other loss, and if the sink has no groups.
+    /// other loss, and for a sink without groups.
     pub group: &'a str,
     /// The cause of a loss at a sink, as a [`SinkError`](crate::SinkError): the sink's answer, the
     /// text of a panic, or the deadline that passed. `None` for every other loss.
@@ -201,7 +201,7 @@ impl fmt::Debug for Loss<'_> {
 /// The user's hook for losses.
 pub(crate) type OnLoss = Box<dyn Fn(&Loss<'_>) + Send + Sync>;
 
-/// The reporter of losses that the parts of a broadcaster share.
+/// The loss reporter that the parts of a broadcaster share.
 #[derive(Default)]
 pub(crate) struct LossHook {
     hook: Option<OnLoss>,

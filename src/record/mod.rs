@@ -4,8 +4,8 @@
 //! - [`Recorder`] and [`ObjectRecorder`] record events. [`EventDraft`] is an event that is still
 //!   being built, and [`Recorded`] is the outcome of a call.
 //! - A recording writes events to a sink. [`RecordingBuilder`] starts one with non-default options,
-//!   such as a [`RetryPolicy`], and [`RecordingHandle`] stops it. [`Outage`] reports that the store
-//!   of a recording is unavailable or works again.
+//!   such as a [`RetryPolicy`], and [`RecordingHandle`] stops it. [`Outage`] reports that a
+//!   recording's store is unavailable or works again.
 //! - [`Loss`] describes lost events, and is what the hook
 //!   [`on_loss`](EventBroadcasterBuilder::on_loss) receives.
 //!
@@ -14,10 +14,10 @@
 //!
 //! # The path of an event
 //!
-//! The folders are listed in the order in which an event passes through them: `event` (the data),
-//! `recorder` (builds events), `correlator` (aggregates, counts, limits), `series` (counts events
-//! that have an event time), `delivery` (writes the events of a recording to its sink) and `sink`
-//! (stores). The `broadcaster` sits on top of all of them.
+//! The directories are listed in the order in which an event passes through them: `event` (the
+//! data), `recorder` (builds events), `correlator` (aggregates, counts, limits), `series` (counts
+//! events that have an event time), `delivery` (writes the events of a recording to its sink) and
+//! `sink` (stores). The `broadcaster` sits on top of all of them.
 //!
 //! # Memory orderings
 //!
@@ -33,7 +33,7 @@
 //! | `CounterCell::created`, `CounterCell::updated`, `CounterCell::aggregated` | `correlate` | relaxed RMW | `stats` | relaxed | counts |
 //! | `CounterCell::filtered`, `CounterCell::evicted` | `correlate`, `confirm` | relaxed RMW | `stats` | relaxed | counts |
 //! | `Caches::free` | `correlate`, `confirm` | relaxed RMW | the same | relaxed | a count |
-//! | `Flushes::running` | flush | relaxed RMW, fence after | recording | relaxed, fence before | no data: a recording then holds nothing back |
+//! | `Flushes::running` | flush | relaxed RMW, fence after | recording | relaxed, fence before | no data: a recording then holds no counts |
 //!
 //! # Locks
 //!

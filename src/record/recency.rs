@@ -1,7 +1,7 @@
 //! Values in the order in which they were last used.
 //!
 //! A ring links the values in the order of their last use. Using a value moves it to the newest
-//! end, and the value at the oldest end is the first to evict. Each step takes constant time.
+//! end, and the value at the oldest end is the first to be evicted. Each step takes constant time.
 
 /// An index that no node has: the point where the ring's two ends meet. Its newer neighbour is the
 /// oldest node.

@@ -7,10 +7,10 @@ use crate::escape::escape;
 use crate::record::event::Timestamp;
 use crate::remote_state::RemoteState;
 
-/// The counters of one recording, for the events that its watcher delivered.
+/// The counters of a recording, for the events that its watcher delivered.
 ///
-/// Each delivered event has one of eight outcomes. After a flush or at the end, this equation holds
-/// exactly:
+/// Each delivered event has one of eight outcomes. After a flush, or when the recording has ended,
+/// this equation holds exactly:
 ///
 /// `watcher.delivered` = `created` + `updated` + `skipped` + `already_existed` + `rejected` +
 /// `exhausted` + `group_full` + `abandoned`
@@ -19,8 +19,8 @@ use crate::remote_state::RemoteState;
 /// may be ahead:
 ///
 /// - The recording counts an outcome before it counts the event as delivered.
-/// - An event may be counted on another event of the same key that is not written yet, or it may be
-///   held: by its [series](crate::record::RecordingBuilder::series), because the
+/// - An event may be counted on another event with the same key that is not written yet, or it may
+///   be held: by its [series](crate::record::RecordingBuilder::series), because the
 ///   [spam filter](crate::correlator::SpamFilter) stopped it, or because of
 ///   [`update_every`](crate::record::RecordingBuilder::update_every). Such an event is already
 ///   delivered, and gets its outcome with the write that carries it.
@@ -52,30 +52,30 @@ use crate::remote_state::RemoteState;
 #[serde(default)]
 #[non_exhaustive]
 pub struct RecordingStats {
-    /// The recording's name, and the number of events that it was offered, received, and lost
-    /// before it could handle them.
+    /// The recording's name, and the numbers of events that it was offered, that it received, and
+    /// that it lost before it could handle them.
     pub watcher: WatcherStats,
     /// Events that the sink stored as new.
     pub created: u64,
-    /// Events that were counted on a stored event.
+    /// Events that were counted as part of a stored event.
     pub updated: u64,
     /// Events that the spam filter stopped before any equal event had passed, so that the store has
-    /// no event for them. If an equal event passes later, its count includes them. A repeat of an
-    /// event that the store has is not among them, because a later write carries its count.
+    /// no event for them. If an equal event passes later, its count includes them. Repeats of an
+    /// event that the store has are not included, because a later write carries their count.
     pub skipped: u64,
-    /// Events not written because the sink already had an event of this name.
+    /// Events not written because the sink already had an event with this name.
     pub already_existed: u64,
     /// Events not written because the sink will never accept them, or because the sink or a
     /// function of the correlator's options panicked.
     pub rejected: u64,
     /// Events not written because the sink failed as often as the retry policy allows, or because
-    /// `retry_if` refused another attempt.
+    /// `retry_if` did not allow another attempt.
     pub exhausted: u64,
     /// Events not written because their [group](crate::EventSink::group) had reached its
     /// [share](crate::record::RecordingBuilder::group_queue_capacity) of the queue.
     pub group_full: u64,
     /// Events not written because the sink failed while the recording or the bus was ending, or
-    /// because the deadline of a shutdown passed first.
+    /// because a shutdown's deadline passed first.
     pub abandoned: u64,
     /// The part of `created` that should have been counted on a stored event, which had expired.
     pub recreated: u64,
@@ -88,11 +88,11 @@ pub struct RecordingStats {
     pub aggregated: u64,
     /// Attempts at a write after the first one.
     pub retried: u64,
-    /// Caught panics of the sink, of its errors' destructors, of `retry_if`, or of a function of
+    /// Caught panics in the sink, in its errors' destructors, in `retry_if`, or in a function of
     /// the correlator's options.
     pub panics: u64,
     /// Entries that the correlator evicted because its caches were full, and series that ended for
-    /// the same reason. If this number grows, the caches are too small, and counts start again from
+    /// the same reason. If this number grows, the caches are too small, and counts restart from
     /// one.
     pub evicted: u64,
     /// The reason for the sink's last refusal of an event, or for the last event that the recording
@@ -101,9 +101,9 @@ pub struct RecordingStats {
     pub last_refusal: Option<String>,
     /// The state of the recording with respect to its store:
     ///
-    /// - [`Connecting`](RemoteState::Connecting): the store has not answered yet, or was not needed
-    ///   yet.
-    /// - [`Ready`](RemoteState::Ready): the store answers. Some groups may be
+    /// - [`Connecting`](RemoteState::Connecting): the store has not responded yet, or has not been
+    ///   needed yet.
+    /// - [`Ready`](RemoteState::Ready): the store responds. Some groups may be
     ///   [degraded](Self::degraded_groups).
     /// - [`Unavailable`](RemoteState::Unavailable): since
     ///   [`unavailable_since`](Self::unavailable_since).
@@ -116,14 +116,14 @@ pub struct RecordingStats {
     pub state: RemoteState,
     /// The time of day when the recording entered this state. `None` only in a sum.
     pub state_since: Option<Timestamp>,
-    /// The time of day when the store itself became unavailable. `None` if that never happened, if
-    /// the store has answered since, or if the recording has ended.
+    /// The time of day when the store itself became unavailable. `None` if that has never happened,
+    /// if the store has responded since, or if the recording has ended.
     #[doc(alias = "unreachable")]
     pub unavailable_since: Option<Timestamp>,
     /// The last attempt that failed and may succeed later. The recording sets this field at the
-    /// first failure. The field stays set when the store works again.
+    /// first failure, and the field stays set when the store works again.
     pub last_failure: Option<SinkFailure>,
-    /// The [groups](crate::EventSink::group) that are currently slow or not served, at most 16 of
+    /// The [groups](crate::EventSink::group) that are currently slow or not served, up to 16 of
     /// them.
     pub degraded_groups: Vec<DegradedGroup>,
 }
@@ -143,7 +143,7 @@ pub struct RecordingStats {
 #[serde(default)]
 #[non_exhaustive]
 pub struct DegradedGroup {
-    /// The name of the group, as the sink gives it.
+    /// The name of the group, as returned by the sink.
     pub group: String,
     /// The time of day when the group became degraded.
     pub since: Timestamp,
@@ -210,7 +210,7 @@ impl fmt::Display for SinkFailure {
 impl RecordingStats {
     /// Returns the number of events that are missing from the store although they should be in it,
     /// because the queue was full, the recording ended or the sink failed. Events that the spam
-    /// filter skipped are not among them. Zero means that everything else was stored.
+    /// filter skipped are not included. Zero means that everything else was stored.
     ///
     /// # Examples
     ///
@@ -274,7 +274,7 @@ impl RecordingStats {
         self.created.saturating_add(self.updated).saturating_sub(self.coalesced)
     }
 
-    /// Adds another recording's figures, for a total.
+    /// Adds another recording's counters, for a total.
     pub(crate) fn add(&mut self, other: &Self) {
         self.watcher.add(&other.watcher);
         for (sum, count) in [

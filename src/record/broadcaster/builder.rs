@@ -119,8 +119,8 @@ impl EventBroadcasterBuilder {
         self
     }
 
-    /// Sets the clock for everything: times and names of events, the correlators' windows, retries
-    /// and timeouts. Default: the system clock.
+    /// Sets the clock for everything: the times and names of events, the correlators' windows,
+    /// retries and timeouts. Default: the system clock.
     ///
     /// With a [`FakeClock`](crate::testing::FakeClock), a test can step through them. A store has
     /// its own clock, see [`MemorySink::with_clock`](crate::MemorySink::with_clock).
@@ -146,12 +146,12 @@ impl EventBroadcasterBuilder {
         self
     }
 
-    /// Sets the maximum length of a message in bytes, at least 1. Default: 16 KiB, or 1024 bytes if
-    /// events have an [event time](Self::event_time), which is then also the upper limit. A longer
-    /// message is truncated at a character boundary, marked and counted.
+    /// Sets the maximum length of a message in bytes, at least 1. The default is 16 KiB. If events
+    /// have an [event time](Self::event_time), both the default and the upper limit are 1024 bytes.
+    /// A longer message is truncated at a character boundary, marked and counted.
     ///
     /// The limit applies to recorded events. For an event that aggregates similar ones, a recording
-    /// adds a prefix of 32 bytes to the message, or replaces the message by the result of
+    /// adds a 32-byte prefix to the message, or replaces the message with the result of
     /// [`aggregate_message`](CorrelatorOptions::aggregate_message).
     ///
     /// # Examples
@@ -176,7 +176,7 @@ impl EventBroadcasterBuilder {
 
     /// Sets whether recorded events have an event time, as events.k8s.io/v1 requires. Default: no.
     ///
-    /// Events with an event time differ from others in these points:
+    /// Events with an event time differ from others as follows:
     ///
     /// - `event_time` is the time of the event, with microsecond precision. First and last time,
     ///   count and source are not set.
@@ -223,8 +223,8 @@ impl EventBroadcasterBuilder {
     /// Sets a function that rewrites each event before it is published, to remove data that must
     /// not reach a log or a store.
     ///
-    /// The function runs on the thread that records, so it must be quick. If it panics, the event
-    /// is not recorded.
+    /// The function runs on the recording thread, so it must be quick. If it panics, the event is
+    /// not recorded.
     ///
     /// If an event is refused before it could be scrubbed, `on_loss` receives only its object, type
     /// and reason, which the function first scrubs as a separate event. If that panics too,
@@ -253,18 +253,18 @@ impl EventBroadcasterBuilder {
     /// loses.
     ///
     /// The hook runs on the thread on which the loss happens. This can be the thread that records,
-    /// the dispatcher, a thread of a recording, the thread that reads a watcher or runs a handler,
-    /// or the thread that drops the broadcaster. The hook must therefore be quick, and must not
-    /// wait for this broadcaster. On an [inline](EventBroadcaster::new_inline) broadcaster it must
-    /// not take a lock that your program holds while it records, either. A panic of the hook is
-    /// counted and has no other effect.
+    /// the dispatcher, one of a recording's threads, the thread that reads a watcher or runs a
+    /// handler, or the thread that drops the broadcaster. The hook must therefore be quick, and
+    /// must not wait for this broadcaster. On an [inline](EventBroadcaster::new_inline) broadcaster
+    /// it must not take a lock that your program holds while it records, either. A panic in the
+    /// hook is counted and has no other effect.
     ///
-    /// If a handler or a log panics at an event, that event is reported too, on the handler's
-    /// thread, because the handler may not have finished with it.
+    /// If a handler or a log panics while handling an event, that event is also reported, on the
+    /// handler's thread, because the handler may not have finished with it.
     ///
     /// These losses are not reported to the hook:
     ///
-    /// - Events that the hook itself loses by recording. They are counted.
+    /// - Events that the hook itself loses when it records. They are counted.
     /// - Events that a watcher discards when it is dropped, or when it ends because its handler
     ///   [panicked](crate::WatchBuilder::stop_on_panic).
     /// - Events that are reported to a watcher's own [`on_drop`](crate::WatchBuilder::on_drop).
@@ -275,8 +275,8 @@ impl EventBroadcasterBuilder {
     /// loses the event that reports the loss, and the hook is called again. Use a second
     /// broadcaster or a channel.
     ///
-    /// A flood of losses causes a flood of calls. Either log each [`Loss`] (its `Display` names the
-    /// place and the object), or count the losses and log a total from time to time.
+    /// A flood of losses causes a flood of calls. Either log each [`Loss`] (its `Display` output
+    /// names the location and the object), or count the losses and log a total from time to time.
     ///
     /// Without a hook, the feature `tracing` logs a warning at most once a second for each reason.
     ///
@@ -301,13 +301,13 @@ impl EventBroadcasterBuilder {
     }
 
     /// Sets the maximum time that dropping the broadcaster waits for all accepted events to be
-    /// handled. With zero, the drop does not wait. Default: 2 s.
+    /// handled. With zero, dropping it does not wait. Default: 2 s.
     ///
-    /// When this time has passed, the drop reports to [`on_loss`](Self::on_loss) how many events
-    /// are still unhandled by each recording, and by each handler and log that the broadcaster's
-    /// own methods have started. The reason is
+    /// When this time has passed, the dropping thread reports to [`on_loss`](Self::on_loss) how
+    /// many events are still unhandled by each recording, and by each handler and log that the
+    /// broadcaster's own methods have started. The reason is
     /// [`LeftBehind`](crate::record::LossReason::LeftBehind), because these events are still
-    /// handled as long as the process keeps running. With zero, the drop reports nothing.
+    /// handled as long as the process keeps running. With zero, the thread does not report them.
     ///
     /// # Examples
     ///

@@ -10,7 +10,7 @@ use crate::sync::thread;
 use super::Shared;
 
 impl Shared {
-    /// Adds a handler to the list that the drop waits for, and returns its handle.
+    /// Adds a handler to the list that dropping the broadcaster waits for, and returns its handle.
     pub(super) fn listed(&self, handle: WatchHandle) -> WatchHandle {
         let mut handlers = self.handlers.lock();
         handlers.retain(|handler| !handler.is_finished());
@@ -18,8 +18,8 @@ impl Shared {
         handle
     }
 
-    /// Calls `wait`, which waits for the bus. If a sink needs this thread, the thread counts as a
-    /// thread of the bus during the call, so `wait` does not block.
+    /// Calls `wait`, which waits for the bus. If a sink needs this thread, the thread counts as one
+    /// of the bus's threads during the call, so `wait` does not block.
     pub(super) fn waiting<R>(&self, wait: impl FnOnce(&Broadcaster<Event>) -> R) -> R {
         match self.recordings.that_needs_this_thread() {
             Some(recording) => recording.on_bus_thread(|| wait(&self.bus)),
@@ -57,8 +57,8 @@ impl Shared {
 impl Drop for Shared {
     /// Closes the broadcaster, and waits at most `drop_timeout` until all recorded events are
     /// handled. Reports the events that are not handled by then, which are still handled as long as
-    /// the process keeps running. On a thread of this broadcaster, the drop does not wait. On a
-    /// thread that a sink needs, it does not wait for that sink.
+    /// the process keeps running. Does not wait at all on one of this broadcaster's own threads,
+    /// and on a thread that a sink needs, does not wait for that sink.
     fn drop(&mut self) {
         self.bus.close();
         // A fake clock stands still if the test that should advance it has failed.

@@ -19,7 +19,7 @@ impl EventBroadcaster {
     /// - The type is padded to 7 characters.
     /// - The reason and the object are not padded. The object is its kind in lower case, a slash
     ///   and its name, without the namespace.
-    /// - The message has leading and trailing blanks and newlines removed.
+    /// - Leading and trailing blanks and newlines are removed from the message.
     /// - Control characters and invisible characters are [escaped](crate::escape).
     ///
     /// If `log` is so slow that its queue overflows, the line `(3 events lost here)` marks the gap.

@@ -37,17 +37,17 @@ pub use stats::EventBroadcasterStats;
 /// [`on_loss`](EventBroadcasterBuilder::on_loss).
 ///
 /// A clone is another handle to the same broadcaster, and costs one reference count. Recorders,
-/// watchers and the handles of handlers and recordings do not keep the broadcaster open.
+/// watchers, and handles to handlers and recordings do not keep the broadcaster open.
 ///
-/// A handler, filter, sink or hook that owns a handle keeps the broadcaster open. Dropping another
-/// handle then does not drop the last one, and does not wait. Let such code own a [`Recorder`]
-/// instead.
+/// A handler, filter, sink or hook that owns a handle keeps the broadcaster open. Until that handle
+/// is dropped, no other handle is the last one, so dropping another handle does not wait. Such code
+/// should own a [`Recorder`] instead.
 ///
-/// Dropping the last handle closes the broadcaster. The drop waits at most
+/// Dropping the last handle closes the broadcaster and waits at most
 /// [`drop_timeout`](EventBroadcasterBuilder::drop_timeout) until all recorded events are handled,
-/// so that the last events of a program are not lost. [`shutdown`](Self::shutdown) also reports the
-/// outcome. In an async program, await `shutdown_async` first, and the drop then has nothing left
-/// to wait for.
+/// so that a program's last events are not lost. [`shutdown`](Self::shutdown) also reports the
+/// outcome. In an async program, await `shutdown_async` first, so that dropping the handle has
+/// nothing left to wait for.
 ///
 /// # A sink that needs this thread
 ///
@@ -55,10 +55,11 @@ pub use stats::EventBroadcasterStats;
 /// whose requests run on the only thread of a runtime. On this thread, no call waits for the sink:
 ///
 /// - `flush` returns [`FlushError::WouldDeadlock`].
-/// - `shutdown` and `shutdown_timeout` close the broadcaster, do not wait, and return an incomplete
-///   report. Await `flush_async` and `shutdown_async` instead.
-/// - The drop waits for the other recordings and for the handlers and logs that the broadcaster's
-///   own methods have started. The sink's recording continues when the thread is free again.
+/// - `shutdown` and `shutdown_timeout` close the broadcaster without waiting, and return an
+///   incomplete report. Await `flush_async` and `shutdown_async` instead.
+/// - Dropping the last handle waits for the other recordings and for the handlers and logs that the
+///   broadcaster's own methods have started. The sink's recording continues when the thread is free
+///   again.
 ///
 /// # Examples
 ///
@@ -91,7 +92,7 @@ pub struct EventBroadcaster {
     shared: Arc<Shared>,
 }
 
-/// The part of a broadcaster that all its handles share. Its drop closes the broadcaster.
+/// The part of a broadcaster that all its handles share. Dropping it closes the broadcaster.
 struct Shared {
     bus: Broadcaster<Event>,
     clock: Clock,
@@ -100,18 +101,19 @@ struct Shared {
     recordings: Recordings,
     correlator: CorrelatorOptions,
     retry: RetryPolicy,
-    /// The default length of a recording's queue, if it differs from that of a watcher's queue.
+    /// The default length of a recording's queue, if it differs from the length of a watcher's
+    /// queue.
     recording_queue_capacity: Option<usize>,
     drop_timeout: Duration,
-    /// The handlers and logs that the broadcaster itself has started, which the drop waits for.
+    /// The handlers and logs that the broadcaster itself has started. Dropping it waits for them.
     handlers: Mutex<Vec<WatchHandle>>,
 }
 
 /// The maximum length of a watcher's queue, in events.
 const MAX_QUEUE_CAPACITY: usize = 1 << 24;
 
-/// Returns the default length of a recording's queue on an inline bus. Without an incoming queue to
-/// absorb a burst, the recording's own queue has the capacity of both.
+/// Returns the default length of a recording's queue on an inline bus. There is no incoming queue
+/// to absorb a burst, so the recording's own queue has the capacity of both.
 fn both_queues(bus: &BusOptions) -> usize {
     (bus.incoming_capacity + bus.queue_capacity).min(MAX_QUEUE_CAPACITY)
 }
@@ -146,14 +148,14 @@ impl EventBroadcaster {
     /// offers each event to the watchers, logs and recordings itself, under a lock. This cannot
     /// fail, because it starts no thread. For other options, set [`BusOptions::inline`].
     ///
-    /// This suits a program that records only a few events an hour, which needs no thread to
-    /// dispatch them, and tests, because an event is in every queue when the recorder returns.
-    /// Logs, handlers and recordings still run on their own threads and treat events in the same
+    /// This suits a program that records only a few events an hour and needs no thread to dispatch
+    /// them. It also suits tests, because an event is in every queue when the recorder returns.
+    /// Logs, handlers and recordings still run on their own threads and process events in the same
     /// way, so a slow log or store does not delay a recorder. The differences are:
     ///
-    /// - A recorder waits for the lock, and so for the code that runs inside another call: the
-    ///   filters of watchers and recordings, and the hooks for lost events. It does not wait for
-    ///   capacity, a handler or a sink. `scrub` runs before the lock is taken.
+    /// - A recorder waits for the lock, and therefore for the code that runs inside another call:
+    ///   the filters of watchers and recordings, and the hooks for lost events. It does not wait
+    ///   for capacity, a handler or a sink. `scrub` runs before the lock is taken.
     /// - Filters and hooks run on the thread that records. They must be quick, and must not take a
     ///   lock that your program holds while it records. [`Broadcaster::new_inline`] has the
     ///   details, including those for a filter that records.
@@ -163,8 +165,8 @@ impl EventBroadcaster {
     ///   [`WaitFor`](crate::OverflowPolicy::WaitFor) whose limit has not passed. No watcher, log
     ///   or recording receives the event then. It is counted in
     ///   [`RecorderStats::full`](crate::stats::RecorderStats::full) and reported to `on_loss`.
-    /// - By default, the queue of a recording is as long as both queues of a broadcaster with a
-    ///   dispatcher together: 2000 events. Logs and watchers have queues of 1000.
+    /// - By default, a recording's queue is as long as the two queues of a broadcaster with a
+    ///   dispatcher combined: 2000 events. Logs and watchers have queues of 1000 events.
     ///
     /// # Examples
     ///
@@ -218,7 +220,7 @@ impl EventBroadcaster {
     /// Returns a builder for a watcher of the events as they were recorded, with its own queue,
     /// policy and filter. The builder can also start a handler.
     ///
-    /// The watcher's losses are reported to `on_loss`, and so is an event at which its handler
+    /// The watcher's losses are reported to `on_loss`, as is any event during which its handler
     /// panics. Losses that are reported to the watcher's own [`on_drop`](WatchBuilder::on_drop), if
     /// it has one, are not reported to `on_loss`.
     ///
@@ -260,8 +262,8 @@ impl EventBroadcaster {
     /// Calls `handler` with each event in turn, on a separate thread. A panic in the handler is
     /// caught, counted and reported to `on_loss`, and the handler continues with the next event.
     ///
-    /// To set a filter or a queue length, or to be notified of gaps, use the
-    /// [`spawn`](WatchBuilder::spawn) of a [`watch_builder`](Self::watch_builder).
+    /// To set a filter or a queue length, or to be notified of gaps, call
+    /// [`spawn`](WatchBuilder::spawn) on a [`watch_builder`](Self::watch_builder).
     ///
     /// # Errors
     ///
@@ -297,9 +299,9 @@ impl EventBroadcaster {
     }
 
     /// Starts a recording, which correlates events on one thread and writes them to a sink on
-    /// another. A write carries the whole state of a stored event, including its count. If the
-    /// event repeats before it is written, one write covers both. The states of one event reach the
-    /// sink in order. The recording retries a failed write if a retry may succeed.
+    /// another. A write carries the complete state of a stored event, including its count. If the
+    /// event is repeated before it is written, one write covers both. The successive states of an
+    /// event reach the sink in order. The recording retries a failed write if a retry may succeed.
     ///
     /// # Errors
     ///

@@ -12,7 +12,7 @@ use crate::record::stats::RecordingStats;
 /// recordings.
 ///
 /// Once the broadcaster has ended, every call returns the same report. A call that returns earlier
-/// returns a snapshot, which a later call replaces. See [`ShutdownReport`].
+/// returns a snapshot, which the report of a later call supersedes. See [`ShutdownReport`].
 ///
 /// # Examples
 ///
@@ -39,7 +39,7 @@ pub struct EventBroadcasterReport {
     /// Whether the threads of the broadcaster have ended, as in
     /// [`ShutdownReport::threads_ended`].
     pub threads_ended: bool,
-    /// The counters of the bus at the end, including the counters of each handler and recording.
+    /// The final counters of the bus, including the counters of each handler and recording.
     pub bus: BusStats,
     /// The counters of the recordings, in the order in which the recordings were started. A
     /// recording that abandoned an event makes the report incomplete.
@@ -47,7 +47,7 @@ pub struct EventBroadcasterReport {
 }
 
 impl EventBroadcasterReport {
-    /// Adds the recordings to the report of the bus. Their counters no longer change once the bus
+    /// Adds the recordings to the report from the bus. Their counters no longer change once the bus
     /// has ended.
     pub(super) fn new(report: ShutdownReport, recordings: Vec<RecordingStats>) -> Self {
         let ShutdownReport { complete, threads_ended, bus } = report;
@@ -58,7 +58,7 @@ impl EventBroadcasterReport {
     /// Returns whether nothing was lost: the report is complete, no watcher and no handler lost an
     /// event that it was offered, and no recording lost one.
     ///
-    /// See [`ShutdownReport::is_clean`] for the events of the bus that count as lost.
+    /// See [`ShutdownReport::is_clean`] for which events of the bus count as lost.
     pub fn is_clean(&self) -> bool {
         self.complete && self.bus.is_clean() && self.recordings.iter().all(|recording| recording.lost() == 0)
     }

@@ -8,8 +8,8 @@ use super::EventBroadcaster;
 use super::report::EventBroadcasterReport;
 
 impl EventBroadcaster {
-    /// Closes the broadcaster without waiting. Recorders then get `Closed`. Events recorded before
-    /// are still handled, and recordings try each remaining event once.
+    /// Closes the broadcaster without waiting. Recorders then get `Closed`. Events that were
+    /// recorded earlier are still handled, and recordings try each remaining event once.
     ///
     /// # Examples
     ///
@@ -29,15 +29,15 @@ impl EventBroadcaster {
 
     /// Closes the broadcaster, and waits until every recorded event has been handled by every
     /// handler and log, and has been written, skipped or dropped by every recording. Watchers that
-    /// your program reads keep their queued events until it has read them.
+    /// your program reads itself keep their queued events until it has read them.
     ///
-    /// The method is idempotent: every call waits for the same end and returns the same report. A
-    /// call after a [`shutdown_timeout`](Self::shutdown_timeout) that timed out continues to wait,
-    /// and its report has the final counters. On a thread of this broadcaster (in a handler, a sink
-    /// or a filter), the call closes the broadcaster, does not wait, and returns an incomplete
-    /// report.
+    /// The method is idempotent: every call waits for the same shutdown to finish and returns the
+    /// same report. A call after a [`shutdown_timeout`](Self::shutdown_timeout) that timed out
+    /// continues to wait, and its report has the final counters. On one of this broadcaster's own
+    /// threads (in a handler, a sink or a filter), the call closes the broadcaster, does not wait,
+    /// and returns an incomplete report.
     ///
-    /// The report may be ignored, because every loss is also reported to
+    /// You may ignore the report, because every loss is also reported to
     /// [`on_loss`](crate::record::EventBroadcasterBuilder::on_loss).
     ///
     /// # Blocking
@@ -69,8 +69,9 @@ impl EventBroadcaster {
     /// events that were abandoned. See
     /// [`Broadcaster::shutdown_timeout`](crate::Broadcaster::shutdown_timeout).
     ///
-    /// The timeout is for slow sinks and handlers. If a sink fails during this time, recordings do
-    /// not retry. If the retries matter, call [`flush`](Self::flush) first, which waits for them.
+    /// The timeout gives slow sinks and handlers time to finish. If a sink fails during this time,
+    /// recordings do not retry. If you need the retries, call [`flush`](Self::flush) first, which
+    /// waits for them.
     ///
     /// # Blocking
     ///

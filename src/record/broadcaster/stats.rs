@@ -11,7 +11,7 @@ use crate::record::stats::RecordingStats;
 /// The counters of an event broadcaster since its start, in events.
 ///
 /// Whenever the broadcaster is idle, `bus.accepted` + `recorder.refused()` is the number of calls
-/// of recorders.
+/// to recorders.
 ///
 /// # Examples
 ///
@@ -37,8 +37,8 @@ pub struct EventBroadcasterStats {
     /// The events that recorders refused or truncated.
     pub recorder: RecorderStats,
     /// The counters of each recording, in the order in which the recordings were started. If there
-    /// were many recordings, the first entry is named `departed` and is the sum of those that ended
-    /// long ago.
+    /// have been many recordings, the first entry is named `departed` and is the sum of the
+    /// recordings that ended long ago.
     pub recordings: Vec<RecordingStats>,
 }
 

@@ -1,14 +1,13 @@
 //! The first stage of a correlator, which folds many similar events into one.
 //!
-//! Events are similar if they are equal except for their messages. The aggregator keeps the
-//! messages that it has seen of each group of similar events, up to one less than `max_events`. It
-//! folds every further message into one aggregate event for the group. An event whose message is
+//! Events are similar if they are equal except for their messages. For each group of similar
+//! events, the aggregator keeps the messages that it has seen, up to one less than `max_events`. It
+//! folds every additional message into one aggregate event for the group. An event whose message is
 //! kept stays a separate event, however often it repeats. The aggregator drops the messages of a
 //! group if no similar event has arrived for longer than `max_interval`.
 //!
 //! client-go removes an arbitrary message once there are `max_events` of them. Here the newest
-//! message is always the one to be folded. The first messages therefore stay, and the result is
-//! deterministic.
+//! message is always folded. The first messages therefore stay, and the result is deterministic.
 
 use super::few::Few;
 use super::options::{KeyFn, MessageFn};
@@ -24,7 +23,7 @@ pub(super) struct Aggregator {
     message: Option<MessageFn>,
 }
 
-/// The messages of one group of similar events that are not folded.
+/// The messages in a group of similar events that are not folded.
 pub(super) struct Group {
     messages: Few<Text>,
     last: Timestamp,

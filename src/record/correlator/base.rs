@@ -32,8 +32,8 @@ pub(super) fn base_fields(event: &Event) -> BaseFields<'_> {
     ]
 }
 
-/// The common part of all keys at one place in the caches. The spam filter has one budget for each
-/// base.
+/// The part that all keys in one entry of the map have in common. The spam filter has one budget
+/// for each base.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Base {
     /// The source, object and type of events: the length of each string, followed by the strings,
@@ -110,8 +110,8 @@ fn joined(fields: &BaseFields<'_>) -> Arc<[u8]> {
     (&*bytes).into()
 }
 
-/// Returns a hasher that has hashed the fields, so that it can continue with the fields that follow
-/// them.
+/// Returns a hasher that has already hashed the fields, so that it can continue with the fields
+/// after them.
 pub(super) fn hashed<S: BuildHasher>(fields: &BaseFields<'_>, state: &S) -> S::Hasher {
     let mut hasher = state.build_hasher();
     // The fields are not separated by marks. If two keys have the same hash because of that, the

@@ -17,7 +17,7 @@ impl EventCorrelator {
     ///
     /// # Errors
     ///
-    /// Returns an error that names the option that is out of range. Zero never selects a default.
+    /// Returns an error that names the option that is out of range. Zero never means the default.
     ///
     /// # Examples
     ///
@@ -57,7 +57,7 @@ impl EventCorrelator {
     /// for number in 0..=200 {
     ///     correlator.correlate(&event(number));
     /// }
-    /// // The last one evicted the first one.
+    /// // The last entry evicted the first one.
     /// assert!(matches!(correlator.correlate(&event(1)), Correlation::Update { .. }));
     /// assert!(matches!(correlator.correlate(&event(0)), Correlation::Create { .. }));
     /// # Ok::<(), eventcast::error::BuildError>(())

@@ -40,11 +40,11 @@ pub(super) struct Caches {
     /// shards, and compares the bases itself. Two bases with the same hash are two entries of the
     /// map.
     map: DashMap<u64, Box<Entries>, ahash::RandomState>,
-    /// The order of the entries in each shard of the map.
+    /// The order of the entries, for each shard of the map.
     orders: Box<[CachePadded<Mutex<Order>>]>,
-    /// The share of each shard in the entries of a full cache. A shard may have more or fewer.
+    /// Each shard's share of the entries in a full cache. A shard may have more or fewer entries.
     share: usize,
-    /// The number of entries that can be added to each cache before it evicts one.
+    /// The number of entries that can be added to each cache before it has to evict one.
     free: [AtomicUsize; CACHES],
 }
 
@@ -56,7 +56,7 @@ struct Entries {
     events: Few<Slot<EventEntry>>,
 }
 
-/// An entry, with its place in the order of uses.
+/// An entry, with its position in the order of uses.
 struct Slot<V> {
     place: u32,
     value: V,
@@ -92,7 +92,7 @@ struct Uses<'a> {
     order: &'a mut Order,
     free: &'a [AtomicUsize; CACHES],
     base: u64,
-    /// The number of entries that each cache has to evict.
+    /// The number of entries that each cache still has to evict.
     excess: [usize; CACHES],
 }
 
@@ -155,9 +155,8 @@ impl Caches {
         (result, evicted)
     }
 
-    /// Evicts as many entries of each cache as it has in excess, from this shard or from the next
-    /// shards with more than their share. If other threads have already evicted those, evicts from
-    /// any shard.
+    /// Evicts the excess entries of each cache, from this shard or from the next shards with more
+    /// than their share. If other threads have already evicted those, evicts from any shard.
     fn evict(&self, mut excess: [usize; CACHES], first: usize) {
         let shards = self.orders.len();
         let mut step = 0;
@@ -194,7 +193,7 @@ impl Caches {
 }
 
 impl Uses<'_> {
-    /// Notes that an entry is added, and returns the entry with its place.
+    /// Notes that an entry is added, and returns the entry with its position.
     fn add<V>(&mut self, cache: usize, hash: u64, value: V) -> Slot<V> {
         // Relaxed, both: only the number counts.
         let take = |free: usize| free.checked_sub(1);

@@ -1,5 +1,5 @@
-//! Counters of decisions. They are distributed over several cells, because threads would otherwise
-//! contend for the same cache line.
+//! Counters of decisions, distributed over several cells, because threads would otherwise contend
+//! for the same cache line.
 
 use super::decision::CorrelatorStats;
 use crate::sync::atomic::{AtomicU64, Ordering};

@@ -44,7 +44,7 @@ pub enum Correlation {
         /// The key for [`EventCorrelator::confirm`](super::EventCorrelator::confirm).
         key: CorrelationKey,
     },
-    /// Change an event that is stored already, because this event is counted on it.
+    /// Update an event that is already stored, because this event is counted as part of it.
     Update {
         /// The event as it is to be stored. It has the name, the resource version and the first
         /// time of the stored event, the message and the time of this event, and a new count.
@@ -55,22 +55,21 @@ pub enum Correlation {
     /// Do nothing: the event's source has used up its budget for the event's object (the spam
     /// filter). The event has been counted.
     Skip,
-    /// Do nothing now, because the budget is used up. The store has the event but does not know
-    /// this count yet. Only [`correlate_or_hold`](super::EventCorrelator::correlate_or_hold)
-    /// returns this answer.
+    /// Do nothing now, because the budget is used up. The store has the event, but not this count
+    /// yet. Only [`correlate_or_hold`](super::EventCorrelator::correlate_or_hold) returns this
+    /// decision.
     Held {
         /// The event as it should eventually be in the store, as in [`Update`](Self::Update).
         event: Event,
-        /// The key for [`EventCorrelator::confirm`](super::EventCorrelator::confirm). Later answers
-        /// with an equal key replace this one.
+        /// The key for [`EventCorrelator::confirm`](super::EventCorrelator::confirm). A later
+        /// decision with an equal key replaces this one.
         key: CorrelationKey,
     },
 }
 
 /// The counters of a correlator's decisions so far, in events.
 ///
-/// While no call is running, `created` + `updated` + `filtered` is the number of events that were
-/// correlated.
+/// While no call is running, `created` + `updated` + `filtered` is the number of correlated events.
 ///
 /// # Examples
 ///
@@ -90,15 +89,15 @@ pub enum Correlation {
 pub struct CorrelatorStats {
     /// Events to be stored as new ones.
     pub created: u64,
-    /// Events to be counted on a stored event.
+    /// Events to be counted as part of a stored event.
     pub updated: u64,
     /// Events that were folded into an aggregate event for a group, even if the spam filter then
     /// skipped them.
     pub aggregated: u64,
     /// Events that the spam filter skipped or held.
     pub filtered: u64,
-    /// Entries that the full caches evicted. If this number grows, `cache_size` is too small, and
-    /// evicted counts start again from one and evicted budgets are full again.
+    /// Entries that the full caches evicted. If this number grows, `cache_size` is too small:
+    /// evicted counts start again from one, and evicted budgets start full again.
     pub evicted: u64,
 }
 

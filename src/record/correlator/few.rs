@@ -1,4 +1,4 @@
-//! A set for a few values, of which there is usually one.
+//! A set for a few values, usually only one.
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;

@@ -15,7 +15,7 @@ use super::base::{Base, BaseFields, BaseRef, base_fields, hashed};
 use crate::record::event::{Event, Text, Timestamp};
 use crate::sync::Arc;
 
-/// An event on its way through the stages, with the parts of its keys.
+/// An event that is passing through the stages, with the parts of its keys.
 pub(super) struct Lookup<'a> {
     pub(super) event: &'a Event,
     pub(super) base: BaseFields<'a>,
@@ -148,11 +148,11 @@ impl Key {
     }
 }
 
-/// A key to the correlator's entry that a decision was about. The caller passes it back to
-/// [`confirm`](super::EventCorrelator::confirm), with the store's answer.
+/// A key to the correlator's entry for an event that it has decided about. The caller passes it
+/// back to [`confirm`](super::EventCorrelator::confirm), with the store's response.
 ///
-/// A clone costs one reference count. Two keys of one correlator are equal if their events are
-/// counted as one. Keys of two correlators are never equal.
+/// A clone costs one reference count. Two keys from the same correlator are equal if their events
+/// are counted as one. Keys from different correlators are never equal.
 ///
 /// # Examples
 ///

@@ -8,8 +8,8 @@
 //!
 //! Counting precedes limiting, so the counts include skipped events. Each stage keeps its state in
 //! a separate [`cache`]. The [`key`]s consist of an event's fields, and begin with a common
-//! [`base`]. A map has the entries of one base in one place ([`few`]). A full cache evicts its
-//! least recently used entry. A decision is about one event at one time of the clock.
+//! [`base`]. A map holds all entries of one base together ([`few`]). A full cache evicts its least
+//! recently used entry. Each decision is about one event, at a single reading of the clock.
 //!
 //! The stages are independent, so the correlator may run them in any order. It checks the budget
 //! first, because the budget's key is the beginning of the other keys.
@@ -48,44 +48,44 @@ pub use options::CorrelatorOptions;
 pub use stage_options::{Aggregation, SpamFilter};
 
 /// A correlator that folds, counts and limits events, like client-go's. It is `Send` and `Sync`, so
-/// any number of threads may use one.
+/// any number of threads may share one.
 ///
 /// When used by one thread, a correlator makes the same decisions as client-go, with two exceptions
 /// where client-go is not deterministic or loses information, and five where client-go behaves
 /// differently:
 ///
-/// * The first events of a group of similar ones stay separate events. client-go removes an
+/// * The first events in a group of similar ones stay separate events. client-go removes an
 ///   arbitrary one from a full group.
-/// * The correlator keeps what the store answered about an aggregate event for a group.
+/// * The correlator keeps the store's response for the aggregate event of a group.
 /// * A key consists of fields. client-go joins the fields into one string, so two different events
 ///   can have the same key.
 /// * An event that is folded has no separate entry. client-go adds one for each message of the
 ///   group, and evicts other entries for these if the cache is too small.
-/// * A negative count is not continued, and the maximum count stays. client-go counts on from a
-///   negative count, and wraps round to the smallest one after the maximum.
+/// * Counting does not continue from a negative count, and stops at the maximum. client-go
+///   continues from a negative count, and wraps around to the smallest one after the maximum.
 /// * A full cache of 128 entries or more evicts in an approximate order, unless the correlator
 ///   belongs to a recording or is [exact](Self::new_exact).
 /// * In the names that the correlator generates, a time before 1970 counts as 1970, and a time from
 ///   2200 on counts as the beginning of 2200. client-go's numbers are negative before 1970 and wrap
-///   round after 2262.
+///   around after 2262.
 ///
 /// If several threads use a correlator, a decision is atomic for its source, object and type. If
 /// user-supplied functions generate the keys, each stage is atomic for its key instead. A count
 /// never decreases.
 ///
 /// Memory is bounded by three caches of `cache_size` entries, plus the one or two entries that each
-/// thread is adding. A cache evicts nothing before it is full, and then its least recently used
-/// entry. In a recording, after [`new_exact`](Self::new_exact), and in a cache of fewer than 128
-/// entries, this order is exact. A larger cache of [`new`](Self::new) is divided by source, object
-/// and type into up to 64 shards of at least 64 entries each. Its order is approximate: each shard
-/// evicts its own least recently used entry. An entry has a copy of the names in its key, and
-/// shares the message of the event that created the entry. An entry of the first cache keeps up to
-/// `max_events - 1` messages. The 32 bytes for the position of an entry in the order stay allocated
-/// until its shard is empty.
+/// thread is adding. A cache evicts nothing until it is full, and then evicts its least recently
+/// used entry. In a recording, after [`new_exact`](Self::new_exact), and in a cache of fewer than
+/// 128 entries, this order is exact. A larger cache of [`new`](Self::new) is divided by source,
+/// object and type into up to 64 shards of at least 64 entries each. Its order is approximate: each
+/// shard evicts its own least recently used entry. An entry holds a copy of the names in its key,
+/// and shares its message with the event that created the entry. An entry of the first cache keeps
+/// up to `max_events - 1` messages. The 32 bytes for the position of an entry in the order stay
+/// allocated until its shard is empty.
 ///
-/// A decision allocates the parts of its answer, and the entries of new keys. Without user-supplied
-/// functions, a decision to skip an event with known keys allocates nothing. A thread waits for
-/// another one, briefly, only if their objects share a shard, or if one of them evicts an entry.
+/// A decision allocates the parts of its result, and entries for new keys. Without user-supplied
+/// functions, a decision to skip an event with known keys allocates nothing. A thread briefly waits
+/// for another one only if their objects share a shard, or if one of them evicts an entry.
 ///
 /// # Examples
 ///
@@ -100,7 +100,7 @@ pub use stage_options::{Aggregation, SpamFilter};
 /// event.count = 1;
 ///
 /// let Correlation::Create { event: created, key } = correlator.correlate(&event) else { panic!() };
-/// // ... is stored, and the store answers with what it stored:
+/// // ... is stored, and the store returns what it stored:
 /// correlator.confirm(key, &created);
 ///
 /// let Correlation::Update { event: updated, .. } = correlator.correlate(&event) else { panic!() };
@@ -120,13 +120,13 @@ impl EventCorrelator {
     /// Decides about one event, and updates the correlator's state.
     ///
     /// The event need not be stored before the next equal one is correlated. The correlator assumes
-    /// that the event is stored, and answers the next one with an update. If the store then does
-    /// not find the event, it must create the event of the update.
+    /// that the event is stored, and returns an update for the next one. If the store then does not
+    /// find the event, it must create the event that the update holds.
     ///
     /// # Panics
     ///
-    /// Panics only if one of the functions of the options does, except
-    /// [`on_skip`](CorrelatorOptions::on_skip), whose panic is caught. In that case the event may
+    /// Panics only if one of the functions in the options panics, except
+    /// [`on_skip`](CorrelatorOptions::on_skip), whose panics are caught. In that case the event may
     /// have been counted already.
     ///
     /// # Examples
@@ -153,18 +153,17 @@ impl EventCorrelator {
         decision
     }
 
-    /// Does the same as [`correlate`](Self::correlate), but answers with [`Correlation::Held`]
-    /// instead of [`Correlation::Skip`] if the store has the event, and only the new count is
-    /// missing there.
+    /// Does the same as [`correlate`](Self::correlate), but returns [`Correlation::Held`] instead
+    /// of [`Correlation::Skip`] if the store has the event and lacks only the new count.
     ///
     /// Keep the newest held event of each key. Write it when you want the store to have the true
-    /// count, and at the end. A later answer with the same key replaces the event that you keep,
+    /// count, and at the end. A later decision with the same key replaces the event that you keep,
     /// because its count includes all earlier occurrences. A recording does the same.
     ///
     /// # Panics
     ///
-    /// Panics like [`correlate`](Self::correlate). The function for the message of a group runs for
-    /// held events too.
+    /// Panics like [`correlate`](Self::correlate). The function that generates a group's message
+    /// also runs for held events.
     ///
     /// # Examples
     ///
@@ -246,11 +245,12 @@ impl EventCorrelator {
         if is_repeat { Correlation::Update { event, key } } else { Correlation::Create { event, key } }
     }
 
-    /// Records the store's answer to the decision with this key: the resource version, and the
+    /// Records the store's response to the decision with this key: the resource version, and the
     /// actual name of the event. An aggregate event for a group keeps the name that the correlator
     /// gave it, as in client-go.
     ///
-    /// The caller need not call this if the write failed. Answers may arrive late or out of order.
+    /// The caller need not call this if the write failed. Responses may arrive late or out of
+    /// order.
     ///
     /// # Examples
     ///
@@ -281,9 +281,9 @@ impl EventCorrelator {
     /// `decided`, if the correlator still counts on that event. Returns the name that the event has
     /// from now on.
     ///
-    /// An answer may arrive when the correlator has evicted the event, or counts on another one.
-    /// Decisions with higher counts may be on their way then, so the answer must not add the event
-    /// again.
+    /// A response may arrive after the correlator has evicted the event, or when it counts on
+    /// another one. Decisions with higher counts may then be on their way, so the response must not
+    /// add the event again.
     pub(crate) fn confirm_late(&self, key: &CorrelationKey, decided: &Text, stored: Stored) -> Text {
         self.with_base_of(key, |access| match named(key, [decided, &stored.name], access) {
             Some(seen) => {
@@ -434,7 +434,7 @@ fn has_budget(lookup: &Lookup<'_>, filter: &BucketRules, access: &mut Access<'_>
     filter.exempts(lookup.event) || filter.take(bucket, lookup.now)
 }
 
-/// The answer of the first stage, or how to determine it.
+/// The result of the first stage, or how to determine it.
 enum Fold {
     /// Not known yet. The event's fields decide.
     ByFields,

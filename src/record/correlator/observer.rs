@@ -62,13 +62,13 @@ impl Seen {
         self.stored.name = name;
     }
 
-    /// Records the store's answer about an event. If `keeps_name`, an event that has been seen
-    /// keeps its name.
+    /// Records the store's response for an event. If `keeps_name` is true, an event that has been
+    /// seen keeps its name.
     pub(super) fn confirm(&mut self, stored: &Stored, keeps_name: bool) {
         let before = self.stored.count;
         // client-go never learns the name under which an aggregate event was stored.
         let name = if keeps_name && before > 0 { &self.stored.name } else { &stored.name }.clone();
-        // An answer may arrive after the next occurrence has been counted, and a count never
+        // A response may arrive after the next occurrence has been counted, and a count never
         // decreases.
         self.has_passed = true;
         self.stored = Stored {
@@ -80,7 +80,7 @@ impl Seen {
     }
 }
 
-/// The answer of the second stage.
+/// The result of the second stage.
 #[allow(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 pub(super) struct Observed {
     pub(super) is_folded: bool,

@@ -23,10 +23,10 @@ const MAX_ENTRIES: usize = 1 << 24;
 /// Options of an [`EventCorrelator`](super::EventCorrelator). The defaults are client-go's.
 ///
 /// They can be read from a configuration file, with the setters' names as keys. client-go's names
-/// are accepted as well. An interval is text such as `10m`, or a number of seconds. `null` switches
-/// a stage off. A key that is left out has its default, and an unknown key is an error. A value out
-/// of range is an error that names the option when a correlator or a broadcaster is built or a
-/// recording is started.
+/// are accepted as well. An interval is a string such as `10m`, or a number of seconds. `null`
+/// switches a stage off. A missing key takes its default, and an unknown key is an error. An
+/// out-of-range value causes an error that names the option when a correlator or a broadcaster is
+/// built or a recording is started.
 ///
 /// # Examples
 ///
@@ -63,7 +63,7 @@ pub struct CorrelatorOptions {
     pub(super) clock: Clock,
 }
 
-/// What `serde` reads as [`CorrelatorOptions`].
+/// The fields that `serde` reads for [`CorrelatorOptions`].
 #[derive(Deserialize)]
 #[serde(
     remote = "CorrelatorOptions",
@@ -109,8 +109,8 @@ impl CorrelatorOptions {
     /// Returns the options of a correlator that folds no similar events and skips nothing:
     /// [`aggregation`](Self::aggregation) and [`spam_filter`](Self::spam_filter) are `None`.
     ///
-    /// Counting remains. An event that is equal to an earlier one in source, object (without its
-    /// resource version), type, reason and message is not stored again. It is an update of the
+    /// Events are still counted. An event that is equal to an earlier one in source, object
+    /// (without its resource version), type, reason and message is not stored again. It updates the
     /// stored event, which keeps its name and its first time, and whose count is incremented. The
     /// correlator keeps [`cache_size`](Self::cache_size) events for this. An event that it has
     /// evicted is stored as a new one, with its own name.
@@ -240,8 +240,8 @@ impl CorrelatorOptions {
     }
 
     /// Sets the function that decides which events are similar. The first string that it returns
-    /// names the group, the second the member. By default the first one is derived from everything
-    /// except the message and the field path, and the second is the message.
+    /// names the group, the second the member. By default the first string is derived from
+    /// everything except the message and the field path, and the second is the message.
     ///
     /// # Examples
     ///
@@ -249,7 +249,7 @@ impl CorrelatorOptions {
     /// use eventcast::correlator::{Aggregation, EventCorrelator};
     /// use eventcast::{CorrelatorOptions, Event, ObjectReference};
     ///
-    /// // Events of one reason are similar, whatever they are about.
+    /// // Events with the same reason are similar, whatever they are about.
     /// let options = CorrelatorOptions::default()
     ///     .aggregation(Aggregation::default().max_events(2))
     ///     .aggregate_key(|event| (event.reason.clone(), event.involved_object.name.clone()));
@@ -271,7 +271,7 @@ impl CorrelatorOptions {
     }
 
     /// Sets the function that generates the message of an aggregate event, from the latest event of
-    /// its group. By default this is that event's message with the prefix
+    /// its group. By default it is the latest event's message with the prefix
     /// `(combined from similar events): `.
     ///
     /// # Examples
@@ -307,7 +307,7 @@ impl CorrelatorOptions {
     /// use eventcast::correlator::{Correlation, EventCorrelator, SpamFilter};
     /// use eventcast::{CorrelatorOptions, Event};
     ///
-    /// // Each reason has a budget of its own.
+    /// // Each reason has its own budget.
     /// let options = CorrelatorOptions::default()
     ///     .spam_filter(SpamFilter::default().burst(1))
     ///     .spam_key(|event| event.reason.clone());

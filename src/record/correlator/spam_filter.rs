@@ -1,5 +1,5 @@
-//! The last stage of a correlator: a budget for each source and object, so that no single one can
-//! crowd out the rest.
+//! The last stage of a correlator: a budget for each source and object, so that no single pair of
+//! them can crowd out the rest.
 //!
 //! Each key has a token bucket, which is full at first. Every event takes one token. If the bucket
 //! has none, the event is skipped, but counted. The arithmetic is the same as in Go's

@@ -41,7 +41,7 @@ pub struct Aggregation {
     pub(super) max_interval: Duration,
 }
 
-/// What `serde` reads as [`Aggregation`].
+/// The fields that `serde` reads for [`Aggregation`].
 #[derive(Deserialize)]
 #[serde(
     remote = "Aggregation",
@@ -62,21 +62,23 @@ struct AggregationObject {
 
 /// The budget for the events of one source about one object, of one type.
 ///
-/// All reasons of that type share the budget, so a flood of one reason uses it up for the others.
-/// [`spam_key`](crate::CorrelatorOptions::spam_key) can give each reason a separate budget.
+/// All reasons of that type share the budget, so a flood of events with one reason uses it up for
+/// the others. [`spam_key`](crate::CorrelatorOptions::spam_key) can give each reason a separate
+/// budget.
 ///
-/// With the default budget, a burst of 25 events passes, and then one every five minutes. What
-/// happens to the others depends on the store:
+/// With the default budget, a burst of 25 events passes, and then one event every five minutes.
+/// What happens to the others depends on the store:
 ///
-/// - If the store has the event, the recording holds its count and writes it later: at a flush, at
-///   the end, after [`refresh_every`](crate::record::RecordingBuilder::refresh_every), or with the
-///   next equal event that passes. This write uses no budget. The count and the last time in the
-///   store are then exact, and the events count as updated.
+/// - If the store has the event, the recording holds its count and writes it later: at a flush,
+///   when the recording ends, after
+///   [`refresh_every`](crate::record::RecordingBuilder::refresh_every), or with the next equal
+///   event that passes. This write uses no budget. The count and the last time in the store are
+///   then exact, and the events count as updated.
 /// - If no equal event has passed, the event is skipped, and a sink never gets it. A recording
 ///   counts it in [`skipped`](crate::stats::RecordingStats::skipped), and does not report it to
 ///   `on_loss`.
 ///
-/// There are four ways to change this:
+/// You can change this in four ways:
 ///
 /// - [`spam_filter(None)`](crate::CorrelatorOptions::spam_filter) switches the filter off, so
 ///   nothing is skipped.
@@ -114,7 +116,7 @@ pub struct SpamFilter {
     pub(super) exempt_warnings: bool,
 }
 
-/// What `serde` reads as [`SpamFilter`].
+/// The fields that `serde` reads for [`SpamFilter`].
 #[derive(Deserialize)]
 #[serde(
     remote = "SpamFilter",
@@ -147,8 +149,8 @@ impl Default for SpamFilter {
 
 impl Aggregation {
     /// Sets the number of different messages at which folding begins: similar events with one of
-    /// the first `messages - 1` messages stay separate events. At least 1, which folds all. Default
-    /// 10.
+    /// the first `messages - 1` messages stay separate events. The minimum is 1, which folds all
+    /// events. Default 10.
     pub fn max_events(mut self, messages: usize) -> Self {
         self.max_events = messages;
         self
@@ -204,7 +206,7 @@ impl SpamFilter {
         self
     }
 
-    /// Sets the number of further events per second, in the long run. More than zero, default
+    /// Sets the number of additional events per second, in the long run. More than zero, default
     /// 1/300.
     pub fn qps(mut self, events: f32) -> Self {
         self.qps = events;

@@ -39,7 +39,7 @@ impl Alerts {
         self.tell(&Outage { recording, group: None, since, cause: Some(cause) })
     }
 
-    /// Logs that the store answers again, and calls the hook. Returns whether the hook panicked.
+    /// Logs that the store responds again, and calls the hook. Returns whether the hook panicked.
     pub(super) fn end(&mut self, recording: &str, since: Timestamp) -> bool {
         self.answers(recording, since);
         self.tell(&Outage { recording, group: None, since, cause: None })
@@ -154,7 +154,7 @@ mod log {
             }
         }
 
-        /// Logs that the store answers again, if its outage has been logged.
+        /// Logs that the store responds again, if its outage has been logged.
         pub(crate) fn answers(&mut self, recording: &str, since: Timestamp) {
             if std::mem::take(&mut self.is_told) {
                 let recording = escape(recording);

@@ -1,10 +1,10 @@
 //! A circuit breaker for a store, or for a group of its events, that may be unavailable.
 //!
 //! The store's breaker opens when the sink reports that the store itself is unavailable
-//! ([`SinkErrorKind::Unavailable`]). A group's breaker opens when nothing of the group is answered
-//! ([`SinkErrorKind::GroupUnavailable`]). Any answer closes the breaker. While it is open, the
-//! driver writes nothing of the store or the group, except one probe after each pause. Any other
-//! failure concerns only its own key.
+//! ([`SinkErrorKind::Unavailable`]). A group's breaker opens when no operation of the group gets a
+//! response ([`SinkErrorKind::GroupUnavailable`]). Any response closes the breaker. While it is
+//! open, the driver writes nothing to the store or for the group, except one probe after each
+//! pause. Any other failure concerns only its own key.
 //!
 //! [`SinkErrorKind::Unavailable`]: crate::sink::SinkErrorKind::Unavailable
 //! [`SinkErrorKind::GroupUnavailable`]: crate::sink::SinkErrorKind::GroupUnavailable
@@ -17,15 +17,15 @@ use crate::record::event::Timestamp;
 pub(super) struct CircuitBreaker {
     /// The time of day when the breaker opened. `None` while it is closed.
     since: Option<Timestamp>,
-    /// The number of attempts without an answer since then.
+    /// The number of attempts without a response since then.
     attempts: u64,
-    /// The number of rounds without an answer since then.
+    /// The number of rounds without a response since then.
     rounds: u32,
     /// The time when the next probe is due.
     until: Duration,
-    /// Whether the store answered in this round.
+    /// Whether the store responded in this round.
     has_answered: bool,
-    /// Whether the store left an attempt of this round without an answer.
+    /// Whether the store did not respond to an attempt in this round.
     has_missed: bool,
     /// The longest back-off that the store requested in this round.
     wait: Option<Duration>,
@@ -37,12 +37,12 @@ pub(super) enum BreakerState {
     Closed,
     /// One write, to find out whether the store is available again.
     HalfOpen,
-    /// Nothing until this time. With `None`, nothing until a running attempt is answered.
+    /// Nothing until this time. With `None`, nothing until a running attempt gets a response.
     Open(Option<Duration>),
 }
 
 impl CircuitBreaker {
-    /// Notes that the store did not answer. `opens` is true if this opens a closed breaker.
+    /// Notes that the store did not respond. `opens` is true if this opens a closed breaker.
     pub(super) fn missed(&mut self, now: Timestamp, wait: Option<Duration>, opens: bool) {
         if opens || self.since.is_some() {
             self.since.get_or_insert(now);
@@ -52,15 +52,15 @@ impl CircuitBreaker {
         }
     }
 
-    /// Notes that the store answered. One answer counts for the whole round, so that one broken
-    /// connection of several does not open the breaker.
+    /// Notes that the store responded. One response counts for the whole round, so that a single
+    /// broken connection among several does not open the breaker.
     pub(super) fn answered(&mut self) {
         self.has_answered = true;
     }
 
-    /// Ends a round of answers. If the breaker is open and some attempt of the round had no answer,
-    /// returns the number of such rounds in a row, and the back-off that the store requested.
-    /// Otherwise returns `None`.
+    /// Ends a round of responses. If the breaker is open and some attempt in the round had no
+    /// response, returns the number of such rounds in a row, and the back-off that the store
+    /// requested. Otherwise returns `None`.
     pub(super) fn end_round(&mut self) -> Option<(u32, Option<Duration>)> {
         if self.has_answered {
             *self = Self::default();
@@ -73,7 +73,7 @@ impl CircuitBreaker {
         Some((self.rounds, wait))
     }
 
-    /// Delays the next probe until this time, or longer if an earlier round asked for that.
+    /// Delays the next probe until this time, or until a later time that an earlier round set.
     pub(super) fn wait(&mut self, until: Duration) {
         self.until = self.until.max(until);
     }
@@ -93,7 +93,7 @@ impl CircuitBreaker {
     }
 
     /// Returns what may be written now. `is_idle` returns whether there is no running attempt whose
-    /// answer is worth waiting for.
+    /// response is worth waiting for.
     pub(super) fn state(
         &self,
         is_idle: impl FnOnce() -> bool,
@@ -102,7 +102,7 @@ impl CircuitBreaker {
         match self.since {
             None => BreakerState::Closed,
             Some(_) if !has_passed(self.until) => BreakerState::Open(Some(self.until)),
-            // One of the running attempts may still be answered.
+            // One of the running attempts may still get a response.
             Some(_) if !is_idle() => BreakerState::Open(None),
             Some(_) => BreakerState::HalfOpen,
         }

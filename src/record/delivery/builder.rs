@@ -52,7 +52,7 @@ pub struct RecordingBuilder<'b> {
     pub(super) recordings: &'b Recordings,
 }
 
-/// An option that can be off, and whose default depends on the sink.
+/// An option that can be switched off, and whose default depends on the sink.
 #[derive(Debug)]
 pub(super) enum Choice<T> {
     Default,
@@ -69,7 +69,7 @@ impl<T> Choice<T> {
 }
 
 impl<'b> RecordingBuilder<'b> {
-    /// Creates a builder from a watcher that reports its own losses.
+    /// Creates a builder from the builder of a watcher that reports its own losses.
     pub(crate) fn new(
         watch: WatchBuilder<'b, Event>,
         correlator: CorrelatorOptions,
@@ -115,11 +115,11 @@ impl<'b> RecordingBuilder<'b> {
     }
 
     /// Sets the maximum number of events that wait while the sink is slow or fails. 1 to
-    /// 16,777,216, default as the broadcaster's. On an
+    /// 16,777,216, with the broadcaster's setting as the default. On an
     /// [inline](crate::EventBroadcaster::new_inline) broadcaster, the default is the sum of
     /// `incoming_capacity` and `queue_capacity`. A repeat of an event whose write is pending takes
-    /// no space, except with [`WriteOrder::Bus`]. When the limit is reached, further events are
-    /// lost, including repeats.
+    /// no space, except with [`WriteOrder::Bus`]. When the limit is reached, any additional
+    /// events are lost, including repeats.
     ///
     /// # Examples
     ///
@@ -137,17 +137,17 @@ impl<'b> RecordingBuilder<'b> {
         self
     }
 
-    /// Sets how many events of one [group](crate::EventSink::group) may wait or be under way, once
-    /// other groups are known. All groups that are slow or not served share twice this number. A
-    /// further event of the group is lost and counts as
+    /// Sets how many events in one [group](crate::EventSink::group) may wait or be in progress,
+    /// once other groups are known. All groups that are slow or not served share twice this number.
+    /// Any additional event in the group is lost and counts as
     /// [`group_full`](crate::stats::RecordingStats::group_full), so that it takes no capacity from
-    /// other groups. A repeat of an event that waits or is under way is not refused. 1 or more.
+    /// other groups. A repeat of an event that waits or is in progress is not refused. 1 or more.
     /// While there is only one group, and with [`OverflowPolicy::Wait`], a group may use the whole
     /// queue.
     ///
     /// Default: a quarter of [`queue_capacity`](Self::queue_capacity). A group that is neither slow
-    /// nor unserved may also use what is free of the first half of the queue, so that a burst of
-    /// one group uses capacity that no other group needs.
+    /// nor unserved may also use any free capacity in the first half of the queue, so that a burst
+    /// in one group uses capacity that no other group needs.
     ///
     /// # Examples
     ///
@@ -166,7 +166,7 @@ impl<'b> RecordingBuilder<'b> {
     }
 
     /// Sets what happens to an event while [`queue_capacity`](Self::queue_capacity) events wait.
-    /// Default as the broadcaster's.
+    /// The default is the broadcaster's policy.
     ///
     /// [`Wait`](OverflowPolicy::Wait) loses nothing. A failing sink then blocks all watchers for as
     /// long as its writes are retried, and recorders find the broadcaster full.
@@ -190,8 +190,8 @@ impl<'b> RecordingBuilder<'b> {
     }
 
     /// Sets a filter. Events for which `keep` returns `false` are not recorded. `keep` runs on the
-    /// dispatcher, or on an [inline](crate::EventBroadcaster::new_inline) broadcaster on the thread
-    /// that records. See [`WatchBuilder::filter`].
+    /// dispatcher or, on an [inline](crate::EventBroadcaster::new_inline) broadcaster, on the
+    /// thread that records. See [`WatchBuilder::filter`].
     ///
     /// # Examples
     ///
@@ -213,8 +213,8 @@ impl<'b> RecordingBuilder<'b> {
         self
     }
 
-    /// Sets how events are aggregated, counted and deferred. The clock is always the broadcaster's,
-    /// whatever clock the options have.
+    /// Sets how events are aggregated, counted and deferred. The recording always uses the
+    /// broadcaster's clock, whatever clock the options have.
     ///
     /// # Examples
     ///
@@ -243,7 +243,7 @@ impl<'b> RecordingBuilder<'b> {
     /// counted. The correlator sees only events without one.
     ///
     /// Default: the default [`SeriesOptions`]. With [`WriteOrder::Bus`] the default is
-    /// [`SeriesUpdate::Always`](crate::record::SeriesUpdate::Always), because a log contains each
+    /// [`SeriesUpdate::Always`](crate::record::SeriesUpdate::Always), because a log contains every
     /// event. With `None`, events are not counted, and each is stored as a new one.
     ///
     /// # Examples
@@ -276,8 +276,8 @@ impl<'b> RecordingBuilder<'b> {
     /// written.
     ///
     /// A repeat that follows too soon is counted and held, and the last count is written when the
-    /// time has passed. It is written earlier at a flush and at the end of the recording. If the
-    /// counts of more keys are held than [`cache_size`](CorrelatorOptions::cache_size), the count
+    /// time has passed. It is written earlier at a flush, and when the recording ends. If the
+    /// counts of more than [`cache_size`](CorrelatorOptions::cache_size) keys are held, the count
     /// of the key with the least time left is also written early. An event that is held takes no
     /// space in the queue. For events with an event time use
     /// [`SeriesUpdate::Every`](crate::record::SeriesUpdate::Every).
@@ -289,7 +289,7 @@ impl<'b> RecordingBuilder<'b> {
     /// use eventcast::{EventBroadcaster, MemorySink, ObjectReference};
     /// use std::time::{Duration, SystemTime};
     ///
-    /// // The clock stands still, so the time is never over.
+    /// // The clock stands still, so the time never passes.
     /// let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
     /// let events = EventBroadcaster::builder().clock(clock.clock()).build()?;
     /// let store = MemorySink::new();
@@ -300,7 +300,7 @@ impl<'b> RecordingBuilder<'b> {
     ///     about_pod.warning("BackOff", "restarting");
     /// }
     /// events.shutdown();
-    /// // The end writes the last count.
+    /// // The last count is written when the recording ends.
     /// assert_eq!(store.events()[0].count, 20);
     /// assert!(recording.stats().written() <= 2);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -313,8 +313,8 @@ impl<'b> RecordingBuilder<'b> {
     }
 
     /// Sets the maximum time for which a count that the spam filter stopped is held. 1 ms or more.
-    /// With `None` it is written only at a flush and at the end. By default the sink decides
-    /// ([`EventSink::refresh_every`](crate::EventSink::refresh_every)).
+    /// With `None`, the count is written only at a flush and when the recording ends. By default
+    /// the sink decides ([`EventSink::refresh_every`](crate::EventSink::refresh_every)).
     ///
     /// # Examples
     ///
@@ -367,7 +367,7 @@ impl<'b> RecordingBuilder<'b> {
     /// use eventcast::{EventBroadcaster, MemorySink};
     ///
     /// let events = EventBroadcaster::new()?;
-    /// // Only when the store itself says when to come back.
+    /// // Only if the store itself specifies when to retry.
     /// events.recording().retry_if(|error| error.retry_after().is_some()).start(MemorySink::new())?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
@@ -376,18 +376,18 @@ impl<'b> RecordingBuilder<'b> {
         self
     }
 
-    /// Sets a hook that is called when the store becomes unavailable, and when it answers again.
+    /// Sets a hook that is called when the store becomes unavailable, and when it responds again.
     /// The store counts as unavailable in these cases:
     ///
     /// - The sink returns an error of the kind `Unavailable`.
-    /// - No operation is answered for longer than one second while one is under way. A fake clock
-    ///   does not measure this.
-    /// - Two [groups](crate::EventSink::group), or the only one, are not served, and nothing else
-    ///   is answered.
+    /// - The sink answers no operation for more than one second while at least one is in progress.
+    ///   A fake clock does not measure this time.
+    /// - Two [groups](crate::EventSink::group), or the only group, are not served, and no other
+    ///   operation is answered.
     ///
     /// If there are several groups, the hook is also called when one of them is slow or not served,
     /// and when it works again ([`Outage::group`]). The hook runs on the recording's thread. A
-    /// panic of the hook is caught and counted.
+    /// panic in the hook is caught and counted.
     ///
     /// The statistics contain the same information:
     /// [`RecordingStats::unavailable_since`](crate::stats::RecordingStats::unavailable_since),
@@ -408,8 +408,8 @@ impl<'b> RecordingBuilder<'b> {
         self
     }
 
-    /// Sets the order in which the sink gets the writes, and whether it gets all of them. By
-    /// default the sink decides ([`EventSink::write_order`](crate::EventSink::write_order)).
+    /// Sets the order in which the sink receives the writes, and whether it receives all of them.
+    /// By default the sink decides ([`EventSink::write_order`](crate::EventSink::write_order)).
     ///
     /// # Examples
     ///
@@ -433,12 +433,12 @@ impl<'b> RecordingBuilder<'b> {
     }
 
     /// Sets how many threads call the sink. 1 to 256, default 1. With [`WriteOrder::Bus`] only 1 is
-    /// allowed. The recording's own thread never calls the sink, except for
-    /// [`group`](crate::EventSink::group).
+    /// allowed. The recording's own thread never calls the sink, except for its
+    /// [`group`](crate::EventSink::group) method.
     ///
-    /// More threads help a sink that performs one operation, or one batch, at a time and waits for
-    /// a network. Each thread takes the next writes when it is free. A call that hangs occupies its
-    /// thread, and delays the events that this thread has taken. A sink whose
+    /// Additional threads help a sink that performs one operation, or one batch, at a time and
+    /// waits for a network. Each thread takes the next writes when it is free. A call that hangs
+    /// occupies its thread, and delays the events that this thread has taken. A sink whose
     /// [`mode`](crate::EventSink::mode) is [`InFlight`](crate::sink::SinkMode::InFlight) needs only
     /// one thread.
     ///

@@ -5,7 +5,7 @@
 //!
 //! 1. It processes the sink's answers.
 //! 2. It makes the writes ready whose retry is due.
-//! 3. It reads events, and turns each into a pending write, or replaces the pending write of its
+//! 3. It reads events, and turns each into a pending write, or replaces the pending write for its
 //!    key.
 //! 4. It gives the ready writes to the free writers.
 //! 5. It reports its progress.
@@ -44,8 +44,8 @@ const SILENCE: Duration = Duration::from_secs(1);
 
 /// The state of a running recording, which is owned by the recording's thread.
 pub(super) struct Driver {
-    // The fields are dropped in this order, the reader last. A thread that waits for the end
-    // therefore also waits until the sink and the correlator's functions are dropped.
+    // The fields are dropped in this order, the reader last. A thread that waits for the recording
+    // to end therefore also waits until the sink and the correlator's functions are dropped.
     pub(super) writers: Writers,
     /// The only owner of its caches and of the user-supplied functions in its options, so that both
     /// are dropped when the recording ends.
@@ -55,7 +55,7 @@ pub(super) struct Driver {
     /// The running flushes. While there are any, nothing is held.
     pub(super) flushes: Arc<Flushes>,
     pub(super) pending: PendingWrites,
-    /// The events that were dropped and that a later write may still carry.
+    /// The dropped events that a later write may still carry.
     pub(super) refused: RefusedCounts,
     pub(super) breaker: CircuitBreaker,
     /// The groups whose breakers have recorded an answer or a miss in this round.
@@ -68,12 +68,12 @@ pub(super) struct Driver {
     pub(super) away_at: u64,
     /// When the driver last tried to give work to the writers.
     pub(super) looked_at: Duration,
-    /// When a group becomes slow if an operation under way has no answer by then.
+    /// The time at which a group becomes slow if an operation in progress has no answer by then.
     pub(super) slow_at: Option<Duration>,
     /// Whether the sick groups have changed since they were last published.
     pub(super) has_new_groups: bool,
     pub(super) alerts: Alerts,
-    /// Whether the end had begun when this round began.
+    /// Whether the recording was already ending when this round began.
     pub(super) is_ending: bool,
     pub(super) name: String,
     pub(super) order: WriteOrder,
@@ -83,24 +83,25 @@ pub(super) struct Driver {
     /// The counters so far. The descriptions of failures are only those that have not been
     /// published yet.
     pub(super) tally: RecordingStats,
-    /// The published counters: all except those that the watcher itself keeps.
+    /// The published counters, except those that the watcher itself keeps.
     pub(super) stats: Arc<Mutex<RecordingStats>>,
     pub(super) losses: Arc<LossHook>,
     /// The number of events decided since the driver last returned capacity to the queue.
     pub(super) decided: u64,
-    /// An empty list that is kept for its allocation.
+    /// An empty list, kept to reuse its allocation.
     pub(super) ops: Ops,
     pub(super) reader: BulkReader<Event>,
 }
 
 impl Driver {
-    /// Runs until the bus has ended or the recording was stopped, and every event has its outcome.
+    /// Runs until the bus has ended or the recording has been stopped, and every event has its
+    /// outcome.
     pub(super) fn run(mut self) {
         let mut is_over = false;
         loop {
             let has_answers = self.take_answers();
-            // The stage is read before the sink gets work, so that everything that is given to the
-            // sink after the end has begun gets its one attempt.
+            // The stage is read before the sink gets work, so that every write that is given to the
+            // sink once the recording is ending gets its one attempt.
             let stage = self.reader.stage();
             self.is_ending = stage != EndStage::Running;
             if stage == EndStage::Abandoned {
@@ -132,8 +133,8 @@ impl Driver {
         drop(reader);
     }
 
-    /// Makes the writes ready that have waited long enough. After the end has begun, these are all
-    /// waiting writes.
+    /// Makes the writes ready that have waited long enough. Once the recording is ending, these are
+    /// all waiting writes.
     fn retry_due(&mut self) {
         if self.breaker_state() == BreakerState::Closed {
             let (clock, is_ending) = (&self.clock, self.is_ending);
@@ -230,11 +231,12 @@ impl Driver {
     }
 
     fn breaker_state(&self) -> BreakerState {
-        // Everything that is left gets its one attempt, whether the store is available or not.
+        // Every remaining write gets its one attempt, whether or not the store is available.
         if self.is_ending {
             return BreakerState::Closed;
         }
-        // An operation that has run for long does not indicate the current state of the store.
+        // An operation that has run for a long time does not indicate the current state of the
+        // store.
         let is_idle = || self.pending.under_way().all(|op| self.has_lasted(op.since.0, SILENCE));
         self.breaker.state(is_idle, |at| self.has_passed(at))
     }

@@ -38,12 +38,12 @@ use super::flushes::{Flushes, RunningFlush};
 pub struct RecordingHandle {
     pub(super) watch: WatchHandle,
     pub(super) stats: Arc<Mutex<RecordingStats>>,
-    /// The thread that the sink needs, which does not wait for the recording.
+    /// The thread that the sink needs. It does not wait for the recording.
     pub(super) needed: Option<NeededThread>,
 }
 
 impl RecordingHandle {
-    /// Ends the recording, without waiting. The recording is offered no more events, and each
+    /// Ends the recording without waiting. No more events are offered to the recording, and each
     /// queued event gets one attempt.
     ///
     /// # Examples
@@ -64,13 +64,13 @@ impl RecordingHandle {
         self.watch.stop();
     }
 
-    /// Waits until the recording has ended, and returns `true`. Returns `false` on timeout. On a
-    /// thread of the same broadcaster, and on the thread that the sink
+    /// Waits until the recording has ended, and returns `true`. Returns `false` on timeout. On one
+    /// of the same broadcaster's threads, and on the thread that the sink
     /// [needs](crate::EventSink::needed_thread), the call does not wait.
     ///
     /// # Blocking
     ///
-    /// At most `timeout`.
+    /// Waits at most `timeout`.
     ///
     /// # Examples
     ///
@@ -110,14 +110,14 @@ impl RecordingHandle {
     /// }
     /// events.flush(Duration::from_secs(60))?;
     /// let stats = recording.stats();
-    /// // The flush also writes the count of those that the spam filter stopped.
+    /// // The flush also writes the count of the events that the spam filter stopped.
     /// assert_eq!((stats.created, stats.updated, stats.skipped), (1, 29, 0));
     /// assert_eq!(stats.handled(), stats.watcher.delivered);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn stats(&self) -> RecordingStats {
-        // The watcher's counters are read first, so that each delivered event has its outcome, or
-        // waits together with another one.
+        // The watcher's counters are read first, so that each delivered event has its outcome or
+        // waits together with another event.
         let watcher = self.watch.stats();
         RecordingStats { watcher, ..self.stats.lock().clone() }
     }
@@ -156,7 +156,7 @@ impl Recordings {
         Self { clock, losses, flushes: Arc::default(), list: Mutex::new(List::default()) }
     }
 
-    /// Makes the recordings write the counts that they hold, until the result is dropped.
+    /// Makes the recordings write the counts that they hold, until the returned value is dropped.
     pub(crate) fn begin_flush(&self) -> RunningFlush {
         let flush = self.flushes.begin();
         self.list.lock().recordings.iter().for_each(|recording| wake_reader(&recording.watch));

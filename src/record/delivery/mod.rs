@@ -5,11 +5,11 @@
 //!
 //! - The [`driver`] decides about each event in order, and keeps the newest state of each stored
 //!   event that has not reached the store yet ([`pending`]).
-//! - The [`writers`] call the sink. Each gets a batch of the writes that are pending at that time.
+//! - The [`writers`] call the sink. Each takes a batch of the writes that are pending at that time.
 //!
-//! An event that has not been written counts against the watcher's queue, unless it is covered by a
-//! later state of the same stored event. When the recording is stopped or the bus is closed, the
-//! pauses between attempts end immediately. Each remaining event then gets one attempt.
+//! An event that has not been written counts against the watcher's queue, unless a later state of
+//! the same stored event covers it. When the recording is stopped or the bus is closed, the pauses
+//! between attempts end immediately. Each remaining event then gets one attempt.
 
 mod alerts;
 mod breaker;

@@ -5,10 +5,11 @@ use std::fmt;
 use crate::escape::escape;
 use crate::record::event::Timestamp;
 
-/// A function that is called when the store becomes unavailable, and when it is available again.
+/// A function that is called when the store becomes unavailable, and when it becomes available
+/// again.
 pub(super) type OutageHook = Box<dyn FnMut(&Outage<'_>) + Send>;
 
-/// The beginning or the end of an outage of a recording's store, as
+/// The start or the end of an outage of a recording's store, as
 /// [`on_outage`](crate::record::RecordingBuilder::on_outage) receives it.
 ///
 /// # Examples
@@ -51,8 +52,8 @@ pub struct Outage<'a> {
     pub group: Option<&'a str>,
     /// The time of day when the outage began.
     pub since: Timestamp,
-    /// The sink's error, truncated and escaped, or a note that the sink does not answer. `None` at
-    /// the end of the outage, when the store answers again or serves the group again.
+    /// The sink's error, truncated and escaped, or a note that the sink does not respond. `None` at
+    /// the end of the outage, when the store responds or serves the group again.
     #[doc(alias = "is_over")]
     pub cause: Option<&'a str>,
 }

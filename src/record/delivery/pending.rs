@@ -60,7 +60,7 @@ pub(super) struct PendingWrites {
     waiting: BTreeSet<Entry>,
     /// The same writes, by the time when they are due.
     due: BTreeSet<(Duration, KeyIndex)>,
-    /// The last probe. If none is ready, the next waiting write after this one becomes the next
+    /// The last probe. If no write is ready, the next waiting write after this one becomes the next
     /// probe.
     probed: Entry,
     share: Share,
@@ -96,13 +96,13 @@ impl PendingWrites {
         self.free.len() + self.idle == self.keys.len()
     }
 
-    /// Returns the number of writes that the store does not have yet, including those that the sink
-    /// has, and without those that are held.
+    /// Returns the number of writes that the store does not have yet. This includes the writes that
+    /// the sink has, but not the held ones.
     pub(super) fn len(&self) -> usize {
         self.keys.len() - self.free.len() - self.idle - self.holds.held.len()
     }
 
-    /// Frees the memory of many keys if none of them is left, for example after an outage.
+    /// Frees the memory of many keys once none of them is left, for example after an outage.
     pub(super) fn tidy(&mut self) {
         if self.free.len() == self.keys.len() && self.keys.capacity() > KEPT {
             (self.keys, self.free, self.by_key) = (Vec::new(), Vec::new(), HashTable::new());
@@ -163,7 +163,7 @@ impl PendingWrites {
         Ok(self.pass(at, write, now))
     }
 
-    /// Removes the place of a key that did not get a write after all.
+    /// Removes a key that did not get a write after all.
     pub(super) fn dismiss(&mut self, at: KeyIndex) {
         if self.keys[at as usize].is_idle() && !self.is_quiet(at) {
             self.remove_idle(at);
@@ -261,7 +261,7 @@ impl PendingWrites {
         self.keys[at as usize].group
     }
 
-    /// Takes the pending write of a key from wherever it is.
+    /// Takes the pending write of a key, wherever it is.
     fn take(&mut self, at: KeyIndex) -> Option<Write> {
         let state = &mut self.keys[at as usize];
         let (write, group, is_sent) = (state.pending.take()?, state.group, state.is_sent);
@@ -345,7 +345,8 @@ impl PendingWrites {
         }
     }
 
-    /// Returns when the next write is due for another attempt. Returns `None` if none waits.
+    /// Returns the time at which the next write is due for another attempt. Returns `None` if no
+    /// write waits.
     pub(super) fn next_due(&self) -> Option<Duration> {
         self.due.first().map(|(at, _)| *at)
     }

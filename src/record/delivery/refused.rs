@@ -1,4 +1,4 @@
-//! The dropped events, by key, for as long as a later write may carry their count.
+//! The dropped events, by key, kept for as long as a later write may carry their count.
 
 use std::collections::HashMap;
 
@@ -7,7 +7,7 @@ use crate::record::event::Text;
 use crate::record::loss::LossReason;
 
 /// Dropped events, by stored event. A count includes all earlier occurrences, so the next write of
-/// the same event that the store accepts makes up for them.
+/// the same event that the store accepts compensates for them.
 pub(super) struct RefusedCounts {
     recent: HashMap<WriteKey, Refused>,
     /// The entries that were previously in `recent`. They are dropped when the next ones replace

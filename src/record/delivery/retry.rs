@@ -17,9 +17,8 @@ pub(super) type RetryIf = Box<dyn FnMut(&SinkError) -> bool + Send>;
 ///
 /// The defaults are client-go's: 12 attempts, 10 seconds apart. The first pause is shortened at
 /// random, so that many programs do not all retry at the same time. A recording retries after an
-/// error of a kind that the sink reports as temporary
-/// ([`SinkErrorKind`](crate::sink::SinkErrorKind)), unless
-/// [`retry_if`](crate::record::RecordingBuilder::retry_if) refuses.
+/// error that the sink reports as temporary ([`SinkErrorKind`](crate::sink::SinkErrorKind)), unless
+/// [`retry_if`](crate::record::RecordingBuilder::retry_if) returns `false`.
 ///
 /// An event that waits for a retry delays only later events of the same key. These are counted
 /// until then, the next attempt writes the newest count, and they share the attempts of the waiting
@@ -28,12 +27,12 @@ pub(super) type RetryIf = Box<dyn FnMut(&SinkError) -> bool + Send>;
 ///
 /// If the sink reports that the store itself is unavailable (`SinkErrorKind::Unavailable`), the
 /// recording stops writing. After each pause it tries one event, each time for a different key if
-/// there is one, until the store answers. The pauses are the ones of this policy. A probe without
-/// an answer does not count as an attempt of its event. Until the store answers, events wait, up to
-/// the capacity of the queue. With a [`delay`](Self::delay) of zero, the recording retries without
-/// a pause. An event that is not to be retried, because [`attempts`](Self::attempts) is 1 or
-/// because of [`retry_if`](crate::record::RecordingBuilder::retry_if), does not make other events
-/// wait.
+/// there is one, until the store responds. The pauses are those of this policy. A probe without a
+/// response does not count as an attempt for its event. Until the store responds, events wait, up
+/// to the capacity of the queue. With a [`delay`](Self::delay) of zero, the recording retries
+/// without a pause. An event that is not to be retried, because [`attempts`](Self::attempts) is 1
+/// or because of [`retry_if`](crate::record::RecordingBuilder::retry_if), does not make other
+/// events wait.
 ///
 /// # Examples
 ///
@@ -42,7 +41,7 @@ pub(super) type RetryIf = Box<dyn FnMut(&SinkError) -> bool + Send>;
 /// use std::time::Duration;
 ///
 /// let policy = RetryPolicy::default().attempts(3).delay(Duration::from_millis(250)).factor(2);
-/// // In a configuration file the keys are the setters' names.
+/// // In a configuration file, the keys are the setters' names.
 /// let read: RetryPolicy = serde_json::from_str(r#"{"attempts": 3, "delay": "250ms", "factor": 2}"#)?;
 /// assert_eq!(read, policy);
 /// # Ok::<(), serde_json::Error>(())
@@ -59,7 +58,7 @@ pub struct RetryPolicy {
     pub(super) max_delay: Duration,
 }
 
-/// What `serde` reads as [`RetryPolicy`].
+/// The fields that `serde` reads for [`RetryPolicy`].
 #[derive(Deserialize)]
 #[serde(
     remote = "RetryPolicy",
@@ -77,7 +76,7 @@ struct RetryPolicyObject {
     max_delay: Duration,
 }
 
-/// A choice of pauses that are shortened to a random fraction, so that many programs do not all
+/// Selects the pauses that are shortened to a random fraction, so that many programs do not all
 /// retry at the same time.
 ///
 /// # Examples
@@ -95,10 +94,10 @@ struct RetryPolicyObject {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Jitter {
-    /// The pause before the second attempt, as in client-go, unless the sink asked for that pause.
+    /// The pause before the second attempt, as in client-go, unless the sink requested that pause.
     #[default]
     First,
-    /// All pauses except those that a sink asked for.
+    /// All pauses except those that a sink requested.
     All,
     /// No pause is shortened.
     Never,
@@ -129,8 +128,8 @@ impl RetryPolicy {
         self
     }
 
-    /// Sets the factor by which each pause is longer than the previous one. 1 or more. Default 1,
-    /// which makes all pauses equal.
+    /// Sets the factor by which each pause is multiplied to give the next one. 1 or more. Default
+    /// 1, which makes all pauses equal.
     pub fn factor(mut self, factor: u32) -> Self {
         self.factor = factor;
         self
@@ -142,7 +141,7 @@ impl RetryPolicy {
         self
     }
 
-    /// Sets the upper limit for pauses that the factor increases or a sink asks for. A longer
+    /// Sets the upper limit for pauses that the factor increases or a sink requests. A longer
     /// [`delay`](Self::delay) is not shortened. Default 1 min.
     pub fn max_delay(mut self, pause: Duration) -> Self {
         self.max_delay = pause;
@@ -160,7 +159,7 @@ impl RetryPolicy {
     }
 
     /// Returns the pause after this number of failed attempts. `asked` is the pause that the sink
-    /// asked for.
+    /// requested.
     pub(super) fn pause(&self, failed: u32, asked: Option<Duration>) -> Duration {
         if let Some(asked) = asked {
             return asked.min(self.max_delay);

@@ -31,8 +31,8 @@ impl RecordingBuilder<'_> {
     /// - [`WatchError::Closed`] if the broadcaster is closed.
     /// - [`WatchError::Invalid`] if an option is out of range.
     /// - [`WatchError::Thread`] if the system cannot start a thread.
-    /// - [`WatchError::WouldDeadlock`] if this is called on a thread of this broadcaster while the
-    ///   incoming queue is full, or, on an inline broadcaster, inside a call. See
+    /// - [`WatchError::WouldDeadlock`] if this is called on one of this broadcaster's threads while
+    ///   the incoming queue is full or, on an inline broadcaster, inside a call. See
     ///   [`WatchBuilder::watch`](crate::WatchBuilder::watch).
     ///
     /// # Blocking
@@ -115,7 +115,7 @@ impl RecordingBuilder<'_> {
     }
 }
 
-/// Returns the share of a group in the waiting writes.
+/// Returns a group's share of the waiting writes.
 fn share(chosen: Option<usize>, capacity: u64, policy: Option<OverflowPolicy>) -> Share {
     match (policy, chosen) {
         // With `Wait`, nothing is lost because a queue is full.

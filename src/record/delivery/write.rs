@@ -50,13 +50,14 @@ impl Ops {
     }
 }
 
-/// An event that should be in the store, with the known facts about the attempts.
+/// An event that should be in the store, with what is known about the attempts to write it.
 pub(super) struct Write {
     pub(super) event: Event,
     pub(super) ticket: Ticket,
 }
 
-/// Everything about a write except the event, which the sink has while the operation is under way.
+/// Everything about a write except the event, which the sink has while the operation is in
+/// progress.
 #[derive(Default)]
 #[allow(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 pub(super) struct Ticket {
@@ -78,20 +79,19 @@ pub(super) struct Ticket {
     pub(super) creates: bool,
     /// The number of attempts that failed. A probe without an answer does not count.
     pub(super) failed: u32,
-    /// The count of the first attempt to create the event that ended without an answer about
+    /// The count of the first attempt to create the event that ended without an answer as to
     /// whether it succeeded. `None` if there was none.
     pub(super) unsure: Option<i32>,
     /// Whether the event's name was taken, and the event has a new one.
     pub(super) is_renamed: bool,
     /// Whether the next attempt is not the first one.
     pub(super) is_retry: bool,
-    /// Whether the end had begun when the write was last given to the sink.
+    /// Whether the recording was already ending when the write was last given to the sink.
     pub(super) is_last: bool,
     /// Whether the write was last given to the sink to find out whether the store is available
     /// again.
     pub(super) is_probe: bool,
-    /// When the sink was first not allowed to do the write since the write last failed in another
-    /// way.
+    /// When the sink was first denied the write since the write last failed in another way.
     pub(super) refused_at: Option<Duration>,
     /// The time of day when the first attempt failed. `None` if none has failed.
     pub(super) failing_since: Option<Timestamp>,
@@ -139,8 +139,8 @@ impl Write {
         self.ticket.unsure = None;
     }
 
-    /// Takes over the name and the version of the stored event. The store returned them for the
-    /// previous write, which is about the same event.
+    /// Takes over the name and the version of the stored event, which the store returned for the
+    /// previous write of the same event.
     pub(super) fn follow(&mut self, name: Text, version: Text) {
         self.event.metadata.name = name;
         self.event.metadata.set_resource_version(version);
@@ -187,8 +187,8 @@ impl Write {
         self.ticket.doubt(times(&self.event));
     }
 
-    /// Returns whether the event that is stored under this name can only be this one, from an
-    /// attempt whose answer was lost.
+    /// Returns whether the event stored under this name can only be this one, written by an attempt
+    /// whose answer was lost.
     pub(super) fn is(&self, stored: &Event) -> bool {
         let about = |event: &Event| {
             let object = &event.involved_object;
@@ -201,7 +201,7 @@ impl Write {
             (event.source.clone(), event.first_timestamp.map(Timestamp::as_secs), timed)
         };
         let says = |event: &Event| [event.type_.clone(), event.reason.clone()];
-        // The write may have another message since that attempt.
+        // The write may have a different message since that attempt.
         let is_said = stored.message == self.event.message || self.ticket.unsure.is_some();
         is_said
             && about(&self.event) == about(stored)

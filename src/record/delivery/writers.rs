@@ -13,7 +13,7 @@ use crate::sync::{Arc, Mutex, Parker, Unparker, park_until, thread};
 
 use super::write::{Ops, times};
 
-/// The maximum number of operations that the sink gets together.
+/// The maximum number of operations that the sink gets in one batch.
 pub(super) const BATCH: usize = 256;
 
 /// The maximum time that a writer's batch of operations should take. If batches take longer twice
@@ -24,7 +24,7 @@ const LONG_CALL: Duration = Duration::from_millis(250);
 /// The size of the first batch. It is small, so that even a slow sink answers soon.
 const FIRST_BATCH: usize = 16;
 
-/// The driver's view of the writers. The last of their threads to end drops the sink.
+/// The driver's view of the writers. The last of their threads to exit drops the sink.
 pub(super) struct Writers {
     mode: SinkMode,
     order: WriteOrder,
@@ -33,15 +33,15 @@ pub(super) struct Writers {
     threads: Vec<(Unparker, thread::JoinHandle<()>)>,
     /// The number of operations that a free writer may get.
     limit: usize,
-    /// The operations that were given out last: when, and how many. `None` when they are done.
+    /// When the last operations were given out, and how many they were. `None` when they are done.
     round: Option<(Duration, usize)>,
-    /// Whether the round before was slow.
+    /// Whether the previous round was slow.
     was_slow: bool,
-    /// An empty list that is kept for its allocation.
+    /// An empty list, kept to reuse its allocation.
     answers: Vec<(OpId, Reply)>,
 }
 
-/// The operations that no writer has begun yet.
+/// The operations that no writer has started yet.
 #[derive(Default)]
 struct Queue {
     ids: VecDeque<OpId>,
@@ -95,13 +95,13 @@ impl Writers {
             let thread = thread::spawn(format!("{}/{name}", number + 1), move || writer.run(&parker))?;
             this.threads.push((unparker, thread));
         }
-        // A thread counts as free from here on, and not only when it runs for the first time.
+        // A thread counts as free from here on, and not only once it first runs.
         this.queue.lock().idle = (0..count).collect();
         Ok(this)
     }
 
-    /// Returns how many operations may be under way at the same time. `has_groups` is true if more
-    /// than one group is known.
+    /// Returns how many operations may be in progress at the same time. `has_groups` is true if
+    /// more than one group is known.
     pub(super) fn places(&self, has_groups: bool) -> usize {
         match self.mode {
             SinkMode::InFlight(places) => places.max(1),
@@ -111,7 +111,7 @@ impl Writers {
         }
     }
 
-    /// Returns how many operations the free writers may get, if this many are under way.
+    /// Returns how many operations the free writers may get, if this many are in progress.
     pub(super) fn free(&self, under_way: usize, has_groups: bool) -> usize {
         let queue = self.queue.lock();
         // A writer that has become idle since the check in `settle` gets its work in the next
@@ -150,7 +150,7 @@ impl Writers {
         }
     }
 
-    /// Takes the answers that have arrived. After that, the caller checks for free writers.
+    /// Takes the answers that have arrived. The caller then checks for free writers.
     pub(super) fn take_answers(&mut self) -> Vec<(OpId, Reply)> {
         self.queue.lock().has_news = false;
         let mut answers = std::mem::take(&mut self.answers);
@@ -212,7 +212,7 @@ impl Drop for Writers {
 struct Next {
     /// Whether there will be no more operations.
     is_closed: bool,
-    /// Whether the driver may have more work to give from here on.
+    /// Whether the driver may have more work to give out from now on.
     has_news: bool,
 }
 
@@ -232,7 +232,7 @@ impl<S: EventSink> Writer<S> {
         let watch = self.watch.clone();
         watch.on_bus_thread(move || {
             self.work(parker);
-            // The last of the writers drops the sink, which may panic and may call back.
+            // The last writer drops the sink, which may panic and may call back.
             catch_panic(|| drop(self));
         });
     }
@@ -289,7 +289,7 @@ impl<S: EventSink> Writer<S> {
 
     fn perform_one_by_one(&self, ops: &mut Ops) {
         // The driver is woken when a writer has nothing left to do. Before that, it could not give
-        // any work.
+        // out any work.
         for (id, op) in ops.ids.drain(..).zip(ops.ops.drain(..)) {
             let reply = self.perform(op);
             self.replies.push_quietly([(id, reply)]);

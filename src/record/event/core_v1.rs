@@ -15,7 +15,7 @@ use super::text::Text;
 use super::timestamp::Timestamp;
 use super::wire_fields;
 
-/// The type of an event, which is either normal or needs attention.
+/// The type of an event: either normal, or in need of attention.
 ///
 /// # Examples
 ///
@@ -31,7 +31,7 @@ use super::wire_fields;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum EventType {
-    /// Things are as they should be.
+    /// Everything is as it should be.
     Normal,
     /// Something needs attention.
     Warning,
@@ -72,7 +72,7 @@ impl From<EventType> for Text {
     }
 }
 
-/// The number of times that an event of the newer events API was seen, and the last such time.
+/// How often an event of the newer events API was seen, and when it was last seen.
 ///
 /// # Examples
 ///
@@ -89,7 +89,7 @@ impl From<EventType> for Text {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct EventSeries {
-    /// The number of occurrences up to the last reported one.
+    /// The number of occurrences up to and including the last reported one.
     #[serde(skip_serializing_if = "wire_fields::is_zero")]
     pub count: i32,
     /// The time of the last reported occurrence, with microsecond precision.
@@ -97,7 +97,7 @@ pub struct EventSeries {
     pub last_observed_time: Option<Timestamp>,
 }
 
-/// What `serde` reads as [`EventSeries`].
+/// The fields that `serde` reads for [`EventSeries`].
 #[derive(Deserialize)]
 #[serde(
     remote = "EventSeries",
@@ -115,7 +115,7 @@ struct EventSeriesObject {
 object_only!(EventSeries, EventSeriesObject);
 
 impl EventSeries {
-    /// Creates a series of `count` occurrences, the last one at `last_observed_time`.
+    /// Creates a series of `count` occurrences, the last of which was at `last_observed_time`.
     pub fn new(count: i32, last_observed_time: Timestamp) -> Self {
         Self { count, last_observed_time: Some(last_observed_time) }
     }
@@ -127,10 +127,10 @@ impl EventSeries {
 /// field may be missing. Start from [`Event::default`] and set the fields that you know. A recorder
 /// fills in the rest.
 ///
-/// The bus moves an event by value from queue to queue, because one allocation for each event would
-/// halve the rate of a bus. The size of an event therefore matters (440 bytes, checked by a test).
-/// Two boxes, one in the metadata and one here, hold the values that a freshly recorded event does
-/// not have. A box exists only when it is needed, and methods give access to its values.
+/// The bus moves events by value from queue to queue, because one allocation per event would halve
+/// its throughput. The size of an event therefore matters (440 bytes, checked by a test). Two
+/// boxes, one in the metadata and one here, hold the values that a freshly recorded event does not
+/// have. A box exists only when it is needed, and methods give access to its values.
 ///
 /// # Examples
 ///
@@ -151,9 +151,9 @@ pub struct Event {
     pub metadata: ObjectMeta,
     /// The object that the event is about.
     pub involved_object: ObjectReference,
-    /// The reason for the event, for programs: one word in `CamelCase`.
+    /// The machine-readable reason for the event: one word in `CamelCase`.
     pub reason: Text,
-    /// The description of what happened, for people.
+    /// A human-readable description of what happened.
     pub message: Text,
     /// The program that saw the event, and the machine that the program runs on.
     pub source: EventSource,
@@ -169,7 +169,7 @@ pub struct Event {
     /// The program that reports the event. In JSON, this is `reportingComponent`.
     #[doc(alias = "reportingComponent")]
     pub reporting_controller: Text,
-    /// The instance of that program: its host.
+    /// The instance of the reporting program: its host.
     pub reporting_instance: Text,
     pub(super) rare: Option<Box<Rare>>,
 }
@@ -206,15 +206,15 @@ impl Event {
         self.rare.get_or_insert_with(|| Box::new(Rare::EMPTY))
     }
 
-    /// Sets a value, but does not allocate the box only to hold an empty value.
+    /// Sets a value, but does not allocate the box merely to hold an empty value.
     fn set<T>(&mut self, value: T, is_some: bool, field: fn(&mut Rare) -> &mut T) {
         if is_some || self.rare.is_some() {
             *field(self.rare_mut()) = value;
         }
     }
 
-    /// Returns the event's type. Returns `None` if `type_` is not one of the two types that a
-    /// recorder accepts.
+    /// Returns the event's type, or `None` if `type_` is not one of the two types that a recorder
+    /// accepts.
     ///
     /// # Examples
     ///
@@ -399,7 +399,7 @@ impl Event {
 
     /// Returns how often the event was seen: the count of the [`series`](Self::series) if there is
     /// one, otherwise [`count`](Self::count). The result is at least 1, because an event that
-    /// exists was seen, even if it has no count.
+    /// exists has been seen, even if it has no count.
     ///
     /// # Examples
     ///

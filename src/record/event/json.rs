@@ -38,14 +38,14 @@ impl Event {
     /// Returns the event in the format of Go's encoder for an Event of events.k8s.io/v1: on one
     /// line, without a newline at the end.
     ///
-    /// Kubernetes keeps one object for both APIs. This is the other document of the same event. Its
-    /// version is `events.k8s.io/v1`, whatever [`api_version`](Self::api_version) is. Times are
-    /// truncated as in [`to_json`](Self::to_json), and [`from_json`](Self::from_json) reads both
-    /// documents.
+    /// Kubernetes keeps one object for both APIs. This is the same event as a document of the other
+    /// API. Its version is `events.k8s.io/v1`, whatever [`api_version`](Self::api_version) is.
+    /// Times are truncated as in [`to_json`](Self::to_json), and [`from_json`](Self::from_json)
+    /// reads both documents.
     ///
-    /// Nothing is checked. An API server accepts an event through this API only if it has an event
-    /// time, a reporting controller and instance, an action, a reason and a type, and no count,
-    /// source, first or last time.
+    /// Nothing is checked. An API server accepts an event through this API only if the event has an
+    /// event time, a reporting controller and instance, an action, a reason and a type, and has no
+    /// count, source, first or last time.
     ///
     /// # Examples
     ///
@@ -76,22 +76,22 @@ impl Event {
     ///
     /// An event of events.k8s.io (v1 or v1beta1) becomes what an API server returns for the same
     /// event through core/v1, and [`api_version`](Self::api_version) is `v1`. A document without an
-    /// `apiVersion` is of events.k8s.io if it has no `involvedObject`, but a `regarding`, a `note`
-    /// or a `reportingController`.
+    /// `apiVersion` is treated as an event of events.k8s.io if it has no `involvedObject`, but has
+    /// a `regarding`, a `note` or a `reportingController`.
     ///
     /// # Errors
     ///
-    /// Returns an error with a description and the place if the text cannot be read:
+    /// Returns an error with a description and a position if the text cannot be read:
     ///
     /// - The text is not a JSON object.
-    /// - A field occurs twice, or is of another type.
+    /// - A field occurs twice, or has the wrong type.
     /// - A count is not a 32-bit integer.
-    /// - A time is not RFC 3339 of the years 0000 to 9999.
+    /// - A time is not in RFC 3339 format with a year from 0000 to 9999.
     /// - A string contains half of a surrogate pair.
     ///
     /// If the document is not an event, the error names what was found and what to read instead.
-    /// Such documents are an `EventList`, an event of a watch, any other kind, and an Event of
-    /// another API.
+    /// Such documents are an `EventList`, a watch event, any other kind, and an Event of another
+    /// API.
     ///
     /// # Examples
     ///
@@ -113,7 +113,7 @@ impl Event {
     }
 }
 
-/// The error for text that is not the JSON of an event. It describes the problem and its place.
+/// The error for text that is not the JSON of an event. It describes the problem and its position.
 ///
 /// # Examples
 ///
@@ -131,7 +131,7 @@ impl Event {
 pub struct EventJsonError {
     line: usize,
     column: usize,
-    /// The description with the place at its end, escaped and truncated to 300 characters.
+    /// The description, which ends with the position, escaped and truncated to 300 characters.
     text: String,
 }
 
@@ -141,12 +141,12 @@ impl EventJsonError {
         Self { line: error.line(), column: error.column(), text }
     }
 
-    /// Returns the line, counted from 1.
+    /// Returns the line number, starting at 1.
     pub fn line(&self) -> usize {
         self.line
     }
 
-    /// Returns the column, in bytes, up to which the text was read.
+    /// Returns the column, in bytes, that the parser had reached.
     pub fn column(&self) -> usize {
         self.column
     }

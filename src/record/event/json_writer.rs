@@ -20,7 +20,7 @@ pub(super) fn to_string(document: &impl Serialize, capacity: usize) -> String {
 /// U+2029, and many other characters.
 #[allow(clippy::needless_bitwise_bool, reason = "without branches the compiler looks at many bytes at once")]
 fn may_need_escapes(json: &[u8]) -> bool {
-    // Folding booleans instead of numbers would compile to a branch for each byte.
+    // Folding booleans instead of numbers would compile to a branch per byte.
     let needs = |byte: u8| (byte == b'<') | (byte == b'>') | (byte == b'&') | (byte == 0xE2);
     json.iter().fold(0, |found, byte| found | u8::from(needs(*byte))) != 0
 }

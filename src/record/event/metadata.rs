@@ -9,7 +9,7 @@ use super::timestamp::Timestamp;
 ///
 /// These are the fields of Kubernetes' metadata that events use. Other fields (`managedFields`,
 /// owners, finalizers) are not kept when an event is read. One box holds all values that a freshly
-/// recorded event does not have. The box exists only when one of the values does: see
+/// recorded event does not have. It exists only if at least one of them is set: see
 /// [`Event`](super::Event) for the reason.
 ///
 /// # Examples
@@ -68,15 +68,15 @@ impl ObjectMeta {
         self.rare.get_or_insert_with(|| Box::new(Rare::EMPTY))
     }
 
-    /// Sets a text, but does not make the box only to hold an empty text.
+    /// Sets a string, but does not allocate the box merely to hold an empty string.
     fn set(&mut self, text: Text, field: fn(&mut Rare) -> &mut Text) {
         if !text.is_empty() || self.rare.is_some() {
             *field(self.rare_mut()) = text;
         }
     }
 
-    /// Returns the beginning of a name that the store is to complete. The text is empty if the
-    /// event has a name.
+    /// Returns the prefix of a name that the store is to complete. The prefix is empty if the event
+    /// has a name.
     pub fn generate_name(&self) -> &Text {
         &self.rare().generate_name
     }
@@ -97,7 +97,7 @@ impl ObjectMeta {
         self.set(generate_name.into(), |rare| &mut rare.generate_name);
     }
 
-    /// Returns the address that old API servers gave to a stored event.
+    /// Returns the URL that old API servers gave to a stored event.
     pub fn self_link(&self) -> &Text {
         &self.rare().self_link
     }
@@ -130,7 +130,7 @@ impl ObjectMeta {
         self.set(uid.into(), |rare| &mut rare.uid);
     }
 
-    /// Returns the store's version of this event. The version changes with every write.
+    /// Returns the version that the store gave this event. The version changes with every write.
     pub fn resource_version(&self) -> &Text {
         &self.rare().resource_version
     }
@@ -172,7 +172,7 @@ impl ObjectMeta {
         &self.rare().labels
     }
 
-    /// Returns the labels, to be changed.
+    /// Returns a mutable reference to the labels.
     ///
     /// # Examples
     ///
@@ -194,7 +194,7 @@ impl ObjectMeta {
         &self.rare().annotations
     }
 
-    /// Returns the annotations, to be changed.
+    /// Returns a mutable reference to the annotations.
     ///
     /// # Examples
     ///

@@ -9,13 +9,13 @@ use super::timestamp::Timestamp;
 /// bytes.
 pub(crate) const MAX_NAME: usize = 253;
 
-/// Returns a name for an event about `object` that no other event of this clock has.
+/// Returns a name for an event about `object`, unique among the names that this clock generates.
 pub(crate) fn fresh(clock: &Clock, object: &str, now: Timestamp) -> Text {
     numbered(clock, object, number(clock, object, now))
 }
 
-/// Takes the number of a name for an event about `object`. No other event of this clock about this
-/// object gets the number.
+/// Takes the number for the name of an event about `object`. No other event about this object gets
+/// the same number from this clock.
 #[inline]
 pub(crate) fn number(clock: &Clock, object: &str, now: Timestamp) -> u64 {
     clock.numbers().take(hash(object), now.name_number())
@@ -79,7 +79,7 @@ pub(crate) fn is_subdomain(name: &str) -> bool {
     let bytes = name.as_bytes();
     let is_alphanumeric = |byte: u8| byte.is_ascii_lowercase() | byte.is_ascii_digit();
     let is_allowed = |byte: u8| is_alphanumeric(byte) | (byte == b'-') | (byte == b'.');
-    // A dot has neither a dot nor a hyphen beside it.
+    // A dot is not next to another dot or a hyphen.
     let ends_badly = |byte: u8, next: u8| {
         (byte == b'.') & ((next == b'-') | (next == b'.')) | (byte == b'-') & (next == b'.')
     };

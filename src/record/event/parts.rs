@@ -1,6 +1,6 @@
 //! The parts of an event that the caller of a recorder supplies, and how they become an event.
 //!
-//! An event is built in two steps, so that the calling program is delayed as little as possible:
+//! An event is built in two steps, to delay the caller as little as possible:
 //!
 //! 1. [`EventParts::into_event`], on the caller's thread, builds the event in one expression. It
 //!    only takes a number for the event's name.
@@ -40,8 +40,8 @@ impl EventParts {
     }
 
     /// Returns the event, which happened once and has no name yet. Until [`complete`] generates the
-    /// name, `first_timestamp` holds the name's number, and only `last_timestamp` the event's time.
-    /// The event of an object without a namespace is in `cluster_namespace`.
+    /// name, `first_timestamp` holds the name's number, and only `last_timestamp` holds the event's
+    /// time. An event about an object without a namespace is in `cluster_namespace`.
     #[inline]
     pub(crate) fn into_event(
         self,

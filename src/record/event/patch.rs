@@ -27,7 +27,7 @@ fn is_epoch(at: &Option<Timestamp>) -> bool {
     at.map(Timestamp::trunc_to_second) == Some(Timestamp::UNIX_EPOCH)
 }
 
-/// The only field of the other API that is written.
+/// The only field that is written for the other API.
 #[derive(Serialize)]
 struct SeriesOut {
     series: EventSeries,

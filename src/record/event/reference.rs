@@ -13,8 +13,8 @@ use crate::serde_object::object_only;
 
 /// A reference to the object that an event is about. All fields may be empty.
 ///
-/// A reference is shown as `kind/namespace/name`, without the parts that are empty, and with
-/// control characters escaped.
+/// A reference is displayed as `kind/namespace/name`, without empty parts, and with control
+/// characters escaped.
 ///
 /// # Examples
 ///
@@ -49,7 +49,7 @@ pub struct ObjectReference {
     /// The object's name.
     #[serde(skip_serializing_if = "wire_fields::is_empty")]
     pub name: Text,
-    /// The identifier that distinguishes the object from earlier ones of the same name.
+    /// The identifier that distinguishes the object from earlier objects of the same name.
     #[serde(skip_serializing_if = "wire_fields::is_empty")]
     pub uid: Text,
     /// The version of the object's kind, with the group before it if there is one: `v1`, `apps/v1`.
@@ -63,7 +63,7 @@ pub struct ObjectReference {
     pub field_path: Text,
 }
 
-/// What `serde` reads as [`ObjectReference`].
+/// The fields that `serde` reads for [`ObjectReference`].
 #[derive(Deserialize)]
 #[serde(
     remote = "ObjectReference",
@@ -134,24 +134,24 @@ impl fmt::Display for ObjectReference {
     }
 }
 
-/// Reads `Kind/name` or `Kind/namespace/name`, the format in which a reference is shown.
+/// Parses `Kind/name` or `Kind/namespace/name`, the format in which a reference is displayed.
 ///
-/// A reference that is read this way is shown as the same text. In the other direction, the text of
-/// a reference is read as the same reference if all of these hold:
+/// A reference that is parsed this way is displayed as the same text. Conversely, the text of a
+/// reference parses to the same reference if all of these hold:
 ///
 /// - It has a kind and a name.
-/// - Its kind, namespace and name contain no slash, no backslash, and no character that is shown
-///   escaped.
-/// - Its other fields, which are not shown, are empty.
+/// - Its kind, namespace and name contain no slash, no backslash, and no character that is escaped
+///   for display.
+/// - Its other fields, which are not displayed, are empty.
 ///
-/// The text cannot distinguish a slash in a name from one before the name: `Disk/dev/sda` is read
+/// The text cannot distinguish a slash in a name from one before the name: `Disk/dev/sda` is parsed
 /// as the disk `sda` in the namespace `dev`.
 ///
 /// # Errors
 ///
 /// Returns an error if the text does not have two or three parts, if a part is empty, or if a part
-/// contains a backslash or a character that is shown escaped. A backslash could be the beginning of
-/// an escape or a part of the name.
+/// contains a backslash or a character that is escaped for display. A backslash could begin an
+/// escape or be part of the name.
 ///
 /// # Examples
 ///
@@ -211,7 +211,7 @@ pub struct EventSource {
     pub host: Text,
 }
 
-/// What `serde` reads as [`EventSource`].
+/// The fields that `serde` reads for [`EventSource`].
 #[derive(Deserialize)]
 #[serde(
     remote = "EventSource",

@@ -4,10 +4,10 @@ use super::core_v1::Event;
 use super::text::Text;
 use super::timestamp::Timestamp;
 
-/// The part of a store's answer that a correlator keeps.
+/// The part of a store's response that a correlator keeps.
 ///
 /// A store that answers many operations together returns these fields instead of whole events. They
-/// are taken from an event as stored.
+/// are taken from the event as stored.
 ///
 /// # Examples
 ///
@@ -28,7 +28,8 @@ use super::timestamp::Timestamp;
 pub struct Stored {
     /// The name that the event has in the store.
     pub name: Text,
-    /// The version that the store gave to the event, or an empty string if it gives none.
+    /// The version that the store gave to the event, or an empty string if the store does not
+    /// assign versions.
     pub resource_version: Text,
     /// The number of times that the event was seen.
     pub count: i32,

@@ -7,10 +7,10 @@ use std::ops::Deref;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use smol_str::{SmolStr, SmolStrBuilder};
 
-/// Immutable text that is cheap to clone: at most one reference count.
+/// Immutable text that is cheap to clone: a clone costs at most one reference count.
 ///
 /// - A text of up to 23 bytes is stored inline, in the value itself.
-/// - Longer text is allocated, once.
+/// - Longer text is allocated once.
 /// - [`from_static`](Self::from_static) and a `format_args!` without arguments copy nothing.
 ///
 /// A text is created from `&str`, `String`, `char`, `Arc<str>`, `Cow<str>` or `format_args!`. It
@@ -35,7 +35,7 @@ impl Text {
     /// The empty text, as a constant.
     pub(crate) const EMPTY: Self = Self(SmolStr::new_static(""));
 
-    /// Creates a text from a literal, also in constants.
+    /// Creates a text from a literal, including in constants.
     ///
     /// # Examples
     ///

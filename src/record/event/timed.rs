@@ -1,8 +1,8 @@
-//! Events with an event time: the form that events.k8s.io/v1 requires. This module has its limits,
-//! and turns a recorded event into this form.
+//! Events with an event time: the form that events.k8s.io/v1 requires. This module defines the
+//! limits of that form, and turns a recorded event into it.
 //!
-//! The limits match the API server's validation (Kubernetes 1.36). It checks them for an event with
-//! an event time, through either API. It counts bytes.
+//! The limits match the API server's validation (Kubernetes 1.36). The server checks them for an
+//! event with an event time, through either API. It counts bytes.
 
 use std::fmt;
 
@@ -68,7 +68,7 @@ pub(crate) fn is_timed(event: &Event) -> bool {
     event.event_time().is_some() && event.count == 0
 }
 
-/// Returns the first of these two strings that is not allowed in an event with an event time.
+/// Returns the first of these two strings that is not valid in an event with an event time.
 pub(crate) fn wrong_text(reason: &str, action: &str) -> Option<EventField> {
     if !(1..=MAX_TIMED_TEXT).contains(&reason.len()) {
         return Some(EventField::Reason);
@@ -76,8 +76,8 @@ pub(crate) fn wrong_text(reason: &str, action: &str) -> Option<EventField> {
     (action.len() > MAX_TIMED_TEXT).then_some(EventField::Action)
 }
 
-/// Returns the part of a source that is not allowed in an event with an event time. The component
-/// is the reporting controller, and the host the reporting instance.
+/// Returns the part of a source that is not valid in an event with an event time. The component is
+/// the reporting controller, and the host is the reporting instance.
 pub(crate) fn wrong_source(source: &EventSource) -> Option<EventField> {
     if !is_qualified(&source.component) {
         return Some(EventField::ReportingController);
@@ -95,8 +95,8 @@ pub(crate) fn is_qualified(text: &str) -> bool {
     prefix.is_none_or(is_prefix) && is_name_part(name)
 }
 
-/// Returns whether `name` can be the name part of a qualified name. A label's value that is not
-/// empty has the same form.
+/// Returns whether `name` can be the name part of a qualified name. A non-empty label value has the
+/// same form.
 pub(crate) fn is_name_part(name: &str) -> bool {
     name.len() <= MAX_QUALIFIED
         && name.starts_with(|c: char| c.is_ascii_alphanumeric())

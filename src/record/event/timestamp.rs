@@ -14,11 +14,11 @@ use crate::escape::escape;
 
 /// A point in time: whole seconds since 1970-01-01 00:00:00 UTC, and nanoseconds.
 ///
-/// A timestamp is within the years that RFC 3339 can write, 0000 to 9999. It is shown in this
-/// format, in UTC:
+/// A timestamp is within the years that RFC 3339 can represent, 0000 to 9999. It is displayed in
+/// this format, in UTC:
 ///
-/// - Without a precision: with the fraction that it has.
-/// - With a precision: with exactly that many digits, truncated and not rounded.
+/// - Without a precision, it is displayed with its own fraction.
+/// - With a precision, the fraction has exactly that many digits, truncated and not rounded.
 ///
 /// # Examples
 ///
@@ -87,7 +87,7 @@ impl Timestamp {
         self.seconds
     }
 
-    /// Returns the nanoseconds after [`as_secs`](Self::as_secs), below a thousand million.
+    /// Returns the nanoseconds after [`as_secs`](Self::as_secs), fewer than a thousand million.
     pub fn subsec_nanos(self) -> u32 {
         self.nanos_and_one.get() - 1
     }
@@ -125,7 +125,7 @@ impl Timestamp {
         seconds * 1_000_000_000 + u64::from(self.subsec_nanos())
     }
 
-    /// Returns the time that is later by `duration`, at most [`MAX`](Self::MAX).
+    /// Returns the time `duration` later, at most [`MAX`](Self::MAX).
     ///
     /// # Examples
     ///
@@ -141,7 +141,7 @@ impl Timestamp {
         Self::clamped(self.as_nanos().saturating_add(nanos_of(duration)))
     }
 
-    /// Returns the time that is earlier by `duration`, at least [`MIN`](Self::MIN).
+    /// Returns the time `duration` earlier, at least [`MIN`](Self::MIN).
     ///
     /// # Examples
     ///
@@ -199,7 +199,7 @@ impl Timestamp {
         Self::raw(seconds as i64, nanos.unsigned_abs() as u32)
     }
 
-    /// Returns date and time of day in UTC.
+    /// Returns the date and the time of day in UTC.
     fn to_civil(self) -> DateTime {
         // The default is never used: there are fewer than 2^31 nanoseconds in a second.
         let nanos = i32::try_from(self.subsec_nanos()).unwrap_or_default();
@@ -214,7 +214,8 @@ fn nanos_of(duration: Duration) -> i128 {
     i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX)
 }
 
-/// Converts a system time. A time outside the years 0000 to 9999 becomes the nearest one inside.
+/// Converts a system time. A time outside the years 0000 to 9999 becomes the nearest time within
+/// them.
 impl From<SystemTime> for Timestamp {
     fn from(at: SystemTime) -> Self {
         match at.duration_since(UNIX_EPOCH) {
@@ -248,7 +249,7 @@ impl fmt::Debug for Timestamp {
     }
 }
 
-/// Reads RFC 3339 like Go: `T` and `Z` in upper case, an offset or `Z`, no leap second, and a
+/// Parses RFC 3339 like Go: `T` and `Z` in upper case, an offset or `Z`, no leap second, and a
 /// fraction of any length, of which nine digits count.
 ///
 /// # Examples
@@ -297,8 +298,8 @@ fn parse(text: &str) -> Option<Timestamp> {
     Timestamp::new(civil.duration_since(EPOCH).as_secs() - offset, nanos)
 }
 
-/// Reads a text only if it equals the text that the value is shown as. jiff alone also reads other
-/// forms, such as a leap second.
+/// Parses a text only if it equals the text that the value is displayed as. On its own, jiff also
+/// accepts other forms, such as a leap second.
 fn exact<T: FromStr + fmt::Display>(text: &str) -> Option<T> {
     text.parse().ok().filter(|value: &T| value.to_string() == text)
 }

@@ -1,9 +1,10 @@
-//! The shape of an event as a document: names, order and omissions of Go's `json` tags on core/v1.
+//! The shape of an event as a document: the names, order and omissions of Go's `json` tags on
+//! core/v1.
 //!
 //! When an event is written:
 //!
 //! - An empty string, a zero and an empty map are left out.
-//! - A missing time is `null`, except the metadata's, which is left out.
+//! - A missing time is `null`, except in the metadata, where it is left out.
 //! - `metadata`, `involvedObject`, `source` and the two `reporting*` fields are always present.
 //!
 //! When an event is read:
@@ -125,7 +126,8 @@ struct EventIn {
 
 impl EventIn {
     /// Returns whether the document is an event of events.k8s.io. Its versions v1beta1 and v1 have
-    /// the same names. A document without a version is one if it has only that API's names.
+    /// the same names. A document without a version is such an event if it has only that API's
+    /// names.
     fn is_events_v1(&self) -> bool {
         match self.api_version.as_str() {
             "events.k8s.io/v1" | "events.k8s.io/v1beta1" => true,

@@ -1,8 +1,8 @@
-//! The shape of an event as a document of events.k8s.io/v1: names, order and omissions of Go's
+//! The shape of an event as a document of events.k8s.io/v1: the names, order and omissions of Go's
 //! `json` tags on that API's `Event`.
 //!
-//! The API server keeps one object for both APIs, and converts it field by field. Reading is in
-//! `wire`.
+//! The API server keeps one object for both APIs, and converts it field by field. The module `wire`
+//! reads such documents.
 
 use serde::Serialize;
 

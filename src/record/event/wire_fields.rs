@@ -36,13 +36,13 @@ pub(super) fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeM
     Ok(found.unwrap_or_default().into_iter().map(|(key, text)| (key, text.unwrap_or_default())).collect())
 }
 
-/// Writes metav1's `Time`: whole seconds. Reading keeps the fraction that is there.
+/// Writes metav1's `Time`: whole seconds. Reading keeps any fraction.
 #[allow(clippy::trivially_copy_pass_by_ref, clippy::ref_option, reason = "serde's signature")]
 pub(super) fn write_seconds<S: Serializer>(at: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
     write_time(*at, 0, serializer)
 }
 
-/// Writes metav1's `MicroTime`: always six digits. Reading keeps the fraction that is there.
+/// Writes metav1's `MicroTime`: always six digits. Reading keeps any fraction.
 #[allow(clippy::trivially_copy_pass_by_ref, clippy::ref_option, reason = "serde's signature")]
 pub(super) fn write_micros<S: Serializer>(at: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
     write_time(*at, 6, serializer)

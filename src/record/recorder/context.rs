@@ -151,8 +151,8 @@ impl RecorderContext {
         }
     }
 
-    /// Returns the function with which the dispatcher generates the names of events. Returns `None`
-    /// if the recorders generate them, because the `scrub` function has to see them or there is no
+    /// Returns the function with which the dispatcher generates event names. Returns `None` if the
+    /// recorders generate them, because the `scrub` function has to see them or there is no
     /// dispatcher.
     pub(crate) fn completion(&self) -> Option<Completion<Event>> {
         let (clock, has_event_time) = (self.clock.clone(), self.has_event_time);

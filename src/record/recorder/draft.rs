@@ -1,4 +1,4 @@
-//! Drafts of events, for values that the short methods have no parameter for.
+//! Event drafts, for values that the short methods have no parameter for.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::record::event::{Event, EventType, ObjectReference, Text, Timestamp};
 use super::handle::Recorder;
 use super::recorded::Recorded;
 
-/// An event that is still being built. Nothing is recorded before [`record`](Self::record) is
+/// An event that is still being built. Nothing is recorded until [`record`](Self::record) is
 /// called.
 ///
 /// # Examples
@@ -37,8 +37,8 @@ pub struct EventDraft<'r> {
 }
 
 impl Recorder {
-    /// Creates a draft of an event with values that the other methods do not take, such as labels,
-    /// a related object or an action. [`record`](EventDraft::record) records the event.
+    /// Creates an event draft, for values that the other methods do not take, such as labels, a
+    /// related object or an action. [`record`](EventDraft::record) records the event.
     ///
     /// # Examples
     ///
@@ -98,7 +98,7 @@ impl<'r> EventDraft<'r> {
         self
     }
 
-    /// Sets an annotation. The last value set for a key counts.
+    /// Sets an annotation. If a key is set more than once, the last value is used.
     ///
     /// # Examples
     ///
@@ -117,7 +117,7 @@ impl<'r> EventDraft<'r> {
         self
     }
 
-    /// Sets a label. The last value set for a key counts.
+    /// Sets a label. If a key is set more than once, the last value is used.
     ///
     /// # Examples
     ///

@@ -11,10 +11,10 @@ use super::context::RecorderContext;
 use super::destination::{Destination, FakeQueue};
 use super::handle::Recorder;
 
-/// A source of real [`Recorder`]s for tests, which keeps the events that they record.
+/// A factory of real [`Recorder`]s for tests, which keeps the events that they record.
 ///
-/// It has no thread and never waits. Like a broadcaster, it refuses an event that does not fit with
-/// [`Recorded::Full`](super::Recorded::Full).
+/// It has no thread and never waits. Like a broadcaster, it refuses an event for which it has no
+/// capacity, and the call returns [`Recorded::Full`](super::Recorded::Full).
 ///
 /// # Examples
 ///
@@ -37,8 +37,8 @@ pub struct FakeRecorder {
 }
 
 impl FakeRecorder {
-    /// Creates a fake that keeps up to `capacity` events until they are taken. With a capacity of
-    /// zero, every event is refused.
+    /// Creates a fake that keeps up to `capacity` events until the test takes them. With a capacity
+    /// of zero, every event is refused.
     ///
     /// # Examples
     ///
@@ -56,8 +56,8 @@ impl FakeRecorder {
         Self::with_clock(capacity, Clock::system())
     }
 
-    /// Creates the same fake with a clock. With a [`FakeClock`](crate::testing::FakeClock), times
-    /// and names are the same in every run.
+    /// Creates such a fake with the given clock. With a [`FakeClock`](crate::testing::FakeClock),
+    /// times and names are the same in every run.
     ///
     /// # Examples
     ///

@@ -19,9 +19,9 @@ use super::recorded::Recorded;
 ///
 /// It is `Send` and `Sync`, and a clone costs one reference count.
 ///
-/// No call waits, and no call itself panics. No call logs, except that the feature `tracing` warns
-/// of losses if there is no `on_loss` hook. A recorder does not keep the broadcaster open. After
-/// the broadcaster is closed, calls return [`Recorded::Closed`].
+/// No call waits, and no call itself panics. No call logs, except that the feature `tracing` logs
+/// warnings about losses if there is no `on_loss` hook. A recorder does not keep the broadcaster
+/// open. After the broadcaster is closed, calls return [`Recorded::Closed`].
 ///
 /// Each event gets these values:
 ///
@@ -31,7 +31,7 @@ use super::recorded::Recorded;
 ///   [`cluster_scoped_namespace`](Self::cluster_scoped_namespace) sets.
 /// - The current time, as its first and last timestamp.
 /// - A count of one.
-/// - The source, also as `reporting_controller` and `reporting_instance`.
+/// - The source, which is also written to `reporting_controller` and `reporting_instance`.
 ///
 /// An event with an [event time](crate::record::EventBroadcasterBuilder::event_time) has other
 /// values.
@@ -107,8 +107,8 @@ impl Recorder {
     }
 
     /// Sets the namespace of events about objects that have none, such as nodes and cluster-scoped
-    /// custom resources. Returns the recorder. Its other clones keep their namespace. The default,
-    /// also for an empty string, is `default`.
+    /// custom resources. Returns the recorder. Its other clones keep their namespace. The default
+    /// is `default`, which an empty string also selects.
     ///
     /// The reference to the object stays as it is, without a namespace, so `kubectl describe` finds
     /// the event. A store may restrict the namespaces:
@@ -149,8 +149,8 @@ impl Recorder {
     /// `Box` as `&*object`, because there is no conversion from `&Arc<T>`.
     ///
     /// The message is a string or `format_args!("restart {n}")`. It is not formatted or copied if
-    /// the broadcaster is closed, the recorder is disabled or the reason is empty. The same holds
-    /// for [`normal`](Self::normal) and [`warning`](Self::warning).
+    /// the broadcaster is closed, the recorder is disabled or the reason is empty. The same is true
+    /// of [`normal`](Self::normal) and [`warning`](Self::warning).
     ///
     /// To set annotations, labels, a related object, an action or a time other than now, use a
     /// [`draft`](Self::draft).
@@ -188,8 +188,8 @@ impl Recorder {
         self.publish(EventParts::new(object, type_.into(), reason, message.into()))
     }
 
-    /// Records an event of the type [`Normal`](EventType::Normal), which reports that things are as
-    /// they should be.
+    /// Records an event of the type [`Normal`](EventType::Normal), which reports that everything is
+    /// as it should be.
     ///
     /// # Examples
     ///

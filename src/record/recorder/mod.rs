@@ -1,5 +1,4 @@
-//! Recording: builds an event about an object on the caller's own thread, and puts it into the
-//! queue.
+//! Recording: builds an event about an object on the caller's own thread, and puts it in the queue.
 //!
 //! A call builds the event, scrubs and truncates it, and tries to publish it. Only the event's name
 //! is generated later, by the dispatcher, if there is one. A call does not wait, except for the

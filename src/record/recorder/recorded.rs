@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use crate::record::event::EventField;
 
-/// The outcome of one call of a recorder.
+/// The outcome of one call to a recorder.
 ///
 /// A caller may ignore the outcome. Every refusal is counted, and every refusal by a broadcaster
 /// reaches its `on_loss` hook.
@@ -31,8 +31,8 @@ pub enum Recorded {
     /// The event is in the queue, and will be offered to every watcher.
     Accepted,
     /// The queue is full, because recorders record more than the watchers can take. This is the
-    /// incoming queue, or on an [inline](crate::EventBroadcaster::new_inline) broadcaster the queue
-    /// of a watcher or recording for which recorders would have to wait. No watcher, log or
+    /// incoming queue or, on an [inline](crate::EventBroadcaster::new_inline) broadcaster, the
+    /// queue of a watcher or recording for which recorders would have to wait. No watcher, log or
     /// recording receives the event.
     Full,
     /// The broadcaster has been closed.

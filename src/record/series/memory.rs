@@ -1,7 +1,7 @@
 //! The series of one recording.
 //!
-//! The series are in the order in which they were last seen, because the first one is the next to
-//! end, and the first to be evicted. Series with held events are also kept in the order of their
+//! The series are kept in the order in which they were last seen, because the first one is the next
+//! to end, and the first to be evicted. Series with held events are also kept in the order of their
 //! first held event, and in the order of the times when they are written.
 
 use std::collections::{BTreeSet, VecDeque};
@@ -44,20 +44,19 @@ pub(crate) struct SeriesWrite {
     pub(crate) is_update: bool,
     /// The offset of the first event that the write covers.
     pub(crate) offset: u64,
-    /// The number of events that the write covers. 0 if it contains nothing that the store does not
-    /// know.
+    /// The number of events that the write covers. 0 if it contains nothing new for the store.
     pub(crate) events: u64,
     /// The number of these events that still count against the watcher's queue.
     pub(crate) in_hand: u64,
 }
 
-/// A stored event, and what has been seen of it since.
+/// A stored event, and the repeats of it that have been seen since.
 struct Series {
     key: SeriesKey,
-    /// The first event of the series, with the count of all.
+    /// The first event of the series, with the count of all its events.
     event: Event,
     hash: u64,
-    /// The number of events that are counted here and in no write.
+    /// The number of events that are counted here but not in any write.
     held: u64,
     /// The offset of the first held event.
     held_from: u64,
@@ -111,7 +110,7 @@ impl SeriesMemory {
         self.held.first().map(|(offset, _)| *offset)
     }
 
-    /// Returns when [`tick`](Self::tick) has something to do next.
+    /// Returns the next time at which [`tick`](Self::tick) has something to do.
     pub(crate) fn next_due(&self) -> Option<Duration> {
         let first = self.series.oldest().and_then(|place| self.series.get(place));
         let end = self.options.zip(first).map(|(options, first)| end_of(&options, first));
@@ -209,7 +208,7 @@ impl SeriesMemory {
 
     // ── time ──
 
-    /// Ends the series that have been silent for long enough, and writes the series that are due.
+    /// Ends the series that have not been seen for long enough, and writes the series that are due.
     pub(crate) fn tick(&mut self, now: Duration) {
         let Some(options) = self.options else { return };
         while let Some(first) = self.series.oldest() {
@@ -275,7 +274,7 @@ impl SeriesMemory {
 
     // ── answers ──
 
-    /// Notes the store's answer to a write that was requested with the name `decided`, if the
+    /// Records the store's response to a write that was requested with the name `decided`, if the
     /// series still exists. Returns the name that the event has from now on.
     pub(crate) fn confirm(&mut self, key: &SeriesKey, decided: &Text, stored: Stored) -> Text {
         if let Some(series) = self.find(key) {
@@ -288,7 +287,7 @@ impl SeriesMemory {
         stored.name
     }
 
-    /// Gives a new name to the stored event, because the store has another one with its name.
+    /// Renames the stored event, because the store has another event with its name.
     pub(crate) fn rename(&mut self, key: &SeriesKey, name: &Text) {
         if let Some(series) = self.find(key) {
             series.event.metadata.name = name.clone();
@@ -314,12 +313,12 @@ fn counted(first: &Event, event: &Event) -> EventSeries {
     }
 }
 
-/// Returns when a series ends if it is not seen again.
+/// Returns the time at which a series ends if it is not seen again.
 fn end_of(options: &SeriesOptions, series: &Series) -> Duration {
     series.seen.saturating_add(options.finish_after)
 }
 
-/// The strings in which all events of a series agree. They are the fields of client-go's key,
+/// The strings that all events of a series have in common. They are the fields of client-go's key,
 /// except for resource versions. A string that does not count is empty.
 type Fields<'a> = [&'a str; 18];
 

@@ -17,13 +17,13 @@ const MAX_SERIES: usize = 1 << 24;
 /// Options of the series in which a recording counts events that have an event time.
 ///
 /// The first event of a series is stored as a new event. Events that are equal to it are counted in
-/// the `series` of the stored event: how often, and when last. Two events are equal if they have
-/// the same type, reason, action, reporter, object and related object. The message may differ, and
-/// the stored event keeps the first one.
+/// the `series` of the stored event, which holds how often the event was seen, and when it was last
+/// seen. Two events are equal if they have the same type, reason, action, reporter, object and
+/// related object. The message may differ, and the stored event keeps the first one.
 ///
 /// The options can be read from a configuration file, with the setters' names as keys. A duration
-/// is text such as `6m`, or a number of seconds. A key that is left out has its default, and an
-/// unknown key is an error. A value out of range is an error that names the option when the
+/// is a string such as `6m`, or a number of seconds. A missing key takes its default, and an
+/// unknown key is an error. An out-of-range value causes an error that names the option when the
 /// recording is started.
 ///
 /// # Examples
@@ -49,7 +49,7 @@ pub struct SeriesOptions {
     pub(super) message_in_key: bool,
 }
 
-/// What `serde` reads as [`SeriesOptions`].
+/// The fields that `serde` reads for [`SeriesOptions`].
 #[derive(Deserialize)]
 #[serde(
     remote = "SeriesOptions",
@@ -69,11 +69,12 @@ struct SeriesOptionsObject {
 
 object_only!(SeriesOptions, SeriesOptionsObject);
 
-/// A choice of the repeats that are written immediately. The others are counted, and a later write
+/// Selects the repeats that are written immediately. The others are counted, and a later write
 /// carries their count.
 ///
 /// A write that the store refuses, or that runs out of attempts, does not affect this choice. The
-/// next write happens when it would have happened otherwise, and carries the count of all events.
+/// next write happens at the time at which it would have happened anyway, and carries the count of
+/// all events.
 ///
 /// # Examples
 ///
@@ -96,7 +97,7 @@ pub enum SeriesUpdate {
     /// The first repeat, and then at most one write for each series in this time, of 1 ms or more.
     /// The last count is written when the time has passed.
     Every(#[serde(with = "crate::duration")] Duration),
-    /// Every repeat. A slow sink gets several of them in one write.
+    /// Every repeat. A slow sink gets several repeats in one write.
     Always,
 }
 
@@ -115,18 +116,18 @@ impl Default for SeriesOptions {
 }
 
 impl SeriesOptions {
-    /// Sets the silence after which a series ends. The last count is written then, and a later
-    /// event begins a new series. 1 ms or more, default 6 minutes.
+    /// Sets the time after which a series ends if it is not seen again. The last count is written
+    /// then, and a later event begins a new series. 1 ms or more, default 6 minutes.
     pub fn finish_after(mut self, silence: Duration) -> Self {
         self.finish_after = silence;
         self
     }
 
-    /// Sets the time after its last write at which a running series is written again, if it has
-    /// been seen since. The store then has the current count, and a store with a time to live keeps
-    /// the event. If the store keeps events for less than twice this time
+    /// Sets how long after its last write a running series is written again, if it has been seen
+    /// since. The store then has the current count, and a store with a time to live keeps the
+    /// event. If the store keeps events for less than twice this time
     /// ([`EventSink::ttl`](crate::EventSink::ttl)), a series is written after half of the store's
-    /// time. 1 ms or more, default 30 minutes.
+    /// time to live. 1 ms or more, default 30 minutes.
     pub fn refresh_every(mut self, time: Duration) -> Self {
         self.refresh_every = time;
         self

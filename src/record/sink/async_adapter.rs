@@ -21,7 +21,7 @@ use super::needed_thread::NeededThread;
 use super::op::SinkOp;
 use super::order::WriteOrder;
 
-/// The default number of operations that are under way at the same time.
+/// The default number of operations that are in progress at the same time.
 const IN_FLIGHT: usize = 16;
 /// The default time limit of an operation.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -38,20 +38,20 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// | futures | `move \|operation\| pool.spawn_ok(operation)`, with a `ThreadPool` |
 ///
 /// - Each operation has a [time limit](Self::timeout).
-/// - At most [`in_flight`](Self::in_flight) operations are under way.
+/// - At most [`in_flight`](Self::in_flight) operations are in progress at a time.
 /// - If a task panics, the recording drops the event, as described in [`EventSink`].
 /// - If the runtime drops a task, the recording retries its event.
 ///
 /// # Blocking
 ///
-/// The recording does not wait for a task, but the end of the recording does. The runtime must be
-/// running until then:
+/// A running recording does not wait for a task, but it does wait for its tasks before it ends. The
+/// runtime must keep running until then:
 ///
 /// - The program shuts the broadcaster down before it drops the runtime. Without its runtime, a
 ///   tokio timer panics, and the recording drops the event.
 /// - A task awaits [`flush_async`](crate::EventBroadcaster::flush_async) and
 ///   [`shutdown_async`](crate::EventBroadcaster::shutdown_async). It does not call `flush` and
-///   `shutdown`, which block a thread of the runtime.
+///   `shutdown`, which block one of the runtime's threads.
 /// - A tokio runtime with one thread (`current_thread`) runs tasks only while that thread is inside
 ///   `Runtime::block_on`. If that thread waits for the recording, both are blocked forever. The
 ///   store returns that thread from [`needed_thread`](AsyncEventSink::needed_thread), and then the
@@ -59,8 +59,8 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 ///   serves only the sink, does not have this hazard.
 /// - A task must not wait for the broadcaster whose events it stores.
 ///
-/// A call of the sink's own methods, such as `create`, waits until the task is done. Such a call
-/// must not block the only thread of the runtime.
+/// A call to one of the sink's own methods, such as `create`, waits until the task is done. Such a
+/// call must not block the runtime's only thread.
 ///
 /// # Examples
 ///
@@ -121,8 +121,8 @@ where
         Self { sink: Arc::new(sink), spawn, in_flight: IN_FLIGHT, limit: Limit { timer, timeout: TIMEOUT } }
     }
 
-    /// Sets the maximum number of operations that are under way at the same time. Default 16. Zero
-    /// counts as 1.
+    /// Sets the maximum number of operations that are in progress at the same time. Default 16.
+    /// Zero counts as 1.
     ///
     /// # Examples
     ///
@@ -181,7 +181,7 @@ where
         self
     }
 
-    /// Performs one operation, and waits for it.
+    /// Performs one operation, and waits until it is done.
     fn perform(&self, op: SinkOp) -> Result<Event, SinkError> {
         let (sink, limit, parker) = (self.sink.clone(), self.limit.clone(), Parker::new());
         let waiting = Arc::new(Waiting { answer: Mutex::new(None), unparker: parker.unparker() });
@@ -200,7 +200,7 @@ where
     }
 }
 
-/// The thread that waits for a task, and the task's answer.
+/// The thread that waits for a task, and the task's result.
 struct Waiting {
     answer: Mutex<Option<Result<Event, SinkError>>>,
     unparker: Unparker,
@@ -251,7 +251,7 @@ impl Limit {
             if clock.has_passed(deadline) {
                 return Poll::Ready(None);
             }
-            // If the system grants no thread for the timer, the next poll tries again.
+            // If the system cannot start a thread for the timer, the next poll tries again.
             let _ = entry.set(deadline, context.waker());
             Poll::Pending
         })
@@ -311,7 +311,7 @@ where
     }
 }
 
-/// A clone is a sink over the same store.
+/// A clone is a sink for the same store.
 impl<S, P: Clone> Clone for AsyncSink<S, P> {
     fn clone(&self) -> Self {
         let (sink, spawn, limit) = (self.sink.clone(), self.spawn.clone(), self.limit.clone());

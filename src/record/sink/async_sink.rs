@@ -14,7 +14,7 @@ use super::order::WriteOrder;
 
 /// A store for events whose methods return futures: the contract of [`EventSink`](crate::EventSink)
 /// for an asynchronous client. An [`AsyncSink`](crate::sink::AsyncSink) turns it into a sink that
-/// has several operations under way at the same time.
+/// runs several operations at the same time.
 ///
 /// An implementation writes the methods as `async fn`. Their futures must be `Send`.
 ///
@@ -76,7 +76,7 @@ pub trait AsyncEventSink: Send + Sync + 'static {
     /// ```
     fn create(&self, event: &Event) -> impl Future<Output = Result<Event, SinkError>> + Send;
 
-    /// Changes the stored event of this name, like [`EventSink::patch`](crate::EventSink::patch).
+    /// Changes the stored event with this name, like [`EventSink::patch`](crate::EventSink::patch).
     /// The method must not create a missing event.
     ///
     /// # Errors
@@ -110,7 +110,7 @@ pub trait AsyncEventSink: Send + Sync + 'static {
     /// ```
     fn patch(&self, event: &Event) -> impl Future<Output = Result<Event, SinkError>> + Send;
 
-    /// Replaces the stored event of this name, like
+    /// Replaces the stored event with this name, like
     /// [`EventSink::update`](crate::EventSink::update). Recordings never call this method. The
     /// default implementation rejects the event.
     ///
@@ -182,7 +182,7 @@ pub trait AsyncEventSink: Send + Sync + 'static {
         WriteOrder::PerKey
     }
 
-    /// Returns the time for which the store keeps an event after the last write of the event. See
+    /// Returns how long the store keeps an event after the event's last write. See
     /// [`EventSink::ttl`](crate::EventSink::ttl). Default `None`.
     fn ttl(&self) -> Option<Duration> {
         None
@@ -210,7 +210,7 @@ pub trait AsyncEventSink: Send + Sync + 'static {
 }
 
 impl SinkOp {
-    /// Performs the operation on an asynchronous store, and returns the answer.
+    /// Performs the operation on an asynchronous store, and returns the result.
     pub(crate) async fn apply_to_async<S: AsyncEventSink + ?Sized>(
         &self,
         sink: &S,

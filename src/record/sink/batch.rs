@@ -1,4 +1,4 @@
-//! The operations that a sink has been given, and the return path for its answers.
+//! The operations that a sink has been given, and the channel through which its answers return.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -11,7 +11,7 @@ use crate::sync::{Arc, Mutex, thread_local};
 use super::error::{SinkError, SinkErrorKind};
 use super::op::{SinkOp, SinkOpError};
 
-/// The number by which a recording knows an operation that is under way.
+/// The number by which a recording identifies an operation that is in progress.
 pub(crate) type OpId = u32;
 
 /// The outcome of an operation that a sink has been given.
@@ -34,8 +34,8 @@ pub(crate) struct Replies {
 }
 
 impl Replies {
-    /// Creates a return path for answers. `wake` runs after each answer, or group of answers, that
-    /// is given outside a call of [`in_call`].
+    /// Creates a channel for answers. `wake` runs after each answer, or group of answers, that is
+    /// given outside a call to [`in_call`].
     pub(crate) fn new(wake: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self { answers: Mutex::default(), wake: Box::new(wake) })
     }
@@ -94,10 +94,10 @@ impl Replies {
     }
 }
 
-/// A call of the sink that runs on this thread.
+/// A call to the sink that runs on this thread.
 struct Call {
     replies: Arc<Replies>,
-    /// The operations that a panic of the sink has left without an answer.
+    /// The operations that a panic in the sink has left unanswered.
     left: Vec<(OpId, SinkOp)>,
 }
 
@@ -106,8 +106,8 @@ thread_local! {
 }
 
 /// Calls the sink. Answers given on this thread during the call do not wake a thread. If the sink
-/// panics, returns the panic's text, and the operations that have no answer. If the sink catches
-/// its own panic, the operations that the panic dropped are rejected.
+/// panics, returns the panic message and the unanswered operations. If the sink catches its own
+/// panic, the operations that the panic dropped are rejected.
 pub(crate) fn in_call(
     replies: &Arc<Replies>,
     run: impl FnOnce(),
@@ -125,12 +125,12 @@ pub(crate) fn in_call(
     Err((text, left))
 }
 
-/// Operations that a sink has been given together. The sink answers each of them, either all
-/// together or one by one.
+/// Operations that a sink has been given together. The sink answers them either all together or one
+/// by one.
 ///
-/// No two operations of a batch are about the same event. If the sink drops operations without an
-/// answer, they count as [`GroupUnavailable`](SinkErrorKind::GroupUnavailable), and a recording
-/// retries them.
+/// No two operations of a batch are about the same event. If the sink drops operations without
+/// answering them, they count as [`GroupUnavailable`](SinkErrorKind::GroupUnavailable), and a
+/// recording retries them.
 ///
 /// # Examples
 ///
@@ -185,7 +185,8 @@ impl SinkBatch {
         &self.ops
     }
 
-    /// Answers all operations, in their order. An operation without an answer counts as rejected.
+    /// Answers all operations, in their order. An operation for which there is no answer counts as
+    /// rejected.
     pub fn answer(mut self, answers: impl IntoIterator<Item = Result<Stored, SinkError>>) {
         let mut answers = answers.into_iter().collect::<Vec<_>>().into_iter();
         let (given, asked) = (answers.len(), self.ops.len());
@@ -203,8 +204,8 @@ impl SinkBatch {
         });
     }
 
-    /// Performs each operation with a function that owns it, and answers all of them together. A
-    /// store that keeps the event needs no copy. The error of an operation
+    /// Performs each operation with a function that takes ownership of it, and answers all of them
+    /// together. A store that keeps the event therefore needs no copy. The error of an operation
     /// [returns the operation](SinkOp::failed), so that it can be retried. If the function panics,
     /// the operation counts as rejected, its event is lost, and the next operation follows.
     ///
@@ -299,16 +300,16 @@ impl fmt::Debug for SinkBatch {
     }
 }
 
-/// An operation that a sink has been given, and that the sink answers when it is done, on any
-/// thread. [Iterating](SinkBatch::into_iter) over a batch returns its operations as calls.
+/// An operation that a sink has been given. The sink answers it when it is done, on any thread.
+/// [Iterating](SinkBatch::into_iter) over a batch returns its operations as calls.
 ///
-/// If a call is dropped without an answer, the operation counts as
+/// If a call is dropped before it is answered, the operation counts as
 /// [`GroupUnavailable`](SinkErrorKind::GroupUnavailable), and a recording retries it. If a panic
 /// drops it, the operation is rejected, on any thread and even if the sink catches the panic.
 ///
 /// # Examples
 ///
-/// A sink whose operations are under way at the same time:
+/// A sink whose operations run at the same time:
 ///
 /// ```
 /// use eventcast::sink::{SinkBatch, SinkMode};
@@ -358,7 +359,8 @@ pub struct SinkCall {
 impl SinkCall {
     /// Returns the operation.
     pub fn op(&self) -> &SinkOp {
-        /// The operation of an answered call. No caller sees it, because the answer takes the call.
+        /// The operation of an answered call. No caller sees it, because answering consumes the
+        /// call.
         static ANSWERED: LazyLock<SinkOp> = LazyLock::new(|| SinkOp::Create(Event::default()));
         self.op.as_ref().unwrap_or(&ANSWERED)
     }

@@ -19,24 +19,24 @@ pub(super) const NO_UPDATE: &str = "this sink does not replace events";
 /// The default of [`EventSink::refresh_every`].
 pub(super) const REFRESH_EVERY: Duration = Duration::from_secs(30 * 60);
 
-/// A store for events. A store only has to implement `create` and `patch`.
+/// A store for events. Only `create` and `patch` must be implemented.
 ///
 /// The workers of a recording call the sink: one thread, unless
 /// [`workers`](crate::record::RecordingBuilder::workers) sets more. Threads that record, dispatch
-/// or correlate events never call the sink, except for [`group`](Self::group). The sink may
+/// or correlate events never call the sink, except its method [`group`](Self::group). The sink may
 /// therefore take as long as it needs without affecting other recordings. If the sink panics, the
 /// recording drops the event as if the sink had rejected it.
 ///
 /// The sink gets states, not occurrences: events that arrive while an earlier write of the same key
-/// is pending share that write. At most one operation of a stored event is under way. A sink that
+/// is pending share that write. At most one operation per stored event is in progress. A sink that
 /// needs every change returns [`WriteOrder::Bus`] from [`write_order`](Self::write_order).
 ///
 /// By default each worker calls `create` or `patch` for one operation at a time. A store that can
-/// perform several together returns another [`mode`](Self::mode), and implements
+/// perform several operations together returns another [`mode`](Self::mode), and implements
 /// [`submit`](Self::submit). A store with many tenants, each of which may be slow or fail
 /// independently, returns the tenant of an event from [`group`](Self::group).
 ///
-/// An `Arc` or a `Box` of a sink also implements the trait, including for `dyn EventSink`. In an
+/// An `Arc` or a `Box` of a sink also implements the trait, including for `dyn EventSink`. With an
 /// `Arc`, one store can serve several recordings and be read at the same time.
 ///
 /// A store with an asynchronous client implements [`AsyncEventSink`](crate::sink::AsyncEventSink)
@@ -73,7 +73,7 @@ pub trait EventSink: Send + Sync + 'static {
     /// # Errors
     ///
     /// Returns [`AlreadyExists`](crate::sink::SinkErrorKind::AlreadyExists) if the store already
-    /// has an event of this name. [`SinkError`] describes the other errors.
+    /// has an event with this name. [`SinkError`] describes the other errors.
     #[doc(alias = "Create")]
     ///
     /// # Examples
@@ -91,23 +91,23 @@ pub trait EventSink: Send + Sync + 'static {
     /// ```
     fn create(&self, event: &Event) -> Result<Event, SinkError>;
 
-    /// Changes the count, the last time and the message of the stored event of this name, and
+    /// Changes the count, the last time and the message of the stored event with this name, and
     /// returns the event as stored. If `event` has an event time, a series and no count, changes
     /// only the series.
     ///
     /// `event` is the whole event as it should be after the change, so a store may also replace the
-    /// stored event. It must not create a missing event: the recording creates it, and counts it as
-    /// created. A store that inserts a missing event here would contradict the statistics, and
-    /// bring back events that it had rejected. A log, which appends everything that it gets, may do
-    /// the same as for [`create`](Self::create).
+    /// stored event. It must not create a missing event: the recording does that, and counts the
+    /// event as created. A store that inserts a missing event here would contradict the statistics,
+    /// and bring back events that it had rejected. A log, which appends everything that it gets,
+    /// may do the same here as in [`create`](Self::create).
     ///
-    /// A store that wants the same bytes that client-go would send calls
+    /// To get the same bytes that client-go would send, a store calls
     /// [`to_patch_json`](Event::to_patch_json).
     ///
     /// # Errors
     ///
-    /// Returns [`NotFound`](crate::sink::SinkErrorKind::NotFound) if the store has no event of this
-    /// name, because the event has expired, or was never created. A recording then creates the
+    /// Returns [`NotFound`](crate::sink::SinkErrorKind::NotFound) if the store has no event with
+    /// this name, because the event has expired or was never created. A recording then creates the
     /// event. [`SinkError`] describes the other errors.
     #[doc(alias = "Patch")]
     ///
@@ -129,13 +129,14 @@ pub trait EventSink: Send + Sync + 'static {
     /// ```
     fn patch(&self, event: &Event) -> Result<Event, SinkError>;
 
-    /// Replaces the stored event of this name, and returns the event as stored. Recordings never
-    /// call this method, so a sink can leave it out. The default implementation rejects the event.
+    /// Replaces the stored event with this name, and returns the event as stored. Recordings never
+    /// call this method, so a sink need not implement it. The default implementation rejects the
+    /// event.
     ///
     /// # Errors
     ///
-    /// Returns [`NotFound`](crate::sink::SinkErrorKind::NotFound) if the store has no event of this
-    /// name and does not create it. [`SinkError`] describes the other errors.
+    /// Returns [`NotFound`](crate::sink::SinkErrorKind::NotFound) if the store has no event with
+    /// this name and does not create it. [`SinkError`] describes the other errors.
     #[doc(alias = "Update")]
     ///
     /// # Examples
@@ -174,8 +175,8 @@ pub trait EventSink: Send + Sync + 'static {
         WriteOrder::PerKey
     }
 
-    /// Returns the time for which the store keeps an event after the last write of the event.
-    /// Returns `None`, the default, if the store keeps events forever, or does not know.
+    /// Returns how long the store keeps an event after the event's last write. Returns `None`, the
+    /// default, if the store keeps events forever, or if the time is not known.
     ///
     /// A recording calls this once, when it starts. It refreshes running series after half of this
     /// time if [`refresh_every`](crate::record::SeriesOptions::refresh_every) is longer, so that
@@ -198,9 +199,9 @@ pub trait EventSink: Send + Sync + 'static {
         None
     }
 
-    /// Returns the thread that the sink needs for its work, if other code of the program runs there
-    /// as well. Returns `None`, the default, if the thread that calls the sink, or the sink's own
-    /// threads, are enough.
+    /// Returns the thread that the sink needs for its work, if the program also runs other code on
+    /// that thread. Returns `None`, the default, if the thread that calls the sink, or the sink's
+    /// own threads, are enough.
     ///
     /// A sink whose requests run on an executor with one thread needs that thread, which must not
     /// wait for the sink. A recording calls this once, when it starts, and the library then does
@@ -211,9 +212,9 @@ pub trait EventSink: Send + Sync + 'static {
     }
 
     /// Returns the time after which a recording should write a count that its spam filter stopped,
-    /// unless the recording sets one. With `None`, such a count is written only at a flush and at
-    /// the end. Default 30 minutes. A store for which each write is expensive, such as an API
-    /// server, returns `None`.
+    /// unless the recording sets one. With `None`, such a count is written only at a flush and when
+    /// the recording ends. Default 30 minutes. A store for which each write is expensive, such as
+    /// an API server, returns `None`.
     ///
     /// # Examples
     ///
@@ -226,8 +227,8 @@ pub trait EventSink: Send + Sync + 'static {
         Some(REFRESH_EVERY)
     }
 
-    /// Returns the way in which the sink accepts its operations. A recording calls this method
-    /// once, when it starts. Default [`SinkMode::OneByOne`].
+    /// Returns how the sink accepts its operations. A recording calls this method once, when it
+    /// starts. Default [`SinkMode::OneByOne`].
     fn mode(&self) -> SinkMode {
         SinkMode::OneByOne
     }
@@ -236,8 +237,8 @@ pub trait EventSink: Send + Sync + 'static {
     /// or another part that the store may serve well or badly independently of others. Default: one
     /// group, whose name is empty.
     ///
-    /// A group that is slow or unavailable gets a bounded share of the operations under way and of
-    /// the queue, so events of other groups do not wait for it.
+    /// A group that is slow or unavailable gets a bounded share of the operations in progress and
+    /// of the queue, so events in other groups do not wait for it.
     /// [`group_queue_capacity`](crate::record::RecordingBuilder::group_queue_capacity) sets the
     /// share of the queue. `docs/book/stores.md` in the repository describes all shares. With
     /// [`WriteOrder::Bus`] there are no groups.
@@ -285,14 +286,15 @@ pub trait EventSink: Send + Sync + 'static {
     ///
     /// A recording calls this method only if the mode is not [`SinkMode::OneByOne`]. With
     /// [`WriteOrder::Bus`], each batch has one operation, and the next batch follows its answer. If
-    /// the method panics while it has several operations, the recording submits each operation
-    /// without an answer again separately. A sink should therefore answer
-    /// [`AlreadyExists`](crate::sink::SinkErrorKind::AlreadyExists) for what it has already done.
+    /// the method panics while it has several operations, the recording submits each unanswered
+    /// operation again separately. A sink should therefore answer
+    /// [`AlreadyExists`](crate::sink::SinkErrorKind::AlreadyExists) to a creation that it has
+    /// already performed.
     ///
     /// # Examples
     ///
     /// See [`SinkBatch`] for a store with transactions, and [`SinkCall`](crate::sink::SinkCall) for
-    /// a store whose operations are under way at the same time. The default implementation:
+    /// a store whose operations run at the same time. The default implementation:
     ///
     /// ```
     /// use eventcast::sink::{SinkBatch, SinkOp};
@@ -324,7 +326,7 @@ pub trait EventSink: Send + Sync + 'static {
 }
 
 impl SinkOp {
-    /// Performs the operation on `sink`, and returns the answer.
+    /// Performs the operation on `sink`, and returns the result.
     ///
     /// # Errors
     ///
@@ -354,7 +356,7 @@ impl SinkOp {
     }
 
     /// Performs the operation on `sink`, and returns the operation with the error if it fails. A
-    /// panic of the sink counts as a rejection.
+    /// panic in the sink counts as a rejection.
     pub(crate) fn perform<S: EventSink + ?Sized>(self, sink: &S) -> Result<Stored, SinkOpError> {
         match catch_panic_message(|| self.apply_to(sink)) {
             Ok(Ok(stored)) => Ok(Stored::from(stored)),
@@ -365,14 +367,14 @@ impl SinkOp {
 }
 
 impl SinkBatch {
-    /// Submits operations to a sink, waits until all are answered, and returns the answers in the
-    /// order of the operations. This is for a program that uses a sink without a recording, such as
-    /// a test of the sink.
+    /// Submits operations to a sink, waits until all are answered, and returns the results in the
+    /// order of the operations. This is for programs that use a sink without a recording, such as a
+    /// test of the sink.
     ///
     /// # Errors
     ///
-    /// Each answer is either the stored fields of the event, or the operation with the reason for
-    /// its failure. If a sink panics while it has several operations, those without an answer are
+    /// Each result is either the stored fields of the event, or the operation with the reason for
+    /// its failure. If a sink panics while it has several operations, the unanswered ones are
     /// rejected.
     ///
     /// # Blocking

@@ -8,9 +8,9 @@ use std::time::Duration;
 use crate::escape::escape;
 use crate::record::event::Event;
 
-/// The maximum number of characters of a store's message that are shown. An API server's refusal
-/// names the user, the verb, the group and the namespace, and an administrator needs all of them to
-/// correct the role.
+/// The maximum number of characters of a store's message that are shown. An API server's error
+/// response names the user, the verb, the group and the namespace, and an administrator needs all
+/// of them to correct the role.
 const MAX_CAUSE: usize = 1000;
 
 /// The cause that a sink's error carries.
@@ -63,7 +63,7 @@ pub struct SinkError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SinkErrorKind {
-    /// A temporary failure of this operation: the store is busy, or has failed at this event.
+    /// A temporary failure of this operation: the store is busy, or has failed on this event.
     ///
     /// A recording retries this event according to its [`RetryPolicy`](crate::RetryPolicy), and
     /// continues to write all others.
@@ -71,37 +71,37 @@ pub enum SinkErrorKind {
     /// The store itself is unavailable: no connection, a locked file, a full disk. An operation for
     /// any other event would fail too.
     ///
-    /// A recording then stops writing, and tries one event at a time until the store answers. See
+    /// A recording then stops writing, and tries one event at a time until the store responds. See
     /// [`RetryPolicy`](crate::RetryPolicy). Do not return this error for a failure that may concern
     /// only one event, one tenant or one namespace, because it would delay all the others. Return
     /// [`GroupUnavailable`](Self::GroupUnavailable) or [`Retry`](Self::Retry) instead.
     #[doc(alias = "unreachable")]
     Unavailable,
-    /// The operation was not answered in time, or the answer reports that the store is unavailable
+    /// There was no response in time, or the response reports that the store is unavailable
     /// although it may be unavailable only for the event's [group](crate::EventSink::group).
     ///
-    /// If nothing of that group was answered since the operation began, the recording closes the
-    /// group: it tries one event of the group at a time until one is answered, and continues to
-    /// write the events of other groups. If two groups are closed and nothing else is answered, or
-    /// if there is only one group, the store counts as unavailable.
+    /// If no operation in that group has been answered since this one began, the recording
+    /// closes the group: it tries one event of the group at a time until one is answered, and
+    /// continues to write the events of other groups. If two groups are closed and no other
+    /// operation is answered, or if there is only one group, the store counts as unavailable.
     #[doc(alias("timeout", "deadline exceeded"))]
     GroupUnavailable,
     /// The store does not allow the sink to perform the operation: the sink has no permission for
     /// the event's [group](crate::EventSink::group), or its credentials are not valid. Another
-    /// sink, or the same one later, may be allowed to.
+    /// sink, or the same sink at a later time, may be allowed to perform it.
     ///
     /// A store that has just started may refuse operations that it allows shortly afterwards. The
     /// recording therefore closes the group, as after [`GroupUnavailable`](Self::GroupUnavailable),
     /// and tries one event of the group after each pause, for 30 seconds from the first refusal.
-    /// After that, each refusal costs the refused event and all events of the group that are
-    /// waiting, which count as rejected. A refusal does not end an outage of the store. With one
+    /// After that, each refusal causes the loss of the refused event and of all waiting events in
+    /// the group, which count as rejected. A refusal does not end an outage of the store. With one
     /// attempt ([`RetryPolicy`](crate::RetryPolicy)) the first refusal is final.
     ///
     /// Do not return this error if the store refuses the event itself. Return
     /// [`Rejected`](Self::Rejected) instead.
     #[doc(alias("unauthorized", "permission denied"))]
     Forbidden,
-    /// The operation will never succeed: the event is invalid, too large or not allowed. A
+    /// The operation will never succeed: the event is invalid, too large or not permitted. A
     /// recording drops the event.
     Rejected,
     /// A change to an event that the store does not have. A recording then creates the event.
@@ -109,9 +109,9 @@ pub enum SinkErrorKind {
     NotFound,
     /// The name of a new event is already taken.
     ///
-    /// - If the stored event is the same event, written by an attempt whose answer was lost, a
+    /// - If the stored event is the same event, written by an attempt whose response was lost, a
     ///   recording treats the event as stored.
-    /// - If the stored event is a different one, a recording tries once more, under a new name.
+    /// - If the stored event is a different one, a recording tries once more under a new name.
     ///
     /// A store that knows which event has the name passes it to
     /// [`with_stored`](SinkError::with_stored).
@@ -119,7 +119,7 @@ pub enum SinkErrorKind {
 }
 
 impl SinkError {
-    /// Creates an error of this kind. The cause is any error, or a string.
+    /// Creates an error of this kind. The cause can be any error, or a string.
     ///
     /// # Examples
     ///
@@ -230,8 +230,8 @@ impl SinkError {
         self
     }
 
-    /// Creates the error of a sink that panicked. It counts as a refusal of the event, because the
-    /// sink would panic at the event again.
+    /// Creates the error of a sink that panicked. It counts as a rejection of the event, because
+    /// the sink would panic on the event again.
     pub(crate) fn panicked(text: &str) -> Self {
         Self { is_panic: true, ..Self::rejected(format!("the sink panicked: {text}")) }
     }
@@ -273,7 +273,7 @@ impl SinkError {
         self.retry_after
     }
 
-    /// Returns the event that already has the name, or `None` if the store has not reported it.
+    /// Returns the event that already has the name, or `None` if the store did not report it.
     ///
     /// # Examples
     ///
@@ -299,16 +299,16 @@ impl SinkError {
 /// |---|---|
 /// | `Interrupted`, `Deadlock`, `ExecutableFileBusy` | [`Retry`](SinkErrorKind::Retry): the next attempt may succeed |
 /// | `AlreadyExists`, `DirectoryNotEmpty`, `IsADirectory`, `NotADirectory` | [`Retry`](SinkErrorKind::Retry): a path is taken, possibly the path of one event |
-/// | `InvalidData`, such as an answer that cannot be read, or a TLS error | [`Retry`](SinkErrorKind::Retry): the next answer may differ |
+/// | `InvalidData`, such as a response that cannot be read, or a TLS error | [`Retry`](SinkErrorKind::Retry): the next response may differ |
 /// | `Other`, as created by `io::Error::other` | [`Retry`](SinkErrorKind::Retry): it is unknown what the error concerns |
 /// | `InvalidInput`, `Unsupported`, `ArgumentListTooLong` | [`Rejected`](SinkErrorKind::Rejected): the same call fails again |
-/// | `TimedOut`, `WouldBlock` | [`GroupUnavailable`](SinkErrorKind::GroupUnavailable): there is no answer |
+/// | `TimedOut`, `WouldBlock` | [`GroupUnavailable`](SinkErrorKind::GroupUnavailable): there is no response |
 /// | any other, such as `PermissionDenied`, `NotFound`, `StorageFull`, `ConnectionRefused`, or a failing disk | [`Unavailable`](SinkErrorKind::Unavailable): an operation for any other event would fail too |
 ///
 /// - `PermissionDenied` is not a rejection, because an administrator can grant the permission, and
 ///   a rejected event is lost immediately.
-/// - `WouldBlock` is how Unix reports that a socket's timeout has passed.
-/// - `NotFound` refers to a path, such as a folder that is not mounted yet. It does not become
+/// - `WouldBlock` is how Unix reports that a socket operation has timed out.
+/// - `NotFound` refers to a path, such as a directory that is not mounted yet. It does not become
 ///   [`NotFound`](SinkErrorKind::NotFound), and `AlreadyExists` does not become
 ///   [`AlreadyExists`](SinkErrorKind::AlreadyExists). Those two kinds refer to events, and only the
 ///   sink can detect them.
@@ -367,7 +367,7 @@ impl fmt::Display for SinkError {
 }
 
 /// Shows the cause with its own `Debug`. Control characters are escaped there too, because not
-/// every error escapes the text that it quotes.
+/// every error escapes the text that it includes.
 impl fmt::Debug for SinkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let source = format!("{:?}", self.source);

@@ -1,10 +1,11 @@
-//! The identity of a file, by which a store notices that its file has been moved.
+//! The identity of a file, which lets a store notice that its file has been moved.
 
 use std::fs::{self, Metadata};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-/// The identity of a file: device and inode on Unix, the same for every file on other systems.
+/// The identity of a file: the device and inode on Unix, the same value for every file on other
+/// systems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identity(u64, u64);
 

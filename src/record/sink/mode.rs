@@ -1,12 +1,12 @@
-//! The ways in which a sink accepts its operations.
+//! How a sink accepts its operations.
 
-/// The way in which a recording gives a sink its operations, as
-/// [`EventSink::mode`](crate::EventSink::mode) returns it.
+/// How a recording gives a sink its operations, as returned by
+/// [`EventSink::mode`](crate::EventSink::mode).
 ///
 /// | the client of the store | mode |
 /// |---|---|
-/// | blocks, and does one operation in a call | [`OneByOne`](Self::OneByOne), with more [`workers`](crate::record::RecordingBuilder::workers) if an operation waits for a network |
-/// | does many operations in a transaction | [`Batches`](Self::Batches) |
+/// | blocks, and performs one operation per call | [`OneByOne`](Self::OneByOne), with more [`workers`](crate::record::RecordingBuilder::workers) if an operation waits for a network |
+/// | performs many operations in one transaction | [`Batches`](Self::Batches) |
 /// | is asynchronous, has callbacks, or runs operations on its own threads | [`InFlight`](Self::InFlight), like an [`AsyncSink`](crate::sink::AsyncSink) |
 ///
 /// # Examples
@@ -32,6 +32,6 @@ pub enum SinkMode {
     Batches,
     /// A worker calls [`submit`](crate::EventSink::submit), which returns immediately. The sink
     /// answers each operation later, in any order and on any thread. At most this many operations
-    /// are under way at the same time. Zero counts as 1.
+    /// are in progress at the same time. Zero counts as 1.
     InFlight(usize),
 }

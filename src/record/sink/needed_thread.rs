@@ -63,7 +63,7 @@ impl NeededThread {
     /// events.record_to(AsyncSink::new(client, move |operation| {
     ///     handle.spawn(operation);
     /// }))?;
-    /// // A wait on this thread would be in vain.
+    /// // Waiting on this thread would never succeed.
     /// assert_eq!(events.flush(Duration::from_secs(60)), Err(FlushError::WouldDeadlock));
     /// assert!(events.shutdown_async(Duration::from_secs(60)).await.complete);
     /// # Ok(())
@@ -74,9 +74,9 @@ impl NeededThread {
         Self::new(move || thread::current().id() == this)
     }
 
-    /// Creates the thread for which `is_current` returns `true`, for a sink that learns only later
-    /// which thread it needs. `is_current` must return immediately. If it panics, the result counts
-    /// as `false`.
+    /// Creates a reference to the thread on which `is_current` returns `true`, for a sink that only
+    /// learns later which thread it needs. `is_current` must return immediately. If it panics, the
+    /// result counts as `false`.
     ///
     /// # Examples
     ///

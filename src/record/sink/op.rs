@@ -33,7 +33,7 @@ pub enum SinkOp {
 }
 
 impl SinkOp {
-    /// Returns the event: as it is to be stored, or, for a patch, as it should be after the patch.
+    /// Returns the event as it is to be stored, or, for a patch, as it should be after the patch.
     ///
     /// # Examples
     ///
@@ -76,8 +76,8 @@ impl SinkOp {
     }
 }
 
-/// The error of an operation that failed. It holds the operation, so that the event is not lost
-/// with it. `Display` and `source` are taken from the [`SinkError`].
+/// The error of a failed operation. It also holds the operation, so that the event is not lost.
+/// `Display` and `source` are taken from the [`SinkError`].
 pub struct SinkOpError(Box<(SinkOp, SinkError)>);
 
 impl SinkOpError {

@@ -20,8 +20,8 @@ pub enum WriteOrder {
     ///
     /// This is for a sink that stores events: each write holds the whole state of its event, so a
     /// newer one replaces an older one that has not been written yet. A sink that keeps up gets
-    /// every change in the order of the events. A slow one gets fewer and newer ones. A write that
-    /// is retried delays only its own event.
+    /// every change in the order of the events. A slow sink gets fewer and newer states. A write
+    /// that is retried delays only its own event.
     #[default]
     PerKey,
     /// Every write reaches the sink, one at a time, in the order of the events.

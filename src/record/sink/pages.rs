@@ -15,7 +15,7 @@ pub struct EventPage {
     pub last: u64,
     /// The number of the store's last write when the page was read.
     pub version: u64,
-    /// Whether no event follows the page.
+    /// Whether there are no events after this page.
     pub is_end: bool,
 }
 
@@ -28,9 +28,9 @@ impl EventPage {
 /// The progress of reading a store in the order of the events' last writes, page by page and in
 /// bounded memory. [`MemorySink::stream`](crate::MemorySink::stream) reads in this way.
 ///
-/// Events may be written during the reading. Such an event moves to the end, and the reading
-/// returns it again in its new state. The reading skips no other event and returns none twice. It
-/// ends even if events are written faster than they are read.
+/// Events may be written while the store is being read. Such an event moves to the end, and the
+/// cursor returns it again in its new state. The cursor skips no other event and returns none
+/// twice. It ends even if events are written faster than they are read.
 ///
 /// # Examples
 ///
@@ -64,25 +64,25 @@ pub struct EventCursor {
     query: EventQuery,
     /// The number of the write after which the next page begins.
     position: u64,
-    /// The number of the store's last write when the reading began, or when the reading reached the
-    /// previous value of this field.
+    /// The number of the store's last write when the cursor began, or when it reached the previous
+    /// value of this field.
     until: u64,
-    /// The number of writes between the position of the reading and `until` when `until` was set.
+    /// The number of writes between the cursor's position and `until` when `until` was set.
     span: u64,
-    /// The number of events that the reading may still return.
+    /// The number of events that the cursor may still return.
     left: usize,
     page: vec::IntoIter<Event>,
     is_over: bool,
 }
 
 impl EventCursor {
-    /// Creates a reading of the events that the query finds. `version` is the number of the store's
-    /// last write.
+    /// Creates a cursor over the events that the query finds. `version` is the number of the
+    /// store's last write.
     ///
-    /// The reading begins after the write of the query's [`after`](EventQuery::after), or of
-    /// `start` if that one is later. For a query with [`QueryLimit::Last`], the store looks up
-    /// where the last events begin, and passes the number of the write before them. Otherwise it
-    /// passes 0.
+    /// The cursor begins after the write with the number in the query's
+    /// [`after`](EventQuery::after), or after the write `start` if that is later. For a query with
+    /// [`QueryLimit::Last`], the store looks up where the last events begin, and passes the number
+    /// of the write before them as `start`. Otherwise it passes 0.
     pub fn new(query: &EventQuery, start: u64, version: u64) -> Self {
         let position = query.after.max(start);
         let left = match query.limit {
@@ -105,7 +105,7 @@ impl EventCursor {
     ///
     /// # Errors
     ///
-    /// Returns the error of `read`. The reading is then at its end.
+    /// Returns the error of `read`. The cursor is then at its end.
     pub fn next<E>(
         &mut self,
         mut read: impl FnMut(&EventQuery, u64) -> Result<EventPage, E>,
@@ -121,7 +121,7 @@ impl EventCursor {
             if self.is_over {
                 return Ok(None);
             }
-            // If `read` fails, the reading ends.
+            // If `read` fails, the cursor ends.
             self.is_over = true;
             let page = read(&self.query, self.position)?;
             self.is_over = page.is_end || !self.goes_on(&page);
@@ -130,10 +130,10 @@ impl EventCursor {
         }
     }
 
-    /// Returns whether the reading continues after this page.
+    /// Returns whether the cursor continues after this page.
     ///
-    /// Events after `until` were written during the reading. Each time the reading reaches `until`,
-    /// it counts the writes that it has not reached yet. The reading continues only if these are at
+    /// Events after `until` were written after the cursor began. Each time the cursor reaches
+    /// `until`, it counts the writes that it has not reached yet. It continues only if there are at
     /// most half as many as the last time. It therefore ends even if the store is written faster
     /// than it is read.
     fn goes_on(&mut self, page: &EventPage) -> bool {

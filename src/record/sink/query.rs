@@ -4,8 +4,8 @@ use crate::record::event::{Event, ObjectReference, Text, Timestamp};
 
 use super::rules::namespace_of;
 
-/// A query for events in a store. An empty query finds all events. Each method narrows the query,
-/// and an empty string removes the method's condition.
+/// A query for events in a store. An empty query finds all events. Each method narrows the query.
+/// An empty string removes the condition that the method sets.
 ///
 /// # Examples
 ///
@@ -53,13 +53,13 @@ pub struct EventQuery {
     pub reason: Text,
     /// The earliest time when they were [last seen](Event::last_seen). `None` matches any.
     pub since: Option<Timestamp>,
-    /// The number of a write. The query finds only events whose last write followed that one.
+    /// The number of a write. The query finds only events that were last written after that write.
     pub after: u64,
-    /// The part of the matching events that the query returns.
+    /// Which of the matching events the query returns.
     pub limit: QueryLimit,
 }
 
-/// The part of the matching events that an [`EventQuery`] returns.
+/// Which of the matching events an [`EventQuery`] returns.
 ///
 /// # Examples
 ///
@@ -100,10 +100,10 @@ impl EventQuery {
         self
     }
 
-    /// Narrows the query to events about this object, with the same selection as
-    /// `kubectl get events --for` and `kubectl describe`. Kind, name, uid and namespace are
-    /// compared only if the reference has them. The case of the kind does not matter (ASCII). A
-    /// namespace in the reference replaces the query's [`namespace`](Self::namespace).
+    /// Narrows the query to events about this object, selected as in `kubectl describe` and
+    /// `kubectl get events --for`. Kind, name, uid and namespace are compared only if the reference
+    /// has them. The case of the kind does not matter (ASCII). A namespace in the reference
+    /// replaces the query's [`namespace`](Self::namespace).
     ///
     /// A reference with only a kind finds the events about all objects of that kind.
     ///
@@ -168,7 +168,7 @@ impl EventQuery {
     }
 
     /// Narrows the query to events that were seen at this time or later, by [`Event::last_seen`].
-    /// Tables show the same time as `LAST SEEN`. The query does not find an event that has no time
+    /// Tables show the same time as `LAST SEEN`. The query does not find events that have no time
     /// at all.
     ///
     /// # Examples
@@ -189,7 +189,7 @@ impl EventQuery {
         self
     }
 
-    /// Limits the result to this number of events, the ones that were written last. Replaces
+    /// Limits the result to the events that were written last, up to this number. Replaces
     /// [`first`](Self::first).
     ///
     /// # Examples
@@ -214,7 +214,7 @@ impl EventQuery {
         self
     }
 
-    /// Limits the result to this number of events, the ones that were written first. Replaces
+    /// Limits the result to the events that were written first, up to this number. Replaces
     /// [`last`](Self::last).
     ///
     /// Together with [`after`](Self::after), this method reads a store page by page. An event that
@@ -243,9 +243,9 @@ impl EventQuery {
         self
     }
 
-    /// Narrows the query to events whose last write followed the write with this number. The number
-    /// is the resource version of an event in the store, or 0 to start before the first event. A
-    /// number from another store has no meaning.
+    /// Narrows the query to events that were last written after the write with this number. The
+    /// number is the resource version of an event in the store, or 0 to start before the first
+    /// event. A number from another store has no meaning.
     ///
     /// # Examples
     ///
@@ -269,9 +269,9 @@ impl EventQuery {
         self
     }
 
-    /// Returns whether this event meets the conditions of the query. The method ignores position
-    /// and number ([`after`](Self::after), [`first`](Self::first), [`last`](Self::last)), which the
-    /// store applies.
+    /// Returns whether this event meets the conditions of the query. The method ignores the
+    /// position and the number of events ([`after`](Self::after), [`first`](Self::first),
+    /// [`last`](Self::last)), which the store applies.
     ///
     /// # Examples
     ///

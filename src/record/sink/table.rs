@@ -1,4 +1,4 @@
-//! Events as text for people: the table of `kubectl get events`, with the counts that `kubectl
+//! Events as human-readable text: the table of `kubectl get events`, with the counts that `kubectl
 //! events` shows, and the section of `kubectl describe`.
 //!
 //! Both show the same times as kubectl, taken from the same fields. The cells are escaped, and
@@ -18,8 +18,8 @@ use super::rules::namespace_of;
 /// `kubectl describe`.
 ///
 /// The table is written in parts, for any number of events. Each part is text for output. The first
-/// part begins with the head, and its cells set the widths of the columns. A wider cell in a later
-/// part widens its column from that part on.
+/// part begins with the header, and its cells set the widths of the columns. A wider cell in a
+/// later part widens its column from that part on.
 ///
 /// An event that was counted shows how often it was seen, and since when, like `kubectl events`:
 /// `2s (x5 over 30s)`. All control characters are escaped, and columns stay aligned even if
@@ -63,7 +63,7 @@ pub struct EventTable {
 }
 
 impl EventTable {
-    /// Creates a table that shows ages as of `now`, such as `SystemTime::now()`.
+    /// Creates a table that shows ages relative to `now`, such as `SystemTime::now()`.
     ///
     /// # Examples
     ///
@@ -152,7 +152,7 @@ impl EventTable {
     }
 
     /// Returns the next lines: one for each event, each with a trailing newline. The first call
-    /// puts the head before them.
+    /// puts the header before them.
     ///
     /// # Examples
     ///
@@ -180,9 +180,9 @@ impl EventTable {
         lines
     }
 
-    /// Returns the section `Events` of `kubectl describe`, in this table's width and colours. It
-    /// starts with the event that was last seen longest ago. If an event is about a part of the
-    /// object, the part precedes the message: `spec.containers{web}: Started container`.
+    /// Returns the section `Events` of `kubectl describe`, with this table's width and colours. It
+    /// starts with the event whose last occurrence was longest ago. If an event is about a part of
+    /// the object, the part precedes the message: `spec.containers{web}: Started container`.
     ///
     /// # Examples
     ///
@@ -206,7 +206,7 @@ impl EventTable {
             return "Events:  <none>\n".to_owned();
         }
         let mut events: Vec<&Event> = events.iter().collect();
-        // kubectl sorts by the last timestamp alone, which events of the newer API lack.
+        // kubectl sorts only by the last timestamp, which events of the newer API lack.
         events.sort_by_key(|event| event.last_seen());
         let head = ["Type", "Reason", "Age", "From", "Message"].map(str::to_owned);
         let line = ["----", "------", "----", "----", "-------"].map(str::to_owned);
@@ -287,8 +287,8 @@ fn cut(text: &str, columns: usize) -> Cow<'_, str> {
         return text.into();
     }
     let Some(room) = columns.checked_sub(1) else { return "".into() };
-    // A sequence of characters can be narrower or wider than their sum. The sum alone would measure
-    // a long text again and again.
+    // A sequence of characters can be narrower or wider than their sum. Using only the sum would
+    // measure a long text repeatedly.
     let mut sum = 0;
     let is_beyond = |c: char| {
         sum += c.width().unwrap_or(0);

@@ -15,7 +15,7 @@ use super::super::write::{KeyIndex, Ticket, Write};
 use super::Driver;
 
 /// The number of consecutive operations without an answer after which a group gets no more attempts
-/// at the end.
+/// while the recording is ending.
 const MISSES: u32 = 3;
 
 /// The time for which a refused group is retried before its events are lost. An API server that has
@@ -79,7 +79,7 @@ impl Driver {
         }
     }
 
-    /// Handles a refusal that is not about the event. A store that has just started may refuse
+    /// Handles a refusal whose cause is not the event. A store that has just started may refuse
     /// operations that it allows shortly afterwards, so the group waits for a while before its
     /// events are lost.
     fn forbidden(&mut self, at: KeyIndex, mut write: Write, error: SinkError, attempt: &Attempt) {
@@ -162,7 +162,7 @@ impl Driver {
             }
             Concern::Group => {
                 self.miss_group(group, now, error.retry_after(), lost.is_none());
-                // If the store is unavailable and now does not answer about a group, the next probe
+                // If the store is unavailable and now does not respond for a group, the next probe
                 // of the store follows after a pause.
                 self.breaker.missed(now, error.retry_after(), false);
             }
@@ -179,7 +179,8 @@ impl Driver {
             self.decided += self.pending.put_back(at, write, Some(until));
         }
         if is_last && concern == Concern::Group && self.pending.groups.at(group).missed >= MISSES {
-            // Each further attempt would take as long, and the end would wait for all of them.
+            // Each additional attempt would take as long, and the recording would wait for all of
+            // them before it ends.
             let why = || {
                 SinkError::new(SinkErrorKind::GroupUnavailable, "the store does not answer about its group")
             };

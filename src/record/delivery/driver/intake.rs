@@ -39,7 +39,7 @@ impl Driver {
         taken > 0
     }
 
-    /// Returns whether no event can be read before something has been written.
+    /// Returns whether no event can be read until something has been written.
     pub(super) fn is_full(&self) -> bool {
         // The final write of a series takes no queue capacity. If the store does not keep up with
         // the writes of evicted series, reading stops. The same is true of the held writes.
@@ -65,8 +65,8 @@ impl Driver {
         }
     }
 
-    /// Makes a write pending, unless the group has reached its share of the waiting writes. An
-    /// event beyond the share is lost.
+    /// Makes a write pending, unless the group has reached its share of the waiting writes. Events
+    /// beyond that share are lost.
     fn admit(&mut self, key: WriteKey, write: Write, now: Duration) {
         let (at, write) = match self.pending.admit(key, write, now) {
             Ok(free) => {

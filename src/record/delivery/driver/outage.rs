@@ -40,8 +40,8 @@ impl Driver {
         }
     }
 
-    /// Determines whether the store is available, and reports when that changes. If the recording
-    /// is done, no event is waiting for the store.
+    /// Determines whether the store is available, and reports any change. If the recording is done,
+    /// no event is waiting for the store.
     pub(super) fn judge_store(&mut self, is_done: bool) {
         let silent_since = self.silent_since();
         let known = self.tally.unavailable_since;
@@ -69,7 +69,7 @@ impl Driver {
                     self.tally.panics += u64::from(self.alerts.begin(&self.name, since, &failure.text));
                 }
             }
-            // At the end of the recording the store may still be unavailable.
+            // When the recording ends, the store may still be unavailable.
             (Some(since), None) if !is_done => {
                 self.pending.groups.probe_closed();
                 self.has_new_groups = true;
@@ -97,8 +97,8 @@ impl Driver {
         }
     }
 
-    /// Returns since when the store has answered no group: two groups are closed, or the only group
-    /// is, and nothing has been answered since.
+    /// Returns the time since which the store has answered no group: two groups are closed, or the
+    /// only group is, and nothing has been answered since.
     fn groups_away_since(&self) -> Option<Timestamp> {
         let groups = &self.pending.groups;
         let sick = groups.sick().iter().map(|group| groups.at(*group));
@@ -107,8 +107,8 @@ impl Driver {
         since.filter(|_| !groups.are_several() || silent.count() > 1)
     }
 
-    /// Returns since when the sink has answered nothing, if that is longer than a working sink
-    /// needs.
+    /// Returns the time since which the sink has answered nothing, if that is longer than a working
+    /// sink needs.
     fn silent_since(&self) -> Option<Timestamp> {
         if self.answered.is_some_and(|(at, _)| !self.has_lasted(at, SILENCE)) {
             return None;
@@ -117,9 +117,10 @@ impl Driver {
         self.has_lasted(at, SILENCE).then_some(since)
     }
 
-    /// Returns when the sink will have been silent for too long if it does not answer by then.
-    /// Returns `None` if no call is running, or if the store already counts as unavailable. A time
-    /// that has passed since the last [judgement](Self::judge_store) ends the sleep immediately.
+    /// Returns the time at which the sink will have been silent for too long if it has not answered
+    /// by then. Returns `None` if no call is running, or if the store already counts as
+    /// unavailable. A time that has passed since the last [judgement](Self::judge_store) ends the
+    /// sleep immediately.
     pub(super) fn silence_begins(&self) -> Option<Duration> {
         if self.clock.is_fake() || self.pending.in_flight() == 0 {
             return None;
@@ -130,7 +131,8 @@ impl Driver {
         (!is_told).then(|| at.saturating_add(SILENCE))
     }
 
-    /// Returns since when the sink has answered nothing while an operation is under way.
+    /// Returns the time since which the sink has answered nothing while an operation is in
+    /// progress.
     fn silence(&self) -> Option<(Duration, Timestamp)> {
         let groups = &self.pending.groups;
         if groups.are_several() {
@@ -155,7 +157,8 @@ impl Driver {
 
     // ── groups ──
 
-    /// Returns when a group becomes slow if an operation under way has no answer by then.
+    /// Returns the time at which a group becomes slow if an operation in progress has no answer by
+    /// then.
     fn next_slow(&mut self) -> Option<Duration> {
         if !self.pending.groups.are_several() {
             return None;
@@ -164,13 +167,13 @@ impl Driver {
         self.pending.judge_slow(now)
     }
 
-    /// Returns when the next closed group may have a probe.
+    /// Returns the time at which the next closed group may have a probe.
     pub(super) fn next_probe(&self) -> Option<Duration> {
         if self.pending.groups.sick().is_empty() || self.free_places() == 0 {
             return None;
         }
-        // A group that was due when the driver last gave work has its probe, or there was no place
-        // for it.
+        // A group that was due when the driver last gave out work has its probe, or there was no
+        // place for it.
         self.pending.groups.next_probe(self.looked_at)
     }
 
@@ -206,7 +209,7 @@ impl Driver {
         let entry = self.pending.groups.at_mut(group);
         let is_known = entry.trouble.as_ref().is_some_and(|trouble| !trouble.was_store);
         if !is_known && !entry.is_closed() {
-            // A median has nanoseconds.
+            // A median is precise to the nanosecond.
             let text = format!("an operation takes more than {} ms", entry.slow_after.as_millis());
             entry.trouble = Some(Box::new(Trouble { since: now, text, is_told: false, was_store: false }));
         }

@@ -105,7 +105,7 @@ impl Driver {
         self.pending.finish(at, Some((name, version)));
     }
 
-    /// Counts dropped events again, because a write has now carried them.
+    /// Recounts dropped events, because a write has now carried them.
     fn recount(&mut self, at: KeyIndex) {
         let Some((key, name)) = self.pending.key(at) else { return };
         for (reason, events) in self.refused.take(key, name).into_iter().flatten() {
@@ -120,14 +120,13 @@ impl Driver {
         matches!(self.pending.key(at), Some((WriteKey::Series(_), _)))
     }
 
-    /// Handles the answer that the store has an event of this name.
+    /// Handles the answer that the store already has an event of this name.
     pub(super) fn taken(&mut self, at: KeyIndex, mut write: Write, error: SinkError) {
         let is_update = write.ticket.is_update;
         let is_same = match error.stored() {
             Some(stored) => write.is(stored),
-            // Either an attempt to create the event, whose answer was lost, has succeeded after
-            // all. Or another client has created the event of a series again, whose name no other
-            // event has.
+            // Either an earlier attempt to create the event succeeded although its answer was lost,
+            // or another client has recreated the event of a series, whose name no other event has.
             None => write.ticket.unsure.is_some() || is_update && self.is_series(at),
         };
         if is_same && !is_update {
@@ -206,8 +205,8 @@ impl Driver {
         self.discard(error);
     }
 
-    /// Drops everything except the operations that the sink has, because the deadline of a shutdown
-    /// has passed.
+    /// Drops everything except the operations that the sink has, because a shutdown's deadline has
+    /// passed.
     pub(super) fn abandon(&mut self) {
         self.write_held();
         let why = "the shutdown's deadline passed before it could be written";

@@ -1,14 +1,14 @@
-//! The groups of a recording's events, and the decision which of them may have a place now.
+//! The groups of a recording's events, and which of them may have a place now.
 //!
 //! The sink names the group of an event. A group is sick if it is slow or closed. A sick group gets
-//! a bounded share of the operations under way and of the waiting writes:
+//! a bounded share of the operations in progress and of the waiting writes:
 //!
 //! - A group is *slow* if its operations take long ([`slow`](super::slow)).
 //! - A group is *closed* while its breaker is open.
 //! - The sick groups together may use half of all places, and each of them one, in turns. A new
 //!   group may use one until its first answer. Any other group may use a quarter, or all of them if
 //!   no other group has anything to send, except that the last quarter is reserved for groups that
-//!   have nothing under way.
+//!   have no operation in progress.
 //! - Each group has a share of the waiting writes, and the sick groups together have twice that
 //!   share. A group that is not sick may have more while the queue is empty enough.
 //!
@@ -35,14 +35,14 @@ pub(in super::super) struct Group {
     /// The writes that are ready, and their number.
     pub(super) lane: Lane,
     pub(super) ready: usize,
-    /// The number of keys, of writes that count against the share, and of operations under way.
+    /// The number of keys, of writes that count against the share, and of operations in progress.
     pub(super) keys: usize,
     pub(super) load: u64,
     under_way: usize,
     /// Whether the group has had an answer.
     pub(super) is_known: bool,
     pub(super) is_slow: bool,
-    /// How long the operation took that made the group slow.
+    /// The duration of the operation that made the group slow.
     pub(in super::super) slow_after: Duration,
     pub(super) quick: u8,
     pub(in super::super) breaker: CircuitBreaker,
@@ -53,7 +53,7 @@ pub(in super::super) struct Group {
     pub(in super::super) closed_at: Option<u64>,
     /// When the store first refused to serve the group since it last served it.
     pub(in super::super) refused_at: Option<Duration>,
-    /// The number of consecutive operations without an answer.
+    /// The number of consecutive unanswered operations.
     pub(in super::super) missed: u32,
     /// Why the group is sick, and since when. `None` while it is not sick.
     pub(in super::super) trouble: Option<Box<Trouble>>,
@@ -88,7 +88,7 @@ impl Group {
     }
 }
 
-/// The share of a group in the waiting writes, once other groups are known.
+/// A group's share of the waiting writes, once other groups are known.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Share {
     pub(in super::super) of_one: u64,
@@ -96,7 +96,7 @@ pub(in super::super) struct Share {
     pub(in super::super) lent: u64,
 }
 
-/// The places of the operations that may be under way.
+/// The places for the operations that may be in progress.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Places {
     pub(in super::super) total: usize,
@@ -120,7 +120,7 @@ pub(in super::super) struct Groups {
     pub(super) recovered: Vec<(Text, Box<Trouble>)>,
     idle: BTreeSet<(u64, GroupIndex)>,
     stamp: u64,
-    /// How long the last operations took.
+    /// The durations of the last operations.
     pub(super) recent: VecDeque<(GroupIndex, Duration)>,
 }
 
@@ -353,7 +353,7 @@ impl Groups {
         self.at_mut(group).load -= 1;
     }
 
-    /// Returns whether a group other than this one that is not sick has something to send.
+    /// Returns whether any other group that is not sick has something to send.
     pub(in super::super) fn have_others(&self, group: GroupIndex) -> bool {
         self.turn.iter().any(|other| *other != group && !self.at(*other).is_sick())
     }
@@ -368,7 +368,7 @@ impl Groups {
         &self.sick
     }
 
-    /// Returns when the next closed group may have a probe.
+    /// Returns the time at which the next closed group may have a probe.
     pub(in super::super) fn next_probe(&self, now: Duration) -> Option<Duration> {
         let ready = self.sick.iter().map(|group| self.at(*group)).filter(|group| group.ready > 0);
         let until = ready.filter_map(|group| match group.breaker.state(|| true, |at| at <= now) {

@@ -22,16 +22,16 @@ impl PendingWrites {
         !self.holds.held.is_empty()
     }
 
-    /// Returns when [`release_due`](Self::release_due) has something to do next.
+    /// Returns the next time at which [`release_due`](Self::release_due) has something to do.
     pub(in super::super) fn next_release(&self) -> Option<Duration> {
         let firsts = [self.holds.held.first(), self.holds.quiet.first()];
-        // A write without a time is released by a flush or the end.
+        // A write without a release time is released by a flush or when the recording ends.
         firsts.into_iter().flatten().map(|(at, _)| *at).min().filter(|at| *at < Duration::MAX)
     }
 
-    /// Adds a write that the spam filter stopped. If the key has a write on its way, that write
-    /// carries it, and otherwise it is held. Returns the number of events that no longer take queue
-    /// capacity.
+    /// Adds a write that the spam filter stopped. If the key has a pending write that is not held,
+    /// that write carries it. Otherwise it is held. Returns the number of events that no longer
+    /// take queue capacity.
     pub(in super::super) fn hold(&mut self, key: WriteKey, write: Write, now: Duration) -> u64 {
         let at = self.index_of(key, &write, now);
         if self.is_on_its_way(at) {

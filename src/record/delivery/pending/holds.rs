@@ -15,7 +15,7 @@ pub(in super::super) struct Pace {
     /// The minimum time from one write to the next. `None` if each repeat is written.
     pub(in super::super) update_every: Option<Duration>,
     /// The time after which a count that the spam filter stopped is written. `None` if it is
-    /// written only at a flush and at the end.
+    /// written only at a flush and when the recording ends.
     pub(in super::super) refresh_every: Option<Duration>,
     /// The maximum number of keys whose writes are held, and of keys whose last write is kept for
     /// `update_every`.
@@ -39,7 +39,7 @@ impl Pace {
 pub(super) struct Hold {
     /// The time when the pending write is released. `None` if it is not held.
     pub(super) until: Option<Duration>,
-    /// The time until which no further write may be sent. `None` if one may be sent now.
+    /// The time before which no other write may be sent. `None` if one may be sent now.
     pub(super) quiet: Option<Duration>,
     /// The offset of the first event that was held for the pending write, and for the write that
     /// the sink has.
@@ -52,9 +52,9 @@ pub(super) struct Holds {
     pub(super) pace: Pace,
     /// The held writes, by release time.
     pub(super) held: BTreeSet<(Duration, KeyIndex)>,
-    /// The keys whose next write may have to wait, by the end of that wait.
+    /// The keys whose next write may have to wait, by the time at which that wait ends.
     pub(super) quiet: BTreeSet<(Duration, KeyIndex)>,
-    /// The first events of writes that were held and have no answer yet.
+    /// The first events of writes that were held and have not been answered yet.
     pub(super) since: BTreeSet<(u64, KeyIndex)>,
 }
 

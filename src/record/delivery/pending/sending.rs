@@ -11,26 +11,26 @@ use crate::record::event::Timestamp;
 use crate::record::sink::{OpId, WriteOrder};
 
 impl PendingWrites {
-    /// Returns the number of operations that are under way.
+    /// Returns the number of operations in progress.
     pub(in super::super) fn in_flight(&self) -> usize {
         self.under_way.len()
     }
 
-    /// Returns the operations that are under way.
+    /// Returns the operations that are in progress.
     pub(in super::super) fn under_way(&self) -> impl Iterator<Item = &UnderWay> {
         self.under_way.iter()
     }
 
-    /// Makes the groups slow whose operations have run for too long. Returns when the next group
-    /// becomes slow.
+    /// Marks as slow the groups whose operations have run for too long. Returns the time at which
+    /// the next group becomes slow.
     pub(in super::super) fn judge_slow(&mut self, now: Duration) -> Option<Duration> {
         let under_way = self.under_way.iter().map(|op| (op.group, op.since.0));
         self.groups.judge_slow(under_way, now)
     }
 
-    /// Moves the next write, of the group whose turn it is, to the operations for the sink. `note`
-    /// receives it, and whether it is a probe of its group. Returns whether there was a write for
-    /// these places.
+    /// Moves the next write, from the group whose turn it is, to the operations for the sink.
+    /// `note` receives it, and whether it is a probe of its group. Returns whether there was a
+    /// write for these places.
     pub(in super::super) fn take_next(
         &mut self,
         places: Places,
@@ -52,8 +52,8 @@ impl PendingWrites {
     }
 
     /// Moves a write to the operations for the sink, to find out whether the store is available
-    /// again. It is a ready one, or else one that waits, each time a different one. An event at
-    /// which the store hangs can therefore not keep the breaker open.
+    /// again. It is a ready one, or else one that waits, each time a different one. An event on
+    /// which the store hangs therefore cannot keep the breaker open.
     pub(in super::super) fn take_probe(
         &mut self,
         since: (Duration, Timestamp),
@@ -89,14 +89,14 @@ impl PendingWrites {
         true
     }
 
-    /// Notes that the store may have performed an operation that is still under way.
+    /// Notes that the store may have performed an operation that is still in progress.
     pub(in super::super) fn doubt(&mut self, id: OpId, times: i32) {
         if let Some(op) = self.under_way.get_mut(id) {
             op.ticket.doubt(times);
         }
     }
 
-    /// Removes an operation from those that are under way.
+    /// Removes an operation from those that are in progress.
     pub(in super::super) fn answered(&mut self, id: OpId) -> Option<UnderWay> {
         let op = self.under_way.remove(id)?;
         self.groups.end(op.group);

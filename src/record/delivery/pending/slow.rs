@@ -12,7 +12,7 @@ use super::lane::GroupIndex;
 
 /// The time for which an operation must have run before its group can be slow.
 const SLOW: Duration = Duration::from_millis(250);
-/// The same, if no other group has had an answer.
+/// The same, if no other group has received an answer.
 const SLOW_ALONE: Duration = Duration::from_secs(1);
 /// How many times longer the operations of a slow group take than the operations of other groups.
 const TIMES: u32 = 10;
@@ -78,7 +78,7 @@ impl Groups {
         SLOW.max(median.saturating_mul(TIMES))
     }
 
-    /// Returns the limit that an operation has reached, if it makes its group slow.
+    /// Returns the limit that an operation has reached, if the operation makes its group slow.
     fn is_too_slow(&self, group: GroupIndex, took: Duration) -> Option<Duration> {
         if took < SLOW || !self.are_several() {
             return None;
@@ -86,8 +86,8 @@ impl Groups {
         Some(self.limit(group)).filter(|limit| took >= *limit)
     }
 
-    /// Makes the groups slow whose operations have run for too long. `under_way` has the operations
-    /// with their start times. Returns when the next group becomes slow.
+    /// Marks as slow the groups whose operations have run for too long. `under_way` has the
+    /// operations with their start times. Returns the time at which the next group becomes slow.
     pub(in super::super) fn judge_slow(
         &mut self,
         under_way: impl Iterator<Item = (GroupIndex, Duration)>,

@@ -1,4 +1,4 @@
-//! The operations that are under way, which means that the sink has them and has not answered yet.
+//! The operations in progress: the sink has them and has not answered them yet.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use super::lane::GroupIndex;
 use crate::record::event::Timestamp;
 use crate::record::sink::OpId;
 
-/// An operation that is under way.
+/// An operation that is in progress.
 pub(in super::super) struct UnderWay {
     /// The place of its key.
     pub(in super::super) at: KeyIndex,
@@ -21,11 +21,11 @@ pub(in super::super) struct UnderWay {
     pub(in super::super) answers: u64,
 }
 
-/// The operations that are under way, by number.
+/// The operations that are in progress, by number.
 #[derive(Default)]
 pub(super) struct UnderWayList {
     list: Vec<Option<UnderWay>>,
-    /// The offsets of the writes, by number, and [`NONE`] where there is none.
+    /// The offsets of the writes, by number, or [`NONE`] where there is no write.
     offsets: Vec<u64>,
     free: Vec<OpId>,
 }

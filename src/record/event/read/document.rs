@@ -17,8 +17,8 @@ const WRAPPERS: [&str; 4] = ["object", "event", "body", "responseObject"];
 /// An event and whether the envelope reports its deletion, or what the document is instead.
 pub(super) type Found = Result<(Event, bool), (Kind, String)>;
 
-/// The contents of a document. They are extracted one by one, because together they can take much
-/// more memory than their JSON.
+/// The contents of a document. They are extracted one at a time, because together they can take
+/// much more memory than their JSON.
 #[derive(Default)]
 pub(super) struct Contents {
     first: Option<Found>,

@@ -30,14 +30,14 @@ pub enum EventReadErrorKind {
 }
 
 impl EventReadErrorKind {
-    /// Returns whether events were lost or may have been lost. This is false for input that was
-    /// never an event: lines of text and documents of other kinds.
+    /// Returns whether events were or may have been lost. Returns `false` for input that was never
+    /// an event: lines of text, and documents of other kinds.
     pub fn is_loss(self) -> bool {
         !matches!(self, Self::Text | Self::NotAnEvent)
     }
 }
 
-/// An error for a part of the input that is not an event.
+/// An error for part of the input that is not an event.
 ///
 /// [`EventReader`](crate::event::EventReader) continues after it, unless the underlying reader
 /// failed.

@@ -18,7 +18,7 @@ pub(super) fn without_halves(json: String) -> String {
                 bytes[at + 2..at + 6].copy_from_slice(b"fffd");
                 6
             }
-            // Two bytes, so that a backslash that is escaped does not begin another escape.
+            // Two bytes, so that an escaped backslash does not begin another escape.
             _ => 2,
         };
     }

@@ -22,6 +22,6 @@ pub struct ReadEvent {
     /// Whether the envelope reports a deletion: a `DELETED` watch event, or an audit record of a
     /// delete request. A deletion is not another occurrence of the event.
     pub is_deleted: bool,
-    /// The line number, starting at 1, of the beginning of the document.
+    /// The line number, starting at 1, on which the document begins.
     pub line: u64,
 }

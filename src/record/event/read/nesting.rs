@@ -63,7 +63,7 @@ impl Nesting {
         self.values
     }
 
-    /// Returns whether the value was a single string, now complete.
+    /// Returns whether the value was a single string that is now complete.
     pub(super) fn is_whole(&self) -> bool {
         self.depth == 0 && !self.is_in_string
     }

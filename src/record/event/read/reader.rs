@@ -13,10 +13,10 @@ use super::scan::{Fault, Piece, Scanner};
 ///
 /// The input can contain any mixture of:
 ///
-/// - **Documents**: one or many, with or without newlines between them, including JSON lines and
+/// - **Documents**: one or more, with or without newlines between them, including JSON lines and
 ///   JSON text sequences (RFC 7464).
-/// - **Lists**: `List`, `EventList` and bare arrays, also nested. Lists are streamed, so the reader
-///   needs memory for one event only, even if the whole list is a single line.
+/// - **Lists**: `List`, `EventList` and bare arrays, including nested ones. Lists are streamed, so
+///   the reader needs memory for only one event, even if the whole list is a single line.
 /// - **Envelopes**: watch events, objects with an event in `object`, `event` or `body` (as JSON or
 ///   as a string that contains JSON), and audit records with an event in `responseObject`. Other
 ///   members, such as `old_event` and `requestObject`, are ignored.
@@ -30,8 +30,8 @@ use super::scan::{Fault, Piece, Scanner};
 /// - Lines that are not JSON are skipped, for example warnings printed by `kubectl`.
 /// - After a malformed document, the reader resumes at the next line that starts with the same
 ///   indentation as that document, or with none.
-/// - A truncated list returns the events before the cut, followed by an error of the kind
-///   [`CutOff`](crate::event::EventReadErrorKind::CutOff).
+/// - For a truncated list, the reader returns the events before the cut, followed by an error of
+///   the kind [`CutOff`](crate::event::EventReadErrorKind::CutOff).
 ///
 /// The input may contain several states of the same event, with the same UID and a growing count.
 ///

@@ -2,14 +2,14 @@
 //! caller.
 //!
 //! Lists are streamed: the elements of an array, and of the array `items` of an object, are
-//! separate documents, also in nested lists. Memory is therefore bounded by the size of one
+//! separate documents, including in nested lists. Memory is therefore bounded by the size of one
 //! document, not of the list.
 
 use super::error::EventReadErrorKind as Kind;
 use super::limits::{MAX_DEPTH, MAX_DOCUMENT, MAX_STRING, MAX_VALUES};
 use super::nesting::{INCOMPLETE, Nesting, Next};
 
-/// The number of bytes of the input that a message quotes.
+/// The number of bytes of input that a message includes.
 const SHOWN: usize = 80;
 
 /// The next part of the input.
@@ -73,7 +73,7 @@ pub(super) struct Scanner {
     indent: Option<usize>,
     /// The offset in the document of its second line, if that line may be a separate document.
     second_line: Option<usize>,
-    /// Bytes to scan again before any further ones, from this index on.
+    /// Bytes to scan again before any new ones, from this index on.
     again: (Vec<u8>, usize),
     /// Whether a document was malformed, so that unmatched brackets can follow.
     is_mending: bool,
@@ -447,8 +447,8 @@ impl Scanner {
         bytes.len()
     }
 
-    /// Continues with the document that starts at the current byte. If it has no indentation, but
-    /// the elements of the list have one, it is not in that list.
+    /// Continues with the document that starts at the current byte. If it is not indented but the
+    /// elements of the list are, it is not in that list.
     fn resume(&mut self) {
         if self.indent == Some(0) && self.begin.1 != Some(0) {
             self.lists.clear();

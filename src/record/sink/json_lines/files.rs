@@ -52,8 +52,8 @@ pub(super) fn succeed(path: &Path, old: &File) -> io::Result<Opened> {
 ///
 /// If a step fails, no file is lost:
 ///
-/// - If a file could not be moved to the next number, the number below is free. A later call moves
-///   only the files up to that number, so it removes none.
+/// - If a file could not be moved to the next number, the number below it is free. A later call
+///   moves only the files up to that number, so it removes no file.
 /// - If the new file could not be opened, there is no file at `path`, as if another program had
 ///   moved it.
 pub(super) fn rotate(path: &Path, keep: u32, old: &File) -> io::Result<Opened> {

@@ -23,71 +23,72 @@ use output::{Output, Rotation};
 pub use options::JsonLinesOptions;
 pub use stats::JsonLinesStats;
 
-/// A sink that appends each event to a file as one line of JSON. A clone is the same sink, so a
+/// A sink that appends each event to a file as one line of JSON. All clones are the same sink, so a
 /// recording can own one clone while the program reads the [statistics](Self::stats) from another.
 ///
-/// Each line is a whole event, as returned by [`Event::to_json`]. The sink looks nothing up:
+/// Each line is a whole event, as returned by [`Event::to_json`]. The sink never looks up an event:
 ///
 /// - A creation, an update and a patch each append the event in its current state, with its count.
-///   Of the lines with the same namespace and name, the last one is the current state of the event.
+///   Among the lines with the same namespace and name, the last one is the current state of the
+///   event.
 /// - No operation fails because an event exists or is missing.
 /// - The sink accepts events that an API server would refuse.
 ///
 /// # Order
 ///
-/// - The sink asks for [`WriteOrder::Bus`]. Each recorded event that is not skipped is a line, and
-///   the lines are in the order of the bus, even if writes fail. A line that cannot be written
+/// - The sink requests [`WriteOrder::Bus`]. Each recorded event that is not skipped becomes a line,
+///   and the lines are in the order of the bus, even if writes fail. A line that cannot be written
 ///   blocks all later lines until it is written or dropped.
 /// - A write that fails near its end may leave a complete line, and the next attempt appends it
 ///   again. The two lines are equal.
 /// - A recording with [`order`](crate::record::RecordingBuilder::order)`(`[`WriteOrder::PerKey`]`)`
-///   writes fewer lines if the output is slow: only the newest state of an event that is not
-///   written yet. A later line of one event is then still the later state. There is no order
-///   between different events if their write failed, or if several workers write.
+///   writes fewer lines if the output is slow: only the newest unwritten state of each event. A
+///   later line for an event is still a later state. Different events have no defined order if
+///   their writes failed, or if several workers write.
 ///
-/// The sink does not order the lines of several recordings, which count independently. Give each
+/// The sink does not order the lines of different recordings, which count independently. Give each
 /// recording its own file.
 ///
 /// # Files
 ///
 /// The sink passes each line to the operating system before it answers, in one write unless the
 /// system accepts only a part. A file then contains every acknowledged line even if the process is
-/// killed. The sink does not wait for the disk (`fsync`), so a loss of power may lose the last
+/// killed. The sink does not wait for the disk (`fsync`), so a power failure may lose the last
 /// lines.
 ///
-/// A crash or a full disk can break a line off. The next line then begins with a newline, even in a
+/// A crash or a full disk can truncate a line. The next line then begins with a newline, even in a
 /// file that a new sink opens, so at most one line is unreadable. A failure may also leave an empty
 /// line.
 ///
 /// With [`max_bytes`](JsonLinesOptions::max_bytes) the sink rotates: it renames a full
 /// `events.jsonl` to `events.jsonl.1`, the file with that number to `events.jsonl.2`, and so on.
 /// The file beyond [`keep`](JsonLinesOptions::keep) is replaced. If a rotation fails, for example
-/// because the folder is read-only, the sink keeps writing to the old file, which grows beyond its
-/// limit. It counts the failure in [`stats`](Self::stats), and tries again before the next line. No
-/// event is lost because of this.
+/// because the directory is read-only, the sink keeps writing to the old file, which grows beyond
+/// its limit. The sink counts the failure in [`stats`](Self::stats), and tries again before the
+/// next line. No events are lost because of this.
 ///
-/// - The sink resolves links when it opens the file. The rotated files are in the same folder as
+/// - The sink resolves links when it opens the file. The rotated files are in the same directory as
 ///   the real file.
 /// - The first file has the permissions that the process gives to new files. A rotated file passes
 ///   its permissions on to the next one.
 /// - Before each line, the sink compares the file at its path with the file that it has open, by
 ///   device and inode. If another program has renamed or removed the file, the sink opens the path
-///   again and writes the line there, so tools that rotate logs can rename the file, and delete it
+///   again and writes the line there, so log rotation tools can rename the file, and delete it
 ///   later. A file that the sink creates gets the permissions of the previous file.
 ///   [`reopen`](Self::reopen) does the same on request, and [`stats`](Self::stats) counts both.
-/// - If the path cannot be opened again, the sink keeps writing to a renamed file. For a removed
-///   file it refuses the line as `SinkErrorKind::Unavailable`, so the recording retries. Only a
-///   line that is written at the exact time of the removal can be lost.
-/// - On systems other than Unix, the sink cannot distinguish files. It only notices that there is
-///   no file at its path.
-/// - A program that copies the file and truncates it to zero does no harm.
-/// - If two processes append to one file on a local disk, no line is lost, as long as neither of
-///   them rotates and no write is cut short, for example by a full disk.
+/// - If the path cannot be opened again, the sink keeps writing to a renamed file. If the file was
+///   removed, the sink instead refuses the line as `SinkErrorKind::Unavailable`, so the recording
+///   retries. Only a line that is written exactly when the file is removed can be lost.
+/// - On systems other than Unix, the sink cannot tell files apart. It only notices if there is no
+///   file at its path.
+/// - It is safe for a program to copy the file and truncate it to zero.
+/// - If two processes append to one file on a local disk, no line is lost, as long as neither
+///   process rotates the file and no write is cut short, for example by a full disk.
 ///
 /// # Reading
 ///
-/// This jq program prints the current state of each event once. It takes the files with the oldest
-/// one first, and skips lines that were broken off:
+/// This jq program prints the current state of each event once. It takes the files, oldest first,
+/// and skips truncated lines:
 ///
 /// ```sh
 /// jq -nR 'reduce (inputs | fromjson?) as $event ({};
@@ -165,7 +166,7 @@ impl JsonLinesSink {
     }
 
     /// Creates a sink that appends to a file without a size limit. Creates the file if it does not
-    /// exist, but not its folder.
+    /// exist, but not its directory.
     ///
     /// # Errors
     ///
@@ -181,7 +182,7 @@ impl JsonLinesSink {
     /// use eventcast::sink::JsonLinesSink;
     /// use eventcast::{Event, EventSink};
     ///
-    /// // A file that exists is continued.
+    /// // If the file exists, the sink appends to it.
     /// for _ in 0..2 {
     ///     JsonLinesSink::open(&path)?.create(&Event::default())?;
     /// }
@@ -211,7 +212,7 @@ impl JsonLinesSink {
     /// use eventcast::sink::{JsonLinesOptions, JsonLinesSink};
     /// use eventcast::{Event, EventSink};
     ///
-    /// // Each event is larger than a file may be, so it has its own.
+    /// // Each event is larger than the size limit, so it gets its own file.
     /// let options = JsonLinesOptions::default().max_bytes(1).keep(2);
     /// let sink = JsonLinesSink::with_options(&path, options)?;
     /// for _ in 0..5 {
@@ -257,9 +258,9 @@ impl JsonLinesSink {
         self.shared.stats.lock().clone()
     }
 
-    /// Opens the sink's path again, and continues the file that is there, or creates one. A program
-    /// calls this method when a tool that rotates logs asks it to, usually with `SIGHUP`. The sink
-    /// does the same automatically before a line if its file is no longer at the path.
+    /// Opens the sink's path again, and appends to the file that is there, or creates one. A
+    /// program calls this method when a log rotation tool asks it to, usually with `SIGHUP`. The
+    /// sink does the same automatically before a line if its file is no longer at the path.
     ///
     /// A sink that was created by [`new`](Self::new) has no path, and the method does nothing.
     ///
@@ -269,7 +270,7 @@ impl JsonLinesSink {
     ///
     /// # Blocking
     ///
-    /// Waits for a write that another thread has begun.
+    /// Waits for a write that another thread has started.
     ///
     /// # Examples
     ///

@@ -23,8 +23,8 @@ const MAX_KEEP: u32 = 1000;
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 ///
-/// They can be read from a configuration file, with the setters' names as keys. A key that is left
-/// out has its default, and an unknown key is an error. A value out of range is an error that names
+/// They can be read from a configuration file, with the setters' names as keys. A missing key takes
+/// its default, and an unknown key is an error. An out-of-range value causes an error that names
 /// the option when the sink is created:
 ///
 /// ```
@@ -47,7 +47,7 @@ pub struct JsonLinesOptions {
     pub(super) keep: u32,
 }
 
-/// What `serde` reads as [`JsonLinesOptions`].
+/// The fields that `serde` reads for [`JsonLinesOptions`].
 #[derive(Deserialize)]
 #[serde(
     remote = "JsonLinesOptions",
@@ -72,8 +72,8 @@ impl JsonLinesOptions {
     /// Sets the maximum size of a file in bytes: at least 1. By default a file has no size limit,
     /// and the sink never starts a new one.
     ///
-    /// The sink starts a new file before a line that would exceed the limit. An event whose line
-    /// alone exceeds it gets a separate file.
+    /// The sink starts a new file before a line that would exceed the limit. An event whose line by
+    /// itself exceeds the limit gets a separate file.
     ///
     /// # Examples
     ///
@@ -90,9 +90,9 @@ impl JsonLinesOptions {
         self
     }
 
-    /// Sets how many rotated files the sink keeps beside the current one: 0 to 1000, with 5 as the
-    /// default. With 0, the sink empties a full file. Without [`max_bytes`](Self::max_bytes), this
-    /// option has no effect.
+    /// Sets how many rotated files the sink keeps in addition to the current one: 0 to 1000, with 5
+    /// as the default. With 0, the sink empties a full file. Without
+    /// [`max_bytes`](Self::max_bytes), this option has no effect.
     ///
     /// # Examples
     ///

@@ -1,7 +1,7 @@
 //! The output of a sink that writes lines.
 //!
-//! A line that was broken off does not damage the next one. If another program has moved or removed
-//! the file, the sink continues with the file at its path.
+//! A truncated line does not damage the next one. If another program has moved or removed the file,
+//! the sink continues with the file at its path.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
@@ -21,7 +21,7 @@ pub(super) struct Output {
     out: Box<dyn Write + Send>,
     /// Whether the output may end in the middle of a line.
     is_torn: bool,
-    /// The size of the file in bytes, or what was written to another output.
+    /// The size of the file in bytes, or the number of bytes written to another output.
     size: u64,
     /// The file that `out` writes to. `None` for another output.
     place: Option<Place>,
@@ -143,7 +143,7 @@ impl Output {
         }
     }
 
-    /// Writes to this file from now on.
+    /// Makes this file the output from now on.
     fn take(&mut self, opened: Opened) {
         let Opened { file, identity, size, is_torn } = opened;
         let file = Arc::new(file);

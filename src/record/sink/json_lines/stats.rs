@@ -22,7 +22,7 @@ use crate::escape::escape;
 pub struct JsonLinesStats {
     /// The number of complete lines written.
     pub lines: u64,
-    /// The number of bytes written, including the bytes of lines that were broken off.
+    /// The number of bytes written, including the bytes of truncated lines.
     pub bytes: u64,
     /// The number of times that the sink started a new file because the last one was full.
     pub rotations: u64,

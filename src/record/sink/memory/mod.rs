@@ -1,7 +1,8 @@
-//! A store in memory, bounded in number and time, that answers like a Kubernetes API server.
+//! An in-memory store, bounded in the number and age of its events, that responds like a Kubernetes
+//! API server.
 //!
-//! Every write gives the event the next number, which is its resource version, and makes the event
-//! the newest in the write order. The event that was written longest ago is therefore the first to
+//! Every write gives the event the next number as its resource version, and makes the event the
+//! newest in the write order. The event that was written longest ago is therefore the first to
 //! expire and the first to be evicted. Nothing runs in the background: each access first removes
 //! the events that have expired.
 
@@ -70,18 +71,20 @@ impl fmt::Display for MemorySinkStats {
     }
 }
 
-/// A store in memory. A clone is the same store, so a recording can own one clone while the program
-/// reads from another.
+/// An in-memory store. All clones are the same store, so a recording can own one clone while the
+/// program reads from another.
 ///
-/// The store answers like an API server, following the [`rules`]:
+/// The store responds like an API server, following the [`rules`]:
 ///
 /// - A name is unique within a namespace.
-/// - A creation sets uid, creation time and resource version, and ignores their previous values.
-/// - A patch changes count, last time and message, and restarts the time to live. A patch that
+/// - A creation sets the uid, creation time and resource version, and ignores their previous
+///   values.
+/// - A patch changes the count, last time and message, and restarts the time to live. A patch that
 ///   changes nothing writes nothing.
 /// - An update of an event that is not in the store creates the event. An update whose resource
 ///   version differs from the stored one is rejected.
-/// - Times are truncated to whole seconds, event time and series to microseconds.
+/// - Times are truncated to whole seconds, except the event time and the time of the series, which
+///   are truncated to microseconds.
 /// - An event that breaks a rule is [rejected](crate::SinkError::rejected) as invalid. With
 ///   [`events_v1_rules`](MemorySinkOptions::events_v1_rules), an event that has an event time must
 ///   also satisfy the rules of events.k8s.io/v1.
@@ -89,7 +92,7 @@ impl fmt::Display for MemorySinkStats {
 ///
 /// Memory is bounded by `max_events` times the largest event. A recorder limits messages to 16 KiB
 /// by default. Every access takes one lock for a short time. Readers get copies, which share the
-/// strings. To read many events, a reader takes the lock again for each 256 of them.
+/// strings. A reader of many events takes the lock again for every 256 events.
 ///
 /// # Examples
 ///
@@ -132,9 +135,10 @@ impl Default for MemorySink {
 }
 
 impl MemorySink {
-    /// Creates an empty store of at most 10,000 events, each kept for an hour after its last write
-    /// by the system's clock. For a broadcaster on a [`FakeClock`](crate::testing::FakeClock),
-    /// [`with_clock`](Self::with_clock) gives the store the same clock.
+    /// Creates an empty store that holds at most 10,000 events and keeps each of them for an hour
+    /// after its last write, as measured by the system clock. For a broadcaster on a
+    /// [`FakeClock`](crate::testing::FakeClock), [`with_clock`](Self::with_clock) gives the store
+    /// the same clock.
     ///
     /// # Examples
     ///
@@ -212,8 +216,8 @@ impl MemorySink {
         self.change(|change| look(change.state))
     }
 
-    /// Removes the events that have expired, and calls `make` to change the remaining ones, all at
-    /// a single time of the clock.
+    /// Removes the events that have expired, and calls `make` to change the remaining ones, all
+    /// with a single reading of the clock.
     fn change<R>(&self, make: impl FnOnce(&mut Change<'_>) -> R) -> R {
         let MemoryStore { options, clock, state } = &*self.shared;
         // Lock order: `MemoryStore::state` before `Fake::state`.
@@ -228,7 +232,7 @@ impl MemorySink {
     }
 }
 
-/// The writes that happen at a single time of the clock.
+/// The writes that share a single reading of the clock.
 struct Change<'a> {
     state: &'a mut MemoryState,
     options: &'a MemorySinkOptions,
@@ -339,7 +343,8 @@ impl Change<'_> {
     }
 }
 
-/// The store performs all operations of a batch under one lock and at a single time of the clock.
+/// The store performs all operations of a batch under one lock and with a single reading of the
+/// clock.
 impl EventSink for MemorySink {
     fn create(&self, event: &Event) -> Result<Event, SinkError> {
         self.change(|change| {

@@ -1,5 +1,5 @@
-//! The options of a store in memory: its size, the time for which it keeps events, and the rules
-//! that it applies.
+//! The options of an in-memory store: its size, how long it keeps events, and the rules that it
+//! applies.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ const MAX_EVENTS: usize = 1 << 24;
 
 /// Options of a [`MemorySink`](super::MemorySink).
 ///
-/// They can be read from a configuration file, with the setters' names as keys. A key that is left
-/// out has its default, and an unknown key is an error. A value out of range is an error that names
+/// They can be read from a configuration file, with the setters' names as keys. A missing key takes
+/// its default, and an unknown key is an error. An out-of-range value causes an error that names
 /// the option when the store is created.
 ///
 /// # Examples
@@ -39,7 +39,7 @@ pub struct MemorySinkOptions {
     pub(super) events_v1_rules: bool,
 }
 
-/// What `serde` reads as [`MemorySinkOptions`].
+/// The fields that `serde` reads for [`MemorySinkOptions`].
 #[derive(Deserialize)]
 #[serde(
     remote = "MemorySinkOptions",
@@ -70,14 +70,14 @@ impl MemorySinkOptions {
         self
     }
 
-    /// Sets the time for which an event is kept after its last write. More than zero, default an
-    /// hour, like an API server.
+    /// Sets how long an event is kept after its last write. More than zero. The default is one
+    /// hour, as for an API server.
     pub fn ttl(mut self, time: Duration) -> Self {
         self.ttl = time;
         self
     }
 
-    /// Sets whether an event with an event time must satisfy all rules that an API server has for
+    /// Sets whether an event with an event time must satisfy all of an API server's rules for
     /// events.k8s.io/v1. See [`rules`](crate::sink::rules). Default false.
     pub fn events_v1_rules(mut self, applies: bool) -> Self {
         self.events_v1_rules = applies;

@@ -1,4 +1,4 @@
-//! Queries on a store in memory.
+//! Queries on an in-memory store.
 //!
 //! Each access takes the lock for one page. Reading a million events therefore never delays a write
 //! for longer than reading 256 of them takes.
@@ -67,8 +67,8 @@ fn page(state: &MemoryState, query: &EventQuery, after: u64) -> EventPage {
     page
 }
 
-/// Returns the last `limit` events that the query finds, or fewer if it finds fewer. Returns `None`
-/// if the store would have to read more than one page for them.
+/// Returns the last `limit` events that the query finds, or all of them if there are fewer. Returns
+/// `None` if the store would have to read more than one page for them.
 fn newest(state: &MemoryState, query: &EventQuery, limit: usize) -> Option<Vec<Event>> {
     let mut found = Vec::new();
     let mut events = state.events.before(u64::MAX).take_while(|(version, _)| *version > query.after);
@@ -122,12 +122,14 @@ impl MemorySink {
     /// memory.
     ///
     /// The iterator reads 256 stored events at a time, and writes continue in between. An event
-    /// that does not change is returned once. An event that is written during the reading moves to
-    /// the end. The iterator returns it there in its new state, even if it has returned it before.
+    /// that does not change is returned once. An event that is written during the iteration moves
+    /// to the end. The iterator returns it there in its new state, even if it has returned the
+    /// event before.
     ///
-    /// The reading ends when it has caught up with the writes. If events are written faster than
-    /// they are read, the reading also ends, without some of the events that were written since it
-    /// began. [`EventQuery::after`] with the version of the reading's last event finds those.
+    /// The iterator ends when it has caught up with the writes. If events are written faster than
+    /// they are read, the iterator also ends, without some of the events that were written since it
+    /// began. To find those, use [`EventQuery::after`] with the version of the last event that the
+    /// iterator returned.
     ///
     /// # Examples
     ///
@@ -204,10 +206,10 @@ impl MemorySink {
     /// Returns the events that the query finds, in the order of their last writes.
     ///
     /// If the store has to read 256 events or fewer, the result is a consistent snapshot of all of
-    /// them. Otherwise writes continue in between, and the result has each event in the state in
-    /// which the reading found it. Every event that is in the store all the time is returned once,
-    /// however often it is written. For a query with the name of an object, the store reads only
-    /// the events about objects of that name. Without such a name, and with
+    /// them. Otherwise writes continue in between, and the result has each event in the state that
+    /// it had when it was read. Every event that is in the store during the whole call is returned
+    /// once, however often it is written. For a query with an object's name, the store reads only
+    /// the events about objects with that name. Without such a name, and with
     /// [`first`](EventQuery::first), the method reads like [`stream`](Self::stream).
     ///
     /// # Examples
@@ -247,8 +249,8 @@ impl MemorySink {
         found.into_iter().map(|(_, event)| event).collect()
     }
 
-    /// Returns the events about objects of the query's name that the query finds. Returns `None` if
-    /// the query has no such name, or if the event at which the reading paused was removed.
+    /// Returns the matching events about objects with the query's name. Returns `None` if the query
+    /// has no such name, or if the event at which reading paused was removed.
     fn about_object(&self, query: &EventQuery) -> Option<Found> {
         if query.name.is_empty() {
             return None;
@@ -266,8 +268,8 @@ impl MemorySink {
     }
 
     /// Returns the events that the query finds among all events. Reads slot by slot, because an
-    /// event keeps its slot when it is written. In the order of the writes, an event could move
-    /// past the reader.
+    /// event keeps its slot when it is written. If it read in the order of the writes, an event
+    /// could move past the reader.
     fn in_all_slots(&self, query: &EventQuery) -> Found {
         let mut found = Vec::new();
         let mut slot = 0;
@@ -280,7 +282,7 @@ impl MemorySink {
         found
     }
 
-    /// Returns the event of this name, or `None` if the store has none.
+    /// Returns the event with this name, or `None` if the store has no such event.
     ///
     /// # Examples
     ///

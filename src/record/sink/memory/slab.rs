@@ -1,9 +1,10 @@
-//! The events of the store, side by side in slots. An event keeps its slot until it is removed.
+//! The store's events, side by side in slots. An event keeps its slot until it is removed.
 //!
 //! - A table finds the slot of a name.
 //! - [`Versions`] finds the slots in the order of the last writes. A reader therefore continues
 //!   where it stopped, however often the events were written since.
-//! - A list links the events about objects of one name, in no order. Another table finds its head.
+//! - A list links the events about objects with the same name, in no particular order. Another
+//!   table finds its head.
 //!
 //! The next new event takes the slot of a removed one.
 
@@ -28,7 +29,7 @@ pub(super) struct EventSlab {
     names: HashTable<Key>,
     /// The first slot of each list of events about objects of one name, by the hash of that name.
     objects: HashTable<Key>,
-    /// The number of events that were ever added to a list.
+    /// The number of events ever added to a list.
     links: u64,
     versions: Versions,
     /// Free slots.
@@ -53,7 +54,7 @@ struct Entry {
     previous: u32,
 }
 
-/// A slot in a table, together with its hash, so that a growing table reads nothing else.
+/// A slot in a table, together with its hash, so that a table that grows reads nothing else.
 struct Key {
     hash: u32,
     slot: u32,
@@ -80,12 +81,12 @@ pub(super) struct Birth {
     pub(super) at: Timestamp,
 }
 
-/// The place in a list where a reader continues: a slot, and the number with which the event in it
-/// was added to the list.
+/// The position in a list from which a reader continues: a slot, and the number with which the
+/// event in it was added to the list.
 #[derive(Clone, Copy)]
 pub(super) struct Place(u32, u64);
 
-/// The number of events in a chunk. Because of the chunks, a growing store moves no event.
+/// The number of events in a chunk. Because of the chunks, a store moves no events when it grows.
 const CHUNK: usize = 1024;
 
 /// No slot. A store holds at most 2^24 events.
@@ -170,25 +171,26 @@ impl EventSlab {
         from.min(end)..from.saturating_add(count).min(end)
     }
 
-    /// Returns the versions above this one, each with the slot of its event, the lowest first.
+    /// Returns the versions above this one, each with its event's slot, in ascending order.
     pub(super) fn after(&self, version: u64) -> impl Iterator<Item = (u64, u32)> {
         self.versions.after(version)
     }
 
-    /// Returns the versions below this one, each with the slot of its event, the highest first.
+    /// Returns the versions below this one, each with its event's slot, in descending order.
     pub(super) fn before(&self, version: u64) -> impl Iterator<Item = (u64, u32)> {
         self.versions.before(version)
     }
 
-    /// Returns the place of the first event in the list about objects of this name, or `None` if
-    /// there is no such event. The list may also hold events about objects of another name.
+    /// Returns the position of the first event in the list about objects with this name, or `None`
+    /// if there is no such event. The list may also hold events about objects with another name.
     pub(super) fn first_about(&self, object: &str) -> Option<Place> {
         let hash = self.hash(object);
         let head = self.objects.find(spread(hash), |head| head.hash == hash)?;
         Some(self.place(head.slot))
     }
 
-    /// Returns the slots of a list from a place on. Returns `None` if the event is no longer there.
+    /// Returns the slots of a list from a position on. Returns `None` if the event is no longer
+    /// there.
     pub(super) fn list_from(&self, place: Place) -> Option<impl Iterator<Item = u32>> {
         let Place(slot, link) = place;
         let is_there = self.entries.get(slot as usize).is_some_and(|entry| entry.link == link);
@@ -367,7 +369,7 @@ mod tests {
         names.map(str::to_owned).to_vec()
     }
 
-    /// A reader that continued from a wrong place would leave events out, or return one twice.
+    /// A reader that continued from a wrong position would leave events out, or return one twice.
     #[test]
     fn a_place_in_a_list_is_lost_with_its_event() {
         let mut slab = EventSlab::new(0);
@@ -379,7 +381,7 @@ mod tests {
         slab.replace(first, event(1, "a"));
         assert_eq!(next(&slab, at_second), Some(vec![second, first]));
         assert_eq!(next(&slab, at_first), Some(vec![first]));
-        // The event is in another list, is back at another place, or is removed.
+        // The event is in another list, is back at another position, or is removed.
         slab.replace(first, event(1, "b"));
         assert_eq!(next(&slab, at_first), None);
         slab.replace(first, event(1, "a"));

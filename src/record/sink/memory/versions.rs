@@ -2,7 +2,7 @@
 //!
 //! Every write of the store has the next number, and replaces the previous number of its event. The
 //! numbers in use are therefore dense, except where events have been written again. They are stored
-//! in blocks of 64, so a write usually changes one bit of one block, and one place in another.
+//! in blocks of 64, so a write usually changes one bit in one block, and one position in another.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ struct Block {
 }
 
 impl Versions {
-    /// Adds a version. It is above all others.
+    /// Adds a version, which is higher than all others.
     pub(super) fn push(&mut self, version: u64, slot: u32) {
         match self.blocks.last_entry() {
             Some(mut last) if *last.key() == version / BLOCK => last.get_mut().set(version, slot),
@@ -48,13 +48,13 @@ impl Versions {
         Some(block.slots[block.used.trailing_zeros() as usize])
     }
 
-    /// Returns the versions above this one, each with its slot, the lowest first.
+    /// Returns the versions above this one, each with its slot, in ascending order.
     pub(super) fn after(&self, version: u64) -> impl Iterator<Item = (u64, u32)> {
         let blocks = self.blocks.range(version / BLOCK..);
         blocks.flat_map(|(number, block)| block.ascending(*number)).skip_while(move |(at, _)| *at <= version)
     }
 
-    /// Returns the versions below this one, each with its slot, the highest first.
+    /// Returns the versions below this one, each with its slot, in descending order.
     pub(super) fn before(&self, version: u64) -> impl Iterator<Item = (u64, u32)> {
         let blocks = self.blocks.range(..=version / BLOCK).rev();
         blocks.flat_map(|(number, block)| block.descending(*number)).skip_while(move |(at, _)| *at >= version)
@@ -85,7 +85,7 @@ impl Block {
         })
     }
 
-    /// Returns the version at a place, with its slot. Beyond the last place there is none.
+    /// Returns the version at a position, with its slot. There is none beyond the last position.
     fn at(&self, number: u64, place: u32) -> Option<(u64, u32)> {
         Some((number * BLOCK + u64::from(place), *self.slots.get(place as usize)?))
     }

@@ -34,7 +34,7 @@ pub fn namespace_of(event: &Event) -> &str {
 }
 
 /// Returns the namespace of the event's object, or `default` if the object has none. client-go and
-/// the API server choose it in the same way.
+/// the API server choose the namespace in the same way.
 fn home(event: &Event) -> &str {
     match event.involved_object.namespace.as_str() {
         "" => "default",
@@ -42,7 +42,7 @@ fn home(event: &Event) -> &str {
     }
 }
 
-/// Returns `Ok` if the event can be stored, or an error with the reason why it cannot. If
+/// Returns `Ok` if the event can be stored, or an error that describes why it cannot. If
 /// `can_be_named` is true, a `generateName` is enough instead of a name.
 pub(super) fn check(event: &Event, can_be_named: bool) -> Result<(), SinkError> {
     let name = event.metadata.name.as_str();
@@ -106,8 +106,8 @@ fn wrong_if_timed(event: &Event) -> Option<String> {
 }
 
 /// Gives a checked event the form in which a server keeps it: in its [namespace](namespace_of),
-/// with first and last time cut to whole seconds, and event time and series cut to microseconds.
-/// Go's zero time becomes no time.
+/// with the first and last time truncated to whole seconds, and the event time and the series
+/// truncated to microseconds. Go's zero time becomes no time.
 ///
 /// # Examples
 ///

@@ -1,6 +1,6 @@
 //! The rules of an API server (Kubernetes 1.36) for an event that arrives through
 //! events.k8s.io/v1, in addition to the rules in `core_v1`. A store applies them to events with an
-//! event time, if its options ask for them.
+//! event time, if its options enable them.
 
 use crate::escape::escape;
 use crate::record::event::name::{MAX_NAME, is_subdomain};
@@ -13,7 +13,7 @@ use super::core_v1::{invalid, namespace_of, set};
 /// The maximum size of the keys and values of all annotations together, in bytes.
 const MAX_ANNOTATIONS: usize = 256 * 1024;
 
-/// The longest part of an invalid value that an error shows, in characters.
+/// The maximum number of characters of an invalid value that an error shows.
 const SHOWN: usize = 100;
 
 /// Returns an error if the server refuses this new event.

@@ -1,4 +1,5 @@
-//! The rules of a Kubernetes API server for events (1.36), for a store that should answer like one.
+//! The rules of a Kubernetes API server for events (1.36), for a store that should respond like
+//! one.
 //!
 //! [`MemorySink`](crate::MemorySink) follows these rules, and so does the `SqliteSink` of the crate
 //! `eventcast-sqlite`. The functions here are all that your own store needs to do the same. A store
@@ -6,11 +7,11 @@
 //!
 //! | operation | the store calls | and then |
 //! |---|---|---|
-//! | `create` | [`Rules::check_new`], [`admit`], [`free_name`] if the event has only a `generateName` | answers [`already_exists`] if the name is taken. Otherwise sets uid, creation time and resource version, whatever they were |
+//! | `create` | [`Rules::check_new`], [`admit`], [`free_name`] if the event has only a `generateName` | returns [`already_exists`] if the name is taken. Otherwise sets the uid, creation time and resource version, whatever they were |
 //! | `update` | [`check_named`], [`admit`], [`Rules::update`] | creates the event if it is not stored, or writes it if [`Rules::update`] returned true |
-//! | `patch` | [`check_named`], [`Rules::patch`] | answers [`not_found`] if there is no such event, or writes it if [`Rules::patch`] returned true |
+//! | `patch` | [`check_named`], [`Rules::patch`] | returns [`not_found`] if there is no such event, or writes it if [`Rules::patch`] returned true |
 //!
-//! Each write gives its event the store's next number as the resource version, and lets the event
+//! Each write gives its event the store's next number as the resource version, and makes the event
 //! expire after [`EVENT_TTL`], or after the store's own time to live. An operation that changes
 //! nothing is not a write. An expired event counts as not stored.
 //!
@@ -42,7 +43,7 @@
 //!
 //! # Examples
 //!
-//! A store in a table, complete except for expiry:
+//! A store that uses a table, complete except for expiry:
 //!
 //! ```
 //! use std::collections::HashMap;
@@ -152,11 +153,11 @@ use core_v1::{check, described, trunc_to_second, whole_series};
 
 pub use core_v1::{admit, namespace_of};
 
-/// The time for which an API server keeps an event after its last write, unless its operator sets
-/// another time (`--event-ttl`): an hour.
+/// How long an API server keeps an event after its last write, unless its operator sets another
+/// time (`--event-ttl`): one hour.
 pub const EVENT_TTL: Duration = Duration::from_secs(3600);
 
-/// The rules that a store follows: the rules for every event, and on request the rules of
+/// The rules that a store follows: the rules for every event and, if enabled, the rules of
 /// events.k8s.io/v1.
 ///
 /// # Examples
@@ -218,16 +219,16 @@ impl Rules {
 
     /// Prepares an update: decides whether `new` may replace the stored event, and copies the
     /// values that an update does not change into `new`: uid, creation time and resource version.
-    /// `stored` is `None` if there is no event of this name. The update then creates the event.
+    /// `stored` is `None` if there is no event with this name. The update then creates the event.
     ///
     /// `new` must have passed [`check_named`] and [`admit`]. Returns whether the store has to write
     /// `new`, which is false if it equals the stored event.
     ///
     /// # Errors
     ///
-    /// Returns [`SinkError::rejected`] if `new` has another resource version than the stored event,
-    /// or changes an event in a way that events.k8s.io/v1 does not allow. An update without a
-    /// resource version replaces any version.
+    /// Returns [`SinkError::rejected`] if `new` has a different resource version from the stored
+    /// event, or changes an event in a way that events.k8s.io/v1 does not allow. An update without
+    /// a resource version replaces any version.
     ///
     /// # Examples
     ///
@@ -267,14 +268,14 @@ impl Rules {
         Ok(new != old)
     }
 
-    /// Applies a patch to the stored event of its name. `patch` is the event as it should be after
-    /// the patch, as [`EventSink::patch`](crate::EventSink::patch) receives it, and must have
+    /// Applies a patch to the stored event with the same name. `patch` is the event as it should be
+    /// after the patch, as [`EventSink::patch`](crate::EventSink::patch) receives it, and must have
     /// passed [`check_named`]. Returns whether the stored event has changed and has to be written.
     ///
     /// The patch changes what [`Event::to_patch_json`] returns: the series of an
     /// event that has an event time and no count, otherwise count, last time and message. A value
-    /// that the patch leaves out (a count of 0, 1970-01-01T00:00:00Z, an empty message) stays as it
-    /// was.
+    /// that the patch leaves out (a count of 0, 1970-01-01T00:00:00Z, an empty message) stays
+    /// unchanged.
     ///
     /// # Errors
     ///
