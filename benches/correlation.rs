@@ -27,8 +27,8 @@ pub struct Sums {
 }
 
 /// Returns a real cluster's events, or the same number of generated ones if there is no file with
-/// real events, and a name for their source. The file is in the folder that `EVENTCAST_DATA` names,
-/// or in the one beside the checkout.
+/// real events, and a name for their source. The file is in the directory that `EVENTCAST_DATA`
+/// names, or in the one beside the checkout.
 #[must_use]
 pub fn cluster() -> (&'static str, Stream) {
     let folder = std::env::var_os("EVENTCAST_DATA")
@@ -112,7 +112,7 @@ pub fn half(stream: &Stream, thread: usize) -> Stream {
     stream.iter().filter(|(_, event)| mine(event)).cloned().collect()
 }
 
-/// Makes a correlator with client-go's options, except for the size, and with this clock if there
+/// Creates a correlator with client-go's options, except for the size, and with this clock if there
 /// is one.
 #[must_use]
 pub fn correlator(clock: Option<&FakeClock>) -> EventCorrelator {

@@ -1,8 +1,8 @@
 //! The cost of publishing one event, on the thread that publishes.
 //!
-//! Runs of 64 events are timed, because the clock alone costs about as much as one publish. Besides
-//! the publisher, one other thread takes the events away. This thread is the reader of a rival or
-//! of an inline bus, or the dispatcher, whose watcher the publisher itself reads between two runs.
+//! Runs of 64 events are timed, because the clock alone costs about as much as one publish. One
+//! other thread besides the publisher takes the events. This thread is the reader of a rival or of
+//! an inline bus, or the dispatcher, whose watcher the publisher itself reads between two runs.
 //! There are two cases. With direct delivery, the first events of the second case do not wake the
 //! dispatcher.
 //!
@@ -198,7 +198,7 @@ pub fn eventcast_inline(state: State, runs: usize) -> Costs {
             batch.iter().for_each(|payload| counted.see(payload));
         }
     };
-    // The end of the sender, with the only handle of the bus, ends the reader.
+    // Dropping the sender, which has the only handle to the bus, ends the reader.
     let sender = (bus.publisher(), bus);
     time_beside(state, runs, read, sender, |(publisher, _), payload| publisher.try_publish(payload).is_ok())
 }

@@ -52,7 +52,7 @@ pub trait Load: Sync {
     /// Publishes all events of this publisher. `send` is the contender's own way to send.
     fn publish(&self, publisher: usize, send: impl FnMut(Payload));
 
-    /// Returns how many events all publishers publish together.
+    /// Returns how many events all publishers publish in total.
     fn total(&self) -> u64 {
         self.each() * self.publishers() as u64
     }
@@ -63,9 +63,9 @@ pub trait Load: Sync {
 pub struct Contender<L: Load> {
     /// The contender's name in the tables.
     pub name: &'static str,
-    /// The contender's behaviour when a reader is slow, and the way in which it waits.
+    /// How the contender behaves when a reader is slow, and how it waits.
     pub manner: &'static str,
-    /// The function that returns whether the contender can take this load at all.
+    /// The function that returns whether the contender supports this load at all.
     pub can: fn(&L) -> bool,
     /// The function that runs one round.
     pub round: fn(&L) -> Arrived<L::Seen>,
@@ -76,7 +76,7 @@ pub struct Contender<L: Load> {
 pub struct Arrived<S> {
     /// The time from when all threads have started until the last one ends.
     pub elapsed: Duration,
-    /// The processor time of the publishers' threads. `None` if the publishers have no separate
+    /// The CPU time of the publishers' threads. `None` if the publishers have no separate
     /// threads.
     pub publishing: Option<Duration>,
     /// The final state of each reader.
@@ -161,11 +161,11 @@ impl See for Check {
 /// The sums of the events of a round.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
-    /// The time from the first event to the end of the last reader.
+    /// The time from the first event until the last reader ends.
     pub elapsed: Duration,
-    /// The processor time of the publishers' threads, if they have their own.
+    /// The CPU time of the publishers' threads, if they have their own.
     pub publishing: Option<Duration>,
-    /// The number of events that arrived, for all readers together.
+    /// The number of events that arrived, over all readers.
     pub delivered: u64,
     /// The number of events that did not arrive.
     pub lost: u64,

@@ -36,13 +36,13 @@ pub fn options() -> BusOptions {
     BusOptions::default().incoming_capacity(QUEUE).queue_capacity(QUEUE).overflow(OverflowPolicy::Wait)
 }
 
-/// Makes a bus with [`options`].
+/// Creates a bus with [`options`].
 #[must_use]
 pub fn bus<T: Clone + Send + Sync + 'static>() -> Broadcaster<T> {
     bus_with(options())
 }
 
-/// Makes a bus with these options.
+/// Creates a bus with these options.
 #[must_use]
 pub fn bus_with<T: Clone + Send + Sync + 'static>(options: BusOptions) -> Broadcaster<T> {
     Broadcaster::with_options(options).expect("the options are in range")

@@ -17,7 +17,7 @@ use eventcast::{
 
 use crate::load::QUEUE;
 
-/// The message of the events, if they all have the same.
+/// The message of the events, if they all have the same one.
 pub const MESSAGE: &str = "Back-off restarting failed container";
 
 /// The largest number of operations in a batch that a recording submits to its sink.
@@ -45,7 +45,7 @@ pub fn pods_of(numbers: Range<u64>) -> Vec<ObjectReference> {
 }
 
 /// Records events, and returns the time from the first event to the handling of the last. No event
-/// is refused: the recording thread waits while as many events as a queue holds are under way. The
+/// is refused: the recording thread waits while as many events as a queue holds are in flight. The
 /// reader's policy must make the dispatcher wait, because an event counts as handled before its
 /// slot is free.
 #[must_use]
@@ -160,7 +160,7 @@ pub fn apply_in_batches(sink: &impl EventSink, ops: Vec<SinkOp>) {
 
 /// Does the same as [`created_in_batches`], but in a new file, which must not exist and is removed
 /// afterwards. With the default options each batch is on the disk before the next one begins. The
-/// time includes what is written back of the log.
+/// time includes writing back parts of the log.
 #[cfg(feature = "sqlite")]
 #[must_use]
 pub fn created_in_a_file(

@@ -282,8 +282,8 @@ pub fn postage_broadcast<L: Load>(load: &L) -> Arrived<L::Seen> {
     run(load, publishers, readers, || drop(tx))
 }
 
-/// Runs a round with the disruptor, which waits in this way. Its consumers have their own threads,
-/// so the readers here only wait for what the consumers have seen.
+/// Runs a round with the disruptor, with the given wait strategy. Its consumers have their own
+/// threads, so the readers here only wait for what the consumers have seen.
 pub fn disruptor<L: Load, W: WaitStrategy + 'static>(load: &L, wait: W) -> Arrived<L::Seen> {
     let (handlers, readers): (Vec<_>, Vec<_>) = (0..load.watchers())
         .map(|_| {

@@ -1,4 +1,5 @@
-//! The output of the programs: tables for people and for documents, and the progress of a run.
+//! The output of the programs: human-readable tables, tables for documents, and the progress of a
+//! run.
 
 use std::fmt::Write;
 use std::io::IsTerminal;
@@ -15,7 +16,7 @@ pub enum Form {
 }
 
 /// Returns the rows as a table, in Markdown if that is the form, and otherwise for a terminal. The
-/// first row is the head.
+/// first row is the header.
 #[must_use]
 pub fn grid(rows: &[Vec<String>], form: Form) -> String {
     if form == Form::Markdown { markdown(rows) } else { text(rows) }
@@ -51,7 +52,7 @@ fn markdown(rows: &[Vec<String>]) -> String {
     out
 }
 
-/// Returns the figures from the least to the greatest.
+/// Returns the figures in ascending order.
 #[must_use]
 pub fn sorted(figures: &[f64]) -> Vec<f64> {
     let mut sorted = figures.to_vec();
@@ -68,7 +69,7 @@ pub fn median(figures: &[f64]) -> f64 {
     if sorted.len() % 2 == 1 { sorted[middle] } else { f64::midpoint(sorted[middle - 1], sorted[middle]) }
 }
 
-/// Shows the progress at a terminal. An empty string removes the line.
+/// Shows the progress on a terminal. An empty string removes the line.
 pub fn progress(text: &str) {
     if std::io::stderr().is_terminal() {
         eprint!("\r\x1b[K{text}");

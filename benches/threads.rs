@@ -48,7 +48,7 @@ impl Others {
         std::thread::sleep(Duration::from_millis(1));
     }
 
-    /// Returns the processor time that each of these threads has taken so far, with its name. A
+    /// Returns the CPU time that each of these threads has taken so far, with its name. A
     /// thread that has ended is left out. Returns `None` if the system does not show it.
     #[must_use]
     pub fn processor_time(&self) -> Option<Vec<(String, Duration)>> {

@@ -24,7 +24,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// The times at which events are sent.
 #[derive(Clone, Copy, Debug)]
 pub enum Schedule {
-    /// At this many events per second, whatever becomes of them.
+    /// At this many events per second, regardless of what happens to them.
     Rate(u64),
     /// One at a time, this long after the previous event has arrived. The sender sleeps in between.
     AfterPause(Duration),
@@ -78,8 +78,8 @@ impl Timed {
         late
     }
 
-    /// Sends each event when all is quiet. Returns an empty histogram: no event is late, because
-    /// each is due when it is sent.
+    /// Sends each event when everything is quiet. Returns an empty histogram: no event is late,
+    /// because each is due when it is sent.
     fn send_after(&self, pause: Duration, mut send: impl FnMut(u64, u64)) -> Histogram<u64> {
         for number in 0..self.events {
             thread::sleep(pause);
@@ -153,7 +153,7 @@ impl Load for Timed {
 #[derive(Debug)]
 pub struct Stopwatch {
     origin: Instant,
-    /// The place for the number of arrived events, if the sender waits for it.
+    /// The counter of arrived events, if the sender waits for it.
     arrived: Option<Arc<AtomicU64>>,
     check: Check,
     latencies: Histogram<u64>,

@@ -1,5 +1,5 @@
-//! One publisher to 1, 4, 16, 64, 256 and 1000 watchers, each on its own thread, without loss.
-//! Beside it, crossbeam channels with one message per event.
+//! One publisher to 1, 4, 16, 64, 256 and 1000 watchers, each on its own thread, without loss. For
+//! comparison, crossbeam channels with one message per event.
 //!
 //! `cargo bench -p eventcast-benches --bench fan_out`
 

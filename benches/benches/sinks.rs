@@ -5,7 +5,7 @@
 //! - Fed by recordings that count repeats and that fold similar events. Several events may share a
 //!   write.
 //!
-//! With the feature `sqlite` also the store in a file, in batches.
+//! With the feature `sqlite`, also the store in a file, in batches.
 //!
 //! `cargo bench -p eventcast-benches --features sqlite --bench sinks`
 

@@ -1,7 +1,7 @@
 //! The stores as they fill up, without a recording and without the benchmark around them:
 //!
 //! - `store_rounds memory [EVENTS] [OBJECTS]`: the costs of a creation, a repeat and a query about
-//!   one object, in processor time.
+//!   one object, in CPU time.
 //! - `store_rounds sqlite [EVENTS] [OBJECTS] [FOLDER]`: the rate of each tenth of the events.
 //!
 //! `cargo run --profile bench -p eventcast-benches --features sqlite --example store_rounds memory`
@@ -78,7 +78,7 @@ fn find(events: &[Event], search: impl Fn(&EventQuery) -> usize) {
     println!("find {} µs, {} events", elapsed.as_micros() / 100, found / 100);
 }
 
-/// Returns the processor time that the calling thread takes for this.
+/// Returns the CPU time that the calling thread takes for this.
 fn timed(work: impl FnOnce()) -> Duration {
     let start = ThreadTime::now();
     work();

@@ -32,7 +32,7 @@ Exit status: 0, 2 for bad usage, 128 and the number of the signal that ended it;
 doubled or reordered an event, or lost one unnoticed, ends the program with a panic.
 ";
 
-/// A part of the measurements that can be asked for alone.
+/// A part of the measurements that can be requested on its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
     /// The latencies at this many events per second.
@@ -43,7 +43,7 @@ pub(crate) enum Part {
     Cost,
 }
 
-/// The highest rate, in events per second. Beyond it the clock alone takes too long.
+/// The highest rate, in events per second. Beyond it, reading the clock already takes too long.
 const MOST: u64 = 10_000_000;
 
 impl Part {

@@ -62,7 +62,7 @@ fn oldest() -> BusOptions {
     ours::options().overflow(OverflowPolicy::DropOldest)
 }
 
-/// The time for which all is quiet before an event that is sent alone.
+/// The time for which everything is quiet before an event that is sent on its own.
 const PAUSE: Duration = Duration::from_micros(500);
 
 fn main() -> ExitCode {

@@ -1,4 +1,4 @@
-//! The tables: for people, for documents, for machines.
+//! The tables: human-readable, for documents, and machine-readable.
 
 use std::time::Duration;
 
@@ -130,7 +130,7 @@ pub(crate) fn render(sections: &[Section], settings: &Settings) -> String {
                 cost_grid(rows),
             ),
         };
-        // A section whose contenders were not asked for has only its head.
+        // A section whose contenders were not requested has only its header.
         if rows.len() > 1 {
             tables.push(format!("{head}\n\n{}", grid(&rows, settings.form)));
         }

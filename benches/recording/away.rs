@@ -51,7 +51,7 @@ pub(crate) fn waiting(load: &Load) -> Vec<Figure> {
     figures
 }
 
-/// The time of all repeats, and the processor time that the library's threads took during them.
+/// The time of all repeats, and the CPU time that the library's threads took during them.
 type Absorbed = (Duration, Option<Duration>);
 
 fn absorbed(keys: u64, events: u64) -> Absorbed {
@@ -66,7 +66,7 @@ fn absorbed(keys: u64, events: u64) -> Absorbed {
     record_round();
     broadcaster.flush(LONG).expect("the store answers");
 
-    // With two repeats of each key waiting, every further one is absorbed.
+    // While two repeats of each key are waiting, every additional one is absorbed.
     ledger.set_away(true);
     record_round();
     record_round();
@@ -91,7 +91,7 @@ fn absorbed(keys: u64, events: u64) -> Absorbed {
         processor_time_so_far(&threads).zip(before).map(|(after, before)| after.saturating_sub(before));
 
     ledger.set_away(false);
-    // The end does not wait for the next attempt.
+    // Shutting down does not wait for the next attempt.
     broadcaster.shutdown();
     let stats = recording.stats();
     assert_eq!((stats.created, stats.updated, stats.lost()), (keys, 2 * keys + events, 0), "{stats}");
@@ -99,7 +99,7 @@ fn absorbed(keys: u64, events: u64) -> Absorbed {
     (elapsed, processor)
 }
 
-/// Returns the processor time of correlating as many repeats, without a recording. It grows with
+/// Returns the CPU time of correlating as many repeats, without a recording. It grows with
 /// the number of objects, because their entries do not stay in the processor's caches.
 fn correlated(keys: u64, events: u64) -> Duration {
     let about = events_about(&pods(keys));

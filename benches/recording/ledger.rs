@@ -12,7 +12,7 @@ use eventcast::{Event, EventSink, ObjectReference, SinkError, Text};
 /// The store. The events must differ in their objects only.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    /// The time that each answer takes.
+    /// The time that each response takes.
     pause: Duration,
     /// Whether the store cannot be reached.
     is_away: AtomicBool,
@@ -54,7 +54,7 @@ impl Ledger {
     }
 
     /// Returns the entries of these objects. Panics if a count ever decreased, or if the last count
-    /// of an object is not the expected one of its place.
+    /// of an object is not the count expected for its index.
     pub(crate) fn checked(&self, objects: &[ObjectReference], expected: impl Fn(u64) -> u64) -> Vec<Entry> {
         let entries = self.entries.lock().expect("no thread panics with it");
         let entry = |(at, object): (u64, &ObjectReference)| {

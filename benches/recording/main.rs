@@ -1,4 +1,4 @@
-//! Measures recording in one run: the caller's thread, the path into a store in memory, stores that
+//! Measures recording in one run: the caller's thread, the path to a store in memory, stores that
 //! are slow or unavailable, the store in a file, and the correlator from two threads.
 //!
 //! ```sh
@@ -7,8 +7,8 @@
 //!
 //! Every round checks what it measures: how many events were created, counted and skipped, and that
 //! the counts at the sink are exact and never decrease. A figure is the median of its rounds, which
-//! alternate with the rounds of the other rows. Compare figures of one machine only, and beside
-//! other work the processor times rather than the rates.
+//! alternate with the rounds of the other rows. Compare only figures from one machine, and if other
+//! work is running, the CPU times rather than the rates.
 #![allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_wrap,

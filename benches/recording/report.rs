@@ -1,4 +1,4 @@
-//! The table: for people, for documents, for machines.
+//! The table: human-readable, for documents, and machine-readable.
 
 use std::fmt::Write;
 use std::time::Duration;

@@ -47,13 +47,13 @@ impl Figure {
     }
 }
 
-/// Returns the processor time that these threads have taken together. Returns `None` if the system
+/// Returns the CPU time that these threads have taken together. Returns `None` if the system
 /// does not show it.
 pub(crate) fn processor_time_so_far(threads: &Others) -> Option<Duration> {
     threads.processor_time().map(|times| times.iter().map(|(_, time)| *time).sum())
 }
 
-/// Returns the processor time for one event of each of these threads, and of all of them. Returns
+/// Returns the CPU time for one event of each of these threads, and of all of them. Returns
 /// nothing if the system does not show it.
 pub(crate) fn processor_time(name: &str, threads: &Others, events: u64) -> Vec<Figure> {
     let micros = |time: Duration| time.as_secs_f64() * 1e6 / events as f64;

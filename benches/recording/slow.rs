@@ -57,7 +57,7 @@ pub(crate) fn store(load: &Load) -> Vec<Figure> {
     ]
 }
 
-/// A sink each of whose calls takes a millisecond, however many operations it has.
+/// A sink in which each call takes a millisecond, however many operations it has.
 struct PerCall(Arc<Ledger>);
 
 impl PerCall {

@@ -56,7 +56,7 @@ pub(crate) fn sqlite(load: &Load) -> Vec<Figure> {
     by_tenths("SqliteSink, all new", load.events(1_000_000), make)
 }
 
-/// Does the same with the events of 10,000 objects in turn.
+/// Does the same with events about 10,000 objects in turn.
 #[cfg(feature = "sqlite")]
 pub(crate) fn sqlite_in_turn(load: &Load) -> Vec<Figure> {
     let pods = pods(PIECE);

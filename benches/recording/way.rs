@@ -66,8 +66,8 @@ pub(crate) fn handler(load: &Load) -> Vec<Figure> {
     vec![Figure::rate("recorder to handler", events, elapsed)]
 }
 
-/// Measures the path into a store in memory. The recording keeps its default options, except for
-/// the correlator's. Also returns the recording's counters.
+/// Measures the path to a store in memory. The recording keeps its default options, except for the
+/// correlator's. Also returns the recording's counters.
 fn into_memory(
     name: &str,
     events: u64,
@@ -157,7 +157,7 @@ pub(crate) fn skipped(load: &Load) -> Vec<Figure> {
     let options = CorrelatorOptions::default().spam_filter(filter);
     let (figures, stats) = into_memory("skipped by the spam filter", events, OBJECTS, options);
     let passed = OBJECTS * u64::from(BURST);
-    // The end writes the counts of the others.
+    // The counts of the others are written at the end.
     assert_eq!((stats.created, stats.updated), (OBJECTS, events - OBJECTS));
     assert!(stats.coalesced >= events - passed - OBJECTS, "{stats}");
     figures

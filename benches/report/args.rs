@@ -33,7 +33,7 @@ it. A measurement that is interrupted writes nothing.
 #[derive(Debug)]
 pub(crate) enum Command {
     Help,
-    /// Renders in this folder.
+    /// Renders in this directory.
     Render(PathBuf),
     Report(Settings),
 }
@@ -43,7 +43,7 @@ pub(crate) struct Settings {
     pub(crate) name: Option<String>,
     pub(crate) out: PathBuf,
     pub(crate) quick: bool,
-    /// The folder of programs that are built already.
+    /// The directory of programs that are already built.
     pub(crate) programs: Option<PathBuf>,
 }
 
@@ -61,7 +61,7 @@ impl Settings {
     }
 }
 
-/// Returns the folder of the documents in the checkout that this program was built from.
+/// Returns the directory of the documents in the checkout that this program was built from.
 fn documents() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("docs")
 }

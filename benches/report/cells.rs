@@ -74,7 +74,7 @@ pub(crate) fn digits(value: f64) -> String {
     grouped(value, decimals)
 }
 
-/// Returns the median, and in brackets the least and the most if they are known.
+/// Returns the median, and in brackets the minimum and the maximum if they are known.
 pub(crate) fn spread(rounds: &Rounds, show: impl Fn(f64) -> String) -> String {
     let Some(median) = rounds.median() else { return NONE.to_owned() };
     match rounds.spread() {

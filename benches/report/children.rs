@@ -16,12 +16,12 @@ use signal_hook::consts::TERM_SIGNALS;
 pub(crate) const PROGRAMS: [(&str, &str); 3] =
     [("versus", "about five minutes"), ("latency", "about five minutes"), ("recording", "about two minutes")];
 
-/// The places of the programs.
+/// The locations of the programs.
 #[derive(Debug)]
 pub(crate) enum Programs {
     /// The paths that cargo reported for what it built.
     Built(Vec<PathBuf>),
-    /// A folder that the user gave.
+    /// A directory that the user gave.
     Taken(PathBuf),
 }
 
@@ -92,7 +92,7 @@ fn output(command: &mut Command, name: &str) -> Result<String, String> {
     read.map_err(|error| format!("cannot read what {name} prints: {error}"))?;
     match status.map_err(|error| format!("cannot wait for {name}: {error}"))? {
         Some(status) if !status.success() => match interruption(status) {
-            // A terminal interrupts the child, too. Then the child may be the first to end.
+            // A terminal interrupts the child too, so the child may be the first to exit.
             Some(signal) => end(signal),
             None => Err(format!("{name} failed: {status}")),
         },
@@ -100,7 +100,7 @@ fn output(command: &mut Command, name: &str) -> Result<String, String> {
     }
 }
 
-/// Builds the programs in release, with the store in a file.
+/// Builds the programs in release mode, with the store in a file.
 pub(crate) fn build() -> Result<Programs, String> {
     // `cargo run` sets the variable to the cargo in use.
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));

@@ -161,7 +161,7 @@ impl Rounds {
         }
     }
 
-    /// Returns the least and the most, if they are known.
+    /// Returns the minimum and the maximum, if they are known.
     pub(crate) fn spread(&self) -> Option<(f64, f64)> {
         match self {
             Self::Each(rounds) => {
@@ -176,7 +176,7 @@ impl Rounds {
 /// The longest line of a data file that could be broken, in bytes.
 const WIDTH: usize = 180;
 
-/// Returns a document as text. Each list and object stands on one line if it fits.
+/// Returns a document as text. Each list and object is on one line if it fits.
 pub(crate) fn text(document: &Value) -> String {
     let mut out = String::new();
     put(document, 0, &mut out);

@@ -61,7 +61,7 @@ pub(crate) struct Bar {
 }
 
 /// The colours of the kinds, with the words of the legend. People with a colour vision deficiency
-/// can distinguish these too.
+/// can also distinguish these.
 const KINDS: [(Kind, RGBColor, &str); 4] = [
     (Kind::Ours, RGBColor(0x00, 0x72, 0xb2), "eventcast"),
     (Kind::Parks, RGBColor(0xe6, 0x9f, 0x00), "parks"),
@@ -181,7 +181,7 @@ impl Axis {
             }
             Scale::Log => {
                 let least = bars.iter().map(|bar| bar.value).fold(most, f64::min).max(1e-3);
-                // A bar of the least value can still be seen.
+                // A bar with the smallest value is still visible.
                 let (first, last) = ((least / 2.0).log10().floor() as i32, most.log10().ceil() as i32);
                 (first..=last).map(|power| 10_f64.powi(power)).collect()
             }
@@ -209,7 +209,7 @@ fn round_up(value: f64) -> f64 {
     power * factor.unwrap_or(10.0)
 }
 
-/// The place of a panel.
+/// The position of a panel.
 struct Place<'d, 'a> {
     area: &'d Area<'a>,
     left: i32,
@@ -223,7 +223,7 @@ impl<'a> Place<'_, 'a> {
         self.left + (self.axis.place(value) * f64::from(self.length())).round() as i32
     }
 
-    /// Returns the length of the axis. The number of the longest bar stands to the right of it.
+    /// Returns the length of the axis. The number of the longest bar is to the right of it.
     fn length(&self) -> i32 {
         match self.axis.scale {
             Scale::Linear => PANEL - GAP - 50,

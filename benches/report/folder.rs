@@ -1,4 +1,4 @@
-//! The folder of the page: figures.md, and beside it figures/ with the data files and the plots.
+//! The directory of the page: figures.md, and beside it figures/ with the data files and the plots.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Makes the page of figures: measures everything beside its rivals, keeps the results of this
+//! Generates the page of figures: measures everything beside its rivals, keeps the results of this
 //! machine as a data file, and writes the page and the plots from the data files of all machines.
 //!
 //! ```sh
@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The programs `versus`, `latency` and `recording` measure in this order, each as a separate
-//! process. The data file holds their JSON documents unchanged. The page and the plots depend on
-//! the data files only, so a second rendering gives the same bytes.
+//! process. The data file holds their JSON documents unchanged. The page and the plots depend only
+//! on the data files, so a second rendering produces the same bytes.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "what it does is its output")]
 #![allow(
     clippy::cast_precision_loss,

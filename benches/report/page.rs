@@ -62,7 +62,7 @@ pub(crate) fn render(reports: &[Report]) -> String {
     out
 }
 
-/// Returns the table of eventcast alone on every machine.
+/// Returns the table with only eventcast, on every machine.
 fn overview(reports: &[Report]) -> String {
     let cases: Vec<&str> =
         reports.first().into_iter().flat_map(tables::threads).map(|case| case.name.as_str()).collect();

@@ -42,7 +42,7 @@ pub(crate) fn section_name(section: &Section) -> String {
     }
 }
 
-/// Returns the name of a contender's line. A raw channel to one reader stands in the line of the
+/// Returns the name of a contender's line. A raw channel to one reader is in the same line as the
 /// channels to several readers.
 pub(crate) fn line(rival: &Rival) -> &str {
     match rival.name.as_str() {

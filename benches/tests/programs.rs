@@ -164,7 +164,7 @@ fn recording_measures_every_row() {
         for figure in figures {
             let rounds = figure["rounds"].as_array().unwrap();
             assert_eq!((rounds.len(), &rounds[0]), (1, &figure["median"]), "{figure}");
-            // The system may count no processor time in a round that is this short.
+            // The system may count no CPU time in a round that is this short.
             let may_be_none = ["allocations", "us"].map(Value::from).contains(&figure["unit"]);
             assert!(may_be_none || rounds[0].as_f64().unwrap() > 0.0, "{figure}");
         }

@@ -15,7 +15,7 @@ fn documents() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs")
 }
 
-/// Makes an empty folder with this name.
+/// Creates an empty directory with this name.
 fn empty(name: &str) -> PathBuf {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     if folder.exists() {
@@ -38,7 +38,7 @@ fn rendered(folder: &Path) {
     assert!(output.status.success(), "{}", errors(&output));
 }
 
-/// Returns the files of the page in this folder, by their paths.
+/// Returns the files of the page in this directory, by their paths.
 fn files(folder: &Path) -> BTreeMap<String, String> {
     let mut paths = vec![folder.join("figures.md")];
     paths.extend(fs::read_dir(folder.join("figures")).unwrap().map(|entry| entry.unwrap().path()));
@@ -172,7 +172,7 @@ fn it_explains_why_it_cannot_make_the_page() {
     }
 }
 
-/// Two names may give one data file.
+/// Two names may result in the same data file.
 #[test]
 fn it_keeps_the_results_of_another_machine() {
     let folder = empty("other");

@@ -1,4 +1,4 @@
-//! The cost of an idle wait: processor time, and memory for each reader.
+//! The cost of an idle wait: CPU time, and memory for each reader.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -38,7 +38,7 @@ unsafe impl GlobalAlloc for Counting {
 #[derive(Clone, Debug)]
 pub(crate) struct Idle {
     pub(crate) name: &'static str,
-    /// The processor time, in seconds, of a second in which nothing happens and four readers wait
+    /// The CPU time, in seconds, of a second in which nothing happens and four readers wait
     /// on threads.
     pub(crate) cpu: f64,
     /// The number of bytes that one more reader takes. `None` if the contender has no readers to
@@ -124,7 +124,7 @@ fn per_reader<R>(mut make: impl FnMut() -> R, settle: impl Fn()) -> i64 {
     held / COUNT + size_of::<R>() as i64
 }
 
-/// Returns the processor seconds per second while the readers wait and no event is published.
+/// Returns the CPU seconds per second while the readers wait and no event is published.
 fn cpu_while(length: Duration, readers: Vec<impl FnOnce() + Send>, end: impl FnOnce()) -> f64 {
     thread::scope(|scope| {
         for reader in readers {

@@ -5,8 +5,8 @@
 //! cargo run --release -p eventcast-benches --bin versus
 //! ```
 //!
-//! Every round checks that each reader got every event of each publisher in order, or counts what
-//! the reader lost. A contender's figure is the median of its rounds. Compare only the ratios
+//! Every round checks that each reader received every event of each publisher in order, or counts
+//! what the reader lost. A contender's figure is the median of its rounds. Compare only the ratios
 //! within one run, because machines differ and other work disturbs all contenders alike.
 #![allow(
     clippy::cast_precision_loss,

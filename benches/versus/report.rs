@@ -1,4 +1,4 @@
-//! The tables: for people, for documents, for machines.
+//! The tables: human-readable, for documents, and machine-readable.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -59,12 +59,12 @@ impl Figures {
         median(&self.rates)
     }
 
-    /// Returns the processor seconds for a million events.
+    /// Returns the CPU seconds for a million events.
     fn cpu_per_million(&self) -> f64 {
         self.cpu.as_secs_f64() * 1e6 / self.events as f64
     }
 
-    /// Returns the nanoseconds of a publisher's processor time for an event.
+    /// Returns the nanoseconds of a publisher's CPU time for an event.
     fn nanos_of_publisher(&self) -> Option<f64> {
         Some(self.publishing?.as_secs_f64() * 1e9 / self.events as f64)
     }

@@ -8,8 +8,8 @@
 //! The journal must not miss a tick that the bus accepted, so the bus waits for it (`Wait`). The
 //! view shows only the newest tick: its queue holds one tick, the bus drops older ones
 //! (`DropOldest`), and the view receives the number it missed. The bus has a dispatcher, because a
-//! thread that reads a socket must not wait for a lock, as a publish on an inline bus does. In this
-//! example a thread of the same program sends the datagrams for half a second.
+//! thread that reads a socket must not wait for a lock, which a publish on an inline bus does. In
+//! this example a thread of the same program sends the datagrams for half a second.
 
 use std::error::Error;
 use std::io::{self, Write};

@@ -42,8 +42,8 @@ struct Jobs {
 }
 
 impl Jobs {
-    /// Publishes a change and puts it on the board. The lock makes the two a single step. The
-    /// filters run inside this call, so no filter may take that lock.
+    /// Publishes a change and puts it on the board. The lock makes both a single step. The filters
+    /// run inside this call, so no filter may take that lock.
     fn change(&self, job: Job) -> Result<(), PublishError<Job>> {
         let mut board = self.board.lock().unwrap_or_else(PoisonError::into_inner);
         self.bus.publisher().publish(job.clone())?;

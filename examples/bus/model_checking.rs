@@ -52,7 +52,7 @@ impl Agent {
 
     /// Stops the worker after the accepted jobs, and returns their sum.
     fn stop(self) -> u64 {
-        // The fix: the end of the bus is not an event and needs no space. The worker reads the
+        // The fix: closing the bus is not an event and needs no space. The worker reads the
         // accepted jobs, and then its `recv` returns an error.
         self.bus.close();
         self.worker.join().expect("the worker does not panic")

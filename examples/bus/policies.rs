@@ -10,7 +10,7 @@
 //! (`Broadcaster::new_inline`) has no such queue, and accepts four events with `wait`.
 //!
 //! No policy loses events silently: offered = delivered + dropped, the statistics count the dropped
-//! events by reason, and the watcher receives the number of missing events in place of them.
+//! events by reason, and the watcher receives the number of missing events in their place.
 
 use std::error::Error;
 use std::fmt::{Display, Write as _};
@@ -80,7 +80,7 @@ fn publish_to_an_absent_reader(policy: OverflowPolicy) -> Result<String, Box<dyn
         });
     }
 
-    // Each event has exactly one outcome. An evicted reader is offered no further events.
+    // Each event has exactly one outcome. An evicted reader is offered no more events.
     let stats = reader.stats();
     let dropped = stats.dropped.total();
     if reader.end_reason() == Some(EndReason::Evicted) {

@@ -19,8 +19,8 @@
 //! nothing does not change the latency. The command `eventcast size` measures the same with real
 //! time and your figures.
 //!
-//! This program plays the load in steps without a clock, so each run prints the same figures. One
-//! thread publishes and reads, so the bus is inline: a burst is in the queue when its publish
+//! This program simulates the load in steps without a clock, so each run prints the same figures.
+//! One thread publishes and reads, so the bus is inline: a burst is in the queue when its publish
 //! returns, and there is no dispatcher to wait for.
 
 use std::error::Error;
@@ -48,7 +48,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             text,
             "{queue_capacity:<7}{offered:<9}{delivered:<11}{:<9}{high_water}",
             // Of the reasons, only this one depends on the capacity. `stopped` and `abandoned` are
-            // about the end of the watcher.
+            // about how the watcher ends.
             dropped.incoming
         )?;
         marks.push((dropped.incoming, *high_water));
@@ -69,7 +69,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Plays the load against a queue of this capacity.
+/// Simulates the load against a queue of this capacity.
 fn play(queue_capacity: usize) -> Result<WatcherStats, Box<dyn Error>> {
     let bus = Broadcaster::new_inline();
     let mut watcher = bus.watch_builder().name("handler").queue_capacity(queue_capacity).watch()?;

@@ -88,7 +88,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let handled = Arc::new(AtomicU64::new(0));
     let count = handled.clone();
     let runner = bus.watch_builder().name("handler").runner(move |delivery| {
-        // Relaxed: a sum, which is read after the end of this task.
+        // Relaxed: a sum, which is read after this task has ended.
         count.fetch_add(u64::from(matches!(delivery, Delivery::Event(_))), Ordering::Relaxed);
     })?;
     let runner = tokio::spawn(runner);
@@ -104,7 +104,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         done = publish_for_a_second() => done.map(|()| "the clock")?,
     };
     // From front to back: the publishers stop, the bus offers what it has accepted, and the readers
-    // read to their end.
+    // read to the end.
     stop.send_replace(true);
     let published = thread.await? + task.await?;
     let report = bus.shutdown_async(DRAIN).await;

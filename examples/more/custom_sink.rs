@@ -15,7 +15,7 @@ use eventcast::sink::{AsyncEventSink, AsyncSink, SinkErrorKind};
 use eventcast::{Event, EventBroadcaster, EventType, ObjectReference, RetryPolicy, SinkError};
 use tokio::runtime::Handle;
 
-/// The store's answers other than the stored event, as a client library would define them.
+/// The store's responses other than the stored event, as a client library would define them.
 enum Failure {
     Busy { wait: Duration },
     Disconnected,

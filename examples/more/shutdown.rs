@@ -60,7 +60,7 @@ fn in_order(out: &mut String) -> Result<(), Box<dyn Error>> {
 
     // From now on, a publish returns its event. A thread that sees `Closed` can end.
     assert_eq!(publisher.publish(101), Err(PublishError::Closed(101)));
-    // Every further shutdown returns the same report, so any thread may ask for it.
+    // Every later shutdown returns the same report, so any thread may request it.
     assert_eq!(bus.shutdown(), report);
     Ok(())
 }

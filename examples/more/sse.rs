@@ -43,8 +43,8 @@ impl Service {
         Ok(Self { bus: Broadcaster::with_options(options)?, run })
     }
 
-    /// Returns where a client that has seen this id starts. The id has the run and the position of
-    /// a message. A client with an id of an earlier run, or any other id, gets all kept messages.
+    /// Returns where a client with this id starts. An id is the run and the position of a message.
+    /// With an id from an earlier run, or any other id, a client receives all kept messages.
     fn start(&self, id: &str) -> Start {
         let position = id.split_once('/').filter(|(run, _)| run.parse() == Ok(self.run));
         position.and_then(|(_, position)| position.parse().ok()).map_or(Start::Oldest, Start::After)

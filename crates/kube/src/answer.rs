@@ -1,4 +1,4 @@
-//! The way in which a recording interprets an API server's answers.
+//! How a recording interprets an API server's responses.
 
 use std::error::Error;
 use std::time::{Duration, SystemTime};
@@ -13,12 +13,12 @@ use serde::Deserialize;
 
 use crate::verb::Verb;
 
-/// The maximum number of bytes read from an answer. An event that a cluster can store is smaller.
+/// The maximum number of bytes read from a response. An event that a cluster can store is smaller.
 const MAX_BODY: usize = 4 << 20;
 /// The maximum number of bytes kept from a string that arrived over the wire.
 const MAX_TEXT: usize = 1000;
 
-/// The messages with which a server refuses an event with a 500 that has no reason. In this order
+/// The messages with which a server refuses an event in a 500 that has no reason. In this order
 /// they originate from etcd, from the connection to etcd, and from the server's own store.
 const REFUSALS: [&str; 3] = [
     "request is too large",
@@ -26,13 +26,13 @@ const REFUSALS: [&str; 3] = [
     "resourceVersion should not be set on objects to be created",
 ];
 
-/// The words by which a server names an admission webhook, which has refused or has failed.
+/// The phrases with which a server mentions an admission webhook that has refused or has failed.
 const WEBHOOKS: [&str; 2] = ["admission webhook", "failed calling webhook"];
 
-/// The reason why there is no answer.
+/// The reason why there is no response.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// No answer within the time allowed, which is given.
+    /// No response within this time limit.
     TimedOut(Duration),
     /// No connection, a lost connection, or no credentials to sign the request with.
     Broken(String),
@@ -67,7 +67,7 @@ pub(crate) fn chain(error: &dyn Error) -> String {
     cut(&text).to_owned()
 }
 
-/// An answer, read to its end or to the point where it became too long.
+/// A response, read to its end or to the point where it became too long.
 #[derive(Debug)]
 pub(crate) struct Answer {
     status: StatusCode,
@@ -130,7 +130,7 @@ impl Answer {
     }
 
     /// Returns whether the server has the API: yes, or the error that it was not found. Any other
-    /// answer leaves this open, and a recording tries again.
+    /// response leaves this open, and a recording retries.
     fn discovered(&self) -> Result<(), SinkError> {
         if self.status.is_success() {
             return Ok(());
@@ -146,7 +146,7 @@ impl Answer {
         })
     }
 
-    /// Returns the event of an answer that reports success. If the answer does not contain an
+    /// Returns the event in a response that reports success. If the response does not contain an
     /// event, it was sent by something between this program and the server, and a recording tries
     /// again.
     fn event(&self) -> Result<Event, SinkError> {
@@ -160,9 +160,9 @@ impl Answer {
         event.map_err(|error| SinkError::retry(format!("{}: {error}", self.status)))
     }
 
-    /// Returns an error after which a recording tries again. A 503 or 504 concerns the server
+    /// Returns an error after which a recording retries. A 503 or 504 concerns the server
     /// itself, or was sent by something in front of it, such as a load balancer. The exception is
-    /// the answer of a webhook, which may have any code. Other answers may concern a single
+    /// the response of a webhook, which may have any code. Other responses may concern a single
     /// namespace, whose quota is used up or whose admission webhook fails.
     fn retry(&self, status: &Status, text: String) -> SinkError {
         let is_of_webhook = is_of_webhook(&status.message);
@@ -175,7 +175,7 @@ impl Answer {
         self.with_wait(error, status)
     }
 
-    /// Adds the time that the server asks to wait.
+    /// Adds the time that the server asks the client to wait.
     fn with_wait(&self, error: SinkError, status: &Status) -> SinkError {
         match retry_after(&self.headers).or(status.details.retry_after) {
             Some(wait) => error.with_retry_after(wait),
@@ -183,8 +183,8 @@ impl Answer {
         }
     }
 
-    /// Returns the text of an error: `422 Invalid:` and the server's message. If the answer is not
-    /// from an API server, the text has the beginning of the body.
+    /// Returns the text of an error: `422 Invalid:` and the server's message. If the response is
+    /// not from an API server, the text includes the beginning of the body.
     fn text(&self, status: &Status) -> String {
         let body;
         let message = if status.message.is_empty() {
@@ -209,7 +209,7 @@ fn is_of_webhook(message: &str) -> bool {
 }
 
 /// Returns whether a 403 is about the user's permissions rather than about the event. A server that
-/// has just started answers every user like this, until it knows its roles.
+/// has just started responds to every user like this until it knows its roles.
 fn is_about_the_user(message: &str) -> bool {
     if is_of_webhook(message) {
         return false;
@@ -248,13 +248,13 @@ fn forbidden(status: &Status, text: &str) -> String {
     text.to_owned()
 }
 
-/// Returns the error of a 409.
+/// Returns the error for a 409.
 ///
 /// - If the name of a new event is taken: the event already exists.
 /// - If an update names a version that is no longer the stored one: it is rejected. Only an update
 ///   names a version.
-/// - If two clients write at the same time: a recording tries again. The server itself has already
-///   tried again for a while.
+/// - If two clients write at the same time: a recording retries. The server itself has already
+///   retried for a while.
 fn conflict(verb: Verb, status: &Status, text: String) -> SinkError {
     match verb {
         Verb::Create if status.reason != "Conflict" => SinkError::new(SinkErrorKind::AlreadyExists, text),
@@ -284,7 +284,8 @@ struct StatusCause {
 }
 
 impl Status {
-    /// Reads a status from the body of an answer. Returns an empty one if the body is not a status.
+    /// Reads a status from the body of a response. Returns an empty one if the body is not a
+    /// status.
     fn read(body: &[u8]) -> Self {
         #[derive(Default, Deserialize)]
         #[serde(default, rename_all = "camelCase")]
@@ -329,8 +330,8 @@ impl Status {
 }
 
 /// Returns the time that `Retry-After` gives in seconds or as a date, or `None` if there is no
-/// valid one. A date is compared with the answer's own `Date`, so that clocks need not agree.
-/// Without a `Date` the system's clock counts.
+/// valid one. A date is compared with the response's own `Date`, so that clocks need not agree.
+/// Without a `Date`, the system's clock is used.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse::<u64>() {
@@ -374,7 +375,8 @@ mod tests {
         assert_eq!(waits("7", None), Some(7));
         assert_eq!(waits("0", None), Some(0));
         assert_eq!(waits("Sun, 06 Nov 1994 12:01:30 GMT", noon), Some(90));
-        // The first date has passed. The second answer has no `Date`, so the system's clock counts.
+        // The first date has passed. The second response has no `Date`, so the system's clock is
+        // used.
         assert_eq!(waits("Sun, 06 Nov 1994 11:00:00 GMT", noon), Some(0));
         assert_eq!(waits("Sun, 06 Nov 1994 12:01:30 GMT", None), Some(0));
         for wrong in ["", "soon", "-1", "1.5", "1994-11-06T12:00:00Z"] {

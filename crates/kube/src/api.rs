@@ -2,11 +2,11 @@
 
 use eventcast::Event;
 
-/// The choice of the API through which a sink writes events that have an event time. Events without
-/// one go through core/v1, whatever the choice, because events.k8s.io/v1 refuses them.
+/// The API through which a sink writes events that have an event time. Events without one always go
+/// through core/v1, because events.k8s.io/v1 refuses them.
 ///
 /// A server keeps one object for both APIs. They differ in what they check, and in the role that
-/// they need: the group of the role is `""` for core/v1, and `events.k8s.io` for the other.
+/// they need: the role's API group is `""` for core/v1, and `events.k8s.io` for the other.
 ///
 /// # Examples
 ///
@@ -28,7 +28,7 @@ pub enum EventsApi {
     /// events.k8s.io/v1, which servers have since Kubernetes 1.19. It checks more.
     EventsV1,
     /// events.k8s.io/v1 if the server has it, otherwise core/v1. The sink asks the server before
-    /// the first event with an event time, and repeats the question until it gets an answer.
+    /// the first event with an event time, and repeats the request until it gets a response.
     Auto,
 }
 
@@ -61,8 +61,8 @@ impl Api {
     }
 }
 
-/// Returns whether the choice of the API applies to this event. Its patch is then its series alone,
-/// which is the same in both APIs.
+/// Returns whether the choice of the API applies to this event. Its patch then consists only of its
+/// series, which is the same in both APIs.
 pub(crate) fn is_timed(event: &Event) -> bool {
     event.event_time().is_some() && event.count == 0
 }

@@ -1,4 +1,4 @@
-//! The error of a sink that cannot be created.
+//! The error returned if a sink cannot be created.
 
 use std::error::Error;
 use std::fmt;
@@ -29,7 +29,7 @@ use crate::runtime::THREAD;
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// No client can be made from the configuration.
+    /// No client can be created from the configuration.
     #[non_exhaustive]
     Client {
         /// The address of the cluster, from the configuration.

@@ -1,10 +1,10 @@
-//! A Kubernetes cluster as a store of [eventcast](https://docs.rs/eventcast)'s events, and
+//! A Kubernetes cluster as a store for [eventcast](https://docs.rs/eventcast)'s events, and
 //! Kubernetes objects as the objects of events.
 //!
 //! - [`KubernetesSink`] writes recorded events to a cluster as core/v1 Events, which `kubectl get
 //!   events` and `kubectl describe` show.
-//! - [`EventRef`] gives every typed Kubernetes object, custom resources included, the method
-//!   [`event_ref`](EventRef::event_ref).
+//! - [`EventRef`] adds the method [`event_ref`](EventRef::event_ref) to every typed Kubernetes
+//!   object, including custom resources.
 //!
 //! # A cluster's events in ten lines
 //!
@@ -25,16 +25,16 @@
 //! # }
 //! ```
 //!
-//! # Lines of kube in the log
+//! # Log lines of kube
 //!
-//! In a program with a `tracing` subscriber, kube itself writes a line of the level `ERROR` for
-//! each answer of 5xx and for each broken connection, and so one for each attempt of a recording.
-//! The recording reports an outage in its own way. This directive of an `EnvFilter` silences the
-//! lines of kube: `kube_client::client::builder=off`.
+//! In a program with a `tracing` subscriber, kube itself logs a line at level `ERROR` for each 5xx
+//! response and for each broken connection, and therefore one for each attempt of a recording. The
+//! recording reports outages in its own way. This `EnvFilter` directive silences kube's lines:
+//! `kube_client::client::builder=off`.
 //!
 //! # Versions
 //!
-//! This version is for kube 5 and k8s-openapi 0.29, whose types are in its signatures. It needs
+//! This version is for kube 5 and k8s-openapi 0.29, whose types appear in its signatures. It needs
 //! Rust 1.89, because kube does. The program chooses kube's TLS and k8s-openapi's version of
 //! Kubernetes in its own manifest:
 //!

@@ -8,8 +8,8 @@ use kube::Resource;
 /// [`Resource`] has these methods: the types of k8s-openapi, custom resources, and kube's
 /// `PartialObjectMeta` and `DynamicObject`. So does an [`Arc`](std::sync::Arc) of one.
 ///
-/// The reference has kind, API version, name, namespace, uid and resource version, as client-go's
-/// `GetReference` sets them.
+/// The reference has the kind, API version, name, namespace, uid and resource version, set like
+/// client-go's `GetReference` does.
 ///
 /// # Examples
 ///

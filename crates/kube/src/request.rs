@@ -76,7 +76,7 @@ impl Job {
         Self { verb: Verb::Discover, collection, item: None, query: String::new(), body: Vec::new() }
     }
 
-    /// Sends the request, and returns what the answer means.
+    /// Sends the request, and returns the meaning of the response.
     async fn run(self, client: &Client, timeout: Duration) -> Result<Event, SinkError> {
         let Self { verb, collection, item, query, body } = self;
         let path = match (verb, &item) {
@@ -129,7 +129,7 @@ impl Requests {
                 if let Some(api) = self.found.get() {
                     return Ok(*api);
                 }
-                // Each operation asks, because it must not wait for the answer to another one.
+                // Each operation asks, because it must not wait for another operation's response.
                 let api = self.discover().await?;
                 Ok(*self.found.get_or_init(|| api))
             }
@@ -223,8 +223,8 @@ fn item(collection: &str, event: &Event) -> Result<String, SinkError> {
     Ok(format!("{collection}/{}", segment("name", &event.metadata.name)?))
 }
 
-/// Returns a name as a segment of a path. Refuses the names that the API server allows in no path,
-/// whatever the kind, and encodes the others, so that a name cannot mean another path.
+/// Returns a name as a segment of a path. Refuses the names that the API server never allows in a
+/// path, whatever the kind, and encodes the others, so that a name cannot lead to another path.
 fn segment(what: &str, name: &str) -> Result<String, SinkError> {
     if name.is_empty() {
         return Err(SinkError::rejected(format!("the event has no {what}")));

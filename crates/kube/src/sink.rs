@@ -1,8 +1,8 @@
 //! The sink: each operation is a task with its own requests.
 //!
-//! `request` turns an operation into requests, `answer` interprets the answers, and `runtime` runs
-//! both. Events travel as their own JSON in both directions, so nothing is lost in types that know
-//! fewer fields or more.
+//! `request` turns an operation into requests, `answer` interprets the responses, and `runtime`
+//! runs both. Events are sent and received as their own JSON, so nothing is lost in types that have
+//! fewer or more fields.
 
 use std::fmt;
 use std::sync::{Arc, mpsc};
@@ -22,7 +22,7 @@ use crate::runtime::Runtime;
 
 /// The time that a request may take by default.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// The number of operations that are under way at the same time by default.
+/// The default number of operations in flight at the same time.
 const IN_FLIGHT: usize = 16;
 
 /// A Kubernetes cluster as a store. Events become Events there, which `kubectl get events` and
@@ -35,21 +35,21 @@ const IN_FLIGHT: usize = 16;
 /// an event time, and an [`update`](EventSink::update) by PUT. The role under which the program
 /// runs needs `create` and `patch` on events, and `update` if the program itself calls
 /// [`update`](EventSink::update), which recordings do not. `docs/kubernetes.md`, which is in the
-/// package `eventcast` too, has the manifest, and describes what else to know about running in a
-/// cluster.
+/// package `eventcast` too, has the manifest, and describes what else to know about running in
+/// a cluster.
 ///
-/// # Answers
+/// # Responses
 ///
-/// | answer | means |
+/// | answer | meaning |
 /// |---|---|
-/// | 429, and 5xx except those below | tried again, at the time that `Retry-After` specifies |
+/// | 429, and 5xx except those below | retried, at the time that `Retry-After` specifies |
 /// | 503 and 504 whose text names no admission webhook | the server does not serve the [group](#groups), or is itself unavailable |
 /// | no answer in time | the same |
-/// | 401, 403 about the user's role, 403 of a server that is not ready | the [group](#groups) is not allowed: tried again for 30 s, and then rejected. Tokens are rotated, and a server that has just started does not know its roles |
-/// | 408 | tried again |
-/// | no connection, or a lost one | the server itself is unavailable. Tried again, because the answer is not known |
+/// | 401, 403 about the user's role, 403 of a server that is not ready | the [group](#groups) is not allowed: retried for 30 s, and then rejected. Tokens are rotated, and a server that has just started does not know its roles |
+/// | 408 | retried |
+/// | no connection, or a lost one | the server itself is unavailable. Retried, because the response is not known |
 /// | 404 to a patch | the event has expired. A recording creates it |
-/// | 409 to a patch, 409 with the reason `Conflict` to a new event | tried again: another client wrote at the same time |
+/// | 409 to a patch, 409 with the reason `Conflict` to a new event | retried: another client wrote at the same time |
 /// | any other 409 to a new event | the name is taken. A patch that changes nothing reads which event has it |
 /// | any other 403, 404 for the namespace, 409 to an update, 413, 422, other 4xx | rejected, with the server's text |
 /// | 5xx with `request is too large` or `message larger than max` | rejected too |
@@ -62,18 +62,18 @@ const IN_FLIGHT: usize = 16;
 ///
 /// # Runtimes
 ///
-/// Each operation is a task, and up to [`in_flight`](Self::in_flight) of them are under way.
+/// Each operation is a task, and up to [`in_flight`](Self::in_flight) of them are in flight.
 ///
 /// - With [`new`](Self::new): the requests run on a thread that belongs to the sink and ends with
 ///   it. This works in every program.
 /// - With [`with_client`](Self::with_client): the requests run on the program's runtime. If that
-///   runtime is a `current_thread` one, `flush`, `shutdown` and the drop of the broadcaster do not
+///   runtime is a `current_thread` one, `flush`, `shutdown` and dropping the broadcaster do not
 ///   wait for this sink on the runtime's thread, because then no thread would run the requests
 ///   ([`needed_thread`](EventSink::needed_thread)). Await `flush_async` and `shutdown_async`
 ///   instead. A program that calls the sink's own methods, such as `create`, must do so on a thread
 ///   that does not run tasks of that runtime, for example in `spawn_blocking`. A call on a worker
-///   thread can wait for twice the timeout, and fail, because tokio may give the request to the
-///   very thread that waits.
+///   thread can wait for twice the timeout and then fail, because tokio may assign the request to
+///   the very thread that waits.
 ///
 /// Dropping the sink never waits.
 ///
@@ -98,17 +98,17 @@ pub struct KubernetesSink {
 }
 
 impl KubernetesSink {
-    /// Creates a sink for the cluster of a configuration, with its own client and thread.
+    /// Creates a sink for the cluster in a configuration, with its own client and thread.
     ///
-    /// The sink switches off kube's own retries (`default_retry`) in this client, because the
-    /// recording tries again and counts its attempts. If the headers of the configuration have no
-    /// `User-Agent`, it is `eventcast` and the version.
+    /// The sink disables kube's own retries (`default_retry`) in this client, because the recording
+    /// retries and counts its attempts. If the configuration's headers contain no `User-Agent`, it
+    /// is `eventcast` and the version.
     ///
     /// # Errors
     ///
     /// Returns an error in these cases:
     ///
-    /// - If no client can be made: for example, a certificate cannot be read, a program for
+    /// - If no client can be created: for example, a certificate cannot be read, a program for
     ///   credentials fails, or the URL is `https` while kube has neither of its features
     ///   `rustls-tls` and `openssl-tls`.
     /// - If the system cannot start a thread.
@@ -118,7 +118,7 @@ impl KubernetesSink {
     /// # Blocking
     ///
     /// If the configuration names a program for credentials, the method waits until that program
-    /// has ended.
+    /// has exited.
     ///
     /// # Examples
     ///
@@ -143,7 +143,7 @@ impl KubernetesSink {
         let url = config.cluster_url.to_string();
         let runtime = Runtime::own().map_err(|source| BuildError::Thread { source })?;
         let client = {
-            // A client spawns a task on the runtime where it is made.
+            // A client spawns a task on the runtime where it is created.
             let _entered = runtime.handle().enter();
             Client::try_from(config).map_err(|error| BuildError::Client { url, source: Box::new(error) })?
         };
@@ -151,9 +151,9 @@ impl KubernetesSink {
     }
 
     /// Creates a sink for an existing client, whose requests run on `runtime`, the runtime on which
-    /// the client was made.
+    /// the client was created.
     ///
-    /// If the client tries again on its own (`default_retry` of its configuration, which is on by
+    /// If the client retries on its own (`default_retry` in its configuration, which is on by
     /// default), it does so within the time that a request may take.
     ///
     /// # Examples
@@ -176,9 +176,9 @@ impl KubernetesSink {
         Self { requests: Arc::new(Requests::new(client, TIMEOUT)), runtime, in_flight: IN_FLIGHT }
     }
 
-    /// Sets how long a request may take, from connecting to the last byte of the answer. A request
-    /// that takes longer counts as failed, and may be tried again. Default 30 s. With zero, no
-    /// request succeeds.
+    /// Sets how long a request may take, from connecting to the last byte of the response. A
+    /// request that takes longer counts as failed, and may be retried. Default 30 s. With zero,
+    /// no request succeeds.
     ///
     /// # Examples
     ///
@@ -196,8 +196,8 @@ impl KubernetesSink {
         self
     }
 
-    /// Sets how many operations are under way at the same time, each on its own connection.
-    /// Default 16. Zero counts as 1.
+    /// Sets how many operations are in flight at the same time, each on its own connection. Default
+    /// 16. Zero counts as 1.
     ///
     /// # Examples
     ///
@@ -214,10 +214,10 @@ impl KubernetesSink {
         self
     }
 
-    /// Sets the name under which the server notes what this sink writes (`managedFields` of the
+    /// Sets the name under which the server records what this sink writes (`managedFields` of the
     /// event). By default the name is the event's component, or else its reporting controller. A
     /// program that records under its own name therefore also writes under its own name. With an
-    /// empty name the server takes the beginning of the `User-Agent`.
+    /// empty name, the server uses the beginning of the `User-Agent`.
     ///
     /// A server accepts at most 128 printable characters. The sink leaves out characters that are
     /// not printable ASCII, and sends at most the first 128 of the others.
@@ -238,7 +238,7 @@ impl KubernetesSink {
         self
     }
 
-    /// Sets the API through which events go that have an event time. Default
+    /// Sets the API through which events with an event time are written. Default
     /// [`EventsApi::CoreV1`].
     pub fn api(mut self, api: EventsApi) -> Self {
         self.requests_mut().api = api;
@@ -258,8 +258,8 @@ impl KubernetesSink {
             // An error means that the caller no longer waits.
             let _ = sender.send(requests.perform(&op).await);
         });
-        // An operation has at most three requests, each with its own timeout. Without an answer
-        // by then, no thread runs the runtime.
+        // An operation has at most three requests, each with its own timeout. If there is no
+        // response by then, no thread runs the runtime.
         let patience = self.requests.timeout.saturating_mul(3).saturating_add(Duration::from_secs(1));
         answered.recv_timeout(patience).unwrap_or_else(|_| {
             task.abort();
@@ -297,7 +297,7 @@ impl EventSink for KubernetesSink {
         None
     }
 
-    /// Up to [`in_flight`](Self::in_flight) operations are under way at the same time.
+    /// Up to [`in_flight`](Self::in_flight) operations are in flight at the same time.
     fn mode(&self) -> SinkMode {
         SinkMode::InFlight(self.in_flight)
     }

@@ -1,11 +1,11 @@
 //! The verbs of the API.
 
-/// An operation on an event, or a question.
+/// An operation on an event, or a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Create,
     Update,
     Patch,
-    /// The question whether the server has events.k8s.io/v1.
+    /// The query whether the server has events.k8s.io/v1.
     Discover,
 }

@@ -11,7 +11,7 @@ const MAX_HOST: usize = 253;
 /// An address without its credentials, and the credentials.
 pub(crate) struct Address {
     pub(crate) server: ServerAddr,
-    /// A user and a password, or a token alone.
+    /// A user and a password, or only a token.
     pub(crate) signs_in: Option<(String, Option<String>)>,
 }
 

@@ -1,4 +1,4 @@
-//! The connection: a client of NATS, and the state of its link as a value that tasks wait on.
+//! The connection: a NATS client, and the state of its link as a value that tasks wait on.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub(crate) struct Link {
     /// The number of failed attempts since the last connection, and the last failure.
     pub(crate) attempts: u64,
     pub(crate) failure: Option<Failure>,
-    /// The number of refusals of the server so far, and the text of the last one.
+    /// The number of refusals by the server so far, and the text of the last one.
     pub(crate) refusals: u64,
     pub(crate) refusal: String,
 }
@@ -240,7 +240,7 @@ fn read(path: &std::path::Path) -> Result<String, String> {
 }
 
 /// Returns the pause before an attempt to connect. There is none before the first attempt, and each
-/// further pause is twice as long as the last.
+/// later pause is twice as long as the previous one.
 fn pause(attempts: usize) -> Duration {
     let doublings = u32::try_from(attempts.saturating_sub(2)).unwrap_or(u32::MAX).min(16);
     if attempts <= 1 { Duration::ZERO } else { (Duration::from_millis(20) * (1 << doublings)).min(MAX_PAUSE) }

@@ -25,7 +25,7 @@ const NO_CLIENT: &str =
 const NOT_NATS: &str = "the answer is not one of a server of NATS";
 
 /// Each row has a part of the client's error, the text for the operator, and whether the error is a
-/// refusal. A hint is at the end of the text. The first matching row is used, so the order matters.
+/// refusal. Hints go at the end of the text. The first matching row is used, so the order matters.
 const KNOWN: &[(&str, &str, bool)] = &[
     ("authorization violation", "authorization violation: check the user, password, token or key", true),
     ("failed signing nonce", "the nkey or the credentials cannot sign in: check their file", true),
@@ -59,7 +59,7 @@ pub(crate) const NO_PROVIDER: &str = "\0";
 /// if it cannot write to its disk.
 pub(crate) const NO_ACK: &str = "no acknowledgement in time: the server may be overloaded, or its disk full";
 
-/// The failure of a request that no JetStream server answers.
+/// The failure of a request to which no JetStream server responds.
 pub(crate) const NO_JETSTREAM: &str = "no JetStream: enable it on the server (`nats-server -js`)";
 
 /// Returns the text for an operator about a JetStream error.

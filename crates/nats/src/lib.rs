@@ -56,8 +56,8 @@
 //!
 //! # Acknowledged is not on disk
 //!
-//! By default, a server writes acknowledged messages to disk within two minutes. They survive the
-//! end of the server's process, but a power failure can lose them. `docs/nats.md` in the repository
+//! By default, a server writes acknowledged messages to disk within two minutes. They survive if
+//! the server's process ends, but a power failure can lose them. `docs/nats.md` in the repository
 //! explains which server option changes this, which guarantees are exact and which are at least
 //! once, and how each failure is handled.
 //!

@@ -37,7 +37,7 @@ pub(crate) struct Step {
     pub(crate) new: u64,
 }
 
-/// The place that a reader has reached in the events of an origin.
+/// The point that a reader has reached in the events of an origin.
 #[derive(Clone, Debug)]
 pub(crate) struct Reached {
     pub(crate) origin: Origin,
@@ -49,7 +49,7 @@ pub(crate) struct Reached {
 }
 
 impl Reached {
-    /// Returns the place at an earlier position in the same message.
+    /// Returns the point at an earlier position in the same message.
     pub(crate) fn back_at(&self, position: u64) -> Self {
         let back = self.position.saturating_sub(position);
         let subject =
@@ -97,7 +97,7 @@ impl Positions {
         self.from_start = from_start && !self.has_filter;
     }
 
-    /// Returns the place after a message.
+    /// Returns the point after a message.
     pub(crate) fn behind(&self, head: &Head, subject: &str) -> Reached {
         let first = head.subject_first.filter(|_| self.has_filter);
         let subject = first.map(|first| (subject.into(), first.saturating_add(head.count)));

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use crate::options::RetryOptions;
 
-/// The pauses between attempts at one operation. Each is twice as long as the last, up to a limit,
-/// and randomly shortened by up to a quarter so that many clients do not retry at the same time.
+/// The pauses between attempts at one operation. Each is twice as long as the previous one, up to a
+/// limit, and randomly shortened by up to a quarter so that many clients do not retry at the same
+/// time.
 pub(crate) struct Backoff {
     next: Duration,
     max: Duration,
@@ -19,7 +20,7 @@ impl Backoff {
         Self { next: options.min, max: options.max, random: RandomState::new(), count: 0 }
     }
 
-    /// Makes every further pause as long as the limit.
+    /// Makes every later pause as long as the limit.
     pub(crate) fn be_longest(&mut self) {
         self.next = self.max;
     }

@@ -65,13 +65,13 @@ pub enum SqliteErrorKind {
     InvalidOption,
     /// The path is empty, or contains a character that is not allowed in a path.
     InvalidPath,
-    /// The path names something other than a file, such as a folder or a device.
+    /// The path names something other than a file, such as a directory or a device.
     NotAFile,
-    /// The folder that should contain the file does not exist.
+    /// The directory that should contain the file does not exist.
     NoParent,
     /// The file does not exist, and the store was to be opened for reading only.
     Missing,
-    /// The system refuses access to the file or its folder.
+    /// The system refuses access to the file or its directory.
     Denied,
     /// The file is not a SQLite database.
     NotADatabase,

@@ -25,7 +25,7 @@ use crate::{schema, write};
 const WAL_PAGES: u32 = 4096;
 /// The size in bytes to which SQLite truncates the log after writing it back: 16 MiB.
 const WAL_BYTES: u32 = WAL_PAGES * 4096;
-/// The number of compiled statements that a connection caches. Any further statement would be
+/// The number of compiled statements that a connection caches. Any additional statement would be
 /// compiled each time it is used.
 const STATEMENTS: usize = 64;
 /// The writer's page cache: 16 MiB. A negative number is a size in KiB.
@@ -320,14 +320,14 @@ fn connect(
         // A file from elsewhere may have a schema that calls functions.
         connection.pragma_update(None, "trusted_schema", false)?;
         connection.pragma_update(None, "cell_size_check", true)?;
-        // SQLite sorts data in memory instead of using a folder that is accessible to all users.
+        // SQLite sorts data in memory instead of using a directory that is accessible to all users.
         connection.pragma_update(None, "temp_store", "memory")?;
         Ok(connection)
     };
     open().map_err(|error| opening(path, &error))
 }
 
-/// Returns the error of an attempt to open a file that existed shortly before. If SQLite cannot
+/// Returns the error for an attempt to open a file that existed shortly before. If SQLite cannot
 /// open such a file, the system denies access to it.
 fn opening(path: &Path, error: &rusqlite::Error) -> SqliteError {
     let kind = match error.sqlite_error_code() {

@@ -154,7 +154,7 @@ impl SqliteSinkOptions {
     }
 
     /// Sets how long the store keeps an event after its last write, according to the wall clock.
-    /// Must be more than zero. The default is one hour, like the time for which an API server keeps
+    /// Must be more than zero. The default is one hour, which is also how long an API server keeps
     /// events. The expiry of an event is set when it is written, so a new value applies from the
     /// next write.
     pub fn ttl(mut self, time: Duration) -> Self {
@@ -178,8 +178,8 @@ impl SqliteSinkOptions {
 
     /// Sets whether opening for writing always reads the whole file, in order to find damage before
     /// the store writes anything. Default false: opening then reads the whole file only if there is
-    /// a log beside it. A log is left by an unclean end, and is also present while another process
-    /// writes.
+    /// a log beside it. A log is left by an unclean shutdown, and is also present while another
+    /// process writes.
     pub fn full_check(mut self, checks: bool) -> Self {
         self.full_check = checks;
         self

@@ -281,9 +281,9 @@ impl SqliteSink {
         })
     }
 
-    /// Returns the events that were written after the write with this number. This is for followers
-    /// of the store, even in other processes. A number is a resource version, or 0 before the first
-    /// write. Numbers are consecutive, one for each write of an event.
+    /// Returns the events that were written after the write with this number. This is for programs
+    /// that follow the store, even in other processes. A number is a resource version, or 0 before
+    /// the first write. Numbers are consecutive, one for each write of an event.
     ///
     /// An event that was written several times since then is returned once, in its current state.
     /// An event that has expired or was evicted since then is not returned. A number from another

@@ -69,14 +69,14 @@ use crate::options::SqliteSinkOptions;
 /// - Windows does not allow an open file to be removed or renamed. On systems other than Unix and
 ///   Windows, the store does not check the files.
 ///
-/// # What goes wrong
+/// # What can go wrong
 ///
 /// Opening refuses a file that is not a store, and leaves it unchanged, byte for byte. This applies
 /// to a file that is not a database, another program's database, a store of a newer version, and a
 /// damaged store: see [`SqliteErrorKind`]. To detect damage inside the file, opening for writing
-/// reads the whole file if there is a log beside it, as after an unclean end, or if
-/// [`full_check`](SqliteSinkOptions::full_check) is set. This takes some tenths of a second for
-/// 100 MB. If an index was dropped, opening for writing recreates it. A new file has the mode 0600,
+/// reads the whole file if there is a log beside it, as after an unclean shutdown, or if
+/// [`full_check`](SqliteSinkOptions::full_check) is set. For 100 MB this takes some tenths of a
+/// second. If an index was dropped, opening for writing recreates it. A new file has the mode 0600,
 /// and the files beside it have the same mode.
 ///
 /// A write can fail because the disk is full or has an error, or because another process writes for
@@ -193,7 +193,7 @@ impl SqliteSink {
     /// file if it does not exist.
     ///
     /// The path is taken literally, even if SQLite would interpret it as a URI or a special name.
-    /// Its folder must exist.
+    /// Its directory must exist.
     ///
     /// # Errors
     ///

@@ -1,11 +1,11 @@
 //! Compares the public API of the published libraries with the files that record it,
-//! `docs/api*.txt`. A change of the API is then a change of such a file, which a reviewer sees.
-//! `--write` writes the files. The program also checks that rustdoc's search finds the words in
-//! `docs/search-words.txt`.
+//! `docs/api*.txt`. A change to the API then appears as a change to such a file, which a reviewer
+//! sees. `--write` writes the files. The program also checks that rustdoc's search finds the words
+//! in `docs/search-words.txt`.
 //!
 //! The program reads rustdoc's JSON, which a stable rustdoc writes only with `RUSTC_BOOTSTRAP`.
-//! Therefore cargo runs this program instead of rustdoc, and the variable is set only there. Build
-//! scripts that check it would otherwise cause half of the dependencies to be rebuilt.
+//! Therefore cargo runs this program instead of rustdoc, and the variable is set only there.
+//! Otherwise, build scripts that check it would cause half of the dependencies to be rebuilt.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program of the repository")]
 
 mod search;
@@ -108,7 +108,7 @@ fn public_api(root: &Path, library: &str) -> Done<Option<(String, PathBuf)>> {
     Ok(Some((text, json)))
 }
 
-/// Returns cargo's target folder.
+/// Returns cargo's target directory.
 fn target(root: &Path) -> Done<PathBuf> {
     // This program is in `target/<profile>/`.
     let program = env::current_exe()?;

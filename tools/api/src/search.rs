@@ -1,14 +1,14 @@
 //! The words that rustdoc's search has to find, from rustdoc's JSON: the names of the public items,
 //! and their aliases.
 //!
-//! An alias on a type whose module is private is in the JSON too, but the search does not have it.
-//! It has those on the `pub use` that shows the type.
+//! An alias on a type in a private module is also in the JSON, but the search does not find it. The
+//! search finds the aliases on the `pub use` that re-exports the type.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
-/// Words that people type when they look for what the library has, a word in a line.
+/// Words that people type when they search for what the library offers, one per line.
 const WORDS: &str = include_str!("../../../docs/search-words.txt");
 
 /// The places in an item where its children are listed.

@@ -1,6 +1,6 @@
 //! The book's code, compiled and run as documentation tests: `cargo test -p eventcast-book --doc`.
 //!
-//! `mdbook build docs` makes pages of the same files.
+//! `mdbook build docs` builds pages from the same files.
 
 #[cfg(doctest)]
 mod chapters {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use documents::{Document, all, headings, hidden_links, links, root};
 
-/// Returns the anchors of a document as GitHub and mdBook make them of its headings.
+/// Returns the anchors that GitHub and mdBook generate from a document's headings.
 fn anchors(document: &Document) -> Vec<String> {
     let mut seen = HashMap::new();
     headings(&document.text)
@@ -22,7 +22,7 @@ fn anchors(document: &Document) -> Vec<String> {
         .collect()
 }
 
-/// Returns the fault of a link, if there is one.
+/// Returns what is wrong with a link, if anything.
 fn fault(from: &Document, link: &str, anchors: &HashMap<String, Vec<String>>) -> Option<String> {
     if link.contains("://") {
         return None;
@@ -30,7 +30,7 @@ fn fault(from: &Document, link: &str, anchors: &HashMap<String, Vec<String>>) ->
     let (path, anchor) = link.split_once('#').map_or((link, None), |(path, anchor)| (path, Some(anchor)));
     let folder = Path::new(&from.path).parent().unwrap();
     let target = if path.is_empty() { from.path.clone() } else { normal(&folder.join(path)) };
-    // A page of the book has no way to a file that is not in it.
+    // A page of the book cannot link to a file that is not in the book.
     if from.path.starts_with("docs/") && !target.starts_with("docs/") {
         return Some("leads out of the book".to_owned());
     }

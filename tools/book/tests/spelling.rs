@@ -1,6 +1,6 @@
 //! The documents are spelt in British English, apart from the words in `docs/words.txt`.
 //!
-//! The dictionary is Hunspell's: the system's, or `en_GB.aff` and `en_GB.dic` in the folder that
+//! The dictionary is Hunspell's: the system's, or `en_GB.aff` and `en_GB.dic` in the directory that
 //! `EVENTCAST_DICTIONARY` names. Without one the spelling is not checked, and its test is ignored.
 
 mod documents;
@@ -20,13 +20,13 @@ fn main() -> ExitCode {
     ])
 }
 
-/// Returns the folder that is to have the dictionary.
+/// Returns the directory that should contain the dictionary.
 fn folder() -> PathBuf {
     env::var_os("EVENTCAST_DICTIONARY").map_or_else(|| "/usr/share/hunspell".into(), PathBuf::from)
 }
 
-/// Returns why the spelling cannot be checked. If `EVENTCAST_DICTIONARY` names a folder without a
-/// dictionary, the test runs and fails.
+/// Returns why the spelling cannot be checked. If `EVENTCAST_DICTIONARY` names a directory without
+/// a dictionary, the test runs and fails.
 fn missing() -> Option<String> {
     let is_there = env::var_os("EVENTCAST_DICTIONARY").is_some() || folder().join("en_GB.dic").exists();
     (!is_there).then(|| {
@@ -35,7 +35,8 @@ fn missing() -> Option<String> {
     })
 }
 
-/// Returns the words of a text. Numbers, names with a digit or an underscore, and paths are none.
+/// Returns the words of a text. Numbers, names with a digit or an underscore, and paths do not
+/// count as words.
 fn words(prose: &str) -> impl Iterator<Item = &str> {
     prose.split(|c: char| c.is_whitespace() || "/=()[]{}<>+*|\"“”:;,…–→".contains(c)).filter_map(|word| {
         let word = word.trim_matches(|c: char| !c.is_alphanumeric());

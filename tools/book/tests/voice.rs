@@ -1,4 +1,4 @@
-//! The text of the project keeps to plain English, as far as a program can check it.
+//! The text of the project is plain English, as far as a program can check it.
 
 use std::process::Command;
 

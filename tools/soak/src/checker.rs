@@ -1,7 +1,8 @@
-//! The checks of one watcher: order (G1), gaps at their place (G7) and its accounting (G6).
+//! The checks of one watcher: order (G1), gaps in place (G7) and its accounting (G6).
 //!
-//! The journal, a watcher that loses nothing, gives each event its place. Between two consecutive
-//! events of another watcher there must be exactly as many places as the gap between them reports.
+//! The journal, a watcher that loses nothing, assigns each event its position. Between two
+//! consecutive events of another watcher there must be exactly as many positions as the gap between
+//! them reports.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ pub(crate) struct Checker {
     before: u64,
     prefix: u64,
     prefix_seen: u64,
-    /// The received events that have no place yet, each with the number of events missing before
+    /// The received events that have no position yet, each with the number of events missing before
     /// it.
     unplaced: VecDeque<(Arc<Place>, u64)>,
     last: Option<u64>,
@@ -100,7 +101,7 @@ impl Checker {
         self.received + self.prefix_seen
     }
 
-    /// Compares the events that have a place by now. Returns whether all of them have one.
+    /// Compares the events that have a position by now. Returns whether all of them have one.
     fn settle(&mut self) -> bool {
         while let Some((place, missing)) = self.unplaced.front() {
             let Some(at) = place.get(self.class.is_some()) else { return false };
@@ -125,7 +126,7 @@ impl Checker {
     /// Returns whether the accounting of a watcher that has ended is right. For a while after the
     /// end, the result may still be `false`:
     ///
-    /// - The watcher's events may not have their places yet.
+    /// - The watcher's events may not have their positions yet.
     /// - The dispatcher may have been offering it something when it ended. Then the dispatcher
     ///   takes that out of the queue again and counts it later.
     pub(crate) fn finish(&mut self, stats: Option<&WatcherStats>) -> bool {

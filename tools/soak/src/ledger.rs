@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use eventcast::stats::BusStats;
 
-/// The number of faults that are kept. Further faults are only counted.
+/// The number of faults that are kept. Later faults are only counted.
 const FAULTS: usize = 20;
 
 #[derive(Debug, Default)]
@@ -23,10 +23,10 @@ pub(crate) struct Ledger {
     pub(crate) journal: AtomicU64,
     /// The number of watchers that were registered and have ended.
     pub(crate) visits: AtomicU64,
-    /// The number of panics on purpose.
+    /// The number of deliberate panics.
     pub(crate) panics: AtomicU64,
     pub(crate) flushes: AtomicU64,
-    /// Whether the end has begun.
+    /// Whether the program has begun to end.
     pub(crate) over: AtomicBool,
     /// Whether the publishers have to pause, while the counts are compared.
     pub(crate) lull: AtomicBool,

@@ -124,7 +124,7 @@ fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
     Ok(faults.is_empty())
 }
 
-/// Sets a panic hook that only counts panics on purpose. Other panics are shown as usual, and are
+/// Sets a panic hook that only counts deliberate panics. Other panics are shown as usual, and are
 /// violations.
 fn tell_only_of_other_panics(ledger: &Arc<Ledger>) {
     let usual = panic::take_hook();
@@ -142,7 +142,7 @@ fn tell_only_of_other_panics(ledger: &Arc<Ledger>) {
     }));
 }
 
-/// Spawns the watcher that loses nothing and gives each event its place.
+/// Spawns the watcher that loses nothing and assigns each event its position.
 fn keep_journal(bus: &Broadcaster<Tick>, ledger: &Arc<Ledger>) -> Result<(), Box<dyn Error>> {
     let ledger = ledger.clone();
     let (mut in_class, mut last) = ([0; tick::CLASSES], [0; 2 * SOURCES]);

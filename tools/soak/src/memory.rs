@@ -26,8 +26,8 @@ pub(crate) fn resident() -> Option<u64> {
     None
 }
 
-/// Returns the sizes in words, and whether they level off. The second value is `None` if there are
-/// too few samples.
+/// Returns a description of the sizes, and whether they level off. The second value is `None` if
+/// there are too few samples.
 pub(crate) fn judge(samples: &[u64]) -> (String, Option<bool>) {
     if samples.is_empty() {
         return ("not known on this system".to_owned(), None);

@@ -15,7 +15,7 @@ use super::tick::{CLASSES, Mood, ON_PURPOSE, Tick};
 pub(crate) const QUEUE: u64 = 256;
 pub(crate) const PREFIX: u64 = 6;
 
-/// The way in which a watcher ends when it has seen enough.
+/// How a watcher ends when it has seen enough.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Leave {
     /// Stopped, and read to the end.

@@ -29,7 +29,7 @@ struct Counts {
     closed: AtomicU64,
     /// The number of losses that the hook received.
     reported: AtomicU64,
-    /// The number of events that the handler received, and of those at which it panicked.
+    /// The number of events that the handler received, and of those on which it panicked.
     handled: AtomicU64,
     panicked: AtomicU64,
     lines: AtomicU64,
@@ -221,7 +221,7 @@ impl Recording {
         equal("full", stats.recorder.full, get(&counts.full));
         equal("closed", stats.recorder.closed, get(&counts.closed));
         let all = || stats.bus.watchers.iter().chain([&stats.bus.departed]);
-        // A later write may have carried the count of an event whose loss was reported.
+        // A later write may have included the count of an event whose loss was reported.
         let mut carried = 0;
         let mut lost = get(&counts.full) + get(&counts.closed) + get(&counts.panicked);
         for watcher in all() {

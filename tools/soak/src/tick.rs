@@ -1,5 +1,5 @@
-//! The events of the soak. Each knows who published it, and gets its place in the order from the
-//! journal.
+//! The events of the soak. Each knows which publisher published it, and gets its position in the
+//! order from the journal.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use std::thread;
 /// The number of classes of events. Some watchers want only one class.
 pub(crate) const CLASSES: usize = 4;
 
-/// The text with which every panic on purpose begins.
+/// The text with which every deliberate panic begins.
 pub(crate) const ON_PURPOSE: &str = "on purpose";
 
 /// The number of events alive.
@@ -27,11 +27,11 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Sets the place. Only the journal calls this, once for each event.
+    /// Sets the position. Only the journal calls this, once for each event.
     pub(crate) fn assign(&self, all: u64, class: u64) {
         self.class.store(class, Ordering::Relaxed);
-        // Release: pairs with the load of `all` in `get`. A reader that sees the place also sees
-        // the one in the class.
+        // Release: pairs with the load of `all` in `get`. A reader that sees this position also
+        // sees the one in the class.
         self.all.store(all, Ordering::Release);
     }
 

@@ -19,7 +19,7 @@ use super::tick::{ON_PURPOSE, Tick};
 /// A time that is exceeded only if something is stuck.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The way in which a watcher is read.
+/// How a watcher is read.
 #[derive(Clone, Copy, Debug)]
 enum Form {
     Recv,
@@ -163,8 +163,8 @@ impl Visitor {
         true
     }
 
-    /// Returns `false`, so that the visits end. Only the end of the bus may be a reason for not
-    /// being registered. Any other reason is a fault.
+    /// Returns `false`, so that the visits end. The only permitted reason for not being registered
+    /// is that the bus has ended. Any other reason is a fault.
     pub(crate) fn is_open(&self, error: &WatchError) -> bool {
         if !matches!(error, WatchError::Closed) || !self.ledger.is_over() {
             self.ledger.fault(format!("{}: {error}", self.name));

@@ -174,7 +174,7 @@ impl Running {
         input.flush().expect("the child reads");
     }
 
-    /// Kills the child, and waits for its end.
+    /// Kills the child, and waits until it has ended.
     ///
     /// # Panics
     ///
@@ -184,7 +184,7 @@ impl Running {
         self.child.wait().expect("the child ends");
     }
 
-    /// Waits for the child's end, and returns the lines that the child sends until then.
+    /// Waits until the child has ended, and returns the lines that it sends until then.
     ///
     /// # Panics
     ///

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Output, Stdio};
 
-/// Runs a program to its end, which must be a success. Returns its output on stdout and on stderr.
+/// Runs a program to its end, which must succeed. Returns its output on stdout and on stderr.
 ///
 /// # Panics
 ///

@@ -1,14 +1,14 @@
-//! Waits of tests. A test that waits in vain fails.
+//! Waits in tests. A test that waits in vain fails.
 
 use std::panic::resume_unwind;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A timeout that only a hang reaches, even on a machine that stands still for a minute.
+/// A timeout that only a hang reaches, even on a machine that stalls for a minute.
 pub const LONG: Duration = Duration::from_secs(180);
 
-/// Runs a test that might hang, and fails it when it does.
+/// Runs a test that might hang, and makes it fail if it does.
 ///
 /// # Panics
 ///
@@ -29,7 +29,7 @@ pub fn watched(test: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Waits for work of another thread that gives no signal, until `done` holds.
+/// Waits for work on another thread that sends no signal, until `done` holds.
 ///
 /// # Panics
 ///

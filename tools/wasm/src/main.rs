@@ -232,7 +232,7 @@ fn statistics() {
     assert_eq!((watcher.offered, watcher.delivered, watcher.queued, watcher.dropped.total()), (5, 1, 1, 3));
 }
 
-/// The bus, its handlers and its timer are the places that start threads.
+/// Only the bus, its handlers and its timer start threads.
 fn threads() {
     let started = Broadcaster::<u64>::new();
     assert_eq!(started.is_ok(), HAS_SYSTEM, "{started:?}");

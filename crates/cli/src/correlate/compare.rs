@@ -1,4 +1,4 @@
-//! Compares answers with the expected ones, and reports the differences and their places.
+//! Compares the correlator's decisions with the expected ones, and reports where they differ.
 
 use std::fmt;
 
@@ -45,9 +45,9 @@ impl fmt::Display for Comparison {
     }
 }
 
-/// Returns the answer without the parts in which the two need not agree. Absent, null, empty and
-/// zero are the same in an event. In an aggregate event, the parts that client-go does not keep are
-/// ignored.
+/// Returns the decision without the parts in which the two need not agree. Absent, null, empty and
+/// zero are equivalent in an event. In an aggregate event, the parts that client-go does not keep
+/// are ignored.
 fn comparable(answer: &Value) -> Value {
     let mut answer = answer.clone();
     if let Some(event) = answer.get_mut("event") {

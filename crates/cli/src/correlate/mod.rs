@@ -1,4 +1,4 @@
-//! The command `correlate`: prints the correlator's answer to each event, in the format of
+//! The command `correlate`: prints the correlator's decision about each event, in the format of
 //! `tests/vectors`, to compare it with other correlators.
 
 mod compare;
@@ -58,7 +58,7 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// Answers or compares all events. Returns whether everything was as expected.
+/// Prints or compares the decisions about all events. Returns whether everything was as expected.
 pub(crate) fn run(args: Args) -> Result<bool, Box<dyn Error>> {
     match answer_all(args.compare) {
         Ok(is_as_expected) => Ok(is_as_expected),

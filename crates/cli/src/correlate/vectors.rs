@@ -1,4 +1,4 @@
-//! The format of the vectors: options, events, and the answers.
+//! The format of the vectors: options, events, and decisions.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
@@ -73,7 +73,7 @@ impl Vector {
     }
 }
 
-/// Reads a JSON object. Serde would also read an array, as the values of a struct in their order.
+/// Reads a JSON object. Serde would also accept an array, as the values of a struct in order.
 fn read_object<T: DeserializeOwned>(line: &str) -> Result<T, String> {
     if !line.trim_start().starts_with('{') {
         return Err("expected a JSON object".to_owned());
@@ -81,7 +81,7 @@ fn read_object<T: DeserializeOwned>(line: &str) -> Result<T, String> {
     serde_json::from_str(line).map_err(|error| json_error(&error))
 }
 
-/// Reads a struct from a JSON object, and from nothing else.
+/// Reads a struct from a JSON object only.
 fn fields<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<T, D::Error> {
     let fields = Map::deserialize(deserializer)?;
     T::deserialize(Value::Object(fields)).map_err(D::Error::custom)
@@ -99,7 +99,7 @@ where
     T::deserialize(Value::Object(fields)).map_err(D::Error::custom)
 }
 
-/// An answer of the correlator.
+/// A decision of the correlator.
 pub(crate) struct Answer {
     pub(crate) event: Option<Event>,
     pub(crate) patch: Option<String>,
@@ -117,7 +117,7 @@ impl Answer {
 pub(crate) struct Rig {
     clock: FakeClock,
     correlator: EventCorrelator,
-    /// The numbers of writes by name. Without a `server`, this number is the version.
+    /// The number of writes for each name. Without a `server`, this number is the version.
     writes: HashMap<Text, u64>,
 }
 

@@ -163,8 +163,8 @@ pub(crate) enum Form {
 }
 
 impl FilterArgs {
-    /// Returns what may be wrong with the filter if no event fits: a store may have any type, but
-    /// nearly all events have one of two.
+    /// Returns what may be wrong with the filter if no event matches: a store may contain any type,
+    /// but nearly all events have one of two.
     pub(crate) fn hint(&self) -> Option<String> {
         let type_ = self.type_.as_ref().filter(|type_| !usual_types().contains(&type_.as_str()))?;
         let [normal, warning] = usual_types();
@@ -203,7 +203,7 @@ fn object(text: &str) -> Result<ObjectReference, String> {
         .ok_or_else(|| format!("the object must be KIND/NAME, such as pod/web-0, got {}", quoted(text)))
 }
 
-/// Reads `KIND/NAME`, or a kind alone.
+/// Reads `KIND/NAME`, or only a kind.
 fn reference(text: &str) -> Result<ObjectReference, String> {
     if !text.contains('/') {
         return Ok(ObjectReference::new(text.to_owned(), ""));
@@ -218,7 +218,7 @@ fn whole(text: &str) -> Option<ObjectReference> {
     is_good.then(|| ObjectReference::new(kind.to_owned(), name.to_owned()))
 }
 
-/// Reads a type: the two usual ones in upper and lower case alike, others as they are.
+/// Reads a type: the two usual ones regardless of case, others as they are.
 fn type_(text: String) -> Result<String, String> {
     if text.contains(',') {
         return Err(format!(

@@ -28,7 +28,7 @@ pub(crate) fn get(store: &SqliteSink, args: &GetArgs) -> Result<(), Box<dyn Erro
         return Ok(());
     }
     let expired = expired(store)?;
-    // An empty list is an answer, but events that have expired explain it.
+    // An empty list is a valid result, but events that have expired explain it.
     if args.form.form == Form::Table || !expired.is_empty() {
         complain(&format!("eventcast: no events found{expired}"));
     }
@@ -41,7 +41,7 @@ pub(crate) fn get(store: &SqliteSink, args: &GetArgs) -> Result<(), Box<dyn Erro
 pub(crate) fn describe(store: &SqliteSink, args: &DescribeArgs) -> Result<(), Box<dyn Error>> {
     let object = args.object.clone().in_namespace(args.namespace.clone().unwrap_or_default());
     let events = store.find(&EventQuery::default().object(object))?;
-    // Messages are shown whole here, so that there is a command that does.
+    // Messages are shown in full here, so that at least one command does so.
     say(&event_table(args.color).describe(&events))?;
     let expired = expired(store)?;
     if events.is_empty() && !expired.is_empty() {
@@ -91,7 +91,7 @@ fn has_several_namespaces(store: &SqliteSink, query: &EventQuery) -> Result<bool
     Ok(false)
 }
 
-/// Prints a core/v1 `EventList`, with an event on each line. Returns whether there was no event.
+/// Prints a core/v1 `EventList`, with one event on each line. Returns whether there was no event.
 fn list(store: &SqliteSink, query: &EventQuery) -> Result<bool, Box<dyn Error>> {
     let mut out = Out::new();
     let mut before = "{\"kind\":\"EventList\",\"apiVersion\":\"v1\",\"metadata\":{},\"items\":[\n";

@@ -57,7 +57,7 @@ pub(crate) fn watch(mut store: SqliteSink, args: &WatchArgs) -> Result<(), Box<d
         // written to it any longer.
         let now = identity(store.path());
         if now.is_some() && now != file {
-            // A file that is still being made is not a store yet.
+            // A file that is still being created is not a store yet.
             let Ok(other) = SqliteSink::open_read_only(store.path()) else { continue };
             complain("eventcast: another file replaced the store, and the watch begins again");
             (store, file, seen) = (other, now, 0);
@@ -65,8 +65,8 @@ pub(crate) fn watch(mut store: SqliteSink, args: &WatchArgs) -> Result<(), Box<d
     }
 }
 
-/// Returns which file there is at a path, as far as files can be distinguished, or `None` if there
-/// is none.
+/// Returns the identity of the file at a path, as far as files can be distinguished, or `None` if
+/// there is none.
 fn identity(path: &Path) -> Option<(u64, u64)> {
     #[cfg(unix)]
     {
@@ -82,7 +82,7 @@ fn print_out() -> Result<bool, Box<dyn Error>> {
     is_read(io::stdout().lock().flush())
 }
 
-/// Waits for the interval. Returns whether to continue: the program has not been asked to end, and
+/// Waits for the interval. Returns whether to continue: the program has not been asked to exit, and
 /// stdout may still have a reader.
 fn rest(interval: Duration, is_over: &AtomicBool) -> bool {
     let start = Instant::now();
@@ -98,13 +98,13 @@ fn rest(interval: Duration, is_over: &AtomicBool) -> bool {
     false
 }
 
-/// Waits for this time at most, and only while stdout has a reader. Returns whether the reader is
+/// Waits for at most this time, and only while stdout has a reader. Returns whether the reader is
 /// gone. A file and a terminal always have one.
 #[cfg(unix)]
 fn has_no_reader_within(nap: Duration) -> bool {
     use rustix::event::{PollFd, Timespec, poll};
     let out = io::stdout();
-    // No events are asked for, because the system always reports that the other end was closed.
+    // No events are requested, because the system always reports that the other end was closed.
     let mut pipe = [PollFd::new(&out, PollFlags::empty())];
     let timeout = Timespec { tv_sec: 0, tv_nsec: nap.min(NAP).subsec_nanos().into() };
     // An error means that a signal interrupted the call.
@@ -177,7 +177,7 @@ impl Printer {
     }
 }
 
-/// Returns the columns of an event, two blanks apart, at least as wide as before.
+/// Returns the columns of an event, separated by two blanks and at least as wide as before.
 fn columns(event: &Event, is_colored: bool, columns: &mut LogColumns) -> String {
     let Event { involved_object: object, type_, reason, message, .. } = event;
     let count = event.occurrences();

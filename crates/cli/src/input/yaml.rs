@@ -11,15 +11,15 @@ use super::yaml_value::Elements;
 
 /// The number of bytes that are inspected to distinguish YAML from JSON.
 pub(crate) const HEAD: usize = 64 << 10;
-/// The maximum length of a document, in bytes. The document is held in memory as a whole, its
+/// The maximum length of a document, in bytes. The document is held in memory as a whole, and its
 /// events one at a time.
 const MAX_DOCUMENT: u64 = 256 << 20;
-/// Words before a colon that start a line of a log.
+/// Words before a colon that start a log line.
 const LOG_WORDS: [&str; 7] = ["debug", "error", "fatal", "info", "trace", "warn", "warning"];
 
 type Found<'a> = &'a mut dyn FnMut(Result<ReadEvent, Problem>);
 
-/// Returns whether the input is YAML and not JSON. Lines of text may precede either.
+/// Returns whether the input is YAML rather than JSON. Either may be preceded by lines of text.
 pub(crate) fn is_yaml(head: &[u8]) -> bool {
     let head = String::from_utf8_lossy(head);
     let mut lines = head.trim_start_matches('\u{feff}').lines();

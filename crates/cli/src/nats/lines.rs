@@ -1,9 +1,9 @@
-//! Events as the same lines of JSON as in the messages. The commands do not interpret the lines, so
-//! they work with the events of every bus.
+//! Events as the same JSON lines as in the messages. The commands do not interpret the lines, so
+//! they can process the events of any bus.
 
 use eventcast_nats::{Codec, CodecError, Framing, Json};
 
-/// Passes JSON on as it is.
+/// Passes JSON through unchanged.
 pub(super) struct Raw;
 
 impl Codec<String> for Raw {

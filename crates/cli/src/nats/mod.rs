@@ -1,4 +1,4 @@
-//! The commands `publish` and `watch`: a bus that several processes share, over a server of NATS.
+//! The commands `publish` and `watch`: a bus that several processes share, over a NATS server.
 //!
 //! Without the feature `nats` the commands exist, but only report that they need this feature.
 

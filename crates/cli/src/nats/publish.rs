@@ -78,7 +78,7 @@ fn send_lines(
     Ok(true)
 }
 
-/// Returns a line as JSON: as it is if it is JSON, and otherwise as a string.
+/// Returns a line as JSON: unchanged if it is JSON, and otherwise as a string.
 fn as_json(line: String) -> Result<String, serde_json::Error> {
     let is_json = serde_json::from_str::<IgnoredAny>(&line).is_ok();
     if is_json { Ok(line) } else { serde_json::to_string(&line) }

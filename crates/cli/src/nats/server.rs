@@ -27,7 +27,7 @@ pub(super) fn show(status: &RemoteStatus) {
     complain(&format!("eventcast: {}", plain(&status.to_string())));
 }
 
-/// Classifies a refusal of the bridge as bad usage or as a failure.
+/// Classifies an error from creating the bridge as bad usage or as a failure.
 pub(super) fn refusal(error: BuildError) -> Box<dyn Error> {
     match error {
         BuildError::Invalid { .. } => BadUsage(error.to_string()).into(),

@@ -10,7 +10,7 @@ use crate::support::number::grouped;
 /// The minimum distance of a tick from the next one and from an end, as a fraction of the axis.
 const APART: f64 = 0.06;
 const APART_FROM_END: f64 = 0.09;
-/// The number of ticks that an axis with a linear scale has at most, without its ends.
+/// The maximum number of ticks on an axis with a linear scale, not counting its ends.
 const TICKS: f64 = 7.0;
 /// The smallest value on an axis with a logarithmic scale. Smaller values are shown as this one.
 const LEAST: f64 = 1e-6;
@@ -33,7 +33,7 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// Returns the bounds of the x axis: from the first place to the last one, both with a tick.
+    /// Returns the bounds of the x axis: from the first point to the last one, both with a tick.
     pub(super) fn exact(panel: &Panel) -> Self {
         let scale = panel.x.scale;
         let (from, to) = ends(scale, &panel.lines.iter().flat_map(|line| &line.places).map(|place| place.0));
@@ -55,7 +55,7 @@ impl Bounds {
         Self { scale, ticks }
     }
 
-    /// Returns the bounds of the y axis: from a round value to a round value, around all places.
+    /// Returns the bounds of the y axis: from a round value to a round value, around all points.
     pub(super) fn rounded(panel: &Panel) -> Self {
         let scale = panel.y.scale;
         let (from, to) = ends(scale, &panel.lines.iter().flat_map(|line| &line.places).map(|place| place.1));
@@ -96,7 +96,7 @@ impl ValueFormatter<f64> for Bounds {
     }
 }
 
-/// Returns the least and the most of the values. They differ.
+/// Returns the minimum and the maximum of the values. They differ.
 fn ends(scale: Scale, values: &(impl Iterator<Item = f64> + Clone)) -> (f64, f64) {
     let finite = || values.clone().filter(|value| value.is_finite());
     let (least, most) = (finite().fold(f64::INFINITY, f64::min), finite().fold(f64::NEG_INFINITY, f64::max));
@@ -139,7 +139,7 @@ fn round_up(value: f64) -> f64 {
 
 /// Returns a number such as `0.01`, `1.5` or `10,000`.
 fn number(value: f64) -> String {
-    // Three digits that count.
+    // Three significant digits.
     let decimals =
         if value == 0.0 { 0 } else { (2.0 - value.abs().log10().floor()).clamp(0.0, 9.0) as usize };
     let text = format!("{value:.decimals$}");

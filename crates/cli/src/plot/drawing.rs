@@ -16,21 +16,21 @@ pub(crate) struct Panel {
     pub(crate) marks: Vec<Mark>,
 }
 
-/// A line from place to place, with markers.
+/// A line from point to point, with markers.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     pub(crate) label: String,
-    /// The number of the thing that the line is about. Lines of the same thing share their colour
-    /// and their marker.
+    /// The number of the thing that the line is about. Lines about the same thing share their
+    /// colour and their marker.
     pub(crate) series: usize,
-    /// The number of the pattern of dashes. Number 0 is without gaps, 1 dashed, 2 dotted, 3 dotted
-    /// sparsely. Lines that may be close to each other differ in it.
+    /// The number of the pattern of dashes. Number 0 is solid, 1 dashed, 2 dotted, 3 sparsely
+    /// dotted. Lines that may be close to each other differ in it.
     pub(crate) dashes: usize,
-    /// The places, in the order of x.
+    /// The points, in the order of x.
     pub(crate) places: Vec<(f64, f64)>,
 }
 
-/// A vertical line with a word. It is left out if it is outside of the x axis.
+/// A vertical line with a word. It is left out if it is outside the x axis.
 #[derive(Clone, Debug)]
 pub(crate) struct Mark {
     pub(crate) at: f64,

@@ -1,4 +1,4 @@
-//! Text in a drawing, fitted to its place: the labels at the ends of lines, and the words of the
+//! Text in a drawing, fitted to its position: the labels at the ends of lines, and the words of the
 //! marks.
 
 use std::ops::Range;
@@ -76,7 +76,7 @@ pub(super) fn shown_marks<'p>(panel: &'p Panel, x: &Bounds) -> Vec<&'p Mark> {
 /// A label in its row. The first label of a line has a sample of the line beside it.
 struct Label<'l> {
     text: &'l str,
-    /// The place that the label would have without the others.
+    /// The position that the label would have without the others.
     wanted: i32,
     sample: Option<(Style, (i32, i32))>,
 }
@@ -129,8 +129,8 @@ fn labels<'l>(chart: &Chart, lines: &'l [Drawn]) -> Vec<Label<'l>> {
     ends.into_iter().flat_map(of_line).collect()
 }
 
-/// Returns a row for each wanted place, in order, at least the height of a label apart, and within
-/// the bounds if they have enough space.
+/// Returns a row for each desired position, in order, at least the height of a label apart, and
+/// within the bounds if they have enough space.
 fn spread(wanted: &[i32], bounds: Range<i32>) -> Vec<i32> {
     let mut rows: Vec<i32> = Vec::with_capacity(wanted.len());
     for place in wanted {

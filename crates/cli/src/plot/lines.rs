@@ -1,4 +1,4 @@
-//! The lines, with the markers at their places.
+//! The lines, with the markers at their positions.
 
 use plotters::coord::ranged1d::Ranged as _;
 use plotters::element::DashedPathElement;
@@ -8,8 +8,8 @@ use super::bounds::Bounds;
 use super::canvas::{Area, Chart, Failure, PANEL_HEIGHT, WIDTH};
 use super::drawing::{Line, Panel};
 
-/// The colours, which people with a colour vision deficiency can distinguish too. All of them are
-/// dark enough for a white background. With more series the colours repeat.
+/// The colours, which people with a colour vision deficiency can also distinguish. All of them are
+/// dark enough for a white background. With more series, the colours repeat.
 const COLOURS: [RGBColor; 6] = [
     RGBColor(0x00, 0x72, 0xb2),
     RGBColor(0xd5, 0x5e, 0x00),
@@ -88,7 +88,7 @@ fn style(line: &Line) -> Style {
     }
 }
 
-/// Draws the lines, the first one below the others. It can be seen through the gaps of the others.
+/// Draws the lines, the first one below the others. It can be seen through the gaps in the others.
 pub(super) fn draw<'a>(area: &Area<'a>, chart: &Chart<'a, '_>, lines: &[Drawn]) -> Result<(), Failure<'a>> {
     for line in lines {
         let places: Vec<_> = line.places.iter().map(|place| chart.backend_coord(place)).collect();
@@ -98,7 +98,7 @@ pub(super) fn draw<'a>(area: &Area<'a>, chart: &Chart<'a, '_>, lines: &[Drawn]) 
     Ok(())
 }
 
-/// Returns the places that have a marker: the ends, and others that are far enough from each other.
+/// Returns the points that have a marker: the ends, and others that are far enough apart.
 fn marked(places: &[(i32, i32)]) -> impl Iterator<Item = (i32, i32)> {
     let (end, mut before) = (places.last().copied(), None);
     places.iter().copied().filter(move |place| {

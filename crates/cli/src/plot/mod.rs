@@ -1,9 +1,9 @@
 //! Drawings of sweeps: panels one above the other, each with lines over the same kind of axis.
 //!
-//! Each line has its own colour, marker and dashes, so the drawing can be read without colours too.
-//! Lines that would coincide are drawn once, and their label names them all: `= b` follows if they
-//! are equal, `≈ b` if they differ by less than the width of a line. The label of a line is at its
-//! end.
+//! Each line has its own colour, marker and dashes, so the drawing can also be read without
+//! colours. Lines that would coincide are drawn once, and their label names them all: `= b` follows
+//! if they are equal, `≈ b` if they differ by less than the width of a line. The label of a line is
+//! at its end.
 #![allow(clippy::cast_possible_wrap, reason = "pixels, rows and panels are few")]
 #![allow(clippy::cast_precision_loss, reason = "a tick is at most a few steps from zero")]
 #![allow(clippy::cast_sign_loss, reason = "no width is negative")]
@@ -41,7 +41,7 @@ fn draw<'a>(area: &Area<'a>, drawing: &Drawing) -> Result<(), Failure<'a>> {
     let middle = (WIDTH as i32 / 2, TITLE_HEIGHT as i32 / 2 + 4);
     area.draw(&Text::new(title, middle, font::font(font::TITLE_SIZE).pos(labels::CENTRED)))?;
     let laid_out: Vec<Laid> = drawing.panels.iter().map(Laid::out).collect();
-    // The same for each panel, so a length has the same place in all of them.
+    // The same for each panel, so a length is at the same position in all of them.
     let labels_width = laid_out.iter().map(|laid| labels::room(&laid.lines)).max().unwrap_or(0);
     for (number, laid) in laid_out.into_iter().enumerate() {
         let top = (TITLE_HEIGHT + PANEL_HEIGHT * number as u32) as i32;

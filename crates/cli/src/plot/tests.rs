@@ -108,7 +108,7 @@ fn lines_that_overlap_differ_in_more_than_their_colour() {
     assert_eq!(svg.matches("<circle").count(), 4, "the markers of the first line");
     let is_square = |points: &[(i32, i32)]| points.len() == 5 && points.first() == points.last();
     assert_eq!(polylines(&svg, SECOND, is_square).len(), 4, "the markers of the second line");
-    // The first line is whole, and of the second one there are only the dashes.
+    // The first line is solid, and the second one consists only of dashes.
     let across = |points: &[(i32, i32)]| points.last().unwrap().0 - points[0].0;
     assert_eq!(polylines(&svg, FIRST, |points| points.len() == 3 && across(points) > 300).len(), 1);
     let is_dash = |points: &[(i32, i32)]| points.len() <= 3 && (1..=10).contains(&across(points));

@@ -104,7 +104,7 @@ impl Texts {
 }
 
 /// Reads all events. Fails if the input as a whole is unusable. The result includes the problems
-/// with single events, and [`Input::finish`] prepares it.
+/// with individual events, and [`Input::finish`] prepares it.
 pub(crate) fn read(reader: Box<dyn BufRead>, is_expanded: bool, remembered: usize) -> Result<Input, String> {
     let mut input = Input { is_expanded, ..Input::default() };
     let mut states = States::new(remembered);

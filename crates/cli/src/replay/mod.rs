@@ -1,5 +1,5 @@
-//! The command `replay`: shows what the correlator would have made of a cluster's events, and
-//! draws what other options would do.
+//! The command `replay`: shows what the correlator would have done with a cluster's events, and
+//! plots the effect of other options.
 
 mod args;
 mod input;
@@ -150,7 +150,7 @@ fn name_problems(input: &Input, output: &OutputArgs) -> Result<bool, BadInput> {
     for line in input.problems.lines() {
         complain(&format!("eventcast: {line}"));
     }
-    // With 0, no comparison was wanted.
+    // With 0, no comparison was requested.
     if input.forgotten > 0 && output.remember > 0 {
         let forgotten = counted(input.forgotten, "document");
         complain(&format!(

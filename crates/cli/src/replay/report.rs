@@ -1,4 +1,4 @@
-//! The result of a run: one screen for a person, or JSON.
+//! The result of a run: one human-readable screen, or JSON.
 
 use std::fmt::Write as _;
 
@@ -24,7 +24,7 @@ pub(crate) fn text(input: &Input, outcome: &Outcome, columns: Option<usize>) -> 
     let mut out = String::new();
     // Writing to a string never fails.
     let _ = write_head(&mut out, input, outcome).and_then(|()| {
-        // Without an event that was judged there are no figures.
+        // If no event was judged, there are no figures.
         if outcome.keys.is_empty() {
             return Ok(());
         }

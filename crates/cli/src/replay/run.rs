@@ -119,7 +119,7 @@ fn sum(all: impl Iterator<Item = CorrelatorStats>) -> CorrelatorStats {
     sum
 }
 
-/// Returns an error of the library, which begins with the name of an option, with this name
+/// Returns an error of the library, which begins with the name of an option, with that name
 /// replaced by the name of the flag.
 fn as_flag(error: &str) -> String {
     let (name, rest) = error.split_once(' ').unwrap_or((error, ""));
@@ -135,7 +135,7 @@ fn key_of(event: &Event) -> Key {
     Key { object: parts.join("/"), reason: event.reason.clone(), source: source.clone() }
 }
 
-/// Confirms to the correlator what a store would have answered.
+/// Confirms to the correlator what a store would have returned.
 fn store(correlator: &EventCorrelator, decision: Correlation, writes: &mut u64) {
     let (mut stored, key): (Event, CorrelationKey) = match decision {
         Correlation::Create { event, key, .. } | Correlation::Update { event, key, .. } => (event, key),

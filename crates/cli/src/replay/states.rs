@@ -54,7 +54,7 @@ struct Key {
 /// Distinguishes events with the same name.
 #[derive(Debug, PartialEq, Eq, Hash)]
 enum Identity {
-    /// A UID in the form of a UUID, as API servers give it.
+    /// A UID in the form of a UUID, as assigned by API servers.
     Uuid(u128),
     Uid(Text),
     /// Without a UID, the first time, or the creation time if there is none.

@@ -15,7 +15,7 @@ use crate::plot::{self, Axis, Drawing, Line, Mark, Panel, Scale};
 use crate::support::number::counted;
 use crate::support::text::quoted;
 
-/// The largest number of values of a range that are tried, evenly spread.
+/// The maximum number of values that are tried, evenly spread over the range.
 const POINTS: u64 = 64;
 
 /// An option, and the range of its values.
@@ -46,7 +46,7 @@ impl Swept {
         }
     }
 
-    /// Returns the text at the axis: the name, and the unit.
+    /// Returns the label of the axis: the name, and the unit.
     fn label(self) -> String {
         let unit = match self {
             Self::MaxEvents => "similar events",
@@ -109,7 +109,7 @@ impl Sweep {
         Ok(Self { option, from, to })
     }
 
-    /// Returns all values of the range, or as many as are worth drawing.
+    /// Returns all values in the range, or as many as are worth drawing.
     pub(crate) fn values(&self) -> Vec<u32> {
         let (from, span) = (u64::from(self.from), u64::from(self.to - self.from));
         let steps = span.min(POINTS - 1);
@@ -135,7 +135,7 @@ impl Sweep {
         self.values().into_iter().map(one).collect()
     }
 
-    /// Returns the figures of the drawing, for machines.
+    /// Returns the figures of the drawing in machine-readable form.
     pub(crate) fn json(&self, points: &[(u32, Outcome)]) -> String {
         let points: Vec<_> = points
             .iter()

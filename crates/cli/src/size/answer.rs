@@ -1,4 +1,4 @@
-//! The first part of the output: the length of the queue that would have been enough.
+//! The first part of the output: the queue length that would have been enough.
 
 use super::finding::{Enough, Finding};
 use super::reader::{Account, Watcher};
@@ -9,9 +9,9 @@ use super::shown::{at_quantile, name, wrapped};
 use super::sweep::{Point, Swept};
 use crate::support::number::grouped;
 
-/// Returns the answer for each watcher, such as
-/// `base: 296 would have been enough. Its queue of 200 lost 32.11 % of the events.`. If the
-/// bus's own queue was too short, the line about it is the first one.
+/// Returns the result for each watcher, such as `base: 296 would have been enough. Its queue of 200
+/// lost 32.11 % of the events.`. If the bus's own queue was too short, the line about it is the
+/// first one.
 pub(super) fn of_run(outcome: &Outcome, findings: &[Finding]) -> String {
     let mut text = wrapped("How long must the queue be, as far as this run can tell?", "    ");
     let refusal = Refusal::of(outcome);
@@ -71,7 +71,7 @@ fn with_seeds(spread: Spread) -> String {
     }
 }
 
-/// Returns how far the seeds are apart, and the margin of the largest length.
+/// Returns how far apart the seeds are, and the margin of the largest length.
 fn of_seeds(spread: Spread) -> String {
     if spread.count == 1 {
         return "Another seed needs another length: add --seeds. ".to_owned();
@@ -87,14 +87,14 @@ fn of_seeds(spread: Spread) -> String {
     )
 }
 
-/// Returns the answer for each watcher, such as
-/// `base: a queue of 375 was enough, and 247 was not. With 375, the 99th percentile ..`.
+/// Returns the result for each watcher, such as `base: a queue of 375 was enough, and 247 was not.
+/// With 375, the 99th percentile ..`.
 pub(super) fn of_sweep(swept: Swept, points: &[Point]) -> String {
     let question = match swept {
         Swept::Queue => "How long must the queue be, as far as these runs can tell?",
         Swept::Handler => "How long may the handler take, as far as these runs can tell?",
     };
-    // The values are in order from the least loss to the greatest.
+    // The values are in order from the smallest loss to the largest.
     let ordered: Vec<&Point> = match swept {
         Swept::Queue => points.iter().rev().collect(),
         Swept::Handler => points.iter().collect(),
@@ -151,8 +151,8 @@ fn edge(swept: Swept, ordered: &[&Point], index: usize) -> String {
     }
 }
 
-/// Returns the length that the arithmetic gives: of the runs with a loss, and of all runs if there
-/// are several seeds.
+/// Returns the computed length: for the runs with a loss, and for all runs if there are several
+/// seeds.
 fn computed(swept: Swept, points: &[Point], index: usize) -> String {
     let findings = || points.iter().map(|point| &point.findings[index]);
     let computed = findings().filter(|finding| matches!(finding.enough, Enough::Computed(_)));
@@ -196,7 +196,7 @@ mod tests {
                            23.08 % of the events, and offered them to no watcher.";
     const ACCEPTED: &str = "lengths below are for the 10 events that the bus accepted.";
 
-    /// The bus of this outcome refused 3 of 13 events, which is the first thing to know.
+    /// The bus in this outcome refused 3 of 13 events, which is the first thing to report.
     #[test]
     fn the_answer_is_the_length_and_how_it_is_known() {
         for (finding, expected) in [
@@ -269,7 +269,7 @@ mod tests {
                  34 at most."
             )
         );
-        // The machine was late, so more events waited than by the handler's times.
+        // The machine was late, so more events waited than the handler's times imply.
         let late = answer(SPREAD, Enough::AtLeast(140));
         assert!(late.starts_with("140 or more would have been needed with each of 6 seeds. They"), "{late}");
         let one = answer(Spread { count: 1, ..SPREAD }, Enough::Held(34));
@@ -297,7 +297,7 @@ mod tests {
         assert!(words.join(" ").contains(&format!("runs can tell? {refused}")), "{text}");
     }
 
-    /// Returns the answer of a sweep with these values, and what was lost with each of them.
+    /// Returns the output of a sweep with these values, and with what was lost with each of them.
     fn swept(swept: Swept, values: &[(u64, u64)]) -> String {
         let point = |(value, lost): &(u64, u64)| Point {
             value: *value,

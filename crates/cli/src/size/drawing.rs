@@ -6,9 +6,9 @@ use super::sweep::{Point, Sweep, Swept};
 use crate::plot::{Axis, Drawing, Line, Mark, Panel, Scale};
 use crate::support::number::grouped;
 
-/// The least latency that is drawn, in milliseconds.
+/// The lowest latency that is drawn, in milliseconds.
 const LEAST: f64 = 0.001;
-/// The least utilisation that is drawn.
+/// The lowest utilisation that is drawn.
 const IDLE: f64 = 1e-6;
 /// The library's default length of a watcher's queue.
 const QUEUE_CAPACITY: u64 = 1000;
@@ -66,11 +66,11 @@ fn latencies(sweep: &Sweep, points: &[Point]) -> Vec<Line> {
     let line = |index: usize, name: &str, dashes: usize, quantile: f64| {
         let latency = |point: &Point| {
             let latency = &point.outcome.accounts[index].seen.latency;
-            // A place without a number is not drawn.
+            // A point without a number is not drawn.
             let nothing = latency.is_empty().then_some(f64::NAN);
             nothing.unwrap_or_else(|| (latency.value_at_quantile(quantile) as f64 / 1e6).max(LEAST))
         };
-        // The name is at the end, because the end of a long label is cut.
+        // The name goes at the end, because the end of a long label is cut.
         let label = format!("p{:.0} of {name}", quantile * 100.0);
         Line { label, series: index, dashes, places: places(sweep, points, index, latency) }
     };

@@ -62,7 +62,7 @@ impl Enough {
         }
     }
 
-    /// Returns the basis of the number, for machines.
+    /// Returns the machine-readable basis of the number.
     pub(crate) fn basis(self) -> &'static str {
         match self {
             Self::Held(_) => "held",
@@ -87,7 +87,7 @@ impl Finding {
         self.enough.events().max(self.spread.map_or(0, |spread| spread.most))
     }
 
-    /// Returns the basis of this length, for machines.
+    /// Returns the machine-readable basis of this length.
     pub(crate) fn basis(&self) -> &'static str {
         if self.queue() > self.enough.events() { "seeds" } else { self.enough.basis() }
     }
@@ -131,7 +131,7 @@ impl Finding {
         });
         let lost_percent = percent(lost, account.stats.offered);
         let spread = match enough {
-            // No length is enough, with whatever seed.
+            // No length is enough, whatever the seed.
             Enough::Grows(_) => None,
             _ => Spread::of(watcher, &published.times, seeds),
         };
@@ -146,7 +146,8 @@ fn utilisation(shadow: &Shadow, published: &Published) -> f64 {
     each * published.long_run * accepted * published.rate() / published.asked_rate().max(1e-9)
 }
 
-/// Returns whether more events had to wait than the queue holds, by the handler's times alone.
+/// Returns whether more events had to wait than the queue holds, judging only by the handler's
+/// times.
 fn explains(rush: Rush, queue: u64) -> bool {
     rush.events - rush.handled > queue
 }

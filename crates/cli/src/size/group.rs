@@ -1,4 +1,4 @@
-//! The watchers that the command line asks for.
+//! The watchers that the command line requests.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use crate::support::duration;
 use crate::support::number;
 use crate::support::text::quoted;
 
-/// The largest number of threads that a run starts for watchers.
+/// The maximum number of threads that a run starts for watchers.
 const MAX_WATCHERS: usize = 256;
 const POLICIES: &str = "drop_incoming, drop_oldest, wait or wait_for:DURATION";
 
-/// Some watchers, with as many of their settings as the command line gives.
+/// Some watchers, with the settings that the command line specifies for them.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Group {
     count: usize,
@@ -89,7 +89,7 @@ pub(super) fn usual(common: &Group, sweep: Option<&Sweep>) -> Vec<Group> {
     }
 }
 
-/// Returns the watchers of these groups. A setting that a group does not give is the common one.
+/// Returns the watchers of these groups. A setting that a group does not specify is the common one.
 pub(super) fn watchers(groups: &[Group], common: &Group, seed: u64) -> Result<Vec<Watcher>, String> {
     let total = groups.iter().map(|group| group.count).sum::<usize>();
     if total > MAX_WATCHERS {
@@ -120,7 +120,7 @@ pub(super) fn watchers(groups: &[Group], common: &Group, seed: u64) -> Result<Ve
 
 /// Reads an overflow policy. The error begins with `option`.
 pub(super) fn policy(option: &str, text: &str) -> Result<OverflowPolicy, String> {
-    // `drop-oldest` is as good as `drop_oldest`, the library's own form.
+    // `drop-oldest` is accepted like `drop_oldest`, the library's own form.
     let (name, time) = text.split_once(':').map_or((text, None), |(name, time)| (name, Some(time)));
     match (&*name.replace('-', "_"), time) {
         ("drop_incoming", None) => Ok(OverflowPolicy::DropIncoming),

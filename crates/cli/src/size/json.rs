@@ -1,5 +1,5 @@
-//! The result of a run, for a machine. The names are in `docs/performance.md`. Times are in
-//! microseconds unless the name has another unit.
+//! The result of a run in machine-readable form. The names are in `docs/performance.md`. Times are
+//! in microseconds unless the name has another unit.
 
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! The lessons of a run, in sentences made of its figures.
+//! The lessons from a run, in sentences made from its figures.
 
 use std::time::Duration;
 
@@ -135,7 +135,7 @@ fn comparison(base: &Case, other: &Case, difference: &str) -> String {
     sentence
 }
 
-/// Returns which change made the most of a difference to the loss, or `None` if there is nothing to
+/// Returns which change made the biggest difference to the loss, or `None` if there is nothing to
 /// rank or nothing was lost.
 fn effect(base: &Case, compared: &[(&str, &Case, String)]) -> Option<String> {
     // Rounded as it is shown, and without a minus before a zero.
@@ -157,8 +157,8 @@ fn effect(base: &Case, compared: &[(&str, &Case, String)]) -> Option<String> {
     ))
 }
 
-/// Returns why a watcher lost events although its handler has the time: too many arrived together.
-/// Returns `None` if that is not the case.
+/// Returns why a watcher lost events although its handler is fast enough: too many arrived
+/// together. Returns `None` if that is not the case.
 fn cause(case: &Case) -> Option<String> {
     let first = case.finding.first.as_ref()?;
     let Enough::Computed(enough) = case.finding.enough else { return None };

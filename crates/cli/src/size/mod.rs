@@ -1,6 +1,6 @@
-//! The command `size`: how long a queue must be. It publishes a given load to given watchers, on
-//! the real bus, and prints the length that would have been enough, and the losses of each watcher,
-//! with their place and cause.
+//! The command `size`: how long a queue must be. It publishes a given load to given watchers on the
+//! real bus, and prints the length that would have been enough and the losses of each watcher, with
+//! where and why they occurred.
 #![allow(clippy::cast_precision_loss, reason = "counts and nanoseconds here are far below 2^53")]
 #![allow(clippy::cast_sign_loss, reason = "no rate, count or time is negative")]
 

@@ -12,7 +12,7 @@ use hdrhistogram::Histogram;
 use super::spend::{Floor, Plan};
 use super::times::Times;
 
-/// The longest queue that the bus takes, in events.
+/// The longest queue that the bus accepts, in events.
 pub(crate) const MAX_QUEUE: u64 = 1 << 24;
 /// The time that the busiest machine may need.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -30,7 +30,7 @@ pub(crate) struct Sample {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Watcher {
     pub(crate) name: String,
-    /// The number of the group. The watchers of one group are asked for together.
+    /// The number of the group. The watchers of one group are requested together.
     pub(crate) group: usize,
     pub(crate) queue: usize,
     pub(crate) policy: OverflowPolicy,

@@ -1,5 +1,5 @@
-//! The events that the bus refused because its own queue was full. They were offered to no watcher,
-//! so this answer precedes the answers for the watchers.
+//! The events that the bus refused because its own queue was full. They were not offered to any
+//! watcher, so this result precedes the results of the watchers.
 
 use super::finding::{Enough, Finding};
 use super::run::{Outcome, percent};
@@ -14,8 +14,9 @@ pub(super) struct Refusal {
     pub(super) incoming: u64,
     pub(super) refused: u64,
     pub(super) accepted: u64,
-    /// The smallest length that can have been enough: the full queue, and the longest row of events
-    /// that found it full. The bus took nothing out of it during such a row.
+    /// The smallest length that can have been enough: the full queue, and the longest run of
+    /// consecutive events that found it full. The bus took nothing out of the queue during such a
+    /// run.
     pub(super) at_least: u64,
 }
 
@@ -43,8 +44,8 @@ impl Refusal {
         percent(self.refused, self.refused + self.accepted)
     }
 
-    /// Returns the answer of a run, such as
-    /// `--incoming: 99 or more would have been needed. The bus's own queue of 10 refused 89 % ..`.
+    /// Returns the result of a run, such as `--incoming: 99 or more would have been needed. The
+    /// bus's own queue of 10 refused 89 % ..`.
     pub(super) fn answer(&self, outcome: &Outcome, findings: &[Finding]) -> String {
         let each = outcome.settings.watchers.iter().zip(findings);
         let mut waited = each.filter(|(_, finding)| matches!(finding.enough, Enough::Waited(_)));
@@ -64,7 +65,7 @@ impl Refusal {
         )
     }
 
-    /// Returns the answer of a sweep in which so many runs refused events.
+    /// Returns the result of a sweep in which this many runs refused events.
     pub(super) fn answer_of_sweep(&self, refusing: usize, runs: usize) -> String {
         format!(
             "{} refused events in {refusing} of {runs} runs, up to {:.2} % of them, and offered them to no \

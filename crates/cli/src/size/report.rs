@@ -1,4 +1,4 @@
-//! The result of a run, for a person.
+//! The result of a run in human-readable form.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! One run: publish by the clock, let the watchers finish, gather what each party has counted.
+//! One run: publish by the clock, let the watchers finish, and gather what each party has counted.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -41,9 +41,9 @@ pub(crate) struct Settings {
 
 /// The publisher's own counts.
 pub(crate) struct Published {
-    /// The number of events per second that the load asks for in the long run.
+    /// The number of events per second that the load requests in the long run.
     pub(crate) long_run: f64,
-    /// The number of events that the load asked for in the time that it had.
+    /// The number of events that the load requested in the time that it had.
     pub(crate) asked: u64,
     pub(crate) accepted: u64,
     pub(crate) refused: u64,
@@ -117,9 +117,9 @@ pub(crate) fn run(
     Ok(Outcome { settings: settings.clone(), interrupted, complete, published, bus: bus.stats(), accounts })
 }
 
-/// Publishes by the schedule, whatever becomes of the events. A late publisher still publishes all
-/// events that have become due. It stops only after the whole time, a tenth of that time, and a
-/// second.
+/// Publishes by the schedule, regardless of what happens to the events. A late publisher still
+/// publishes all events that have become due. It stops only after the whole time, a tenth of that
+/// time, and a second.
 fn publish(
     settings: &Settings,
     publisher: &Publisher<Sample>,

@@ -23,8 +23,8 @@ pub(crate) struct Seeds {
 }
 
 impl Seeds {
-    /// Returns as many seeds as asked for, or a usual number for runs that publish so many events
-    /// in all.
+    /// Returns as many seeds as requested, or the usual number for runs that publish this many
+    /// events in total.
     pub(crate) fn new(first: u64, asked: Option<u64>, watchers: &[Watcher], events: u128) -> Self {
         let random = watchers.iter().filter(|watcher| is_random(watcher.times)).count() as u128;
         let usual = || match random * events {
@@ -121,7 +121,7 @@ mod tests {
         assert_eq!(spread(70, 1, 7), all, "the same seeds give the same lengths");
     }
 
-    /// More seeds never make the answer smaller, and one seed more rarely makes it larger.
+    /// More seeds never make the result smaller, and one additional seed rarely makes it larger.
     #[test]
     fn about_one_further_seed_in_so_many_needs_more() {
         let published = published();

@@ -29,7 +29,7 @@ const NAP: Duration = Duration::from_millis(20);
 pub(crate) struct Floor {
     /// The time from which all times are counted.
     start: Instant,
-    /// The number of further handlers that may spin.
+    /// The number of additional handlers that may spin.
     spinners: Arc<AtomicUsize>,
     ending: Arc<AtomicBool>,
 }
@@ -91,8 +91,8 @@ impl Plan {
         Self { floor, free_at: 0, back_at: 0 }
     }
 
-    /// Takes this time for an event that was published then. Returns when the event is done, and
-    /// how late that is by the plan. Returns `None` if the run ends first.
+    /// Takes this time for an event that was published then. Returns the time at which the event is
+    /// done, and how late that is by the plan. Returns `None` if the run ends first.
     pub(crate) fn take(&mut self, published: u64, time: Duration) -> Option<(u64, u64)> {
         let now = self.floor.now();
         let from = begin(now, published, self.free_at, self.back_at);
@@ -104,8 +104,8 @@ impl Plan {
     }
 }
 
-/// Returns when the plan begins with an event that is taken up now. If this event waited when the
-/// last one was to be done, the plan begins at that time.
+/// Returns the time at which the plan begins with an event that is taken up now. If this event
+/// waited when the last one was to be done, the plan begins at that time.
 fn begin(now: u64, published: u64, free_at: u64, back_at: u64) -> u64 {
     if now.saturating_sub(back_at) < AT_ONCE { free_at.max(published).min(now) } else { now }
 }
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn oversleeping_is_compensated_only_for_queued_events() {
-        // Done at 1000 by the plan, and at 61,000 in truth.
+        // Done at 1000 by the plan, and actually at 61,000.
         assert_eq!(begin(61_100, 0, 1000, 61_000), 1000, "it waited all the while");
         assert_eq!(begin(61_100, 40_000, 1000, 61_000), 40_000, "it came meanwhile");
         assert_eq!(begin(90_000, 0, 1000, 61_000), 90_000, "it came to a handler that had nothing to do");

@@ -33,7 +33,7 @@ impl Swept {
         }
     }
 
-    /// Returns a value in the form that the command line has.
+    /// Returns a value in the form used on the command line.
     pub(crate) fn shown(self, value: u64) -> String {
         match self {
             Self::Queue => value.to_string(),
@@ -126,7 +126,7 @@ impl Sweep {
         self.swept.shown(value)
     }
 
-    /// Makes a run for each value. After an interruption, returns the runs before it, without the
+    /// Makes a run for each value. After an interruption, returns the earlier runs, without the
     /// interrupted one.
     pub(crate) fn run(
         &self,
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(sweep.values().len(), 10);
         let sweep = Sweep::parse("handler=1us..1ms").unwrap();
         assert_eq!(Sweep { points: 3, ..sweep }.values(), [1000, 31_623, 1_000_000]);
-        // Fewer values than asked for, because there are no more.
+        // Fewer values than requested, because there are no more.
         assert_eq!(Sweep::parse("queue=1..3").unwrap().values(), [1, 2, 3]);
         assert_eq!(Sweep::parse("queue=1..16777216").unwrap().values().last(), Some(&16_777_216));
     }

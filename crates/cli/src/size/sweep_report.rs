@@ -1,4 +1,4 @@
-//! The result of a sweep: a table for a person, or JSON.
+//! The result of a sweep: a human-readable table, or JSON.
 
 use std::fmt::Write as _;
 
@@ -16,7 +16,7 @@ use super::warnings::{self, Warning};
 use crate::support::number;
 use crate::support::text::plain;
 
-/// Returns the result for a person.
+/// Returns the result in human-readable form.
 pub(super) fn text(sweep: &Sweep, settings: &Settings, points: &[Point]) -> String {
     if points.is_empty() {
         return "interrupted before the end of the first run\n".to_owned();
@@ -90,7 +90,7 @@ fn warnings(sweep: &Sweep, points: &[Point]) -> Vec<String> {
     found.iter().map(line).collect()
 }
 
-/// Returns the result for a machine.
+/// Returns the result in machine-readable form.
 pub(super) fn json(sweep: &Sweep, settings: &Settings, points: &[Point], interrupted: bool) -> Value {
     let value = |point: &Point| match sweep.swept {
         Swept::Queue => json!(point.value),

@@ -2,8 +2,8 @@
 
 use unicode_width::UnicodeWidthStr as _;
 
-/// Returns the rows in columns as wide as their widest cell on a terminal, two blanks apart. Cells
-/// that are numbers stand to the right.
+/// Returns the rows in columns as wide as their widest cell on a terminal, separated by two blanks.
+/// Numbers are right-aligned.
 pub(crate) fn render(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {

@@ -7,7 +7,7 @@ use super::dice::Dice;
 use crate::support::duration;
 use crate::support::text::quoted;
 
-/// The longest mean, or end of a range, that can be asked for.
+/// The longest mean, or end of a range, that can be requested.
 const MAX: Duration = Duration::from_secs(60);
 /// The end of every message about a bad handler.
 const FORM: &str =
@@ -185,7 +185,7 @@ mod tests {
         near(pareto[0], 1.0 / 3.0);
         near(pareto[50_000], 2.0_f64.powf(1.0 / 1.5) / 3.0);
         near(pareto[99_000], 100.0_f64.powf(1.0 / 1.5) / 3.0);
-        // Such a heavy tail reaches its mean late, and here the cut takes some of it away.
+        // Such a heavy tail reaches its mean late, and here the cut removes some of it.
         assert!((0.85..1.1).contains(&mean(&pareto)), "{}", mean(&pareto));
         assert!(pareto[99_999] > 100.0 && pareto[99_999] <= 1000.0);
         assert!(drawn(Times::Uniform(US * 10, US * 100))[0] >= 10.0 / 55.0);

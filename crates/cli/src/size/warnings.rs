@@ -1,4 +1,4 @@
-//! Warnings about figures that are due to the machine, or that are not what was asked for.
+//! Warnings about figures that are due to the machine, or that are not what was requested.
 
 use std::time::Duration;
 

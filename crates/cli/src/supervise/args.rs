@@ -83,7 +83,7 @@ pub(crate) struct Args {
     pub(crate) color: ColorArgs,
 }
 
-/// Reads `NAME=VALUE`. The value may be empty, and may hold further `=`.
+/// Reads `NAME=VALUE`. The value may be empty, and may contain more `=`.
 fn variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),

@@ -53,7 +53,7 @@ pub(crate) fn paint_reason(word: &str) -> String {
 }
 
 /// Returns a line of the log with its type and its reason in their colours. The line begins with a
-/// time, the type and the reason, two blanks apart.
+/// time, the type and the reason, separated by two blanks.
 pub(crate) fn paint_line(line: &str) -> String {
     let mut cells: Vec<String> = line.splitn(4, "  ").map(str::to_owned).collect();
     if let [_, type_, reason, ..] = &mut cells[..] {
@@ -63,7 +63,7 @@ pub(crate) fn paint_line(line: &str) -> String {
 }
 
 fn paint(word: &str, painted: &str, color: AnsiColor) -> String {
-    // The word may stand among the blanks of its column.
+    // The word may be surrounded by the blanks of its column.
     if word.trim() != painted {
         return word.to_owned();
     }

@@ -15,7 +15,7 @@ pub(crate) fn event_table(color: ColorArgs) -> EventTable {
     EventTable::new(SystemTime::now()).color(color.is_on(&io::stdout()))
 }
 
-/// Returns the width of the terminal that stdout is, in columns. Nothing else has a limit.
+/// Returns the width in columns if stdout is a terminal. Other outputs have no limit.
 pub(crate) fn stdout_width() -> usize {
     terminal::width(io::stdout()).unwrap_or(usize::MAX)
 }

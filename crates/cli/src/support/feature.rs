@@ -10,7 +10,7 @@ const EXTRAS: [(&str, bool); 3] = [
 ];
 
 /// Returns the error of a command or an option that needs a feature which this build lacks. The
-/// error has the command that installs a build with that feature.
+/// error includes the command that installs a build with that feature.
 pub(crate) fn missing(asked: &str, feature: &str) -> BadUsage {
     BadUsage(format!(
         "{asked} needs the feature `{feature}`, which this build lacks: run `cargo install --path crates/cli \

@@ -1,4 +1,4 @@
-//! Numbers for people: as they write them on the command line, and as they read them.
+//! Human-readable numbers, in arguments and in output.
 
 use std::ops::RangeInclusive;
 

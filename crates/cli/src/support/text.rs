@@ -7,7 +7,7 @@ use eventcast::escape::{escape, needs_escape};
 use unicode_width::UnicodeWidthChar as _;
 
 /// Returns the text in quotes. All characters that could affect a terminal or are invisible are
-/// escaped. Quotes and backslashes stay as typed.
+/// escaped. Quotes and backslashes are not escaped.
 pub(crate) fn quoted(text: &str) -> String {
     format!("'{}'", plain(text))
 }
@@ -17,7 +17,7 @@ pub(crate) fn plain(text: &str) -> String {
     escape(text).to_string()
 }
 
-/// Returns the longest start of the text that fits into so many columns of a terminal.
+/// Returns the longest prefix of the text that fits into this many terminal columns.
 #[cfg(feature = "analysis")]
 pub(crate) fn cut(text: &str, columns: usize) -> &str {
     let mut used = 0;

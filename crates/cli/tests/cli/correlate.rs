@@ -1,4 +1,4 @@
-//! The command `correlate`: vectors in, answers or differences out.
+//! The command `correlate`: vectors in, decisions or differences out.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -159,7 +159,7 @@ fn blank_lines_are_skipped() {
     assert_eq!(ended.stdout, expected.stdout);
 }
 
-/// The answers before the line that cannot be read are written.
+/// The decisions before the line that cannot be read are written.
 #[test]
 fn the_answers_before_an_error_are_written() {
     let event = r#"{"at":"2024-01-01T00:00:00Z","event":{"reason":"R"}}"#;

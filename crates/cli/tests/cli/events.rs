@@ -19,7 +19,7 @@ use crate::support::output::{Ended, assert_harmless, ended, eventcast};
 const PAYLOAD: &str =
     "\u{1b}[2J\u{1b}[1;1H\u{9b}31mpwned\rNormal\u{8}\u{7f}\u{202e}txet\u{2028}next\nLAST SEEN";
 
-/// A new folder with a store in it.
+/// A new directory with a store in it.
 struct Place {
     folder: TempDir,
     store: PathBuf,
@@ -288,7 +288,8 @@ fn watch_ends_after_the_line_that_it_writes_at_a_signal() {
     assert_eq!(watching.end(), (Some(0), String::new()));
 }
 
-/// The output has no reader, and the write never ends. Two different signals cannot become one.
+/// The output has no reader, and the write never ends. Two different signals cannot be merged into
+/// one.
 #[cfg(unix)]
 #[test]
 fn a_second_signal_ends_a_watch_without_a_reader() {
@@ -395,7 +396,7 @@ fn hostile_events_do_no_harm_to_the_terminal() {
         watching.signal(rustix::process::Signal::INT);
         assert_eq!(watching.end().0, Some(0));
     }
-    // The program escapes its own arguments too when it quotes them.
+    // The program also escapes its own arguments when it includes them.
     let ended = place.events(&["get", "--output", PAYLOAD]);
     assert_eq!(ended.code, Some(2));
     assert_harmless(&ended.stderr);

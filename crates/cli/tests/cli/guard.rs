@@ -1,4 +1,4 @@
-//! The end of `supervise` by KILL, which a process cannot catch. No process stays, and the second
+//! Ends `supervise` with KILL, which a process cannot catch. No process is left, and the second
 //! process that ensures this changes nothing else.
 #![cfg(target_os = "linux")]
 
@@ -77,7 +77,7 @@ fn no_command_outlives_a_killed_supervisor() {
 
 #[test]
 fn nothing_outlives_the_shell_job_that_is_killed() {
-    // A shell kills a job by its group. The commands are in separate groups.
+    // A shell kills a job through its process group. The commands are in separate groups.
     let mut command = crate::support::output::eventcast(&["supervise", "--shell", "--grace", "1h", FAMILY]);
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     let mut program = Running::spawn(command);
@@ -89,7 +89,7 @@ fn nothing_outlives_the_shell_job_that_is_killed() {
 
 #[test]
 fn what_runs_again_ends_too() {
-    // Each time, the command leaves a process of another session. It ends once that process has its
+    // Each time, the command leaves a process in another session. It ends once that process has its
     // session, because everything in the command's group is killed then.
     let mut program = Running::start(&[
         "supervise",
@@ -131,7 +131,7 @@ const WITH_PARENT: &str = "echo supervisor $PPID; exec sleep 1000";
 
 #[test]
 fn what_ran_before_the_program_stays() {
-    // The earlier child reads a line from the test. It answers if it still runs then.
+    // The earlier child reads a line from the test. It responds if it is still running then.
     let (reader, mut writer) = std::io::pipe().expect("a pipe");
     let (mut answer, answers) = std::io::pipe().expect("a pipe");
     let script = r#"exec 3<&0; { read line; echo $line; } <&3 2>&- & exec "$0" "$@" 3<&- </dev/null >&2"#;

@@ -93,7 +93,7 @@ fn events_look_the_same() {
         "LAST SEEN   TYPE      REASON   OBJECT      MESSAGE\n\
          <unknown>   \u{1b}[33mWarning\u{1b}[0m   \u{1b}[31mFailed\u{1b}[0m   pod/web-0   a message that is as…\n"
     );
-    // The other commands show messages whole.
+    // The other commands show messages in full.
     for args in [&["describe", "pod/web-0"][..], &["get", "-o", "json", "--color", "always"]] {
         let whole = on_terminal(args, 64);
         assert!(whole.contains(&*event.message), "{whole}");

@@ -361,7 +361,7 @@ fn an_input_without_events_is_reported() {
     assert!(ended.stderr.contains("broken document, in line 3: 'x' is no JSON value"), "{}", ended.stderr);
 }
 
-/// A file is read as stdin is.
+/// A file is read like stdin.
 #[test]
 fn a_file_and_stdin_give_the_same_report() {
     let folder = tempfile::tempdir().unwrap();
@@ -373,7 +373,7 @@ fn a_file_and_stdin_give_the_same_report() {
     let drawing = replay(&[file, "--sweep", "burst=5..9"], "").stdout;
     assert!(drawing.contains("burst from 5 to 9: 52 events of events.json"), "{drawing}");
 
-    // A folder can be opened, and cannot be read.
+    // A directory can be opened, and cannot be read.
     let folder = folder.path().to_str().unwrap();
     let ended = replay(&[folder], "");
     assert_eq!((ended.code, &*ended.stdout), (Some(2), ""));

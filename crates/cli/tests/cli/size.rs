@@ -159,7 +159,7 @@ fn refusals_of_a_full_bus_are_reported() {
     assert!(refused > 0, "{run:#}");
     assert_eq!((number(&bus["queue"]), number(&bus["refused"])), (8, refused), "{bus}");
     assert_eq!(bus["enough"]["basis"], "atLeast", "{bus}");
-    // An accepted event ends a row of refused ones, so the longest row has at least this share.
+    // An accepted event ends a run of refused ones, so the longest run has at least this share.
     let row = refused.div_ceil(number(&run["publisher"]["accepted"]) + 1);
     assert!((8 + row..=8 + refused).contains(&number(&bus["enough"]["queue"])), "{run:#}");
     assert!(run["warnings"].to_string().contains("its own queue of 8 was full"), "{run:#}");
@@ -358,7 +358,7 @@ fn at_a_signal_it_reports_what_it_has() {
     assert_eq!((number(&sweep["bus"]["queue"]), &sweep["bus"]["enough"]), (1000, &Value::Null), "{sweep}");
 }
 
-/// Arguments that are refused, and a part of the answer.
+/// Arguments that are refused, and a part of the error message.
 const WRONG: [(&[&str], &str); 37] = [
     (&["--nonsense"], "unexpected argument '--nonsense' found"),
     (&["more"], "unexpected argument 'more' found"),

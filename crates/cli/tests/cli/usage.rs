@@ -57,7 +57,7 @@ fn a_negative_value_is_reported_with_its_option() {
         assert!(ended.stderr.starts_with(&expected), "{args:?}: {}", ended.stderr);
         assert!(!ended.stderr.contains("tip:"), "{args:?}: {}", ended.stderr);
     }
-    // Here the number is the value of no option.
+    // Here the number is not the value of any option.
     for args in [&["events", "get", "-1"][..], &["supervise", "-1"], &["size", "--json", "-1"]]
         .into_iter()
         .filter(|args| is_built(args))

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::support::output::run;
 
-/// Returns the folder with events of real clusters: `EVENTCAST_DATA`, or one beside the
+/// Returns the directory with events of real clusters: `EVENTCAST_DATA`, or one beside the
 /// checkout.
 fn folder() -> PathBuf {
     std::env::var_os("EVENTCAST_DATA")

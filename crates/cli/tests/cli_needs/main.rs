@@ -1,5 +1,5 @@
-//! The command `eventcast` with things that not every machine has: a server of NATS, and the events
-//! of real clusters. Where they are missing, the tests are ignored.
+//! The command `eventcast` with things that not every machine has: a NATS server, and the events of
+//! real clusters. Where they are missing, the tests are ignored.
 
 #[cfg(feature = "nats")]
 #[path = "../../../nats/tests/nats/certificates.rs"]

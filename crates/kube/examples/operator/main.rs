@@ -11,7 +11,7 @@
 //! ```
 //!
 //! A `Reminder` has a time and a message. The operator records an event when it sees a reminder,
-//! and another when the reminder is due. `kubectl describe` shows both. Recording takes code in
+//! and another when the reminder is due. `kubectl describe` shows both. Recording requires code in
 //! three places: the broadcaster in `operate`, the recorder in `Ctx`, and the calls in
 //! `reminder.rs`.
 

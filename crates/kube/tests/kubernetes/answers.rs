@@ -1,5 +1,5 @@
-//! A server's answers about events, and the sink's results: each answer of a real kube-apiserver
-//! that a sink can meet.
+//! A server's responses about events, and the sink's results: each response of a real
+//! kube-apiserver that a sink can meet.
 
 use eventcast::event::EventSeries;
 use eventcast::sink::SinkErrorKind::{AlreadyExists, Forbidden, NotFound, Rejected};
@@ -361,7 +361,7 @@ fn without_an_event_time_nearly_everything_is_taken() {
     }
 }
 
-/// A 500 about the event itself is final, because the server would answer the same again.
+/// A 500 about the event itself is final, because the server would respond the same way again.
 #[test]
 fn a_failure_that_is_about_the_event_is_a_refusal() {
     let cluster = Cluster::new();

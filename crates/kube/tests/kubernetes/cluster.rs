@@ -185,7 +185,7 @@ impl Cluster {
         (code == 200).then(|| Event::from_json(&body.to_string()).unwrap())
     }
 
-    /// Returns the status and the body of the answer that the administrator gets.
+    /// Returns the status and the body of the response that the administrator gets.
     pub(crate) fn ask(&self, method: Method, path: &str, body: &Value) -> (u16, Value) {
         self.try_ask(method, path, body).unwrap_or_else(|error| panic!("{path}: {error:?}"))
     }
@@ -335,7 +335,7 @@ fn token(token: &str) -> AuthInfo {
     serde_json::from_value(json!({ "token": token })).unwrap()
 }
 
-/// The way to a real cluster, with the server of this process in its place.
+/// The code path for a real cluster, with the server of this process in its place.
 #[test]
 fn a_kubeconfig_leads_to_its_cluster() {
     let server = ApiServer::start();

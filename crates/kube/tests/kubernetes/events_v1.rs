@@ -89,7 +89,7 @@ fn count_in_a_series(api: EventsApi) {
     assert_eq!((stats.created + stats.updated, stats.recreated, stats.lost()), (7, 1, 0), "{stats}");
 }
 
-/// The answer to the creation is lost. The second attempt finds the event, and knows it by its
+/// The response to the creation is lost. The second attempt finds the event, and knows it by its
 /// event time and its reporter.
 #[test]
 fn a_series_continues_after_an_unanswered_creation() {
@@ -182,7 +182,7 @@ fn a_server_is_asked_once_which_api_it_has() {
     }
 }
 
-/// Only a server that does not know the path lacks the API. After any other answer the sink asks
+/// Only a server that does not know the path lacks the API. After any other response the sink asks
 /// again.
 #[test]
 fn discovery_is_repeated_until_the_server_answers() {
@@ -195,7 +195,7 @@ fn discovery_is_repeated_until_the_server_answers() {
     assert_eq!(error.kind(), SinkErrorKind::GroupUnavailable, "{error}");
     let ask = format!("GET {DISCOVERY}");
     assert_eq!(requests(&cluster), std::slice::from_ref(&ask));
-    // Each operation asks until the server has answered.
+    // Each operation asks until the server has responded.
     cluster.server().fail([no(), no()]);
     let batch = ["web-0.1", "web-0.2"].map(|name| SinkOp::Create(timed(&cluster, name))).to_vec();
     for answer in SinkBatch::perform(batch, &sink) {
@@ -208,7 +208,7 @@ fn discovery_is_repeated_until_the_server_answers() {
     assert_eq!(requests(&cluster), [ask, post.clone(), post]);
 }
 
-/// An operation that waits for the answer blocks no other one, whether that one asks too or not.
+/// An operation that waits for the response blocks no other one, whether that one asks too or not.
 #[test]
 fn an_unanswered_discovery_blocks_one_operation() {
     let cluster = Cluster::fake();

@@ -17,7 +17,7 @@ use super::cluster::Cluster;
 /// The directive that the documents name.
 const DIRECTIVE: &str = "kube_client::client::builder=off";
 
-/// kube writes a line of the level `ERROR` for each answer of 5xx and for each broken connection.
+/// kube writes a line of the level `ERROR` for each 5xx response and for each broken connection.
 /// With the directive no line is left. A new version of kube that moves its lines fails here.
 #[test]
 fn the_documented_filter_silences_the_lines_of_kube() {

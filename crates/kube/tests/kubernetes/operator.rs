@@ -44,7 +44,7 @@ impl Running {
     fn start(args: &[&str]) -> Self {
         let mut child = Command::new(program())
             .args(args)
-            // The program must find nothing of the machine that it runs on.
+            // The program must find nothing from the machine on which it runs.
             .env_remove("KUBECONFIG")
             .env_remove("KUBERNETES_SERVICE_HOST")
             .env("HOME", "/nonexistent")
@@ -72,8 +72,8 @@ impl Running {
         }
     }
 
-    /// Waits for the end. Returns the exit status, stdout, and the part of stderr that had not been
-    /// read.
+    /// Waits until the program has ended. Returns the exit status, stdout, and the part of stderr
+    /// that had not been read.
     fn end(mut self) -> (Option<i32>, String, Vec<String>) {
         let rest = self.stderr.iter().collect();
         let mut stdout = String::new();

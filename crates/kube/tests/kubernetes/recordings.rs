@@ -122,7 +122,7 @@ fn a_busy_server_is_left_alone_for_as_long_as_it_asks() {
     server.fail([Fault::too_many_requests(vec![("retry-after", "7".to_owned())])]);
     events.recorder("tester").event(&cluster.event("").involved_object, Warning, "BackOff", "restarts");
     until(|| server.seen_count() == 1);
-    // Wait until the recording has the answer, and waits for the clock, which stands still.
+    // Wait until the recording has the response, and waits for the clock, which stands still.
     until(|| recording.stats().last_failure.is_some());
     clock.wait_for_waiters(1);
     clock.advance(Duration::from_millis(6_999));
@@ -210,7 +210,7 @@ fn a_message_for_a_terminal_is_stored_as_it_is_and_told_harmlessly() {
     run.events.flush(LONG).unwrap();
     let stored = run.stored();
     assert_eq!((stored[0].message.as_str(), stored[0].reason.as_str()), (payload, payload));
-    // The server sends the payload back in its answer.
+    // The server sends the payload back in its response.
     run.cluster.server().fail([Fault::status(422, &json!({"message": payload, "reason": payload}))]);
     run.record("Started");
     let lost = run.lost();

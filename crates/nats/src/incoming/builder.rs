@@ -94,8 +94,8 @@ impl<T: Clone + Send + Sync + 'static> NatsSubscriberBuilder<T> {
         self.configure(|options| name.clone_into(&mut options.stream))
     }
 
-    /// Reads only the messages with a matching subject, in which `*` matches one token and `>`
-    /// all further tokens.
+    /// Reads only the messages with a matching subject, in which `*` matches one token and `>` all
+    /// remaining tokens.
     pub fn filter(self, subject: &str) -> Self {
         self.configure(|options| options.filter = Some(subject.to_owned()))
     }
@@ -105,7 +105,7 @@ impl<T: Clone + Send + Sync + 'static> NatsSubscriberBuilder<T> {
         self.configure(|options| options.start = start)
     }
 
-    /// Begins where the last reader with this store ended, and saves the position there.
+    /// Begins where the last reader with this store ended, and saves the position in the store.
     pub fn resume(mut self, store: impl PositionStore) -> Self {
         self.store = Some(Arc::new(store));
         self
@@ -171,7 +171,8 @@ impl<T: Clone + Send + Sync + 'static> NatsSubscriberBuilder<T> {
     /// - [`BuildError::Invalid`] if an option is out of range.
     /// - [`BuildError::Position`] if the saved position cannot be read.
     /// - [`BuildError::Connect`] if an address is wrong or a file cannot be read. If the options
-    ///   require a connection, also if there is none within 5 s. Otherwise no server is needed yet.
+    ///   require a connection, the same error is returned if there is none within 5 s. Otherwise no
+    ///   server is needed yet.
     /// - [`BuildError::Thread`] if the system cannot start a thread.
     ///
     /// # Blocking
@@ -188,7 +189,7 @@ impl<T: Clone + Send + Sync + 'static> NatsSubscriberBuilder<T> {
         self.begin(outlet, marks)
     }
 
-    /// Starts to read, and returns a watcher of the events and their places.
+    /// Starts to read, and returns a watcher of the events and their positions in the stream.
     ///
     /// # Errors
     ///
@@ -257,7 +258,7 @@ mod tests {
     use crate::status::CLIENT_ENDED;
     use eventcast::stats::RemoteState;
 
-    /// The reader is not stopped, and no server answers.
+    /// The reader is not stopped, and no server responds.
     #[test]
     fn the_end_of_the_client_ends_the_reader_with_the_reason() {
         let status = StatusCell::new("", None);

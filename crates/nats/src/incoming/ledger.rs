@@ -1,4 +1,4 @@
-//! The place that a reader saves. It trails the place at which the reader reads.
+//! The position that a reader saves. It trails the position at which the reader reads.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::wire::Origin;
 use super::remote_event::Mark;
 use super::store::SavedPosition;
 
-/// The place to save, which covers the messages whose events were accepted.
+/// The position to save, which covers the messages whose events were accepted.
 pub(crate) struct Ledger {
     sequence: u64,
     origins: LruCache<Origin, u64>,
@@ -57,7 +57,7 @@ impl Ledger {
         self.is_changed = true;
         let known = self.origins.get(&reached.origin).copied().unwrap_or(0);
         self.origins.put(reached.origin.clone(), reached.position.max(known));
-        // A repeated message does not advance the place.
+        // A repeated message does not advance the position.
         if let Some((subject, number)) = reached.subject.clone().filter(|_| reached.position >= known) {
             self.subjects.put((reached.origin.clone(), subject), number);
         }

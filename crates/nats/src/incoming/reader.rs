@@ -1,5 +1,5 @@
 //! The task of the incoming side: reads messages, checks their positions, delivers the events, and
-//! keeps its place.
+//! keeps its position.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -131,7 +131,7 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
             let refusals = connection.link().refusals;
             let opened = tokio::select! {
                 opened = Session::open(&self.context, &self.wanted, &self.place) => opened,
-                // The answers to requests on the old connection may never arrive.
+                // The responses to requests on the old connection may never arrive.
                 () = connection.reconnected(epoch) => continue,
                 () = asked(self.stop.clone()) => break,
             };
@@ -288,7 +288,7 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
         self.count(&put);
         if put.has_ended {
             // The events after the accepted ones will be read again. If not even the gap was put,
-            // the saved place does not change.
+            // the saved position does not change.
             if let Some(handled) = put.handled().checked_sub(gap) {
                 let end = (head.first + step.repeated).saturating_add(handled);
                 self.ledger.reach(&behind.back_at(end));
@@ -377,12 +377,12 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
 
     fn complain(&self, text: &str) {
         if let Some(on_error) = &self.parts.on_error {
-            // A panic of the hook stops here.
+            // A panic in the hook stops here.
             let _ = catch_unwind(AssertUnwindSafe(|| on_error(text)));
         }
     }
 
-    /// Moves the reader's place to a message.
+    /// Moves the reader's position to a message.
     fn arrive(&mut self, sequence: u64) {
         let mut stats = self.shared.stats.lock();
         stats.messages += 1;
@@ -415,7 +415,7 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
         }
     }
 
-    /// Saves the place if it has changed. A failure is counted, and the next save tries again.
+    /// Saves the position if it has changed. A failure is counted, and the next save retries.
     async fn save(&mut self) {
         self.ledger.save_at = Instant::now() + self.parts.options.save_every;
         let (Some(store), Place::Behind { created, .. }, true) =

@@ -45,11 +45,11 @@ pub(crate) struct Chunk<T> {
     pub(crate) mark: Option<Mark>,
 }
 
-/// The place of a message that the watcher has received.
+/// The position of a message that the watcher has received.
 #[derive(Clone, Debug)]
 pub(crate) struct Mark {
     /// The number of the message, or `None` if it was received in part.
     pub(crate) sequence: Option<u64>,
-    /// The place after the last event that was received, if the message belongs to an origin.
+    /// The position after the last event that was received, if the message belongs to an origin.
     pub(crate) reached: Option<Reached>,
 }

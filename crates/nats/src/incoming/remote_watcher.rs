@@ -43,7 +43,7 @@ pub struct RemoteWatcher<T> {
     chunks: mpsc::Receiver<Chunk<T>>,
     marks: mpsc::UnboundedSender<Mark>,
     now: Option<Chunk<T>>,
-    /// The place after the last event received from the current message.
+    /// The position after the last event received from the current message.
     part: Option<Reached>,
     subscriber: NatsSubscriber,
 }

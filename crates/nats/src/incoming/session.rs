@@ -74,11 +74,11 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Creates a consumer at a place.
+    /// Creates a consumer at a position.
     ///
     /// # Errors
     ///
-    /// Returns an error if the stream does not exist or the server does not answer.
+    /// Returns an error if the stream does not exist or the server does not respond.
     pub(crate) async fn open(
         context: &Context,
         wanted: &Wanted,
@@ -207,7 +207,7 @@ impl Session {
         }
     }
 
-    /// Asks the server to delete the consumer, without waiting for an answer.
+    /// Asks the server to delete the consumer, without waiting for a response.
     pub(crate) fn close(self) {
         let Self { context, consumer, wanted, .. } = self;
         let name = consumer.cached_info().name.clone();

@@ -1,4 +1,4 @@
-//! The place in a stream where a session begins.
+//! The position in a stream where a session begins.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(crate) struct StreamState {
     pub(crate) last: u64,
 }
 
-/// The place of a reader: where it is to begin, or where it is now.
+/// The position of a reader: where it is to begin, or where it is now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// The reader has received no message yet.
@@ -34,7 +34,7 @@ pub(crate) struct Beginning {
     pub(crate) is_from_start: bool,
     /// Whether the stream is not the same as before, or has lost its end.
     pub(crate) is_reset: bool,
-    /// The number of messages between the place and the first message in the stream.
+    /// The number of messages between the position and the first message in the stream.
     pub(crate) removed: u64,
     /// The number up to which skipped positions are not gaps.
     pub(crate) selected_to: u64,

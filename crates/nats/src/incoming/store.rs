@@ -73,7 +73,7 @@ pub struct FilePosition {
 }
 
 impl FilePosition {
-    /// Creates a store for this file. Its folder must exist.
+    /// Creates a store for this file. The file's directory must exist.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into() }
     }
@@ -101,7 +101,7 @@ impl PositionStore for FilePosition {
             file.sync_all()
         });
         written.and_then(|()| fs::rename(&new, &self.path)).map_err(|error| self.named(&error))?;
-        // The new name is on disk only after the folder is synchronised, which not every system
+        // The new name is on disk only after the directory is synchronised, which not every system
         // supports.
         if let Some(folder) = self.path.parent().and_then(|folder| File::open(folder).ok()) {
             let _ = folder.sync_all();

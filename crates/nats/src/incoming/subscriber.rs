@@ -22,7 +22,7 @@ use super::stats::NatsSubscriberStats;
 ///
 /// # Gaps
 ///
-/// Events that were lost on the way, that the stream no longer has, or that cannot be decoded, are
+/// Events that were lost on the way, that the stream no longer has, or that cannot be decoded are
 /// reported in place as [`Delivery::Lagged`](eventcast::Delivery::Lagged), with their number. A
 /// publisher's own losses have no subject. A reader with a filter therefore learns only about the
 /// losses that are reported by a message that it receives.
@@ -75,13 +75,13 @@ impl NatsSubscriber {
         stats
     }
 
-    /// Returns the status of the connection and of the stream: the state, the time since which it
-    /// holds, and the last failure. Never waits for the server.
+    /// Returns the status of the connection and of the stream: the current state, when it began,
+    /// and the last failure. Never waits for the server.
     pub fn status(&self) -> RemoteStatus {
         self.shared.status.get()
     }
 
-    /// Waits until the reader has its place in the stream. Every message that the server stores
+    /// Waits until the reader has its position in the stream. Every message that the server stores
     /// from then on is read or becomes part of a gap. Returns whether this happened in time.
     ///
     /// # Blocking

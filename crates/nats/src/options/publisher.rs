@@ -11,7 +11,7 @@ use crate::subject::{check_prefix, check_stream};
 use super::connection::ConnectionOptions;
 use super::stream::StreamOptions;
 
-/// Those options of a [`NatsPublisher`](crate::NatsPublisher) that are plain data.
+/// The options of a [`NatsPublisher`](crate::NatsPublisher) that are plain data.
 ///
 /// # Examples
 ///
@@ -89,7 +89,7 @@ pub struct PublisherOptions {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct RetryOptions {
-    /// The first pause. Each further pause is twice as long as the last. Default 100 ms.
+    /// The first pause. Each later pause is twice as long as the previous one. Default 100 ms.
     #[serde(with = "crate::duration")]
     pub min: Duration,
     /// The longest pause. Default 10 s.

@@ -47,7 +47,7 @@ pub struct StreamOptions {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Storage {
-    /// In files. The messages survive the end of the server's process.
+    /// In files. The messages survive if the server's process ends.
     #[default]
     File,
     /// In memory.

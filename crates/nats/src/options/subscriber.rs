@@ -10,7 +10,7 @@ use crate::subject::{check_filter, check_stream};
 
 use super::connection::ConnectionOptions;
 
-/// Those options of a [`NatsSubscriber`](crate::NatsSubscriber) that are plain data.
+/// The options of a [`NatsSubscriber`](crate::NatsSubscriber) that are plain data.
 ///
 /// # Examples
 ///
@@ -33,7 +33,7 @@ pub struct SubscriberOptions {
     pub connection: ConnectionOptions,
     /// The name of the stream. Default `EVENTS`.
     pub stream: String,
-    /// The subjects to read, with `*` for one token and `>` for all further tokens. Default: all.
+    /// The subjects to read, with `*` for one token and `>` for all remaining tokens. Default: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
     /// The starting point if no position is saved. Default [`Start::New`].

@@ -172,7 +172,8 @@ impl<T: Clone + Send + Sync + 'static> NatsPublisherBuilder<T> {
     /// - [`BuildError::Invalid`] if an option is out of range.
     /// - [`BuildError::Watch`] if the bus refuses the watcher.
     /// - [`BuildError::Connect`] if an address is wrong or a file cannot be read. If the options
-    ///   require a connection, also if there is none in time. Otherwise no server is needed yet.
+    ///   require a connection, the same error is returned if there is none in time. Otherwise no
+    ///   server is needed yet.
     /// - [`BuildError::Thread`] or [`BuildError::Random`] if the system cannot provide them.
     ///
     /// # Blocking

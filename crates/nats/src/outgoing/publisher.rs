@@ -29,20 +29,20 @@ const AFTER_DROP: Duration = Duration::from_secs(5);
 /// # Acknowledged
 ///
 /// A server acknowledges a message once it has handed it to the operating system. By default it
-/// writes the message to disk within two minutes. Acknowledged events survive the end of the
-/// server's process, but a power failure can lose them. `docs/nats.md` in the repository has the
+/// writes the message to disk within two minutes. Acknowledged events survive if the server's
+/// process ends, but a power failure can lose them. `docs/nats.md` in the repository has the
 /// details.
 ///
 /// # Losses
 ///
 /// While the server is unavailable, the watcher's queue fills up, and then its policy applies.
-/// Every loss has a place in the order, and is reported to readers there.
+/// Every loss has a position in the order, and is reported to readers there.
 ///
 /// # Ending
 ///
-/// When the bus ends, the bridge sends the remaining events and ends. Dropping this handle stops
-/// the bridge without waiting. It continues to send for at most 5 s, as long as the process is
-/// running.
+/// When the bus ends, the bridge sends the remaining events and then ends too. Dropping this handle
+/// stops the bridge without waiting. It continues to send for at most 5 s, as long as the process
+/// is running.
 ///
 /// # Examples
 ///
@@ -95,8 +95,8 @@ impl NatsPublisher {
         stats
     }
 
-    /// Returns the status of the connection and of the stream: the state, the time since which it
-    /// holds, and the last failure. Never waits for the server.
+    /// Returns the status of the connection and of the stream: the current state, when it began,
+    /// and the last failure. Never waits for the server.
     pub fn status(&self) -> RemoteStatus {
         self.shared.status.get()
     }
@@ -129,8 +129,8 @@ impl NatsPublisher {
         stats.abandoned + stats.in_flight + stats.queued == 0
     }
 
-    /// Stops the bridge. It takes no further events, retries once immediately, and continues to
-    /// send until all events are sent or the timeout has passed. It then announces its end to the
+    /// Stops the bridge. It takes no more events, retries once immediately, and continues to send
+    /// until all events are sent or the timeout has passed. It then announces its end to the
     /// readers. Events that could not be sent count as abandoned.
     ///
     /// # Blocking
@@ -145,7 +145,7 @@ impl NatsPublisher {
         NatsReport { complete, stats: self.stats() }
     }
 
-    /// Waits until the bridge has ended, which it does after the end of the bus. Returns whether it
+    /// Waits until the bridge has ended, which it does after the bus has ended. Returns whether it
     /// ended in time.
     ///
     /// # Blocking

@@ -292,7 +292,7 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
             let epoch = connection.connected().await;
             tokio::select! {
                 answer = sender.attempt(message) => answer,
-                // The answer to a message sent on the old connection may never arrive.
+                // The response to a message sent on the old connection may never arrive.
                 () = connection.reconnected(epoch) => Answer::None("the connection was lost".to_owned()),
             }
         };
@@ -359,7 +359,7 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
         self.look();
     }
 
-    /// Announces the end of the origin to the readers. One attempt is enough.
+    /// Announces to the readers that the origin has ended. One attempt is enough.
     async fn say_goodbye(&mut self) {
         if let Some(subject) = self.subject.clone() {
             let message = self.intake.assembler.control(subject, true);
@@ -385,7 +385,7 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
         self.flushes.push((self.intake.received + self.watcher.len() as u64, flush));
     }
 
-    /// Answers the requests whose events are settled.
+    /// Responds to the requests whose events are settled.
     fn answer_flushes(&mut self) {
         let in_flight = self.intake.in_flight();
         let settled = self.intake.received - in_flight;
@@ -428,7 +428,7 @@ mod tests {
     use crate::subject::Subject;
     use crate::wire::Origin;
 
-    /// The pump is not stopped, and no server answers.
+    /// The pump is not stopped, and no server responds.
     #[test]
     fn the_end_of_the_client_ends_the_pump_with_the_reason() {
         let bus = Broadcaster::new().unwrap();

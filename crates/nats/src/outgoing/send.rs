@@ -1,4 +1,4 @@
-//! One attempt to send a message to the server, and the meaning of the answer.
+//! One attempt to send a message to the server, and the meaning of the response.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use super::assembler::Message;
 /// small.
 const FOR_HEADERS: usize = 1024;
 
-/// The meaning of the answer to a message.
+/// The meaning of the response to a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Acknowledged {
@@ -30,7 +30,7 @@ pub(crate) enum Answer {
     TooLarge,
     /// The server refuses for another reason, which may be temporary.
     Refused(String),
-    /// There was no answer.
+    /// There was no response.
     None(String),
 }
 
@@ -67,8 +67,8 @@ impl Sender {
     ///
     /// # Errors
     ///
-    /// Returns the text of the server's refusal. A missing answer is not an error, because the next
-    /// message shows whether the stream exists.
+    /// Returns the text of the server's refusal. A missing response is not an error, because the
+    /// next message shows whether the stream exists.
     pub(crate) async fn ensure(&self) -> Result<(), String> {
         let Some(options) = &self.ensure else { return Ok(()) };
         let config = config(&self.stream, &self.subjects, options);
@@ -97,7 +97,7 @@ impl Sender {
         format!("no stream has the subject {subject}")
     }
 
-    /// Sends a message, and waits for the answer.
+    /// Sends a message, and waits for the response.
     pub(crate) async fn attempt(&self, message: &Message) -> Answer {
         let headers = message.head.write(&self.source);
         let publish = PublishMessage::build().payload(message.payload.to_bytes()).headers(headers);

@@ -47,8 +47,8 @@ pub struct NatsSinkOptions {
     pub connection: ConnectionOptions,
     /// The name of the stream, which is created if it does not exist. Default `RECORDS`.
     pub stream: String,
-    /// The first tokens of every subject, separated by dots. A stream for the events of a bus must
-    /// not use the same prefix. Default `records`.
+    /// The first tokens of every subject, separated by dots. A stream for bus events must not use
+    /// the same prefix. Default `records`.
     pub prefix: String,
     /// The storage that the server uses for the events. Default [`Storage::File`].
     pub storage: Storage,
@@ -57,7 +57,7 @@ pub struct NatsSinkOptions {
     pub max_age: Duration,
     /// The number of servers that keep a copy of the stream, 1 to 5. Default 1.
     pub replicas: usize,
-    /// How long to wait for the server's answer to a write. Default 5 s.
+    /// How long to wait for the server's response to a write. Default 5 s.
     #[serde(with = "crate::duration")]
     pub timeout: Duration,
 }
@@ -84,14 +84,14 @@ impl Default for NatsSinkOptions {
 /// events, and then every change. A message is the whole event as JSON, and its header
 /// `Eventcast-Op` states whether the event was created, updated or patched.
 ///
-/// # Answers
+/// # Responses
 ///
-/// | answer | means |
+/// | answer | meaning |
 /// |---|---|
 /// | the subject has a message already (10071), to a new event | the name is taken |
 /// | too large | rejected |
 /// | no connection, or no answer in time | the server itself is unavailable |
-/// | no stream, and everything else | tried again |
+/// | no stream, and everything else | retried |
 ///
 /// A patch writes the whole event, so it also recreates an event that has expired.
 ///
@@ -122,7 +122,7 @@ pub struct NatsSink {
     jobs: mpsc::UnboundedSender<Job>,
 }
 
-/// The writes of a batch, and the channel for their answers.
+/// The writes of a batch, and the channel for their results.
 struct Job {
     writes: Vec<Write>,
     answers: blocking::Sender<Vec<Result<u64, SinkError>>>,
@@ -152,11 +152,11 @@ impl NatsSink {
         Ok(Self { options, jobs })
     }
 
-    /// Performs writes, and returns the answer to each.
+    /// Performs writes, and returns the result of each.
     fn perform(&self, writes: Vec<Write>) -> Vec<Result<u64, SinkError>> {
         let count = writes.len();
         let (answers, answered) = blocking::channel();
-        // Each write waits for a connection and then for an answer. Each of the two waits is at
+        // Each write waits for a connection and then for a response. Each of the two waits is at
         // most the timeout.
         let rounds = u32::try_from(count.div_ceil(IN_FLIGHT)).unwrap_or(u32::MAX);
         let patience = self.options.timeout.saturating_mul(rounds.saturating_add(2));

@@ -1,4 +1,4 @@
-//! One write of an event, and the meaning of the server's answer.
+//! One write of an event, and the meaning of the server's response.
 
 use async_nats::HeaderMap;
 use async_nats::jetstream::context::PublishErrorKind;

@@ -74,7 +74,7 @@ impl fmt::Debug for Origin {
     }
 }
 
-/// The place of a message's events: the headers without the free text.
+/// The position of a message's events: the headers without the free text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) origin: Origin,

@@ -1,4 +1,5 @@
-//! The format of messages: headers that place the events, and a payload that holds them.
+//! The format of messages: headers with the positions of the events, and a payload that holds the
+//! events.
 
 mod header;
 mod payload;

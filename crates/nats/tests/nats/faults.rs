@@ -46,7 +46,7 @@ pub(crate) fn an_outage_longer_than_the_window_repeats_nothing() {
     stream.duplicate_window = Duration::from_millis(100);
     let bus = lossless();
     let quick = out(&server.url()).ensure_stream("EVENTS", stream).configure(|options| {
-        // The server stores the message, but its answer arrives too late.
+        // The server stores the message, but its response arrives too late.
         options.ack_timeout = Duration::from_millis(300);
         options.retry.min = Duration::from_millis(200);
     });

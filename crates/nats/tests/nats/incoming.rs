@@ -1,4 +1,4 @@
-//! The incoming side: places, gaps, filters and messages of other programs.
+//! The incoming side: positions, gaps, filters and messages of other programs.
 
 use std::time::Duration;
 

@@ -27,8 +27,8 @@ fn must(words: &str) {
 
 /// Creates the other host and the link, in a namespace where this process is permitted to do so.
 fn connect_hosts() {
-    // The names of namespaces are files in this folder, and the files of the whole machine must not
-    // be changed.
+    // The names of namespaces are files in this directory, and the files of the whole machine must
+    // not be changed.
     must("mount -t tmpfs tmpfs /run");
     must("ip link set lo up");
     must("ip netns add there");

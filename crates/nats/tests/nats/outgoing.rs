@@ -1,4 +1,4 @@
-//! The outgoing side: messages, repeats, refusals and the end.
+//! The outgoing side: messages, repeats, refusals and shutdown.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -326,7 +326,7 @@ pub(crate) fn a_heartbeat_carries_the_position_of_the_publisher() {
     let last = &messages.last().unwrap().headers;
     let header = |name: &str| last.get(name).map(|value| value.as_str().to_owned());
     assert_eq!((header("Eventcast-First"), header("Eventcast-Count")), (Some("3".into()), Some("0".into())));
-    // The server recognises each further message as a repeat.
+    // The server recognises each later message as a repeat.
     assert!(messages.len() <= 4, "{} messages", messages.len());
 }
 

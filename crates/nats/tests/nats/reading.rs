@@ -116,7 +116,7 @@ pub(crate) fn settle(bus: &Broadcaster<u64>, out: &NatsPublisher) -> NatsPublish
     stats
 }
 
-/// Waits until a condition holds, and leaves the processor to the server while it waits.
+/// Waits until a condition holds, and leaves the CPU to the server while it waits.
 #[track_caller]
 pub(crate) fn eventually(mut done: impl FnMut() -> bool) {
     until(|| {

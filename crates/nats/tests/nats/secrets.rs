@@ -77,7 +77,7 @@ impl Subscriber for Texts {
     fn exit(&self, _: &Id) {}
 }
 
-/// Uses everything with these options until each part has had an answer, and collects all of its
+/// Uses everything with these options until each part has had a response, and collects all of its
 /// output.
 fn use_all(connection: &ConnectionOptions, texts: &Texts) {
     texts.add_debug(connection);
@@ -129,7 +129,7 @@ fn use_all(connection: &ConnectionOptions, texts: &Texts) {
     watcher.close(Duration::from_secs(1));
 }
 
-/// Returns the address of a server that echoes the credentials in its answer.
+/// Returns the address of a server that echoes the credentials in its response.
 fn echo() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();

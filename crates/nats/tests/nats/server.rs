@@ -1,4 +1,4 @@
-//! A server that belongs to the test: a process on a free port, with its own folder.
+//! A server that belongs to the test: a process on a free port, with its own directory.
 
 use std::env;
 use std::ffi::OsStr;
@@ -95,7 +95,7 @@ impl Server {
         }
     }
 
-    /// Restarts the process on the same port and with the same folder, and waits until its
+    /// Restarts the process on the same port and with the same directory, and waits until its
     /// JetStream responds.
     pub(crate) fn restart(&mut self) {
         self.kill();
@@ -163,7 +163,7 @@ impl Drop for Server {
     }
 }
 
-/// Leaves the processor to the server between two checks.
+/// Leaves the CPU to the server between two checks.
 fn pause() {
     std::thread::sleep(Duration::from_millis(5));
 }
@@ -183,7 +183,7 @@ fn with_parent() -> &'static [&'static str] {
     if on_path("setpriv").is_some() { &["setpriv", "--pdeathsig", "KILL"] } else { &[] }
 }
 
-/// Returns the port that a server has written to a file in this folder.
+/// Returns the port that a server has written to a file in this directory.
 fn port_in(folder: &Path) -> Option<u16> {
     let file = fs::read_dir(folder).ok()?.next()?.ok()?;
     let text = fs::read_to_string(file.path()).ok()?;
@@ -191,7 +191,7 @@ fn port_in(folder: &Path) -> Option<u16> {
     value["nats"][0].as_str()?.rsplit(':').next()?.parse().ok()
 }
 
-/// Returns whether a server answers a ping.
+/// Returns whether a server responds to a ping.
 fn answers(address: &str, port: u16) -> bool {
     let Ok(mut stream) = TcpStream::connect((address, port)) else { return false };
     stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();

@@ -245,7 +245,7 @@ pub(crate) fn no_small_disk() -> Option<String> {
     server::missing().or_else(|| (!is_permitted).then(|| "the system permits no namespaces".to_owned()))
 }
 
-/// Puts the folder of the server's store on a file system of one megabyte.
+/// Puts the directory of the server's store on a file system of one megabyte.
 #[cfg(target_os = "linux")]
 const SMALL_DISK: &str = r#"for word; do [ "$last" = -sd ] && store=$word; last=$word; done
 mkdir -p "$store" && mount -t tmpfs -o size=1m tmpfs "$store" && exec "$@""#;

@@ -1,4 +1,4 @@
-//! A hostile event in all output that the store shows to people.
+//! A hostile event in all human-readable output of the store.
 
 use std::time::SystemTime;
 

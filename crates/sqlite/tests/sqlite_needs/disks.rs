@@ -164,7 +164,7 @@ fn on_what_cannot_be_written(orders: &[String]) {
         "{error}"
     );
 
-    // Another process can write the same folder under another name.
+    // Another process can write the same directory under another name.
     let (theirs, ours) = (Path::new(&orders[4]).join("events.db"), Path::new(&orders[3]).join("events.db"));
     let sink = SqliteSink::open_read_only(&ours).unwrap();
     assert_eq!(sink.len().unwrap(), 3);

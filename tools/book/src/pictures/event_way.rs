@@ -121,7 +121,7 @@ fn fan_out(svg: &mut Svg) {
     svg.text((EXIT, 412), Anchor::Start, Font::Plain, "counted before any offer");
 }
 
-/// Draws one watcher: its filter, policy and queue. The others stand beside it.
+/// Draws one watcher: its filter, policy and queue. The others are beside it.
 fn watcher(svg: &mut Svg) {
     svg.arrow(&[(81, 422), (81, 456)], Queue);
     svg.boxed(

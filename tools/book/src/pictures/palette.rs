@@ -1,8 +1,8 @@
 //! The colours. Each has one meaning in all pictures.
 //!
-//! It is the palette of Okabe and Ito, whose colours people with a colour vision deficiency can
-//! distinguish. In print without colour, the dashed border of a loss, the round corners of a gap
-//! and the labels carry the meaning.
+//! They are the palette of Okabe and Ito, whose colours people with a colour vision deficiency can
+//! distinguish. When printed without colour, the dashed border of a loss, the round corners of a
+//! gap and the labels convey the meaning.
 
 /// The meaning of a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

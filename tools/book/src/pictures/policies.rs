@@ -50,7 +50,7 @@ pub(crate) fn draw() -> Result<String, Box<dyn Error>> {
     Ok(svg.finish())
 }
 
-/// Returns the left edge of a step, or of the place after the last one.
+/// Returns the left edge of a step, or of the position after the last one.
 fn left(step: u64) -> i32 {
     let steps = i32::try_from(step).expect("there are few steps") - 1;
     LEFT + STEP * steps + if step > RETURN { WIDE - STEP } else { 0 }

@@ -173,7 +173,7 @@ impl Bus {
         }
     }
 
-    /// Waits until the dispatcher cannot do anything more.
+    /// Waits until the dispatcher has nothing more to do.
     fn settle(&self) -> Result<(), Box<dyn Error>> {
         let begin = Instant::now();
         while !self.is_settled()? {

@@ -46,7 +46,7 @@ fn lifelines(svg: &mut Svg) {
     }
 }
 
-/// Draws a message between two lifelines. Its text stands above the line, around `at`.
+/// Draws a message between two lifelines. Its text is above the line, centred at `at`.
 fn message(svg: &mut Svg, y: i32, way: (i32, i32), meaning: Meaning, at: i32, text: &str) {
     let (from, to) = way;
     let side = (to - from).signum();
@@ -99,7 +99,7 @@ fn drain(svg: &mut Svg) {
     message(svg, 424, (DISPATCHER, CALLER), Bus, i32::midpoint(CALLER, PUBLISHER), "has ended");
 }
 
-/// Draws the ends of the readers, and the report.
+/// Draws how the readers end, and the report.
 fn finish(svg: &mut Svg) {
     message(svg, 470, (HANDLER, CALLER), Reader, i32::midpoint(DISPATCHER, HANDLER), "handled all");
     svg.note((90, 482), &["returns the report: `complete` is true"]);
@@ -113,7 +113,7 @@ fn finish(svg: &mut Svg) {
     );
 }
 
-/// Draws the differences if the time of a shutdown does not suffice.
+/// Draws what differs if a shutdown runs out of time.
 fn deadline(svg: &mut Svg) {
     svg.frame(Area::new(8, 580, 784, 266));
     svg.note(

@@ -165,7 +165,7 @@ impl Svg {
         }
     }
 
-    /// Draws lines of plain text, one under the other.
+    /// Draws lines of plain text, one below the other.
     pub(crate) fn lines(&mut self, at: (i32, i32), anchor: Anchor, lines: &[&str]) {
         let mut y = at.1;
         for text in lines {
@@ -224,8 +224,8 @@ impl Svg {
         self.line(&format!("<path class=\"guide\" d=\"M{x1} {y1}L{x2} {y2}\"/>"));
     }
 
-    /// Draws a line through these points, with a head at the last one. The last part is horizontal
-    /// or vertical.
+    /// Draws a line through these points, with an arrowhead at the last one. The last part is
+    /// horizontal or vertical.
     pub(crate) fn arrow(&mut self, points: &[(i32, i32)], meaning: Meaning) {
         self.path(points, meaning);
         let [.., (from_x, from_y), (x, y)] = points else { panic!("an arrow has two points") };
@@ -242,7 +242,7 @@ impl Svg {
         ));
     }
 
-    /// Draws the meaning of colours, in one line.
+    /// Draws the legend of the colours, in one line.
     pub(crate) fn legend(&mut self, y: i32, meanings: &[Meaning]) {
         let mut x = 16;
         for &meaning in meanings {

@@ -9,7 +9,7 @@ that are lost appear as a gap in their place. There are five ways to end. Stoppe
 the reader receives what is queued, and then the end with its reason. Dropped: the queue is emptied at once. A \
 shutdown by deadline abandons what handlers have not handled, and what waits for room.";
 
-/// A way to end: its cause, what happens to the queue, and what the reader gets.
+/// A way to end: its cause, what happens to the queue, and what the reader receives.
 struct Ending {
     name: &'static str,
     cause: &'static [&'static str],
@@ -68,7 +68,7 @@ pub(crate) fn draw() -> String {
     svg.finish()
 }
 
-/// Draws the registration and its place among the events.
+/// Draws the registration and its position among the events.
 fn beginning(svg: &mut Svg) {
     svg.boxed(Area::new(16, 48, 168, 60), Caller, &["`watch()`", "adds a registration,", "and returns"]);
     svg.area(Area::new(216, 42, 250, 44), Queue);

@@ -30,7 +30,7 @@ pub(crate) fn all() -> Vec<Document> {
     documents
 }
 
-/// Returns the documents in a folder, by name. Folders in it are not searched.
+/// Returns the documents in a directory, by name. Directories in it are not searched.
 pub(crate) fn of(folder: &str) -> Vec<Document> {
     let paths = fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path());
     let mut documents: Vec<_> = paths
@@ -64,7 +64,7 @@ pub(crate) fn links(text: &str) -> Vec<String> {
 pub(crate) fn hidden_links(text: &str) -> Vec<String> {
     let mut hidden = Vec::new();
     let mut undefined = |link: BrokenLink<'_>| {
-        // `[Unreleased]` alone is a text.
+        // `[Unreleased]` on its own is text.
         if link.link_type != LinkType::Shortcut {
             hidden.push(link.reference.to_string());
         }

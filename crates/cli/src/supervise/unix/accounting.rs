@@ -47,7 +47,7 @@ impl Accounting {
         }
     }
 
-    /// Returns whether all parties counted the same.
+    /// Returns whether the counts of all parties agree.
     pub(crate) fn balances(&self) -> bool {
         self.recorded == self.published
             && self.published == self.accepted + self.rejected

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-/// The numbers of the back-off, plain data from the command line.
+/// The settings of the back-off, as plain data from the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Policy {
     /// The wait before the first restart.

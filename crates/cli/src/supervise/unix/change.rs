@@ -14,20 +14,20 @@ pub(crate) enum Change {
         pid: u32,
         restarts: u64,
     },
-    /// The process ended on its own, with success.
+    /// The process ended on its own, successfully.
     Exited(Run),
-    /// The process ended on its own, without success.
+    /// The process ended on its own, unsuccessfully.
     Failed(Run, Cause),
     /// The process could not be started.
     CannotStart(io::Error),
-    /// The process is started again after this time.
+    /// The process is restarted after this time.
     BackOff {
         delay: Duration,
         restarts: u64,
         /// Whether the last run failed.
         has_failed: bool,
     },
-    /// The process is not started again, because this many restarts were the limit.
+    /// The process is not restarted, because it has reached the limit of this many restarts.
     GaveUp {
         max_restarts: u64,
     },
@@ -37,7 +37,7 @@ pub(crate) enum Change {
     Killed(Run),
 }
 
-/// One run of a command, after its end.
+/// One run of a command, after it has ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Run {
     pub(crate) pid: u32,

@@ -16,12 +16,13 @@ const MAX_NAME_CHARS: usize = 48;
 pub(crate) struct Command {
     pub(crate) program: String,
     pub(crate) args: Vec<String>,
-    /// The text as the user wrote it. It is shown only when asked for, because arguments may hold
+    /// The text as the user wrote it. It is shown only on request, because arguments may contain
     /// secrets.
     pub(crate) text: String,
-    /// The variables that are added to the environment. The last one of a name counts.
+    /// The variables that are added to the environment. If a name occurs several times, the last
+    /// one is used.
     pub(crate) env: Vec<(String, String)>,
-    /// The folder to run in, or `None` for the current folder of this process.
+    /// The directory to run in, or `None` for the current directory of this process.
     pub(crate) dir: Option<PathBuf>,
 }
 
@@ -38,7 +39,7 @@ pub(crate) struct Process {
 
 impl Command {
     /// Splits `text` into words as a shell would, without running a shell. Quotes and backslashes
-    /// have their meaning, `$` and `*` do not.
+    /// have their special meaning, but `$` and `*` do not.
     pub(crate) fn split(text: &str) -> Result<Self, String> {
         if text.contains('\0') {
             return Err(format!("the command {} holds a NUL character: take it out", quoted(text)));
@@ -75,9 +76,9 @@ impl Command {
     }
 }
 
-/// Returns why no command can run in this folder, if none can.
+/// Returns why no command can run in this directory, if none can.
 pub(crate) fn check_folder(dir: &Path) -> io::Result<()> {
-    // The dot is found only in a folder that may be entered.
+    // The dot is found only in a directory that may be entered.
     fs::metadata(dir.join(".")).map(|_| ())
 }
 

@@ -1,15 +1,15 @@
-//! Two processes that guard each other, so that no process is left however either of them ends.
+//! Two processes that guard each other, so that no process is left, however either of them ends.
 //!
 //! KILL cannot be caught, and the children of a killed process belong to its nearest ancestor that
 //! adopts orphans. supervise therefore runs as two processes: the user starts the guard, and the
 //! guard starts the supervisor, which starts the commands. Both adopt orphans.
 //!
 //! - If the guard is killed, the pipe to the supervisor's stdin ends. The supervisor then
-//!   immediately kills all processes that are left, and ends.
-//! - If the supervisor is killed, the guard becomes the parent of all processes that are left, and
+//!   immediately kills all remaining processes, and exits.
+//! - If the supervisor is killed, the guard becomes the parent of all remaining processes, and
 //!   kills them.
 //!
-//! The guard passes signals on, except those that were ignored at its start, and ends with the
+//! The guard passes signals on, except those that were ignored at its start, and exits with the
 //! supervisor's exit status. The supervisor has a separate process group, so it receives a Ctrl-C
 //! only once.
 
@@ -59,8 +59,8 @@ pub(crate) fn guard() -> io::Result<Option<ExitCode>> {
     let target = Target::default();
     target.set(Some(pid));
     pass_on(signals, target.clone())?;
-    // A signal for the end of a child may be blocked, so the guard waits without one. The
-    // supervisor is not reaped yet, so its number stays its own.
+    // The signal that reports a child's exit may be blocked, so the guard waits without one. The
+    // supervisor is not reaped yet, so its process ID cannot be reused.
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(pid), options) {}
     target.set(None);
@@ -74,7 +74,7 @@ pub(crate) fn guard() -> io::Result<Option<ExitCode>> {
     Ok(Some(exit_code(status)))
 }
 
-/// The process that gets the guard's signals, until it is reaped.
+/// The process that receives the guard's signals, until it is reaped.
 #[derive(Clone, Default)]
 struct Target(Arc<Mutex<Option<Pid>>>);
 
@@ -103,7 +103,7 @@ fn pass_on(mut signals: Signals, target: Target) -> io::Result<()> {
 }
 
 /// Writes a line to stderr, unless that would block for long. Nothing may prevent the guard from
-/// ending.
+/// exiting.
 fn complain_if_read(line: &str) {
     let stderr = io::stderr();
     if poll(&mut [PollFd::new(&stderr, PollFlags::OUT)], Some(&ROOM)).is_ok_and(|ready| ready > 0) {

@@ -54,7 +54,7 @@ impl Journal {
         Self { recorder, show_args, run: run.to_owned(), recorded: 0 }
     }
 
-    /// Returns how many events were recorded, whatever became of them.
+    /// Returns how many events were recorded, regardless of what happened to them.
     pub(crate) fn recorded(&self) -> u64 {
         self.recorded
     }

@@ -79,8 +79,8 @@ fn exec(mut args: impl Iterator<Item = OsString>) -> io::Error {
 /// The processes whose parents have ended. This process is their parent from now on. Dropping the
 /// value kills them.
 ///
-/// A shell may have started processes and then become this program. These children are not
-/// orphans. Only this process can reap them and it never does, so their numbers stay theirs.
+/// A shell may have started processes and then become this program. These children are not orphans.
+/// Only this process can reap them, and it never does, so their process IDs are never reused.
 pub(crate) struct Orphans {
     own_children: Vec<Pid>,
 }
@@ -93,14 +93,14 @@ impl Orphans {
         Ok(Self { own_children })
     }
 
-    /// Kills all processes that are left, and those that they leave. Call it when all commands have
-    /// ended.
+    /// Kills all remaining processes, and those that they leave behind. Call it when all commands
+    /// have ended.
     pub(crate) fn kill(&self) -> io::Result<()> {
         loop {
             let mut killed = 0;
             for child in children()? {
-                // This number cannot belong to another process: only we can remove the child after
-                // its end.
+                // This number cannot belong to another process: only we can reap the child after it
+                // has ended.
                 if !self.own_children.contains(&child.pid) && kill_process(child.pid, Signal::KILL).is_ok() {
                     reap(child.pid);
                     killed += 1;

@@ -49,7 +49,7 @@ pub(crate) use system::become_command;
 /// The time that the last events have to reach the store and the log.
 const DRAIN: Duration = Duration::from_secs(30);
 
-/// The exit status if a command reached its limit of restarts.
+/// The exit status if a command reached its restart limit.
 const GAVE_UP: u8 = 3;
 
 /// Runs the commands until they are asked to stop, or until none is to be started again. Returns
@@ -93,7 +93,7 @@ fn supervise(args: &Args, commands: Vec<Command>) -> Result<ExitCode, Box<dyn Er
     let run = journal::new_run();
     let store = Store::open(args.store.as_deref(), args.keep)?;
     if let Some(left) = store.left(args.color)? {
-        // With `--json`, stdout has nothing but the JSON, because a program reads it.
+        // With `--json`, stdout contains nothing but the JSON, because a program reads it.
         if args.json { complain(&left) } else { say(&format!("{left}\n"))? }
     }
     let events = EventBroadcaster::builder().correlator(journal::counting(commands.len())).build()?;
@@ -157,7 +157,7 @@ fn print_events(
 }
 
 /// Names the commands that did not end as they should. Returns the exit status, which distinguishes
-/// a command that reached its limit of restarts from everything else.
+/// a command that reached its restart limit from everything else.
 fn print_outcome(args: &Args, outcome: &Outcome, is_well: bool) -> ExitCode {
     for name in &outcome.left {
         complain(&format!("eventcast: {name} could not be killed and still runs"));

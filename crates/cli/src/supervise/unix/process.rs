@@ -31,8 +31,8 @@ pub(crate) fn spawn(command: &Command, prepare: impl FnOnce(&mut Spawn)) -> io::
     program.spawn()
 }
 
-/// Returns the error of a start. If the cause is the folder, the error names the folder, because
-/// otherwise it looks as if the program were missing.
+/// Returns the error for a failed start. If the cause is the directory, the error names the
+/// directory, because otherwise it would look as if the program were missing.
 fn explained(error: io::Error, command: &Command) -> io::Error {
     match command.dir.as_deref().map(|dir| (dir, check_folder(dir))) {
         Some((dir, Err(cause))) => {
@@ -82,7 +82,7 @@ impl Group {
         Ok(())
     }
 
-    /// Asks every process of the group to end, including those that are stopped.
+    /// Asks every process in the group to exit, including those that are stopped.
     pub(crate) fn terminate(&self) -> io::Result<()> {
         self.signal(Signal::TERM)?;
         self.signal(Signal::CONT)
@@ -99,7 +99,7 @@ impl Group {
         Ok(kill_process_group(self.pid, signal)?)
     }
 
-    /// Kills the processes of the group, and waits for the leader. Returns how the leader ended.
+    /// Kills the processes in the group, and waits for the leader. Returns how the leader ended.
     pub(crate) fn finish(mut self) -> io::Result<ExitStatus> {
         self.reap()
     }

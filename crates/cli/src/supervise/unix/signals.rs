@@ -1,4 +1,4 @@
-//! Ctrl-C, Ctrl-\, a closed terminal, SIGTERM and the end of a child, as messages.
+//! Ctrl-C, Ctrl-\, a closed terminal, SIGTERM and the exit of a child, as messages.
 
 use std::io;
 use std::sync::mpsc::Sender;

@@ -23,7 +23,7 @@ use crate::support::color::ColorArgs;
 use crate::support::event_table::table_of;
 use crate::support::store::expired_events;
 
-/// The number of events of earlier runs that are shown.
+/// The number of events from earlier runs that are shown.
 #[cfg(feature = "sqlite-system")]
 const SHOWN: usize = 10;
 
@@ -35,7 +35,7 @@ pub(crate) enum Store {
 }
 
 impl Store {
-    /// Opens the file, or makes a store in memory if there is no path. The store keeps each event
+    /// Opens the file, or creates a store in memory if there is no path. The store keeps each event
     /// for the time `keep` after the event's last write.
     pub(crate) fn open(path: Option<&Path>, keep: Duration) -> Result<Self, Box<dyn Error>> {
         match path {
@@ -82,7 +82,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the events of this run, for people.
+    /// Returns the events of this run in human-readable form.
     pub(crate) fn table(&self, run: &str, color: ColorArgs) -> Result<String, Box<dyn Error>> {
         let events = self.own(run)?;
         let expired = match self {

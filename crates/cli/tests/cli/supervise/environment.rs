@@ -1,4 +1,4 @@
-//! The variables and the folder that a command gets.
+//! The variables and the directory that a command gets.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,7 +15,7 @@ fn start_to_end(args: &[&str]) -> Ended {
     ended
 }
 
-/// Writes a program that prints its folder and then its arguments.
+/// Writes a program that prints its directory and then its arguments.
 fn write_program(path: &Path) {
     fs::write(path, "#!/bin/sh\necho \"in $(pwd) with $*\"\n").expect("a file");
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("our own file");
@@ -49,7 +49,7 @@ fn each_command_runs_in_the_folder_and_is_looked_up_there() {
     let dir = folder.path().join("app");
     fs::create_dir(&dir).expect("a new folder");
     write_program(&dir.join("server"));
-    // The folder is relative to the program's folder.
+    // The directory is relative to the program's directory.
     let mut command = eventcast(&["supervise", "--for", "1m", "--on-failure", "--chdir", "app"]);
     command.args(["./server one", "pwd"]).current_dir(folder.path());
     let ended = Running::spawn(command).end();

@@ -52,7 +52,7 @@ fn what_a_run_leaves_the_next_one_shows() {
     assert!(!left.contains(['\u{1b}', '\u{202e}']), "{left:?}");
     assert!(own.starts_with("LAST SEEN ") && own.contains("process/other"), "{own}");
 
-    // The JSON is alone on stdout.
+    // Stdout contains only the JSON.
     let third = once(&["--store", &store, "--json", "/no/third"]);
     let list: serde_json::Value = serde_json::from_str(&third.stdout).expect("JSON");
     let items = list["items"].as_array().expect("items");

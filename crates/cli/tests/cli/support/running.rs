@@ -1,8 +1,8 @@
 //! The program while it runs: started, watched, signalled, and waited for.
 //!
-//! Every process that the program starts inherits the pipe of its stderr. The end of that pipe
-//! therefore proves that the last of them has ended. This takes no polling, no pause, and no
-//! process number that the system could have given to another process.
+//! Every process that the program starts inherits the pipe of its stderr. When that pipe is closed,
+//! the last of them has therefore ended. This needs no polling, no pause, and no process ID that
+//! the system could have given to another process.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};

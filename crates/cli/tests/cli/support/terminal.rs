@@ -31,7 +31,7 @@ pub(crate) fn run_on_terminal(mut command: Command, columns: u16) -> Shown {
         .expect("it is there");
     let child = command.stdin(Stdio::null()).stdout(terminal).stderr(Stdio::piped()).spawn();
     let child = child.expect("the program starts");
-    // The command holds the terminal, and without it the terminal ends with the program.
+    // The command holds the terminal open. Once it is dropped, the terminal ends with the program.
     drop(command);
     let mut shown = Vec::new();
     let mut screen = File::from(screen);

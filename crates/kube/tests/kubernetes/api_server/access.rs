@@ -57,8 +57,8 @@ impl Access {
         self.starting = Some((Instant::now() + time, 0));
     }
 
-    /// Returns the answer that refuses a request because of its user, or `None` if the user may do
-    /// this. Only an administrator may do anything but write events.
+    /// Returns the response that refuses a request because of its user, or `None` if the user may
+    /// do this. Only an administrator may do anything but write events.
     pub(super) fn refused(&mut self, request: &Seen, target: Option<&Target>) -> Option<Answer> {
         let token = request.headers.get(header::AUTHORIZATION);
         let token = token.map(|token| token.to_str().unwrap_or_default());
@@ -91,8 +91,8 @@ impl Access {
     }
 }
 
-/// Returns one of the refusals of a server that is not ready. The server answers all of them, in
-/// any order.
+/// Returns one of the refusals of a server that is not ready. The server responds with all of them,
+/// in any order.
 fn not_ready(number: usize, account: &Account, asked: &Request<'_>, name: &str) -> Answer {
     let Request { verb, group, namespace, .. } = *asked;
     match number % 3 {

@@ -72,7 +72,7 @@ impl Accounts {
         })
     }
 
-    /// Returns the answer to a request about accounts, roles and bindings, or `None` for a path
+    /// Returns the response to a request about accounts, roles and bindings, or `None` for a path
     /// that leads elsewhere.
     pub(super) fn answer(&mut self, method: &Method, path: &[&str], body: &[u8]) -> Option<Answer> {
         let (namespace, rest) = match *path {
@@ -113,7 +113,7 @@ impl Accounts {
         })
     }
 
-    /// Returns the answer to the question whether an account may do something.
+    /// Returns the response to the query whether an account may do something.
     fn review(&self, body: &[u8]) -> Answer {
         let review: Value = serde_json::from_slice(body).unwrap_or_default();
         let text = |value: &'_ Value| value.as_str().unwrap_or_default().to_owned();

@@ -23,7 +23,7 @@ pub(crate) fn discovery() -> Answer {
     Answer::new(200, json!({"kind": "APIResourceList", "groupVersion": VERSION, "resources": []}))
 }
 
-/// Returns the body of a request in core/v1's names, or the answer that refuses it.
+/// Returns the body of a request in core/v1's names, or the response that refuses it.
 pub(crate) fn to_core(method: &Method, body: &[u8]) -> Result<Vec<u8>, Answer> {
     let Ok(mut event) = serde_json::from_slice::<Value>(body) else { return Ok(body.to_vec()) };
     if let Some(core) = NAMES.iter().find(|(core, _)| !event[core].is_null()) {
@@ -45,7 +45,7 @@ pub(crate) fn to_core(method: &Method, body: &[u8]) -> Result<Vec<u8>, Answer> {
     }
 }
 
-/// Gives an answer with an event, or a list of them, the names of this API.
+/// Converts a response with an event, or a list of them, to the names of this API.
 pub(crate) fn from_core(mut answer: Answer) -> Answer {
     match answer.body["kind"].as_str() {
         Some("Event") => renamed(&mut answer.body),
@@ -72,7 +72,7 @@ fn rename(event: &mut Value, from: &str, to: &str) {
     }
 }
 
-/// Returns the answer to a new event that only this API refuses.
+/// Returns the response to a new event that only this API refuses.
 fn refused(event: &Value) -> Option<Answer> {
     let name = event["metadata"]["name"].as_str().unwrap_or_default();
     let type_ = event["type"].as_str().unwrap_or_default();

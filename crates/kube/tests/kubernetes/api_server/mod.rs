@@ -1,10 +1,10 @@
-//! An API server in this process, for events. It answers as a kube-apiserver 1.36 was seen to, and
+//! An API server in this process, for events. It responds as a kube-apiserver 1.36 was seen to, and
 //! fails when a test asks for it.
 //!
 //! `store.rs` has the rules for events, `events_v1.rs` the other names and rules of
 //! events.k8s.io/v1, `selection.rs` the selectors of a list, `accounts.rs` the accounts and roles,
 //! `access.rs` the permission for a request, `webhook.rs` the admission webhooks, `port.rs` the
-//! connections, `status.rs` the words, `seen.rs` a request, and this file the answers and the
+//! connections, `status.rs` the words, `seen.rs` a request, and this file the responses and the
 //! faults.
 
 mod access;
@@ -51,13 +51,13 @@ const MAX_MANAGER: usize = 128;
 /// A fault of the server at one request, instead of its work or after it.
 #[derive(Clone)]
 pub(crate) enum Fault {
-    /// Sends this answer with these headers, and does nothing else.
+    /// Sends this response with these headers, and does nothing else.
     Answer(u16, Vec<(&'static str, String)>, String),
     /// Closes the connection instead of doing the work.
     HangUpBefore,
-    /// Does the work, and closes the connection without an answer.
+    /// Does the work, and closes the connection without a response.
     HangUpAfter,
-    /// Does the work, and closes the connection in the middle of the answer.
+    /// Does the work, and closes the connection in the middle of the response.
     CutAnswer,
     /// Does nothing, and sends nothing, for as long as the client waits.
     Silence,
@@ -71,7 +71,8 @@ impl Fault {
         Self::Answer(code, Vec::new(), body.to_string())
     }
 
-    /// Returns the answer of the admission plugin `EventRateLimit`, with these additional headers.
+    /// Returns the response of the admission plugin `EventRateLimit`, with these additional
+    /// headers.
     pub(crate) fn too_many_requests(headers: Vec<(&'static str, String)>) -> Self {
         let answer = status::too_many_requests();
         Self::Answer(answer.code, headers, answer.body.to_string())
@@ -88,7 +89,7 @@ pub(crate) struct StoredEvent {
 }
 
 impl StoredEvent {
-    /// Reads the event of an answer, which has the names of one of the two APIs.
+    /// Reads the event of a response, which has the names of one of the two APIs.
     fn of(answer: &Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let object = [&answer["involvedObject"], &answer["regarding"]].into_iter().find(|it| it.is_object());
@@ -104,7 +105,7 @@ pub(crate) struct Shared {
     access: Mutex<Access>,
     webhooks: Webhooks,
     stored: Mutex<Vec<StoredEvent>>,
-    /// The number of requests that are under way, and the highest number so far.
+    /// The number of requests that are in flight, and the highest number so far.
     busy: Mutex<(usize, usize)>,
     changes: broadcast::Sender<Value>,
 }
@@ -131,7 +132,7 @@ impl ApiServer {
         Self { port: Port::open(router), shared }
     }
 
-    /// Ends the server like a SIGKILL: all connections are cut, requests under way are not
+    /// Ends the server like a SIGKILL: all connections are cut, requests in flight are not
     /// answered, and the port is closed.
     pub(crate) fn kill(&self) {
         self.port.close();
@@ -166,7 +167,7 @@ impl ApiServer {
         lock(&self.shared.faults).extend(faults);
     }
 
-    /// Takes events.k8s.io/v1 away.
+    /// Removes events.k8s.io/v1.
     pub(crate) fn remove_events_v1(&self) {
         lock(&self.shared.store).has_events_v1 = false;
     }
@@ -186,7 +187,7 @@ impl ApiServer {
         lock(&self.shared.seen).len()
     }
 
-    /// Returns the highest number of requests that were under way at the same time.
+    /// Returns the highest number of requests that were in flight at the same time.
     pub(crate) fn most_busy(&self) -> usize {
         lock(&self.shared.busy).1
     }
@@ -223,12 +224,12 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
     let path = parts.uri.path().to_owned();
     let declared = parts.headers.get(header::CONTENT_LENGTH).and_then(|len| len.to_str().ok()?.parse().ok());
     if declared.is_some_and(|len: usize| len > MAX_BODY) {
-        // A real server may answer and hang up while the client still writes. The client then
-        // occasionally sees a broken connection, and tries again. Here it always sees the answer.
+        // A real server may respond and hang up while the client still writes. The client then
+        // occasionally sees a broken connection, and retries. Here it always sees the response.
         let _ = to_bytes(body, 2 * MAX_BODY).await;
         return response(&status::too_large(MAX_BODY));
     }
-    // The connection broke off in the middle of the request, so there is no client to answer.
+    // The connection broke off in the middle of the request, so there is no client to respond to.
     let Ok(body) = to_bytes(body, MAX_BODY).await else { hang_up() };
     let query = parts.uri.query().unwrap_or_default().to_owned();
     let is_watch = query.contains("watch=true");
@@ -268,7 +269,7 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
     }
 }
 
-/// A guard that counts a request for as long as it is under way.
+/// A guard that counts a request for as long as it is in flight.
 struct Busy<'s>(&'s Shared);
 
 impl<'s> Busy<'s> {
@@ -302,8 +303,8 @@ fn response(answer: &Answer) -> Response {
     response.body(Body::from(answer.body.to_string())).unwrap()
 }
 
-/// Returns the answer to a request. Checks the permission of the user first, then asks the webhook
-/// of the namespace, and then does the work.
+/// Returns the response to a request. Checks the permission of the user first, then asks the
+/// webhook of the namespace, and then does the work.
 async fn answer(shared: &Shared, request: &Seen) -> Answer {
     let target = Target::of(&request.path);
     let refused = lock(&shared.access).refused(request, target.as_ref());
@@ -333,7 +334,7 @@ async fn answer(shared: &Shared, request: &Seen) -> Answer {
     answer
 }
 
-/// Returns the answer to a request about events.
+/// Returns the response to a request about events.
 fn events(store: &mut Store, request: &Seen, target: &Target) -> Answer {
     let Target { group, namespace, name } = target;
     if !group.is_empty() && !store.has_events_v1 {
@@ -355,7 +356,7 @@ fn events(store: &mut Store, request: &Seen, target: &Target) -> Answer {
     }
 }
 
-/// Returns the answer to a request that lists or deletes a collection.
+/// Returns the response to a request that lists or deletes a collection.
 fn selected(store: &mut Store, request: &Seen, namespace: &str) -> Answer {
     match Selection::of(&request.query) {
         Ok(selection) if request.method == Method::DELETE => store.delete_selected(namespace, &selection),
@@ -364,7 +365,7 @@ fn selected(store: &mut Store, request: &Seen, namespace: &str) -> Answer {
     }
 }
 
-/// Returns the answer to a request about anything else.
+/// Returns the response to a request about anything else.
 fn others(store: &mut Store, accounts: &mut Accounts, request: &Seen) -> Answer {
     let segments: Vec<String> = request.path.split('/').skip(1).map(decoded).collect();
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();

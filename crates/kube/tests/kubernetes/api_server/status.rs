@@ -1,8 +1,8 @@
-//! The answers of an API server: metav1's `Status`, in a kube-apiserver's words.
+//! The responses of an API server: metav1's `Status`, in a kube-apiserver's words.
 
 use serde_json::{Value, json};
 
-/// An answer: an object, or a `Status`.
+/// A response: an object, or a `Status`.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) code: u16,
@@ -118,12 +118,12 @@ pub(crate) fn too_large(limit: usize) -> Answer {
     failure(413, "RequestEntityTooLarge", &message, &json!({}))
 }
 
-/// Returns etcd's answer, passed on without a reason.
+/// Returns etcd's response, passed on without a reason.
 pub(crate) fn etcd_too_large() -> Answer {
     failure(500, "", "etcdserver: request is too large", &Value::Null)
 }
 
-/// Returns the answer of the connection to etcd, passed on without a reason.
+/// Returns the response of the connection to etcd, passed on without a reason.
 pub(crate) fn more_than_can_be_sent(len: usize, limit: usize) -> Answer {
     let message = format!(
         "rpc error: code = ResourceExhausted desc = trying to send message larger than max ({len} vs. {limit})"
@@ -131,26 +131,26 @@ pub(crate) fn more_than_can_be_sent(len: usize, limit: usize) -> Answer {
     failure(500, "", &message, &Value::Null)
 }
 
-/// Returns the store's own answer, passed on without a reason.
+/// Returns the store's own response, passed on without a reason.
 pub(crate) fn version_on_create() -> Answer {
     failure(500, "", "resourceVersion should not be set on objects to be created", &Value::Null)
 }
 
-/// Returns the answer of the admission plugin `EventRateLimit`.
+/// Returns the response of the admission plugin `EventRateLimit`.
 pub(crate) fn too_many_requests() -> Answer {
     let message = "the server has received too many requests and has asked us to try again later";
     failure(429, "TooManyRequests", message, &json!({}))
 }
 
-/// Returns the answer to a request whose webhook could not be called, or did not answer in time.
+/// Returns the response to a request whose webhook could not be called, or did not respond in time.
 pub(crate) fn webhook_failed(webhook: &str, reason: &str) -> Answer {
     let cause = format!("failed calling webhook \"{webhook}\": failed to call webhook: {reason}");
     let message = format!("Internal error occurred: {cause}");
     failure(500, "InternalError", &message, &json!({"causes": [{"message": cause}]}))
 }
 
-/// Returns the answer to a request that a webhook denied. Code, reason and delay are those that the
-/// webhook chose. A delay of zero is none.
+/// Returns the response to a request that a webhook denied. Code, reason and delay are those that
+/// the webhook chose. A delay of zero is none.
 pub(crate) fn webhook_denied(webhook: &str, code: u16, reason: &str, message: &str, delay: u32) -> Answer {
     let message = format!("admission webhook \"{webhook}\" denied the request: {message}");
     let details = if delay > 0 { json!({ "retryAfterSeconds": delay }) } else { Value::Null };

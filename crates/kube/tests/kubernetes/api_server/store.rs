@@ -51,8 +51,8 @@ impl Store {
         self.version.to_string()
     }
 
-    /// Returns the answer to a request about the events of a namespace, or about the event of this
-    /// name.
+    /// Returns the response to a request about the events of a namespace, or about the event of
+    /// this name.
     pub(crate) fn events_of(
         &mut self,
         method: &Method,
@@ -292,7 +292,7 @@ impl Store {
         json!({"collection": collection, "object": object})
     }
 
-    /// Returns any other collection that was put there, or the answer that there is none.
+    /// Returns any other collection that was put there, or the response that there is none.
     pub(crate) fn objects(&self, collection: &str) -> Answer {
         match self.objects.get(collection) {
             Some(objects) => Answer::new(

@@ -1,5 +1,5 @@
-//! Admission webhooks: the code of other people that a server asks before it stores an object of a
-//! namespace, and what the server answers when that code misbehaves.
+//! Admission webhooks: third-party code that a server calls before it stores an object in a
+//! namespace, and what the server responds when that code misbehaves.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -14,20 +14,20 @@ const NAME: &str = "deny.example.com";
 /// The behaviour of the webhook of a namespace. Its failure policy is `Fail`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Webhook {
-    /// Cannot be called. The server answers 500 immediately.
+    /// Cannot be called. The server responds with 500 immediately.
     Refuse500,
-    /// Denies every request with 429, and asks the client to wait for so many seconds.
+    /// Denies every request with 429, and asks the client to wait for this many seconds.
     TooMany(u32),
     /// Allows every request, after this time.
     Slow(Duration),
-    /// Does not answer. After this time, its timeout, the server answers 500.
+    /// Does not respond. After this time, its timeout, the server responds with 500.
     Hang(Duration),
     /// Denies every request with 503.
     Unavailable503,
 }
 
 impl Webhook {
-    /// Waits for the webhook. Returns the server's answer, or `None` if the webhook allows the
+    /// Waits for the webhook. Returns the server's response, or `None` if the webhook allows the
     /// request. If the client hangs up, the wait ends, because the server drops the future.
     async fn ask(self) -> Option<Answer> {
         match self {

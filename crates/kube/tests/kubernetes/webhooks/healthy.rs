@@ -4,8 +4,8 @@
 //! than real ones, which may take 30 s, so that a test ends after a few seconds. A healthy event
 //! may take as long as the slowest one without the webhook, plus [`TOLERANCE`], plus the worst
 //! delay with which the machine woke a thread of the test itself. On an idle machine that delay is
-//! a few milliseconds. A sick namespace that delays healthy ones does so for at least one answer of
-//! its webhook, which takes longer.
+//! a few milliseconds. A sick namespace that delays healthy ones does so for at least one response
+//! of its webhook, which takes longer.
 
 use std::time::Duration;
 
@@ -15,9 +15,9 @@ use crate::api_server::Webhook;
 /// The time by which a healthy event may be slower than without the webhook.
 const TOLERANCE: Duration = Duration::from_millis(100);
 
-/// The answer time of a webhook that is slow but allows.
+/// The response time of a webhook that is slow but allows.
 const SLOW: Duration = Duration::from_millis(600);
-/// The timeout of a webhook that does not answer, as the server has it.
+/// The timeout of a webhook that does not respond, as configured in the server.
 const HANG: Duration = Duration::from_secs(2);
 
 #[track_caller]

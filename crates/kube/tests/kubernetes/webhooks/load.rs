@@ -145,7 +145,7 @@ impl Outcome {
         self.latencies.last().copied().unwrap_or_default()
     }
 
-    /// Returns the reports of losses that are not about sick namespaces alone, or that do not have
+    /// Returns the reports of losses that are not only about sick namespaces, or that do not have
     /// their events.
     pub(super) fn healthy_lost(&self) -> Vec<&Lost> {
         let is_sick = |name: &String| self.load.is_sick(name);

@@ -123,7 +123,7 @@ fn an_error_names_what_is_wrong_with_the_path() {
     assert_eq!(kind(&folder.path().join("a\0b")), SqliteErrorKind::InvalidPath);
     assert_eq!(kind_read(&folder.path().join("events.db")), SqliteErrorKind::Missing);
     assert_eq!(kind_read(&folder.path().join("file")), SqliteErrorKind::Older);
-    // The folder exists, but its file system accepts no new files.
+    // The directory exists, but its file system accepts no new files.
     #[cfg(target_os = "linux")]
     {
         let error = SqliteSink::open("/proc/events.db").unwrap_err();
@@ -161,7 +161,7 @@ fn options_out_of_range_touch_nothing() {
     assert!(contents(&folder).is_empty());
 }
 
-/// Runs in a separate process, because it changes to another folder.
+/// Runs in a separate process, because it changes to another directory.
 #[test]
 fn a_path_is_never_a_uri_nor_a_special_name() {
     if let Some(orders) = child::orders() {

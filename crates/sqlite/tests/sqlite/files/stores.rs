@@ -26,7 +26,7 @@ pub(crate) fn filled(path: &Path, events: usize) {
     assert!(SinkBatch::perform(ops, &sink).iter().all(Result::is_ok));
 }
 
-/// Copies the files of a folder while a process has them open, in the state that a crash would
+/// Copies the files of a directory while a process has them open, in the state that a crash would
 /// leave.
 pub(crate) fn crashed(from: &TempDir) -> TempDir {
     let to = tempdir().unwrap();

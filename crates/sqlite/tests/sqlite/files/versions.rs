@@ -133,7 +133,7 @@ fn a_file_whose_making_was_broken_off_is_made_anew() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("events.db");
     filled(&path, 1);
-    // The head of a rollback journal: the mark, no pages, and a size of zero for the previous
+    // The header of a rollback journal: the mark, no pages, and a size of zero for the previous
     // database.
     let mut journal = vec![0; 512];
     journal[..8].copy_from_slice(&[0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7]);
@@ -149,7 +149,7 @@ fn a_file_whose_making_was_broken_off_is_made_anew() {
 }
 
 /// Reading the whole file takes a long time, so the store does this only if the file may be
-/// damaged, after an end that left a log.
+/// damaged, after an unclean shutdown that left a log.
 #[test]
 fn the_whole_file_is_read_after_an_unclean_end_only() {
     let live = tempdir().unwrap();

@@ -295,7 +295,7 @@ fn a_file_that_is_taken_away_during_a_write_does_not_acknowledge_it() {
     }
 }
 
-/// The folder is removed and recreated. While it does not exist, each write may be retried. From
+/// The directory is removed and recreated. While it does not exist, each write may be retried. From
 /// the second write on, the store knows that no write can succeed.
 #[cfg(unix)]
 #[test]

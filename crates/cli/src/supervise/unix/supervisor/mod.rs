@@ -1,4 +1,4 @@
-//! The loop that starts commands, waits for their ends, starts them again, and stops them all.
+//! The loop that starts commands, waits for them to end, restarts them, and stops them all.
 //!
 //! The loop sleeps until something happens:
 //!
@@ -6,7 +6,7 @@
 //! - A signal arrives. One thread forwards the signals.
 //! - Something is due.
 //!
-//! The loop waits for all of these at one channel. It knows nothing of events: it passes what
+//! The loop waits for all of these on one channel. It knows nothing about events: it passes what
 //! happens to a closure, as a [`Change`].
 
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -26,7 +26,7 @@ const AFTER_KILL: Duration = Duration::from_secs(30);
 pub(crate) enum Message {
     /// The leader of this process's group has ended.
     Ended(usize),
-    /// A request to stop. Further ones change nothing.
+    /// A request to stop. Later ones change nothing.
     Stop,
     /// A request to stop, by a person. A later one does not wait for the grace time.
     Interrupt,
@@ -75,7 +75,7 @@ struct Task {
 pub(crate) struct Outcome {
     /// The processes that could not be ended, usually none.
     pub(crate) left: Vec<String>,
-    /// The processes that were not started again, because the limit of restarts was reached.
+    /// The processes that were not started again, because the restart limit was reached.
     pub(crate) gave_up: Vec<String>,
 }
 

@@ -127,7 +127,7 @@ fn only_a_later_interrupt_does_not_wait_for_the_grace_time() {
         let tell = |_: &_, change| last = format!("{change:?}").to_lowercase();
         let supervisor = Supervisor::new(processes, settings, tell);
         for message in messages {
-            // Both arrive before the end of the command.
+            // Both arrive before the command ends.
             supervisor.outbox().send(message).expect("the supervisor is alive");
         }
         assert_eq!(supervisor.run(), Outcome::default());
