@@ -48,6 +48,7 @@ pub fn channel<T: Clone + Send + Sync + 'static>(capacity: usize) -> (Publisher<
     };
     let watcher = match bus.watch() {
         Ok(watcher) => watcher,
+        // The bus is open, and no other call can have its lock.
         Err(error) => unreachable!("no other thread has this bus: {error}"),
     };
     (Publisher::keeping_open(bus.incoming.clone()), watcher)

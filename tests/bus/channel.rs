@@ -10,7 +10,7 @@ use eventcast::{Broadcaster, Publisher, channel};
 use futures::StreamExt;
 use futures::executor::block_on;
 
-use crate::support::watched;
+use crate::support::{buses, watched};
 
 #[test]
 fn a_channel_delivers_every_event_in_order_and_then_ends() {
@@ -79,6 +79,21 @@ fn a_channel_without_its_watcher_still_accepts_events() {
     drop(watcher);
     assert_eq!(publisher.try_publish(2), Ok(()));
     assert_eq!(publisher.publish(3), Ok(()));
+}
+
+#[test]
+fn user_code_of_another_bus_can_build_a_channel() {
+    for bus in buses(10) {
+        let build = |&number: &u64| {
+            let (publisher, mut watcher) = channel(1);
+            publisher.try_publish(number).unwrap();
+            watcher.recv().unwrap().event() == Some(number)
+        };
+        let mut watcher = bus.watch_builder().filter(build).watch().unwrap();
+        bus.publisher().publish(1).unwrap();
+        bus.shutdown();
+        assert_eq!(watcher.events().collect::<Vec<_>>(), [1]);
+    }
 }
 
 #[test]

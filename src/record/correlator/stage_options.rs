@@ -67,7 +67,7 @@ struct AggregationObject {
 /// budget.
 ///
 /// With the default budget, a burst of 25 events passes, and then one event every five minutes.
-/// What happens to the others depends on the store:
+/// The store determines the outcome of the others:
 ///
 /// - If the store has the event, the recording holds its count and writes it later: at a flush,
 ///   when the recording ends, after

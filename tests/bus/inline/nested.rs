@@ -13,8 +13,8 @@ use crate::support::{
     LONG, assert_settled, available, calling, inline, inline_options, inside, timed, waits, watched,
 };
 
-/// What a filter publishes is offered to every watcher before the outer publish returns, and after
-/// the outer event.
+/// An event that a filter publishes is offered to every watcher after the outer event, and before
+/// the outer publish returns.
 #[test]
 fn what_a_filter_publishes_follows_its_event() {
     let bus = inline(100);

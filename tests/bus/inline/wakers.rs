@@ -214,8 +214,8 @@ fn a_waker_waits_for_the_capacity_of_another_bus_only() {
     }
 }
 
-/// What a filter does to other watchers wakes their tasks after the call has left the bus, too: a
-/// stop, a close, and a receive that frees capacity.
+/// A filter that stops, closes or reads other watchers wakes their tasks only after the call has
+/// left the bus.
 #[test]
 fn calls_inside_a_filter_wake_outside_the_bus() {
     type Act = fn(&Broadcaster<u64>, &mut Watcher<u64>);

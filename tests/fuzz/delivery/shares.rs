@@ -1,4 +1,4 @@
-//! What the documentation promises about groups: which of their events may be lost, and which of
+//! The promises of the documentation about groups: which of their events may be lost, and which of
 //! their operations may be under way.
 
 use std::collections::{BTreeMap, HashMap, HashSet};

@@ -1,4 +1,4 @@
-//! What the reader finds in files with planted phrases, and what it leaves out.
+//! Files with planted phrases: the reader finds these phrases, and skips code and identifiers.
 
 use crate::measure::{Measure, Share};
 use crate::patterns::Patterns;
