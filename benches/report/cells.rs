@@ -31,16 +31,6 @@ pub(crate) fn millions(rate: f64) -> String {
     grouped(rate, decimals)
 }
 
-/// Formats the ratio of two rates.
-pub(crate) fn ratio(ratio: f64) -> String {
-    let decimals = match ratio {
-        _ if ratio < 10.0 => 2,
-        _ if ratio < 20.0 => 1,
-        _ => 0,
-    };
-    grouped(ratio, decimals)
-}
-
 /// Formats a time in nanoseconds as microseconds.
 pub(crate) fn micros(nanos: f64) -> String {
     let micros = nanos / 1e3;
@@ -112,7 +102,6 @@ mod tests {
             [66_000.0, 4.04e6, 19.94e6, 22.4e6, 1234e6].map(millions),
             ["0.07", "4.0", "19.9", "22", "1,234"]
         );
-        assert_eq!([0.08, 9.99, 12.34, 485.9].map(ratio), ["0.08", "9.99", "12.3", "486"]);
         assert_eq!([1040.0, 99_940.0, 99_960.0, 2e6].map(micros), ["1.0", "99.9", "100", "2,000"]);
         assert_eq!(
             [0.0, 0.0156, 1.234, 12.34, 396_000.4].map(digits),

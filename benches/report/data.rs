@@ -58,7 +58,6 @@ pub(crate) struct Rival {
     pub(crate) manner: String,
     #[serde(rename = "deliveries_per_second")]
     pub(crate) rate: Rounds,
-    pub(crate) ours_to_this: f64,
     /// The lost share of the events, from 0 to 1.
     pub(crate) lost: Option<f64>,
     #[serde(rename = "cpu_seconds_per_million_events")]
@@ -94,7 +93,6 @@ pub(crate) struct Timed {
     #[serde(default)]
     pub(crate) manner: String,
     pub(crate) latency_ns: Option<Percentiles>,
-    pub(crate) sender_late_ns: Option<Percentiles>,
     /// The number of events of a round, and of those lost in each round.
     pub(crate) events: Option<u64>,
     #[serde(default)]

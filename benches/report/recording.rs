@@ -5,14 +5,21 @@ use eventcast_benches::table::{Form, grid};
 use crate::cells::{digits, spread};
 use crate::data::Report;
 
+/// The processor time of a single thread. Only the data files have it, the table has the sum.
+const OF_ONE_THREAD: &str = "processor of `";
+
 pub(crate) fn table(report: &Report) -> String {
-    let mut lines = vec![["row", "figure", "median (least–most)", "unit"].map(str::to_owned).to_vec()];
+    let mut lines = vec![["row", "figure", "median (min–max)", "unit"].map(str::to_owned).to_vec()];
     for row in &report.recording.rows {
-        for (number, figure) in row.figures.iter().enumerate() {
-            // The name of a row appears only in its first line.
-            let name = if number == 0 { format!("`{}`", row.row) } else { String::new() };
+        let Some(first) = row.figures.first() else { continue };
+        for figure in row.figures.iter().filter(|figure| !figure.name.contains(OF_ONE_THREAD)) {
             let unit = if figure.unit == "us" { "µs" } else { &figure.unit }.to_owned();
-            lines.push(vec![name, figure.name.clone(), spread(&figure.rounds, digits), unit]);
+            // The row's name and the common beginning of its figures appear only in its first line.
+            let is_first = figure.name == first.name;
+            let row = if is_first { format!("`{}`", row.row) } else { String::new() };
+            let common = figure.name.strip_prefix(&format!("{}, ", first.name));
+            let name = common.unwrap_or(&figure.name).to_owned();
+            lines.push(vec![row, name, spread(&figure.rounds, digits), unit]);
         }
     }
     grid(&lines, Form::Markdown)

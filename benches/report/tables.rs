@@ -3,7 +3,7 @@
 use eventcast_benches::table::{Form, grid};
 
 use crate::cells::{
-    NONE, hundredths, lost, micros, middle, millions, optional, ratio, spread, thousandths, whole,
+    NONE, hundredths, lost, micros, middle, millions, optional, spread, thousandths, whole,
 };
 use crate::data::{Case, Idle, Latency, Report, Rival, Section, Timed};
 
@@ -88,32 +88,29 @@ fn by_case(head: &str, cases: &[&Case], cell: impl Fn(&Rival) -> String, manner:
 }
 
 fn rate(rival: &Rival) -> String {
-    format!("{}, {}{}", spread(&rival.rate, millions), ratio(rival.ours_to_this), lost(rival.lost))
+    format!("{}{}", spread(&rival.rate, millions), lost(rival.lost))
 }
 
 pub(crate) fn throughput(report: &Report) -> String {
-    by_case("M deliveries/s (least–most), ours / this", &threads(report), rate, false)
+    by_case("M deliveries/s (min–max)", &threads(report), rate, false)
 }
 
 pub(crate) fn of_tasks(report: &Report) -> String {
-    by_case("tasks: M deliveries/s (least–most), ours / this", &cases(report, &[TASKS]), rate, false)
+    by_case("tasks: M deliveries/s (min–max)", &cases(report, &[TASKS]), rate, false)
 }
 
 /// Returns the table of one thread that publishes and receives. Returns `None` if the data does not
 /// have it.
 pub(crate) fn of_one_thread(report: &Report) -> Option<String> {
     let cases = cases(report, &[ONE_THREAD]);
-    let cell = |rival: &Rival| format!("{}, {}", optional(rival.publisher, whole), ratio(rival.ours_to_this));
-    let head = "one thread: ns to publish an event and receive it, ours / this";
+    let cell = |rival: &Rival| optional(rival.publisher, whole);
+    let head = "one thread: ns to publish an event and receive it";
     (!cases.is_empty()).then(|| by_case(head, &cases, cell, false))
 }
 
 pub(crate) fn cost(report: &Report) -> String {
-    let cell = |rival: &Rival| match (rival.cpu, rival.publisher) {
-        (None, None) => NONE.to_owned(),
-        (all, publisher) => format!("{}, {}", optional(all, hundredths), optional(publisher, whole)),
-    };
-    by_case("CPU s per million events, publisher's ns an event", &threads(report), cell, true)
+    let cell = |rival: &Rival| optional(rival.cpu, hundredths);
+    by_case("CPU s per million events", &threads(report), cell, true)
 }
 
 pub(crate) fn idle(report: &Report) -> String {
@@ -147,28 +144,16 @@ fn by_section(head: &str, sections: &[&Section], cell: impl Fn(&Timed) -> Option
 pub(crate) fn latency(report: &Report) -> String {
     let cell = |row: &Timed| {
         let latency = row.latency_ns.as_ref()?;
-        let (p50, p99) = (spread(&latency.p50, micros), middle(Some(&latency.p99), micros));
+        let (p50, p99) = (middle(Some(&latency.p50), micros), middle(Some(&latency.p99), micros));
         Some(format!("{p50}, {p99}{}", lost(row.lost_share())))
     };
-    by_section("µs: p50 (least–most), p99", &latencies(&report.latency), cell)
-}
-
-/// Returns the table of how late the senders were. Returns `None` if the data does not have it.
-pub(crate) fn lateness(report: &Report) -> Option<String> {
-    let late = |row: &Timed| row.sender_late_ns.as_ref().is_some_and(|late| late.p50.median().is_some());
-    let mut sections = latencies(&report.latency);
-    sections.retain(|section| section.rows.iter().any(late));
-    let cell = |row: &Timed| {
-        let late = row.sender_late_ns.as_ref()?;
-        Some(format!("{}, {}", middle(Some(&late.p50), micros), middle(Some(&late.p99), micros)))
-    };
-    (!sections.is_empty()).then(|| by_section("µs that the sender was late: p50, p99", &sections, cell))
+    by_section("µs: p50, p99", &latencies(&report.latency), cell)
 }
 
 pub(crate) fn sending(report: &Report) -> String {
     let head = [
         "ns for one event",
-        "awake, p50 (least–most), p99",
+        "awake, p50 (min–max), p99",
         "parked, first event, p50, p99",
         "parked, run of 64, p50",
     ];
