@@ -8,6 +8,8 @@ use documents::{headings, languages, links, of, root};
 
 const MOST_CHAPTERS: usize = 12;
 const MOST_LINES_OF_THE_README: usize = 120;
+const MOST_WORDS_OF_THE_BOOK: usize = 21_000;
+const MOST_WORDS_OF_THE_REFERENCE: usize = 26_000;
 
 #[test]
 fn the_contents_name_every_page_once() {
@@ -30,11 +32,37 @@ fn every_chapter_ends_with_its_faults_and_its_tests() {
     assert!((10..=MOST_CHAPTERS).contains(&chapters.len()), "{} chapters", chapters.len());
     for chapter in chapters {
         let headings = headings(&chapter.text);
-        let end = &headings[headings.len().saturating_sub(2)..];
-        assert_eq!(end, ["What can go wrong", "Tests for this chapter"], "{}", chapter.path);
-        let rows = chapter.text.rsplit("\n## ").next().unwrap().lines().filter(|line| line.starts_with("| "));
-        assert!(rows.count() > 3, "{} names too few tests", chapter.path);
+        assert_eq!(headings.last().unwrap(), "What can go wrong", "{}", chapter.path);
+        let end = chapter.text.trim_end().rsplit("\n\n").next().unwrap();
+        assert!(end.starts_with("Tests: `"), "{} names no tests", chapter.path);
     }
+}
+
+/// The words of a text outside of code blocks, as a reader meets them.
+fn words(text: &str) -> usize {
+    let mut in_code = false;
+    let is_prose = |line: &&str| {
+        let is_fence = line.trim_start().starts_with("```");
+        in_code ^= is_fence;
+        !in_code && !is_fence
+    };
+    let lines = text.lines().filter(is_prose);
+    lines.flat_map(str::split_whitespace).filter(|word| word.contains(char::is_alphanumeric)).count()
+}
+
+/// What a change adds to the documents, it has to say more briefly elsewhere.
+#[test]
+fn the_documents_are_short() {
+    for (folder, most) in [("docs", MOST_WORDS_OF_THE_REFERENCE), ("docs/book", MOST_WORDS_OF_THE_BOOK)] {
+        let sizes: Vec<_> = of(folder).iter().map(|page| (words(&page.text), page.path.clone())).collect();
+        let all: usize = sizes.iter().map(|(words, _)| words).sum();
+        assert!(all <= most, "{folder} has {all} words, at most {most} are allowed: {sizes:?}");
+    }
+}
+
+#[test]
+fn code_and_punctuation_are_no_words() {
+    assert_eq!(words("One, `two` – three\n\n```rust\nfour();\n```\n| five | - |\n"), 4);
 }
 
 /// The code of a page that no crate includes is never compiled, and so is a block that rustdoc does

@@ -16,7 +16,7 @@ every watcher. In each watcher the filter, the overflow policy and the queue fol
 ones as dropped by reason. A thread, a task or a handler receives the events, which then count as delivered.";
 
 pub(crate) fn draw() -> String {
-    let mut svg = Svg::new(938, "The way of an event", DESCRIPTION);
+    let mut svg = Svg::new(938, "The path of an event", DESCRIPTION);
     publishers(&mut svg);
     incoming(&mut svg);
     fan_out(&mut svg);
@@ -65,7 +65,7 @@ fn incoming(svg: &mut Svg) {
     svg.boxed(
         Area::new(100, 214, 460, 22),
         Wait,
-        &["if it is full: `publish` waits for room, `try_publish` does not"],
+        &["if it is full: `publish` waits for space, `try_publish` does not"],
     );
     exit(svg, (560, queue.y + 32), &["`rejected_full`", "`PublishError::Full`", "with the event"]);
 }
@@ -92,7 +92,7 @@ fn fan_out(svg: &mut Svg) {
             [
                 "a publisher, while the",
                 "dispatcher sleeps: at most",
-                "4 watchers, all with room,",
+                "4 watchers, all with space,",
                 "no filter, no `DropOldest`",
             ],
         ),
@@ -135,7 +135,7 @@ fn watcher(svg: &mut Svg) {
     exit_as(svg, (460, 472), Bus, &["`filtered`", "refused by the filter"]);
     svg.arrow(&[(WAY, 486), (WAY, 520)], Queue);
     svg.text((WAY + 12, 508), Anchor::Start, Font::Bold, "`offered`");
-    svg.boxed(Area::new(200, 522, 260, 44), Bus, &["overflow policy", "is there room for the event?"]);
+    svg.boxed(Area::new(200, 522, 260, 44), Bus, &["overflow policy", "is there space for the event?"]);
     svg.boxed(Area::new(200, 566, 260, 22), Wait, &["`Wait`, `WaitFor`: the dispatcher waits"]);
     exit(svg, (460, 554), &["`dropped`", "`incoming` `oldest`", "`timed_out` `evicted`"]);
     svg.arrow(&[(WAY, 588), (WAY, 612)], Queue);
@@ -156,7 +156,7 @@ fn readers(svg: &mut Svg) {
     ];
     svg.arrow(&[(WAY, 658), (WAY, 702)], Reader);
     svg.text((WAY + 12, 676), Anchor::Start, Font::Plain, "a reader takes a slice of the batch,");
-    svg.text((WAY + 12, 692), Anchor::Start, Font::Plain, "and learns of each gap in its place");
+    svg.text((WAY + 12, 692), Anchor::Start, Font::Plain, "and receives each gap in its place");
     svg.area(Area::new(90, 704, 480, 78), Reader);
     svg.text((WAY, 722), Anchor::Middle, Font::Plain, "one reader for each watcher:");
     for (x, name, calls) in readers {
@@ -164,7 +164,7 @@ fn readers(svg: &mut Svg) {
     }
     svg.text((EXIT, 746), Anchor::Start, Font::Bold, "`delivered`");
     svg.arrow(&[(170, 704), (170, 544), (198, 544)], Reader);
-    svg.lines((160, 620), Anchor::End, &["the reader gives", "room back: credit"]);
+    svg.lines((160, 620), Anchor::End, &["the reader returns", "capacity: credit"]);
 }
 
 /// Draws the sums that hold whenever the bus is quiet.
@@ -179,6 +179,6 @@ fn equations(svg: &mut Svg) {
         svg.text((30, y), Anchor::Start, Font::Plain, left);
         svg.text((102, y), Anchor::Start, Font::Plain, right);
     }
-    let gaps = "A reader learns of `incoming`, `oldest`, `timed_out`, and `abandoned` for want of room, by a gap: `Lagged(n)`.";
+    let gaps = "A reader learns of `incoming`, `oldest`, `timed_out`, and `abandoned` for lack of space, by a gap: `Lagged(n)`.";
     svg.text((30, 892), Anchor::Start, Font::Plain, gaps);
 }

@@ -10,10 +10,12 @@
 //!
 //! - `event_way`: the path of an event from its publisher to the readers, with every exit.
 //! - `watcher_life`: the life of a watcher, with every end.
+//! - `overview`: the same path in five boxes.
 //! - `policies`: the five overflow policies on one timeline. `run` records it from five real buses.
 //! - `shutdown`: a shutdown as a sequence.
 
 mod event_way;
+mod overview;
 mod palette;
 mod policies;
 mod run;
@@ -34,6 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/book/pictures");
     for (name, picture) in [
         ("event-way.svg", event_way::draw()),
+        ("five-minutes.svg", overview::draw()),
         ("watcher-life.svg", watcher_life::draw()),
         ("policies.svg", policies::draw()?),
         ("shutdown.svg", shutdown::draw()),

@@ -22,7 +22,7 @@ const ROW: i32 = 18;
 const SLOTS: i32 = QUEUE as i32 * ROW;
 
 const DESCRIPTION: &str = "Five buses, one for each overflow policy. Each publishes ten events to a watcher with a queue \
-of four events. The reader is away until seven events are published, comes back, and then reads each event at once. With \
+of four events. The reader pauses until seven events are published, and then reads each event immediately. With \
 DropIncoming the reader gets 1 2 3 4, the gap Lagged(3), 8 9 10. With DropOldest it gets Lagged(3), then 4 to 10. With \
 Evict it gets 1 2 3 4 and the end. With WaitFor it gets 1 2 3 4, Lagged(1), 6 to 10. With Wait it gets all ten.";
 
@@ -85,9 +85,9 @@ fn axis(svg: &mut Svg, run: &Run) {
     grid(svg, 40, 80);
     let bar = |from: u64, to: u64| Area::new(left(from) + 2, 84, left(to) - left(from) - 4, ROW);
     svg.frame(bar(1, RETURN));
-    svg.text((bar(1, RETURN).middle().0, 97), Anchor::Middle, Font::Plain, "is away");
-    svg.boxed(bar(RETURN, RETURN + 1), Meaning::Reader, &["reads all that is there"]);
-    svg.boxed(bar(RETURN + 1, STEPS + 1), Meaning::Reader, &["reads at once"]);
+    svg.text((bar(1, RETURN).middle().0, 97), Anchor::Middle, Font::Plain, "pauses");
+    svg.boxed(bar(RETURN, RETURN + 1), Meaning::Reader, &["drains the queue"]);
+    svg.boxed(bar(RETURN + 1, STEPS + 1), Meaning::Reader, &["reads each"]);
 }
 
 /// Draws the borders of the steps.
@@ -136,14 +136,16 @@ fn panel(svg: &mut Svg, run: &Run, top: i32) {
 
 fn rule(policy: OverflowPolicy) -> (&'static str, &'static str) {
     match policy {
-        OverflowPolicy::DropIncoming => ("DropIncoming", "An event that does not fit is lost. Nobody waits."),
-        OverflowPolicy::DropOldest => ("DropOldest", "The oldest event makes room. Nobody waits."),
+        OverflowPolicy::DropIncoming => {
+            ("DropIncoming", "An event that does not fit is lost. Nothing waits.")
+        }
+        OverflowPolicy::DropOldest => ("DropOldest", "The oldest event is dropped. Nothing waits."),
         OverflowPolicy::Evict => ("Evict", "The first event that does not fit ends the watcher."),
         OverflowPolicy::WaitFor(limit) => {
             assert_eq!(limit, LIMIT);
-            ("WaitFor(20 ms)", "The dispatcher waits for room, but not longer than 20 ms.")
+            ("WaitFor(20 ms)", "The dispatcher waits for space for at most 20 ms.")
         }
-        OverflowPolicy::Wait => ("Wait", "The dispatcher waits for room. Nothing is lost."),
+        OverflowPolicy::Wait => ("Wait", "The dispatcher waits for space. Nothing is lost."),
         other => panic!("the picture has no part for {other}"),
     }
 }

@@ -15,8 +15,8 @@ const DESCRIPTION: &str = "The caller of shutdown closes the gate and waits. A p
 event counts as accepted. Later publishes get their event back. The dispatcher takes everything out of the incoming queue, \
 offers it, closes every mailbox, and ends. A handler handles what is queued and ends. Then the caller gets the report, with \
 complete true. A watcher that is read by the program keeps its queued events, and the caller does not wait for it. With a \
-deadline, the caller gives up shortly before: the dispatcher loses the events that wait for room, a handler ends its \
-current event and gives up the rest, and the report says complete false.";
+deadline, the caller stops waiting shortly before it: the dispatcher drops the events that wait for space, a handler finishes its \
+current event and abandons the rest, and the report says complete false.";
 
 pub(crate) fn draw() -> String {
     let mut svg = Svg::new(884, "A shutdown as a sequence", DESCRIPTION);
@@ -77,7 +77,7 @@ fn close(svg: &mut Svg) {
         &[
             "A publish after the close gets its",
             "event back. So does one that waits",
-            "for room in the queue.",
+            "for space in the queue.",
         ],
     );
 }
@@ -92,7 +92,7 @@ fn drain(svg: &mut Svg) {
     message(svg, 338, (DISPATCHER, READER), Queue, far, "offers");
     svg.note(
         (90, 286),
-        &["The dispatcher goes on until", "no publisher is inside the gate", "and the queue is empty."],
+        &["The dispatcher continues until", "no publisher is inside the gate", "and the queue is empty."],
     );
     message(svg, 378, (DISPATCHER, HANDLER), Bus, near, "closes mailbox");
     message(svg, 400, (DISPATCHER, READER), Bus, far, "closes mailbox");
@@ -126,19 +126,19 @@ fn deadline(svg: &mut Svg) {
     active(svg, HANDLER, (620, 704), Reader);
     active(svg, HANDLER, (704, 728), Loss);
     let (near, far) = (i32::midpoint(DISPATCHER, HANDLER), i32::midpoint(HANDLER, READER));
-    svg.text((DISPATCHER - 12, 636), Anchor::End, Font::Plain, "waits for room");
+    svg.text((DISPATCHER - 12, 636), Anchor::End, Font::Plain, "waits for space");
     svg.text((HANDLER + 12, 636), Anchor::Start, Font::Plain, "handles an event");
-    message(svg, 660, (CALLER, DISPATCHER), Caller, i32::midpoint(CALLER, PUBLISHER), "gives up");
+    message(svg, 660, (CALLER, DISPATCHER), Caller, i32::midpoint(CALLER, PUBLISHER), "times out");
     message(svg, 684, (DISPATCHER, READER), Loss, far, "`abandoned`");
     svg.note(
         (90, 668),
         &[
             "The last tenth of the timeout, at",
-            "most 50 ms, is for giving up. Events",
-            "without room are then lost.",
+            "most 50 ms, is for the end. Events",
+            "without space are then lost.",
         ],
     );
-    svg.note((610, 704), &["Then it gives up the rest", "of its queue: `abandoned`."]);
+    svg.note((610, 704), &["Then it abandons the rest", "of its queue: `abandoned`."]);
     message(svg, 770, (DISPATCHER, HANDLER), Bus, near, "closes mailbox");
     svg.text((far, 765), Anchor::Middle, Font::Plain, "closes mailbox");
     svg.arrow(&[(HANDLER, 770), (READER - 6, 770)], Bus);

@@ -7,7 +7,7 @@ const DESCRIPTION: &str = "A registration waits beside the incoming queue, with 
 and first offers the watcher the past that the history has. From then on the bus offers it every event. Events \
 that are lost appear as a gap in their place. There are five ways to end. Stopped, evicted, and with the bus: \
 the reader receives what is queued, and then the end with its reason. Dropped: the queue is emptied at once. A \
-shutdown by deadline abandons what handlers have not handled, and what waits for room.";
+shutdown by deadline abandons what handlers have not handled, and events that wait for space.";
 
 /// A way to end: its cause, what happens to the queue, and what the reader receives.
 struct Ending {
@@ -167,7 +167,7 @@ fn departure(svg: &mut Svg) {
         &[
             "`end_reason()` returns `Stopped`, `Evicted` or `Closed` once a receive has returned the end.",
             "A handler that panics goes on with its next event, unless `stop_on_panic` is set.",
-            "At the deadline of a shutdown, a watcher that you read loses only the events that wait for room.",
+            "At the deadline of a shutdown, a watcher that you read loses only the events that wait for space.",
         ],
     );
 }
