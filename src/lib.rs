@@ -118,6 +118,17 @@ assert_eq!(store.events().len(), 4);
 //! except panics in `Drop`, which may happen on any thread. A panic in `Clone` during a receive is
 //! not caught, and propagates to the caller. With `panic = "abort"` nothing can be caught.
 //!
+//! # Modules
+//!
+//! The root of the crate has the types that you create, implement or match on to publish, watch,
+//! record and store events, and each type that their methods take. Errors are in [`error`], and
+//! statistics and reports in [`stats`].
+#![cfg_attr(
+    feature = "recorder",
+    doc = "What else their methods return is in [`bus`], [`record`], [`event`], [`correlator`] and [`sink`]."
+)]
+#![cfg_attr(not(feature = "recorder"), doc = "What else their methods return is in [`bus`].")]
+//!
 //! # Models of your program
 //!
 //! With `--cfg eventcast_loom` the bus runs under the model checker [loom](https://docs.rs/loom),
@@ -265,13 +276,16 @@ pub use crate::bus::Watcher;
 #[doc(inline)]
 pub use crate::bus::WeakBroadcaster;
 #[doc(inline)]
-pub use crate::bus::{BusOptions, Delivery, WatchBuilder, WatchHandle, WatchOptions};
+pub use crate::bus::{BusOptions, Delivery, Start, WatchBuilder, WatchHandle, WatchOptions};
 #[doc(inline)]
 pub use crate::clock::Clock;
 #[cfg(feature = "recorder")]
 #[doc(alias = "deduplicate")]
 #[doc(inline)]
 pub use crate::correlator::CorrelatorOptions;
+#[cfg(feature = "recorder")]
+#[doc(inline)]
+pub use crate::correlator::{Aggregation, SpamFilter};
 #[cfg(feature = "recorder")]
 #[doc(alias = "Kubernetes event")]
 #[doc(inline)]
@@ -286,7 +300,7 @@ pub use crate::event::EventType;
 pub use crate::event::ObjectReference;
 #[cfg(feature = "recorder")]
 #[doc(inline)]
-pub use crate::event::{EventSource, Text, Timestamp};
+pub use crate::event::{EventSeries, EventSource, Text, Timestamp};
 #[cfg(feature = "recorder")]
 #[doc(alias = "EventRecorder")]
 #[doc(alias = "EventRecorderLogger")]
@@ -294,12 +308,13 @@ pub use crate::event::{EventSource, Text, Timestamp};
 pub use crate::record::Recorder;
 #[cfg(feature = "recorder")]
 #[doc(inline)]
-pub use crate::record::{EventBroadcaster, EventDraft, Recorded, RetryPolicy};
+pub use crate::record::{EventBroadcaster, EventDraft, Jitter, Recorded, RetryPolicy};
 #[cfg(feature = "recorder")]
 #[doc(inline)]
-pub use crate::sink::{EventSink, MemorySink, SinkError};
-#[doc(inline)]
-pub use crate::stats::ShutdownReport;
+pub use crate::sink::{
+    EventQuery, EventSink, JsonLinesOptions, JsonLinesSink, MemorySink, MemorySinkOptions, SinkBatch,
+    SinkError, SinkErrorKind, SinkOp, Stored,
+};
 
 /// The long documents, compiled so that their examples stay correct.
 #[cfg(all(doctest, feature = "recorder"))]

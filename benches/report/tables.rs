@@ -2,9 +2,7 @@
 
 use eventcast_benches::table::{Form, grid};
 
-use crate::cells::{
-    NONE, hundredths, lost, micros, middle, millions, optional, spread, thousandths, whole,
-};
+use crate::cells::{NONE, hundredths, lost, micros, middle, millions, optional, spread, thousandths, whole};
 use crate::data::{Case, Idle, Latency, Report, Rival, Section, Timed};
 
 /// The end of the name of a case whose readers are tasks.

@@ -255,7 +255,11 @@ mod tests {
                 assert_eq!(cells.len(), 1, "{operation}, {end}");
                 assert_eq!(cells[0].threads, 2, "{}", cells[0].model);
                 let is_whole = cells[0].whole && cells[0].preemptions >= 2;
-                assert!(is_whole || !WHOLE.contains(&end), "{} was not explored exhaustively", cells[0].model);
+                assert!(
+                    is_whole || !WHOLE.contains(&end),
+                    "{} was not explored exhaustively",
+                    cells[0].model
+                );
             }
         }
     }

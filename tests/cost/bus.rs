@@ -8,11 +8,10 @@ use std::time::Duration;
 use eventcast::Delivery::Event;
 use eventcast::bus::{Batch, EndReason, EventWatcher, Events, Runner, TryIter, WeakBroadcaster};
 use eventcast::error::{FlushError, PublishError, WatchError};
-use eventcast::stats::BusStats;
+use eventcast::stats::{BusStats, ShutdownReport};
 use eventcast::testing::FakeClock;
 use eventcast::{
-    Broadcaster, BusOptions, Clock, Delivery, OverflowPolicy, Publisher, ShutdownReport, WatchBuilder,
-    WatchHandle, Watcher,
+    Broadcaster, BusOptions, Clock, Delivery, OverflowPolicy, Publisher, WatchBuilder, WatchHandle, Watcher,
 };
 use test_support::LONG;
 

@@ -10,5 +10,6 @@ mod imports;
 mod layering;
 mod locks;
 mod orderings;
+mod root;
 mod sources;
 mod style;

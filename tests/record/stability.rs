@@ -14,12 +14,13 @@ use eventcast::record::{ObjectRecorder, RecordingHandle, SeriesOptions};
 use eventcast::sink::{JsonLinesOptions, MemorySinkOptions};
 use eventcast::stats::{
     BusStats, CorrelatorStats, DegradedGroup, DropCounts, EventBroadcasterReport, EventBroadcasterStats,
-    JsonLinesStats, MemorySinkStats, RecorderStats, RecordingStats, SinkFailure, WatcherStats,
+    JsonLinesStats, MemorySinkStats, RecorderStats, RecordingStats, ShutdownReport, SinkFailure,
+    WatcherStats,
 };
 use eventcast::testing::FakeRecorder;
 use eventcast::{
     BusOptions, CorrelatorOptions, Event, EventBroadcaster, MemorySink, OverflowPolicy, Recorded, Recorder,
-    RetryPolicy, ShutdownReport, SinkError, Text, WatchOptions,
+    RetryPolicy, SinkError, Text, WatchOptions,
 };
 use serde::Serialize;
 

@@ -9,7 +9,8 @@ use eventcast::Delivery::{Event, Lagged};
 use eventcast::OverflowPolicy::WaitFor;
 use eventcast::bus::{EndReason, Start};
 use eventcast::error::{FlushError, PublishError, TryRecvError, WatchError};
-use eventcast::{Broadcaster, Delivery, ShutdownReport};
+use eventcast::stats::ShutdownReport;
+use eventcast::{Broadcaster, Delivery};
 use futures::FutureExt;
 use futures::executor::block_on;
 

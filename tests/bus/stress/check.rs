@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
-use eventcast::stats::WatcherStats;
-use eventcast::{Broadcaster, OverflowPolicy, ShutdownReport};
+use eventcast::stats::{ShutdownReport, WatcherStats};
+use eventcast::{Broadcaster, OverflowPolicy};
 
 use super::event::{Ident, Item, Payload, events_in, lagged_in};
 use super::met::{self, Met};

@@ -4,7 +4,8 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use eventcast::{Broadcaster, ShutdownReport};
+use eventcast::Broadcaster;
+use eventcast::stats::ShutdownReport;
 use test_support::Rng;
 
 use super::event::Payload;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use eventcast::{Broadcaster, BusOptions, Delivery, ShutdownReport, Watcher};
+use eventcast::stats::ShutdownReport;
+use eventcast::{Broadcaster, BusOptions, Delivery, Watcher};
 use test_support::Rng;
 
 use super::check::Checked;

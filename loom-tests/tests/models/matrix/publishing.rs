@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use eventcast::OverflowPolicy;
 use eventcast::error::PublishError;
+use eventcast::stats::ShutdownReport;
 use eventcast::testing::{Payload, block_on};
-use eventcast::{OverflowPolicy, ShutdownReport};
 use eventcast_loom_tests::numbers;
 
 use super::row::{End, Row};

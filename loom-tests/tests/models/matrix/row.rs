@@ -3,9 +3,9 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use eventcast::stats::WatcherStats;
+use eventcast::stats::{ShutdownReport, WatcherStats};
 use eventcast::testing::{Payload, begin, finish, rest};
-use eventcast::{Broadcaster, BusOptions, OverflowPolicy, ShutdownReport};
+use eventcast::{Broadcaster, BusOptions, OverflowPolicy};
 use eventcast_loom_tests::spawn;
 
 pub(super) type Bus = Broadcaster<Payload>;

@@ -3,8 +3,9 @@
 use std::panic::resume_unwind;
 
 use eventcast::bus::Runner;
+use eventcast::stats::ShutdownReport;
 use eventcast::testing::Payload;
-use eventcast::{Delivery, OverflowPolicy, ShutdownReport, WatchHandle};
+use eventcast::{Delivery, OverflowPolicy, WatchHandle};
 
 use super::row::{Bus, End, Row, settled};
 use super::watching::check_departed;

@@ -1,8 +1,9 @@
 //! Rows that register, stop and drop watchers, read, and flush.
 
 use eventcast::error::FlushError;
+use eventcast::stats::ShutdownReport;
 use eventcast::testing::{Payload, block_on, rest};
-use eventcast::{OverflowPolicy, ShutdownReport, Watcher};
+use eventcast::{OverflowPolicy, Watcher};
 use eventcast_loom_tests::{numbers, select};
 
 use super::row::{Bus, End, Row, SECOND, settled};
