@@ -58,7 +58,8 @@ impl BusStats {
     /// `docs/stability.md` in the repository lists the metrics with their labels. A watcher's label
     /// is its name. The values include all watchers that had the name, both registered and
     /// [departed](BusStats::departed_by_name). Watchers that were not given a name are summed up as
-    /// `(unnamed)`. Counters therefore never decrease when a watcher is dropped.
+    /// `(unnamed)`, a series that a bus without such watchers does not have. Counters therefore
+    /// never decrease when a watcher is dropped.
     ///
     /// # Examples
     ///
@@ -125,7 +126,12 @@ impl BusStats {
             let label = if watcher.is_unnamed() { UNNAMED } else { &watcher.name };
             labels.entry(label).or_default().add(watcher);
         }
-        labels.entry(UNNAMED).or_default().add(&rest);
+        // Without this condition a bus whose watchers all have names would have a series of zeros. A
+        // departed watcher whose counters are all zero leaves nothing behind in its gauges either.
+        let name = rest.name.clone();
+        if rest != (WatcherStats { name, policy: rest.policy, ..WatcherStats::default() }) {
+            labels.entry(UNNAMED).or_default().add(&rest);
+        }
         labels
     }
 }

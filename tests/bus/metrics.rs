@@ -222,6 +222,33 @@ fn the_metrics_keep_the_counts_of_dropped_watchers() {
     assert_eq!((by_name.len(), by_name[0].name.as_str(), by_name[0].offered), (1, "comes and goes", 600));
 }
 
+#[test]
+fn a_bus_whose_watchers_all_have_names_has_no_series_of_unnamed_ones() {
+    let recorder = Strict::default();
+    let bus = bus(100, 2);
+    let named = bus.watch_builder().name("journal").watch().unwrap();
+    bus.publisher().publish(1).unwrap();
+    bus.flush(LONG).unwrap();
+    recorder.scrape(&bus.stats());
+    drop(named);
+    until(|| bus.stats().watchers.is_empty());
+    recorder.scrape(&bus.stats());
+    let series = recorder.len();
+    assert_eq!(recorder.sum("eventcast_watcher_offered_total"), 1);
+    // The first watcher without a name adds the series, which stays when that watcher is dropped.
+    let unnamed = bus.watch().unwrap();
+    bus.publisher().publish(2).unwrap();
+    bus.flush(LONG).unwrap();
+    recorder.scrape(&bus.stats());
+    assert!(recorder.len() > series);
+    assert!(recorder.gauge("eventcast_watcher_queued", &[("watcher", "(unnamed)")]) > 0.5);
+    drop(unnamed);
+    until(|| bus.stats().watchers.is_empty());
+    recorder.scrape(&bus.stats());
+    assert_eq!(recorder.counter("eventcast_watcher_offered_total", &[("watcher", "(unnamed)")]), 1);
+    assert!(recorder.gauge("eventcast_watcher_queued", &[("watcher", "(unnamed)")]) < 0.5);
+}
+
 /// With thousands of different names, only a limited number get their own series, and the sums stay
 /// complete.
 #[test]
