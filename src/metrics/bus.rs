@@ -126,8 +126,8 @@ impl BusStats {
             let label = if watcher.is_unnamed() { UNNAMED } else { &watcher.name };
             labels.entry(label).or_default().add(watcher);
         }
-        // Without this condition a bus whose watchers all have names would have a series of zeros. A
-        // departed watcher whose counters are all zero leaves nothing behind in its gauges either.
+        // Otherwise a bus whose watchers all have names would export a series of zeros. If all of
+        // these counters are zero, no unnamed watcher has left a gauge that needs to be reset.
         let name = rest.name.clone();
         if rest != (WatcherStats { name, policy: rest.policy, ..WatcherStats::default() }) {
             labels.entry(UNNAMED).or_default().add(&rest);
