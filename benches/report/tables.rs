@@ -108,7 +108,8 @@ pub(crate) fn of_one_thread(report: &Report) -> Option<String> {
 
 pub(crate) fn cost(report: &Report) -> String {
     let cell = |rival: &Rival| optional(rival.cpu, hundredths);
-    by_case("CPU s per million events", &threads(report), cell, true)
+    let cases: Vec<_> = threads(report).into_iter().filter(|case| case.name.starts_with("1 to ")).collect();
+    by_case("CPU s per million events", &cases, cell, true)
 }
 
 pub(crate) fn idle(report: &Report) -> String {

@@ -176,10 +176,9 @@ fn tables(records: &[Record]) -> String {
         }
         text.push('\n');
     }
-    let _ = writeln!(text, "| other models | threads | explored |\n|---|---|---|");
+    let _ = writeln!(text, "| other models | explored |\n|---|---|");
     for record in records.iter().filter(|record| record.operation.is_empty()) {
-        let Record { model, threads, .. } = record;
-        let _ = writeln!(text, "| `{model}` | {threads} | {} |", explored(record));
+        let _ = writeln!(text, "| `{}` | {} |", record.model, explored(record));
     }
     text
 }

@@ -24,6 +24,8 @@ mod chapters {
     mod machines {}
     #[doc = include_str!("../../../docs/book/running.md")]
     mod running {}
+    #[doc = include_str!("../../../docs/book/recipes.md")]
+    mod recipes {}
     #[doc = include_str!("../../../docs/book/how-it-works.md")]
     mod how_it_works {}
     #[doc = include_str!("../../../docs/book/proof.md")]

@@ -6,9 +6,9 @@ use std::fs;
 
 use documents::{headings, languages, links, of, root};
 
-const MOST_CHAPTERS: usize = 12;
+const MOST_CHAPTERS: usize = 13;
 const MOST_LINES_OF_THE_README: usize = 120;
-const MOST_WORDS_OF_THE_BOOK: usize = 21_000;
+const MOST_WORDS_OF_THE_BOOK: usize = 20_500;
 const MOST_WORDS_OF_THE_REFERENCE: usize = 26_000;
 
 #[test]
@@ -38,19 +38,19 @@ fn every_chapter_ends_with_its_faults_and_its_tests() {
     }
 }
 
-/// The words of a text outside of code blocks, as a reader meets them.
+/// Returns the number of words in a text, without code blocks and comments.
 fn words(text: &str) -> usize {
     let mut in_code = false;
     let is_prose = |line: &&str| {
         let is_fence = line.trim_start().starts_with("```");
         in_code ^= is_fence;
-        !in_code && !is_fence
+        !in_code && !is_fence && !line.starts_with("<!--")
     };
     let lines = text.lines().filter(is_prose);
     lines.flat_map(str::split_whitespace).filter(|word| word.contains(char::is_alphanumeric)).count()
 }
 
-/// What a change adds to the documents, it has to say more briefly elsewhere.
+/// A change that adds text to the documents has to shorten them elsewhere.
 #[test]
 fn the_documents_are_short() {
     for (folder, most) in [("docs", MOST_WORDS_OF_THE_REFERENCE), ("docs/book", MOST_WORDS_OF_THE_BOOK)] {
@@ -61,8 +61,8 @@ fn the_documents_are_short() {
 }
 
 #[test]
-fn code_and_punctuation_are_no_words() {
-    assert_eq!(words("One, `two` – three\n\n```rust\nfour();\n```\n| five | - |\n"), 4);
+fn only_prose_and_tables_have_words() {
+    assert_eq!(words("One, `two` – three\n\n```rust\nfour();\n```\n<!-- six -->\n| five | - |\n"), 4);
 }
 
 /// The code of a page that no crate includes is never compiled, and so is a block that rustdoc does
