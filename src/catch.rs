@@ -17,7 +17,7 @@ pub(crate) fn catch_panic_message<R>(run: impl FnOnce() -> R) -> Result<R, Strin
         let text = match (payload.downcast_ref::<&str>(), payload.downcast_ref::<String>()) {
             (Some(text), _) => (*text).to_owned(),
             (None, Some(text)) => text.clone(),
-            (None, None) => "(without a text)".to_owned(),
+            (None, None) => "(no message)".to_owned(),
         };
         discard(payload);
         text

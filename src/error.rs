@@ -156,7 +156,7 @@ pub enum TryRecvError {
 impl fmt::Display for TryRecvError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Empty => "nothing to receive now",
+            Self::Empty => "nothing to receive",
             Self::Ended => "the watcher has ended",
         })
     }
@@ -199,7 +199,7 @@ pub enum RecvTimeoutError {
 impl fmt::Display for RecvTimeoutError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Timeout => "nothing to receive in time",
+            Self::Timeout => "nothing was received in time",
             Self::Ended => "the watcher has ended",
         })
     }
@@ -309,9 +309,9 @@ pub enum FlushError {
 impl fmt::Display for FlushError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Timeout { waiting_for } if waiting_for.is_empty() => f.write_str("not flushed in time"),
+            Self::Timeout { waiting_for } if waiting_for.is_empty() => f.write_str("the flush timed out"),
             Self::Timeout { waiting_for } => {
-                f.write_str("not flushed in time, waiting for ")?;
+                f.write_str("the flush timed out, waiting for ")?;
                 for (i, name) in waiting_for.iter().enumerate() {
                     if i > 0 {
                         f.write_str(", ")?;
@@ -321,10 +321,10 @@ impl fmt::Display for FlushError {
                 Ok(())
             }
             Self::WouldDeadlock => f.write_str(
-                "this thread is one of the bus, or one that a sink needs, and cannot wait for itself: \
+                "this thread belongs to the bus, or a sink needs it, so it cannot wait for itself: \
                  flush from another thread",
             ),
-            Self::Abandoned => f.write_str("the bus was shut down by a deadline and abandoned events"),
+            Self::Abandoned => f.write_str("the bus was shut down with a deadline and abandoned events"),
         }
     }
 }

@@ -150,7 +150,7 @@ assert_eq!(store.events().len(), 4);
 
 #[cfg(all(eventcast_loom, feature = "recorder"))]
 compile_error!(
-    "cannot build the feature `recorder` with `--cfg eventcast_loom`: a model has the bus alone. Turn the default \
+    "cannot build the feature `recorder` with `--cfg eventcast_loom`: models only support the bus. Turn the default \
      features of eventcast off"
 );
 

@@ -85,7 +85,7 @@ impl fmt::Display for LossReason {
             Self::AlreadyExists => f.write_str("already exists"),
             Self::Rejected => f.write_str("rejected"),
             Self::Exhausted => f.write_str("too many attempts"),
-            Self::GroupFull => f.write_str("share of the group full"),
+            Self::GroupFull => f.write_str("group share full"),
             Self::Abandoned => f.write_str("abandoned"),
             Self::LeftBehind => f.write_str("unfinished when the broadcaster was dropped"),
         }

@@ -108,11 +108,13 @@ impl Exploration {
         let explored = self.steps(&given, &Arc::new(model));
         assert!(
             explored.executions > 1,
-            "cannot pass a model with one execution: nothing raced in it. A set-up that is left out ends with `begin`"
+            "cannot pass a model with one execution: nothing raced in it. Call \
+             `begin` at the end of a set-up that is not to be explored"
         );
         assert!(
             explored.whole || is_changed || self.first.is_some(),
-            "cannot pass a model that is not whole after {} executions: make it smaller, or say how many with `first`",
+            "cannot pass a model whose exploration is not complete after {} executions: make it \
+             smaller, or set a limit with `first`",
             explored.executions
         );
         explored

@@ -82,7 +82,7 @@ impl Execution {
         for panic in panics {
             let _ = writeln!(text, "{panic}");
         }
-        let _ = write!(text, "LOOM_MAX_PREEMPTIONS={preemptions} explores just these again");
+        let _ = write!(text, "LOOM_MAX_PREEMPTIONS={preemptions} repeats only these");
         text
     }
 }

@@ -71,6 +71,6 @@ fn an_incoming_queue_of_more_bytes_than_are_allowed_is_refused() {
     assert_eq!(error.option(), "incoming_capacity");
     let text = error.to_string();
     assert!(text.starts_with("incoming_capacity must be up to 2618"), "{text}");
-    assert!(text.ends_with(" bytes, which the queue takes at once, got 16777216"), "{text}");
+    assert!(text.ends_with(" bytes, which the queue allocates up front, got 16777216"), "{text}");
     assert!(Broadcaster::<Largest>::with_options(BusOptions::default().incoming_capacity(1 << 4)).is_ok());
 }

@@ -138,7 +138,7 @@ fn an_unavailable_store_is_a_warning_immediately() {
             ),
             format!("WARN {name}: store unavailable since 2023-11-14T22:13:21Z: {text} unmentioned=0"),
             format!("WARN {name}: store unavailable since 2023-11-14T22:13:21Z: {text} unmentioned=9"),
-            format!("INFO {name}: store answers again, unavailable since 2023-11-14T22:13:21Z"),
+            format!("INFO {name}: store available again, unavailable since 2023-11-14T22:13:21Z"),
         ]
     );
 }

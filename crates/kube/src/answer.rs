@@ -44,7 +44,7 @@ impl From<Failure> for SinkError {
     fn from(failure: Failure) -> Self {
         match failure {
             Failure::TimedOut(limit) => {
-                Self::new(SinkErrorKind::GroupUnavailable, format!("no answer within {limit:?}"))
+                Self::new(SinkErrorKind::GroupUnavailable, format!("no response within {limit:?}"))
             }
             Failure::Broken(text) => Self::new(SinkErrorKind::Unavailable, text),
             Failure::Impossible(text) => Self::rejected(text),

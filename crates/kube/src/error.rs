@@ -22,7 +22,7 @@ use crate::runtime::THREAD;
 /// config.proxy_url = Some("gopher://127.0.0.1".parse()?);
 /// let error = KubernetesSink::new(config).unwrap_err();
 /// assert!(matches!(error, BuildError::Client { .. }));
-/// assert!(error.to_string().starts_with("cannot make a client for http://127.0.0.1:8001/: "));
+/// assert!(error.to_string().starts_with("cannot create a client for http://127.0.0.1:8001/: "));
 /// assert!(error.source().is_some());
 /// # Ok::<(), Box<dyn Error>>(())
 /// ```
@@ -49,7 +49,7 @@ impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Client { url, source } => {
-                write!(f, "cannot make a client for {}: {}", escape(url), escape(&chain(source)))
+                write!(f, "cannot create a client for {}: {}", escape(url), escape(&chain(source)))
             }
             Self::Thread { source } => write!(f, "cannot start the thread `{THREAD}`: {source}"),
         }

@@ -45,7 +45,7 @@ impl Job {
             SinkOp::Create(event) => Self::create(event, api, manager),
             SinkOp::Update(event) => Self::update(event, api, manager),
             SinkOp::Patch(event) => Self::patch(event, api, manager),
-            _ => Err(SinkError::rejected("this version of eventcast-kube does not have the operation")),
+            _ => Err(SinkError::rejected("this version of eventcast-kube does not support this operation")),
         }
     }
 
@@ -159,7 +159,7 @@ async fn look(
         // The recording tries the creation again.
         Err(failed) if matches!(failed.kind(), Retry | Unavailable | GroupUnavailable) => Err(failed),
         Err(failed) if failed.kind() == NotFound => {
-            Err(SinkError::retry("the event that had the name has expired since"))
+            Err(SinkError::retry("the event with this name has expired since"))
         }
         // The patch may not be allowed, for example. All that is known is that the name is taken.
         Err(_) => Ok(error),

@@ -44,7 +44,7 @@ const IN_FLIGHT: usize = 16;
 /// |---|---|
 /// | 429, and 5xx except those below | retried, at the time that `Retry-After` specifies |
 /// | 503 and 504 whose text names no admission webhook | the server does not serve the [group](#groups), or is itself unavailable |
-/// | no answer in time | the same |
+/// | no response in time | the same |
 /// | 401, 403 about the user's role, 403 of a server that is not ready | the [group](#groups) is not allowed: retried for 30 s, and then rejected. Tokens are rotated, and a server that has just started does not know its roles |
 /// | 408 | retried |
 /// | no connection, or a lost one | the server itself is unavailable. Retried, because the response is not known |
@@ -268,7 +268,7 @@ impl KubernetesSink {
     }
 }
 
-const NOT_RUN: &str = "the runtime for requests has ended, or nobody runs it";
+const NOT_RUN: &str = "the runtime for requests has ended, or is not running";
 
 impl EventSink for KubernetesSink {
     fn create(&self, event: &Event) -> Result<Event, SinkError> {

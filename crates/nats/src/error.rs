@@ -19,7 +19,7 @@ use eventcast::escape::escape;
 /// let bus = Broadcaster::<u64>::new()?;
 /// let error = NatsPublisher::builder("nats://127.0.0.1:4222").prefix("two words").attach(&bus).unwrap_err();
 /// assert!(matches!(error, BuildError::Invalid { .. }));
-/// assert_eq!(error.to_string(), "prefix must be tokens with dots between, got `two words`");
+/// assert_eq!(error.to_string(), "prefix must be tokens separated by dots, got `two words`");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
@@ -66,7 +66,7 @@ impl fmt::Display for BuildError {
             }
             Self::Watch(error) => write!(f, "cannot watch the bus: {error}"),
             Self::Thread(error) => write!(f, "cannot start the thread `eventcast-nats`: {error}"),
-            Self::Random(error) => write!(f, "cannot make an identity: {error}"),
+            Self::Random(error) => write!(f, "cannot generate an identity: {error}"),
             Self::Position(error) => write!(f, "cannot read the saved position: {error}"),
         }
     }

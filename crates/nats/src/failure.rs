@@ -19,19 +19,19 @@ impl Failure {
 }
 
 const NO_ISSUER: &str =
-    "the certificate of the server is of an unknown authority: set the certificate of its CA";
+    "the server's certificate was issued by an unknown authority: set the certificate of its CA";
 const NO_CLIENT: &str =
-    "the server requires a client certificate of an authority that it trusts: set one with its key";
-const NOT_NATS: &str = "the answer is not one of a server of NATS";
+    "the server requires a client certificate from an authority that it trusts: set one, and its key";
+const NOT_NATS: &str = "the response is not from a NATS server";
 
 /// Each row has a part of the client's error, the text for the operator, and whether the error is a
 /// refusal. Hints go at the end of the text. The first matching row is used, so the order matters.
 const KNOWN: &[(&str, &str, bool)] = &[
     ("authorization violation", "authorization violation: check the user, password, token or key", true),
-    ("failed signing nonce", "the nkey or the credentials cannot sign in: check their file", true),
+    ("failed signing nonce", "authentication with the nkey or the credentials failed: check the file", true),
     ("onnection refused", "connection refused: is a server running there?", false),
-    ("timed out", "no answer in time: is it a server of NATS?", false),
-    ("'HTTP/", "an HTTP server answers, and not one of NATS", false),
+    ("timed out", "no response in time: is it a NATS server?", false),
+    ("'HTTP/", "an HTTP server responded, not a NATS server", false),
     // The rest of such an error is a line that the server sent, which may repeat the credentials.
     ("invalid server operation", NOT_NATS, false),
     ("expected INFO", NOT_NATS, false),
@@ -57,7 +57,8 @@ pub(crate) const NO_PROVIDER: &str = "\0";
 
 /// The failure of a message that a connected server does not acknowledge. A server does not respond
 /// if it cannot write to its disk.
-pub(crate) const NO_ACK: &str = "no acknowledgement in time: the server may be overloaded, or its disk full";
+pub(crate) const NO_ACK: &str =
+    "no acknowledgement in time: the server may be overloaded or its disk may be full";
 
 /// The failure of a request to which no JetStream server responds.
 pub(crate) const NO_JETSTREAM: &str = "no JetStream: enable it on the server (`nats-server -js`)";

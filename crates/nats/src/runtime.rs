@@ -85,7 +85,7 @@ where
     });
     let finished = finished.map_err(BuildError::Thread)?;
     if waits {
-        let ended = || Err(BuildError::Thread(io::Error::other("the thread has ended at once")));
+        let ended = || Err(BuildError::Thread(io::Error::other("the thread ended immediately")));
         opened.recv().unwrap_or_else(|_| ended())?;
     }
     Ok(finished)

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use crate::client::Link;
 
 /// The failure of a bridge whose client has ended.
-pub(crate) const CLIENT_ENDED: &str = "the client of NATS has ended by a fault of its own";
+pub(crate) const CLIENT_ENDED: &str = "the NATS client has stopped because of an internal error";
 /// The failure of a bridge whose task ended prematurely.
 const TASK_ENDED: &str = "the task of the bridge has panicked, or its runtime has ended";
 

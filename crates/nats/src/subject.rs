@@ -150,7 +150,7 @@ pub(crate) fn check_prefix(prefix: &str) -> Result<(), BuildError> {
     if is_right {
         Ok(())
     } else {
-        Err(BuildError::invalid("prefix", "tokens with dots between", quoted(prefix)))
+        Err(BuildError::invalid("prefix", "tokens separated by dots", quoted(prefix)))
     }
 }
 
@@ -174,7 +174,7 @@ pub(crate) fn check_stream(name: &str) -> Result<(), BuildError> {
     if is_right {
         Ok(())
     } else {
-        Err(BuildError::invalid("stream", "a name without dots, blanks, *, >, / and \\", quoted(name)))
+        Err(BuildError::invalid("stream", "a name without dots, spaces, *, >, / and \\", quoted(name)))
     }
 }
 

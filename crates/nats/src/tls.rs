@@ -36,7 +36,7 @@ pub(crate) fn config(
     let wrong = |error: &dyn std::fmt::Display| format!("cannot read a key from {}: {error}", key.display());
     let private = PrivateKeyDer::from_pem_file(key).map_err(|error| wrong(&error))?;
     builder.with_client_auth_cert(chain, private).map_err(|error| {
-        format!("the key in {} is not that of {}: {error}", key.display(), certificate.display())
+        format!("the key in {} does not belong to {}: {error}", key.display(), certificate.display())
     })
 }
 
@@ -51,7 +51,7 @@ fn roots(ca: Option<&Path>) -> Result<RootCertStore, String> {
     };
     for certificate in certificates(ca)? {
         let added = roots.add(certificate);
-        added.map_err(|error| format!("cannot use a certificate of {}: {error}", ca.display()))?;
+        added.map_err(|error| format!("cannot use a certificate in {}: {error}", ca.display()))?;
     }
     Ok(roots)
 }
@@ -62,5 +62,5 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
         |error: &dyn std::fmt::Display| format!("cannot read certificates from {}: {error}", path.display());
     let found = CertificateDer::pem_file_iter(path).map_err(|error| failed(&error))?;
     let found = found.collect::<Result<Vec<_>, _>>().map_err(|error| failed(&error))?;
-    if found.is_empty() { Err(failed(&"there is none in PEM form")) } else { Ok(found) }
+    if found.is_empty() { Err(failed(&"it contains none in PEM format")) } else { Ok(found) }
 }

@@ -26,7 +26,7 @@ const MAX_DETAIL: usize = 300;
 /// assert_eq!(error.path().to_str(), Some("/no/such/folder/events.db"));
 /// assert_eq!(
 ///     error.to_string(),
-///     "/no/such/folder/events.db: the folder does not exist; create it first, or choose another path"
+///     "/no/such/folder/events.db: the directory does not exist; create it first, or choose another path"
 /// );
 /// ```
 #[derive(Debug)]
@@ -224,40 +224,41 @@ impl fmt::Display for SqliteError {
         use SqliteErrorKind as Kind;
         let (what, advice) = match self.kind {
             Kind::InvalidOption => ("an option is out of range", ""),
-            Kind::InvalidPath => ("this cannot be a path", "choose another one"),
+            Kind::InvalidPath => ("this is not a valid path", "choose another one"),
             Kind::NotAFile => ("this is not a file", "choose the path of a file"),
-            Kind::NoParent => ("the folder does not exist", "create it first, or choose another path"),
+            Kind::NoParent => ("the directory does not exist", "create it first, or choose another path"),
             Kind::Missing => ("the file does not exist", "a store that is opened for writing creates it"),
             Kind::Denied => (
                 "access is denied",
-                "make the file and its folder readable and writable, or choose another path",
+                "make the file and its directory readable and writable, or choose another path",
             ),
             Kind::NotADatabase => {
-                ("not a SQLite database, left as it is", "choose another path, or move the file away")
+                ("not an SQLite database, left unchanged", "choose another path, or move the file away")
             }
             Kind::Foreign => {
-                ("a database of another program, left as it is", "choose another path, or move the file away")
+                ("another program's database, left unchanged", "choose another path, or move the file away")
             }
             Kind::Newer => {
-                ("written by a newer version, left as it is", "use that version, or move the file away")
+                ("written by a newer version, left unchanged", "use that version, or move the file away")
             }
-            Kind::Older => {
-                ("there is no store of this version in it", "open it for writing once, which makes it one")
-            }
+            Kind::Older => (
+                "it does not contain a store of this version",
+                "open it for writing once, which upgrades or creates the store",
+            ),
             Kind::Corrupt => (
                 "the file is damaged",
-                "restore a backup, try `sqlite3 FILE .recover`, or move the file and those beside it away",
+                "restore a backup, try `sqlite3 FILE .recover`, or move away the file and the files next to it",
             ),
             Kind::Full => ("the disk is full", "make room"),
-            Kind::Busy => ("another process is writing for too long", "try again"),
+            Kind::Busy => ("another process has held the write lock for too long", "try again"),
             Kind::ReadOnly => {
-                ("it cannot be written", "make the file and its folder writable, or choose another path")
+                ("it is not writable", "make the file and its directory writable, or choose another path")
             }
             Kind::Moved => (
                 "the file was removed, moved or replaced while it was open",
-                "try again, which opens what is there now",
+                "try again, which opens the file that is there now",
             ),
-            Kind::Io => ("the disk or the file system fails", "look at the system's log"),
+            Kind::Io => ("the disk or the file system reported an error", "check the system log"),
             Kind::Other => ("it failed", ""),
         };
         write!(f, "{}: {what}", escape(&self.path.to_string_lossy()))?;

@@ -111,7 +111,7 @@ impl Files {
         let moved = |detail: &str| Err(SqliteError::new(Kind::Moved, &self.path, detail));
         match self.left() {
             Left::Nothing => Ok(()),
-            Left::LogOfAnother => moved("another file is in its place, beside the log of the one before"),
+            Left::LogOfAnother => moved("another file has taken its place, next to the previous file's log"),
             Left::AllButLog => {
                 // As long as another process still reads, closing the connection would not write
                 // the log back, and the events in the log would be missing from the database.

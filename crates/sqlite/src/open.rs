@@ -168,7 +168,7 @@ fn create(path: &Path) -> Result<(), SqliteError> {
         Ok(_) => Ok(()),
         // Another process was faster. The caller inspects its file like any other.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match fs::metadata(path) {
-            Err(_) => Err(SqliteError::new(Kind::NotAFile, path, "a link to what is not there")),
+            Err(_) => Err(SqliteError::new(Kind::NotAFile, path, "a dangling symbolic link")),
             Ok(_) => Ok(()),
         },
         Err(error) => Err(SqliteError::io(path, error)),
@@ -191,7 +191,7 @@ fn look(path: &Path) -> Result<FileKind, SqliteError> {
     // A process that creates a store marks the file before the file has a log. An empty file with a
     // log is therefore either marked by now, or next to the log of another database.
     if size_of_log(path) > 0 && look_once(path)? == FileKind::Empty {
-        return Err(SqliteError::new(Kind::Foreign, path, "an empty file with a log beside it"));
+        return Err(SqliteError::new(Kind::Foreign, path, "an empty file with a log next to it"));
     }
     Ok(FileKind::Empty)
 }
@@ -282,7 +282,9 @@ fn wal(path: &Path, writer: &mut Connection, busy_timeout: Duration) -> Result<(
         Ok(mode) => Err(SqliteError::new(
             Kind::Io,
             path,
-            format_args!("no write-ahead log can be had here, but `{mode}`: is it a network's disk?"),
+            format_args!(
+                "cannot enable a write-ahead log (the journal mode is `{mode}`): is the file on a network file system?"
+            ),
         )),
         Err(error) => Err(SqliteError::sqlite(path, &error)),
     }
@@ -362,7 +364,7 @@ fn immutable(path: &Path) -> String {
 }
 
 fn not_a_file(path: &Path, found: &fs::Metadata) -> SqliteError {
-    let detail = if found.is_dir() { "a folder" } else { "neither a file nor a folder" };
+    let detail = if found.is_dir() { "a folder" } else { "neither a file nor a directory" };
     SqliteError::new(Kind::NotAFile, path, detail)
 }
 
@@ -371,12 +373,16 @@ fn foreign(path: &Path, application: i32) -> SqliteError {
 }
 
 fn newer(path: &Path, version: i32) -> SqliteError {
-    SqliteError::new(Kind::Newer, path, format_args!("version {version}, known are 1 to {}", schema::VERSION))
+    SqliteError::new(
+        Kind::Newer,
+        path,
+        format_args!("version {version}, supported are 1 to {}", schema::VERSION),
+    )
 }
 
 fn older(path: &Path, version: i32) -> SqliteError {
     if version == 0 {
         return SqliteError::new(Kind::Older, path, "it is empty");
     }
-    SqliteError::new(Kind::Older, path, format_args!("version {version}, wanted is {}", schema::VERSION))
+    SqliteError::new(Kind::Older, path, format_args!("version {version}, expected {}", schema::VERSION))
 }

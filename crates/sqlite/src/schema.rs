@@ -155,7 +155,7 @@ pub(crate) fn restore_indexes(connection: &mut Connection) -> Result<(), IndexEr
         match definition(connection, &name)? {
             None => missing.push((name, sql)),
             Some(found) if words(&found) == words(&sql) => {}
-            Some(_) => return Err(IndexError::Wrong(format!("the index {name} is not as it was made"))),
+            Some(_) => return Err(IndexError::Wrong(format!("the index {name} has been altered"))),
         }
     }
     if missing.is_empty() {

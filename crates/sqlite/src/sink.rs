@@ -108,6 +108,6 @@ fn open_for_reading(path: &Path) -> SinkError {
     SinkError::rejected(SqliteError::new(
         SqliteErrorKind::ReadOnly,
         path,
-        "opened for reading only: open it for writing",
+        "opened read-only: open it for writing",
     ))
 }

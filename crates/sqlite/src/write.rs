@@ -228,7 +228,7 @@ impl<'a> WriteBatch<'a> {
                 rules::check_named(event)?;
                 self.patch(event)
             }
-            _ => Err(SinkError::rejected("this version of the store does not know the operation").into()),
+            _ => Err(SinkError::rejected("this version of the store does not support the operation").into()),
         }
     }
 

@@ -20,7 +20,9 @@ pub(crate) fn check_incoming<E>(entries: usize) -> Result<(), BuildError> {
     let most = MAX_INCOMING / size as u64;
     let refuse = |allowed: fmt::Arguments<'_>| Err(BuildError::new("incoming_capacity", entries, allowed));
     if entries as u64 > most {
-        return refuse(format_args!("up to {most} entries of {size} bytes, which the queue takes at once"));
+        return refuse(format_args!(
+            "up to {most} entries of {size} bytes, which the queue allocates up front"
+        ));
     }
     // Allocated and freed again, because a failed allocation of the queue itself would end the
     // process.
@@ -28,7 +30,7 @@ pub(crate) fn check_incoming<E>(entries: usize) -> Result<(), BuildError> {
     let granted = room.try_reserve_exact(entries);
     std::hint::black_box(&mut room);
     if granted.is_err() {
-        return refuse(format_args!("as many entries of {size} bytes as the system has memory for"));
+        return refuse(format_args!("small enough to fit into memory with {size} bytes for each entry"));
     }
     Ok(())
 }

@@ -159,7 +159,7 @@ mod log {
             if std::mem::take(&mut self.is_told) {
                 let recording = escape(recording);
                 catch_panic(|| {
-                    tracing::info!("{recording}: store answers again, unavailable since {since:.0}");
+                    tracing::info!("{recording}: store available again, unavailable since {since:.0}");
                 });
             }
         }

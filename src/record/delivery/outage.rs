@@ -63,7 +63,7 @@ impl fmt::Display for Outage<'_> {
         let (recording, since) = (escape(self.recording), self.since);
         match (self.group.map(escape), self.cause) {
             (None, Some(cause)) => write!(f, "{recording}: store unavailable since {since:.0}: {cause}"),
-            (None, None) => write!(f, "{recording}: store answers again, unavailable since {since:.0}"),
+            (None, None) => write!(f, "{recording}: store available again, unavailable since {since:.0}"),
             (Some(group), Some(cause)) => {
                 write!(f, "{recording}: group \"{group}\" degraded since {since:.0}: {cause}")
             }

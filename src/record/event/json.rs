@@ -124,7 +124,7 @@ impl Event {
 /// assert_eq!((error.line(), error.column()), (2, 1));
 /// assert_eq!(
 ///     error.to_string(),
-///     "not the JSON of an event: invalid type: integer `7`, expected a string at line 2 column 1"
+///     "not an event in JSON: invalid type: integer `7`, expected a string at line 2 column 1"
 /// );
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,7 +154,7 @@ impl EventJsonError {
 
 impl fmt::Display for EventJsonError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "not the JSON of an event: {}", self.text)
+        write!(f, "not an event in JSON: {}", self.text)
     }
 }
 

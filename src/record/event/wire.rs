@@ -181,7 +181,8 @@ impl EventIn {
         }
         if !api_version.is_empty() && api_version != "v1" {
             return Some(format!(
-                "found `Event` of `{group}`: get the same event as `v1`, as `kubectl get events.v1. -o json` does"
+                "found `Event` of `{group}`: get the same event as `v1`, for example with \
+                 `kubectl get events.v1. -o json`"
             ));
         }
         if self.lacks_object() && self.object.is_some() {

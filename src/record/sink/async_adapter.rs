@@ -174,7 +174,7 @@ where
     ///
     /// let sink = AsyncSink::new(Silent, |operation| smol::spawn(operation).detach());
     /// let error = sink.timeout(Duration::from_millis(1)).create(&Event::default()).unwrap_err();
-    /// assert_eq!(error.to_string(), "group unavailable: no answer within 1ms");
+    /// assert_eq!(error.to_string(), "group unavailable: no response within 1ms");
     /// ```
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.limit.timeout = timeout;
@@ -233,7 +233,7 @@ impl Limit {
             Some(Err(text)) => Err(SinkError::panicked(&text)),
             None => Err(SinkError::new(
                 SinkErrorKind::GroupUnavailable,
-                format!("no answer within {:?}", self.timeout),
+                format!("no response within {:?}", self.timeout),
             )),
         }
     }

@@ -53,7 +53,7 @@ fn a_handler_without_a_thread_is_an_error_and_leaves_nothing() {
     assert!(other.shutdown().complete);
     let error = large.unwrap_err().to_string();
     assert!(
-        error.starts_with("incoming_capacity must be as many entries of ")
+        error.starts_with("incoming_capacity must be small enough to fit into memory with ")
             && error.ends_with(", got 4194304"),
         "{error}"
     );

@@ -229,7 +229,7 @@ impl State {
         match answer {
             Answer::Lost => (Outcome::Lost, Err(SinkError::retry("the answer is lost"))),
             Answer::TimeOut => {
-                (Outcome::Lost, Err(SinkError::new(SinkErrorKind::GroupUnavailable, "no answer in time")))
+                (Outcome::Lost, Err(SinkError::new(SinkErrorKind::GroupUnavailable, "no response in time")))
             }
             _ => (Outcome::Done, Ok(stored)),
         }

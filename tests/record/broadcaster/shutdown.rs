@@ -149,7 +149,7 @@ fn a_flush_names_the_recording_that_is_late() {
         witness.recv().unwrap();
         clock.advance(Duration::from_secs(1));
         let error = flush.join().unwrap().unwrap_err();
-        assert_eq!(error.to_string(), "not flushed in time, waiting for late");
+        assert_eq!(error.to_string(), "the flush timed out, waiting for late");
     });
     drop(gate);
     events.flush(LONG).unwrap();

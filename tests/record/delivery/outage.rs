@@ -323,7 +323,7 @@ fn a_sink_that_hangs_is_reported_and_its_answer_ends_that() {
     gate.wait();
     let (name, cause, since, is_over) = outages.recv_timeout(LONG).unwrap();
     assert_eq!((name.as_str(), is_over), ("recording", false));
-    assert_eq!(cause.as_deref(), Some("no answer from the sink for 1 s"));
+    assert_eq!(cause.as_deref(), Some("no response from the sink for 1 s"));
     assert!(since >= before);
     until(|| recording.stats().unavailable_since == Some(since));
     assert_eq!(recording.stats().last_failure.map(|failure| failure.text), cause);

@@ -126,7 +126,7 @@ fn an_operation_that_takes_too_long_is_dropped_and_may_be_tried_again() {
     let sink = on_smol(silent_once(&is_dropped).0).timeout(SHORT);
     let error = sink.create(&event("a")).unwrap_err();
     assert!(is_dropped.load(Ordering::SeqCst), "the future is dropped before the answer");
-    assert_eq!(error.to_string(), "group unavailable: no answer within 30ms");
+    assert_eq!(error.to_string(), "group unavailable: no response within 30ms");
     assert_eq!(sink.create(&event("a")).unwrap().metadata.name, "a");
 
     // In a batch only this operation fails.

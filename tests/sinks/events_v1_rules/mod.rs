@@ -87,7 +87,7 @@ fn an_update_changes_series_labels_and_annotations_only() {
     for_each_strict_store(|store| {
         let stored = store.create(&good()).unwrap();
         for (change, field) in FIXED {
-            let words = format!("is invalid: for events.k8s.io/v1 the {field} must stay as it is");
+            let words = format!("is invalid: for events.k8s.io/v1 the {field} must not change");
             assert_refused(store.update(&changed(&stored, change)), &words);
         }
         let found = store.update(&stored).unwrap();

@@ -24,7 +24,7 @@ pub(crate) fn publish(args: &PublishArgs) -> Result<bool, Box<dyn Error>> {
     let subject = Subject::new(&args.subject);
     if subject.as_str() != args.subject {
         return Err(
-            BadUsage(format!("--subject must be tokens with dots between, got {}", args.subject)).into()
+            BadUsage(format!("--subject must be tokens separated by dots, got {}", args.subject)).into()
         );
     }
     let mut options = PublisherOptions::default();

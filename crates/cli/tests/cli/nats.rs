@@ -76,7 +76,7 @@ mod without_a_server {
                 "--ca",
                 "EVENTCAST_NATS_CA",
                 file,
-                format!("certificates from {file}: there is none in PEM form"),
+                format!("certificates from {file}: it contains none in PEM format"),
             ),
             ("--creds", "EVENTCAST_NATS_CREDS", missing, format!("cannot read {missing}: ")),
             (

@@ -358,7 +358,7 @@ fn an_input_without_events_is_reported() {
     }
     let ended = replay(&[], "{\n\"kind\": \"List\",\n\"items\": [x]}");
     assert_eq!(ended.code, Some(2));
-    assert!(ended.stderr.contains("broken document, in line 3: 'x' is no JSON value"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("broken document, in line 3: 'x' is not a JSON value"), "{}", ended.stderr);
 }
 
 /// A file is read like stdin.

@@ -230,7 +230,7 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
                 Ok(()) = self.connection.link.changed() => {
                     let link = self.connection.link();
                     if link.epoch != epoch {
-                        return End::Session(Broken::Other("there is a new connection".to_owned()));
+                        return End::Session(Broken::Other("the connection was replaced".to_owned()));
                     }
                     self.shared.status.link(&link);
                 }
@@ -454,7 +454,7 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
         match broken {
             Broken::Refused(_) => {}
             Broken::Other(_) if !link.is_connected => self.shared.status.link(&link),
-            Broken::Other(text) => self.complain(&format!("the reader begins anew: {text}")),
+            Broken::Other(text) => self.complain(&format!("the reader restarts: {text}")),
         }
     }
 }

@@ -168,7 +168,7 @@ impl Session {
         let message = tokio::select! {
             biased;
             message = self.subscriber.next() => message,
-            () = sleep_until(silent_at) => return Err(Broken::Other("the server is silent".to_owned())),
+            () = sleep_until(silent_at) => return Err(Broken::Other("the server does not respond".to_owned())),
         };
         let message = message.ok_or_else(|| Broken::Other("the subscription has ended".to_owned()))?;
         self.last_sign = Instant::now();
@@ -203,7 +203,7 @@ impl Session {
                 self.outstanding = self.outstanding.saturating_sub(pending.unwrap_or(self.outstanding));
                 Ok(())
             }
-            _ => Err(Broken::Other(format!("the server says {status}: {text}"))),
+            _ => Err(Broken::Other(format!("the server returned {status}: {text}"))),
         }
     }
 

@@ -80,7 +80,7 @@ pub struct PublisherOptions {
     pub retry: RetryOptions,
     /// The action if the stream is full and refuses new messages. Default [`OnFull::Retry`].
     pub on_full: OnFull,
-    /// Whether attaching fails if there is no connection within `ack_timeout`. Default false.
+    /// Whether attaching fails if not connected within `ack_timeout`. Default false.
     pub require_connection: bool,
 }
 

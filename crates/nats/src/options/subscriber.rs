@@ -53,7 +53,7 @@ pub struct SubscriberOptions {
     /// it misses three of them. Default 5 s.
     #[serde(with = "crate::duration")]
     pub heartbeat: Duration,
-    /// Whether attaching fails if there is no connection within 5 s. Default false.
+    /// Whether attaching fails if not connected within 5 s. Default false.
     pub require_connection: bool,
 }
 

@@ -185,7 +185,7 @@ impl<T: Clone + Send + Sync + 'static> NatsPublisherBuilder<T> {
         let Self { options, codec, subject_of, keep, on_status, handle } = self;
         options.check()?;
         if !is_codec(codec.name()) {
-            let allowed = "a name of 1 to 64 printable characters without blanks";
+            let allowed = "a name of 1 to 64 printable characters without spaces";
             return Err(BuildError::invalid(
                 "codec",
                 allowed,

@@ -94,7 +94,7 @@ impl Sender {
                 _ => {}
             }
         }
-        format!("no stream has the subject {subject}")
+        format!("no stream captures the subject {subject}")
     }
 
     /// Sends a message, and waits for the response.

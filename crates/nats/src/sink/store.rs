@@ -90,7 +90,7 @@ impl Default for NatsSinkOptions {
 /// |---|---|
 /// | the subject has a message already (10071), to a new event | the name is taken |
 /// | too large | rejected |
-/// | no connection, or no answer in time | the server itself is unavailable |
+/// | no connection, or no response in time | the server itself is unavailable |
 /// | no stream, and everything else | retried |
 ///
 /// A patch writes the whole event, so it also recreates an event that has expired.
@@ -163,7 +163,9 @@ impl NatsSink {
         let sent = self.jobs.send(Job { writes, answers });
         let got = sent.ok().and_then(|()| answered.recv_timeout(patience).ok());
         got.unwrap_or_else(|| {
-            (0..count).map(|_| Err(SinkError::new(SinkErrorKind::Unavailable, "no answer in time"))).collect()
+            (0..count)
+                .map(|_| Err(SinkError::new(SinkErrorKind::Unavailable, "no response in time")))
+                .collect()
         })
     }
 
@@ -232,7 +234,7 @@ async fn work(options: NatsSinkOptions, mut connection: Connection, mut jobs: mp
     while let Some(Job { writes, answers }) = jobs.recv().await {
         if timeout(options.timeout, connection.connected()).await.is_err() {
             let failure = connection.link().failure.map(|failure| failure.text);
-            let text = failure.unwrap_or_else(|| "there is no connection".to_owned());
+            let text = failure.unwrap_or_else(|| "not connected".to_owned());
             let away = || Err(SinkError::new(SinkErrorKind::Unavailable, text.clone()));
             // An error means that the caller is no longer waiting.
             let _ = answers.send(writes.iter().map(|_| away()).collect());

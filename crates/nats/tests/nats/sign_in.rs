@@ -82,7 +82,7 @@ pub(crate) fn a_file_that_is_no_certificate_is_named() {
     assert!(text.starts_with(&format!("{begin} certificates from {}: ", missing.display())), "{text}");
     let key = authority.file("client.key");
     let text = error(&|options| options.tls.ca = Some(key.clone()));
-    let expected = format!("{begin} certificates from {}: there is none in PEM form", key.display());
+    let expected = format!("{begin} certificates from {}: it contains none in PEM format", key.display());
     assert_eq!(text, expected);
     let certificate = authority.file("client.pem");
     let text = error(&|options| options.tls.client = Some((certificate.clone(), certificate.clone())));

@@ -109,13 +109,13 @@ pub(crate) fn a_port_of_something_else() {
         }
     });
     let told = Told::new(out(&format!("nats://127.0.0.1:{port}")));
-    let text = format!("127.0.0.1:{port}: an HTTP server answers, and not one of NATS");
+    let text = format!("127.0.0.1:{port}: an HTTP server responded, not a NATS server");
     told.says(RemoteState::Connecting, &text);
     // Most HTTP servers wait for a request, and send nothing before it arrives.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = silent.local_addr().unwrap().port();
     let told = Told::new(out(&format!("nats://127.0.0.1:{port}")));
-    let text = format!("127.0.0.1:{port}: no answer in time: is it a server of NATS?");
+    let text = format!("127.0.0.1:{port}: no response in time: is it a NATS server?");
     told.says(RemoteState::Connecting, &text);
 }
 
@@ -131,13 +131,13 @@ pub(crate) fn certificates_that_do_not_fit() {
     let unknown = Told::new(out(&server.url()).configure(|options| {
         options.connection.tls.ca = Some(other.file("ca.pem"));
     }));
-    let text = "the certificate of the server is of an unknown authority: set the certificate of its CA";
+    let text = "the server's certificate was issued by an unknown authority: set the certificate of its CA";
     unknown.says(RemoteState::Connecting, &at(&server, text));
     let missing = Told::new(out(&server.url()).configure(|options| {
         options.connection.tls.ca = Some(authority.file("ca.pem"));
     }));
     let text =
-        "the server requires a client certificate of an authority that it trusts: set one with its key";
+        "the server requires a client certificate from an authority that it trusts: set one, and its key";
     missing.says(RemoteState::Refused, &at(&server, text));
     let foreign = Told::new(out(&server.url()).configure(|options| {
         options.connection.tls.ca = Some(authority.file("ca.pem"));
@@ -259,7 +259,7 @@ pub(crate) fn a_disk_that_is_full() {
     let told = Told::new(out(&server.url()).ensure_stream("EVENTS", stream));
     fill(&told);
     // The server responds to pings, and does not report this problem to its clients.
-    let text = "no acknowledgement in time: the server may be overloaded, or its disk full";
+    let text = "no acknowledgement in time: the server may be overloaded or its disk may be full";
     told.says(RemoteState::Unavailable, text);
 }
 

@@ -143,7 +143,7 @@ fn on_what_cannot_be_written(orders: &[String]) {
         let error = SqliteSink::open(path).unwrap_err();
         assert_eq!(error.kind(), SqliteErrorKind::ReadOnly, "{error}");
         assert!(
-            error.to_string().contains(": it cannot be written; make the file and its folder"),
+            error.to_string().contains(": it is not writable; make the file and its directory"),
             "{error}"
         );
     }
@@ -160,7 +160,7 @@ fn on_what_cannot_be_written(orders: &[String]) {
     assert!(
         error
             .to_string()
-            .ends_with("; make the file and its folder readable and writable, or choose another path"),
+            .ends_with("; make the file and its directory readable and writable, or choose another path"),
         "{error}"
     );
 

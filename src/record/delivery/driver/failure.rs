@@ -182,7 +182,7 @@ impl Driver {
             // Each additional attempt would take as long, and the recording would wait for all of
             // them before it ends.
             let why = || {
-                SinkError::new(SinkErrorKind::GroupUnavailable, "the store does not answer about its group")
+                SinkError::new(SinkErrorKind::GroupUnavailable, "the store does not respond for its group")
             };
             self.lose_group(Some(group), LossReason::Abandoned, why);
         }

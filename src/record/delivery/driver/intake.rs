@@ -77,7 +77,7 @@ impl Driver {
         };
         let Write { event, ticket } = *write;
         self.decided += ticket.in_hand;
-        let text = "events of this group wait already, as many as its share of the queue allows";
+        let text = "this group's share of the queue is full";
         self.lose(
             LossReason::GroupFull,
             &event,

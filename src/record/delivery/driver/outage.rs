@@ -60,7 +60,7 @@ impl Driver {
         match (known, since) {
             (None, Some(since)) => {
                 if away_since.is_none() {
-                    let text = format!("no answer from the sink for {} s", SILENCE.as_secs());
+                    let text = format!("no response from the sink for {} s", SILENCE.as_secs());
                     let failure = SinkFailure { text, since, attempts: 1 };
                     self.alerts.unavailable(&self.clock, &self.name, &failure);
                     self.tally.last_failure = Some(failure);
@@ -210,7 +210,7 @@ impl Driver {
         let is_known = entry.trouble.as_ref().is_some_and(|trouble| !trouble.was_store);
         if !is_known && !entry.is_closed() {
             // A median is precise to the nanosecond.
-            let text = format!("an operation takes more than {} ms", entry.slow_after.as_millis());
+            let text = format!("an operation has taken more than {} ms", entry.slow_after.as_millis());
             entry.trouble = Some(Box::new(Trouble { since: now, text, is_told: false, was_store: false }));
         }
         let Some(trouble) = entry.trouble.as_mut().filter(|trouble| has_no_probe || !trouble.was_store)

@@ -6,7 +6,7 @@ use super::limits::MAX_DEPTH;
 const ITEMS: &[u8] = b"items";
 
 /// The message for a document whose end is missing.
-pub(super) const INCOMPLETE: &str = "the document is not complete: a value begins where none can";
+pub(super) const INCOMPLETE: &str = "incomplete document: a value begins where none is allowed";
 
 /// The effect of a byte outside of strings.
 #[derive(Debug, PartialEq)]
@@ -122,7 +122,7 @@ impl Nesting {
             b'{' | b'[' => return self.open(byte),
             b'}' | b']' => {
                 if self.depth <= MAX_DEPTH && self.is_in_array() != (byte == b']') {
-                    return Next::Wrong("a bracket that closes another kind of bracket");
+                    return Next::Wrong("a closing bracket does not match the opening one");
                 }
                 self.depth -= 1;
                 self.arrays >>= 1;

@@ -196,7 +196,7 @@ impl Scanner {
                 b'}' | b']' => {
                     self.indent = None;
                     self.begin_mending();
-                    let text = format!("a '{}' that closes nothing", char::from(byte));
+                    let text = format!("a '{}' without an opening bracket", char::from(byte));
                     return (at + 1, Some(fault(Kind::Malformed, self.line, text)));
                 }
                 _ => {
@@ -239,7 +239,7 @@ impl Scanner {
                 let (done, is_whole) = self.nesting.string(&bytes[at..]);
                 at += done;
                 if !is_whole {
-                    return (at, Some(self.wrong("a string that is not closed in its line", &bytes[..at])));
+                    return (at, Some(self.wrong("a string is not terminated on its line", &bytes[..at])));
                 }
                 if self.nesting.string_len() > MAX_STRING {
                     self.dropped.get_or_insert("a string");
@@ -398,7 +398,7 @@ impl Scanner {
         }
         self.state = State::Between;
         self.begin_mending();
-        let text = format!("{} is no JSON value", shown(&self.document));
+        let text = format!("{} is not a JSON value", shown(&self.document));
         (part.len(), Some(fault(Kind::Malformed, self.begin.0, text)))
     }
 

@@ -32,7 +32,7 @@ pub(super) fn check_change(old: &Event, new: &Event) -> Result<(), SinkError> {
     let wrong = || {
         let series = new.series().filter(|_| new.series() != old.series());
         let wrong = wrong_labels(&new.metadata).or_else(|| series.and_then(wrong_series));
-        wrong.or_else(|| changed_field(old, new).map(|field| format!("the {field} must stay as it is")))
+        wrong.or_else(|| changed_field(old, new).map(|field| format!("the {field} must not change")))
     };
     answer(new, if is_timed(new) { wrong() } else { None })
 }

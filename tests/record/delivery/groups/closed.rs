@@ -10,7 +10,7 @@ fn closed() -> Setup {
     let setup = setup(16, |builder| builder);
     setup.store_all(&["good/0", "bad/0"]);
     setup.record_failing("bad/1", no_answer());
-    assert_eq!(setup.outage(), "bad: group unavailable: no answer within 30s");
+    assert_eq!(setup.outage(), "bad: group unavailable: no response within 30s");
     setup
 }
 
@@ -64,7 +64,7 @@ fn the_store_is_unavailable_if_two_groups_are_closed_and_nothing_is_answered() {
     setup.sink.wait_for(&["good/1 Run"]);
     assert_eq!(setup.stats().unavailable_since, None);
     setup.sink.fail("good/1 Run", no_answer());
-    assert_eq!(setup.outage(), "group unavailable: no answer within 30s");
+    assert_eq!(setup.outage(), "group unavailable: no response within 30s");
     until(|| setup.stats().unavailable_since.is_some());
     // Any answer ends the outage, and the other group is tried immediately.
     setup.pass(PAUSE);
@@ -82,7 +82,7 @@ fn the_store_is_unavailable_if_two_groups_are_closed_and_nothing_is_answered() {
 fn the_only_group_is_the_store() {
     let setup = setup(16, |builder| builder);
     setup.record_failing("only/1", no_answer());
-    assert_eq!(setup.outage(), "group unavailable: no answer within 30s");
+    assert_eq!(setup.outage(), "group unavailable: no response within 30s");
     until(|| setup.stats().unavailable_since.is_some());
     assert!(setup.stats().degraded_groups.is_empty());
     setup.pass(PAUSE);

@@ -157,7 +157,7 @@ fn setup_on(
 
 /// Returns the error of a group that gives no answer.
 fn no_answer() -> SinkError {
-    SinkError::new(SinkErrorKind::GroupUnavailable, "no answer within 30s")
+    SinkError::new(SinkErrorKind::GroupUnavailable, "no response within 30s")
 }
 
 /// Returns the error of a group that the sink is not allowed to write.

@@ -92,7 +92,7 @@ fn a_group_that_was_refused_continues_after_its_writes_were_rejected() {
 fn an_outage_does_not_end_because_another_group_appears() {
     let setup = setup(16, |builder| builder);
     setup.record_failing("only/1", no_answer());
-    assert_eq!(setup.outage(), "group unavailable: no answer within 30s");
+    assert_eq!(setup.outage(), "group unavailable: no response within 30s");
     setup.record("other/1");
     setup.sink.wait_for(&["other/1 Run"]);
     let reported = setup.outages.recv_timeout(Duration::from_millis(300));
@@ -219,5 +219,5 @@ fn a_silent_store_is_not_available_again_because_an_operation_is_out_of_time() {
     setup.fail("a/1 Run", no_answer());
     until(|| setup.stats().last_failure.unwrap().text.contains("30s"));
     setup.fail("b/1 Run", no_answer());
-    assert_eq!(about_the_store(&setup), ["no answer from the sink for 1 s"]);
+    assert_eq!(about_the_store(&setup), ["no response from the sink for 1 s"]);
 }

@@ -23,7 +23,7 @@ fn a_group_that_hangs_has_a_quarter_of_the_queue() {
     }
     for _ in 0..35 {
         let loss = setup.losses.recv_timeout(LONG).unwrap();
-        assert_eq!(loss, ("bad".to_owned(), "share of the group full".to_owned(), 1));
+        assert_eq!(loss, ("bad".to_owned(), "group share full".to_owned(), 1));
     }
     // A repeat of an event that waits takes no capacity.
     setup.record("bad/25");

@@ -23,10 +23,10 @@ fn slow() -> super::Setup {
 #[test]
 fn a_slow_group_is_named_and_has_one_place() {
     let setup = slow();
-    assert_eq!(setup.outage(), "bad: an operation takes more than 250 ms");
+    assert_eq!(setup.outage(), "bad: an operation has taken more than 250 ms");
     until(|| !setup.stats().degraded_groups.is_empty());
     let group = setup.stats().degraded_groups.remove(0);
-    assert_eq!((&*group.group, &*group.text), ("bad", "an operation takes more than 250 ms"));
+    assert_eq!((&*group.group, &*group.text), ("bad", "an operation has taken more than 250 ms"));
     assert_eq!(setup.stats().unavailable_since, None, "the store answers others");
     setup.record_all("bad", 5..=8);
     // The operations under way are answered. Until then the group gets no other place.
@@ -93,7 +93,7 @@ fn slow_groups_have_half_of_the_places_together() {
     }
     setup.pass(SLOW);
     for _ in 0..10 {
-        assert!(setup.outage().ends_with("an operation takes more than 250 ms"));
+        assert!(setup.outage().ends_with("an operation has taken more than 250 ms"));
     }
     // The others have what is left.
     for number in 1..=50 {
@@ -146,7 +146,7 @@ fn a_group_is_slow_by_comparison_with_others() {
     setup.clock.wait_for_waiters(1);
     assert!(setup.outages.try_recv().is_err());
     setup.clock.advance(Duration::from_millis(1));
-    assert_eq!(setup.outage(), "a: an operation takes more than 2400 ms");
+    assert_eq!(setup.outage(), "a: an operation has taken more than 2400 ms");
 }
 
 /// The first group has taken the only place, so no other group has had an answer with which it
@@ -159,7 +159,7 @@ fn a_first_group_that_hangs_with_all_places_is_reported() {
     setup.record("good/1");
     setup.wait_until_offered(2);
     setup.pass(Duration::from_secs(1));
-    assert_eq!(setup.outage(), "bad: an operation takes more than 1000 ms");
+    assert_eq!(setup.outage(), "bad: an operation has taken more than 1000 ms");
 }
 
 /// One slow answer of a group that rarely has anything to write does not count forever.

@@ -212,5 +212,5 @@ fn a_group_that_was_closed_and_served_in_one_round_leaves_no_text() {
     store(slow);
     // The clock may have begun another attempt.
     sink.0.lock().unwrap().take().into_iter().flatten().for_each(store);
-    assert!(reported.ends_with("an operation takes more than 250 ms"), "{reported}");
+    assert!(reported.ends_with("an operation has taken more than 250 ms"), "{reported}");
 }

@@ -113,7 +113,7 @@ fn a_full_disk_is_reported_as_the_cause_of_the_loss() {
     assert_eq!(ended.code, Some(1), "{:#?}", ended.stderr);
     let line = ended.stderr.last().expect("the cause");
     assert!(line.starts_with("eventcast: ") && line.contains(" not in the store: "), "{line}");
-    assert!(line.contains("the disk or the file system fails"), "{line}");
+    assert!(line.contains("the disk or the file system reported an error"), "{line}");
 }
 
 #[test]

@@ -30,7 +30,7 @@ fn a_file_that_is_no_database_is_unchanged() {
         let folder = tempdir().unwrap();
         fs::write(folder.path().join("events.db"), bytes).unwrap();
         let error = assert_refused(&folder, SqliteErrorKind::NotADatabase);
-        assert!(error.contains("not a SQLite database, left as it is"), "{error}");
+        assert!(error.contains("not an SQLite database, left unchanged"), "{error}");
     }
 }
 
@@ -46,7 +46,7 @@ fn the_database_of_another_program_is_left_alone() {
         let folder = tempdir().unwrap();
         sql(&folder.path().join("events.db"), statements);
         let error = assert_refused(&folder, SqliteErrorKind::Foreign);
-        assert!(error.contains("a database of another program, left as it is"), "{error}");
+        assert!(error.contains("another program's database, left unchanged"), "{error}");
     }
 }
 
@@ -67,7 +67,7 @@ fn a_file_of_a_newer_version_is_left_alone() {
     filled(&folder.path().join("events.db"), 10);
     sql(&folder.path().join("events.db"), "PRAGMA user_version = 99");
     let error = assert_refused(&folder, SqliteErrorKind::Newer);
-    assert!(error.contains("(version 99, known are 1 to 5)"), "{error}");
+    assert!(error.contains("(version 99, supported are 1 to 5)"), "{error}");
 
     // The same applies if only the log has the newer version.
     let live = tempdir().unwrap();
@@ -129,8 +129,11 @@ fn an_error_names_what_is_wrong_with_the_path() {
         let error = SqliteSink::open("/proc/events.db").unwrap_err();
         assert_eq!(error.kind(), SqliteErrorKind::ReadOnly, "{error}");
         let text = error.to_string();
-        assert!(text.starts_with("/proc/events.db: it cannot be written ("), "{text}");
-        assert!(text.ends_with("; make the file and its folder writable, or choose another path"), "{text}");
+        assert!(text.starts_with("/proc/events.db: it is not writable ("), "{text}");
+        assert!(
+            text.ends_with("; make the file and its directory writable, or choose another path"),
+            "{text}"
+        );
     }
     // The path is escaped in an error.
     let error = SqliteSink::open(folder.path().join("\u{1b}[2J/events.db")).unwrap_err().to_string();

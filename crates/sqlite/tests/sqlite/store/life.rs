@@ -32,7 +32,7 @@ fn a_busy_file_may_be_tried_again() {
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let error = sink.create(&event("a")).unwrap_err();
     assert_eq!(error.kind(), SinkErrorKind::Unavailable);
-    assert!(error.to_string().contains("another process is writing for too long"), "{error}");
+    assert!(error.to_string().contains("another process has held the write lock for too long"), "{error}");
     // The lock does not stop readers.
     assert!(sink.is_empty().unwrap());
     other.execute_batch("ROLLBACK").unwrap();

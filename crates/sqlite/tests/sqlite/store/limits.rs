@@ -146,7 +146,7 @@ fn an_index_that_was_dropped_is_made_again() {
         by_hand(&format!("DROP INDEX {index}; CREATE INDEX {index} ON events (message)"));
         let error = SqliteSink::open(&path).unwrap_err();
         assert_eq!(error.kind(), SqliteErrorKind::Corrupt);
-        assert!(error.to_string().contains(&format!("the index {index} is not as it was made")), "{error}");
+        assert!(error.to_string().contains(&format!("the index {index} has been altered")), "{error}");
     }
 }
 
