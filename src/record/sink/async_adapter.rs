@@ -1,4 +1,5 @@
-//! The bridge from an asynchronous store to a recording. It runs each operation as a separate task.
+//! An adapter that lets a recording write to an asynchronous store. It runs each operation as a
+//! separate task.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -21,15 +22,16 @@ use super::needed_thread::NeededThread;
 use super::op::SinkOp;
 use super::order::WriteOrder;
 
-/// The default number of operations that are in progress at the same time.
+/// The default maximum number of operations in progress at the same time.
 const IN_FLIGHT: usize = 16;
-/// The default time limit of an operation.
+/// The default time limit for an operation.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A sink that wraps an [`AsyncEventSink`]. Each operation is a separate task, so a slow one delays
-/// only its own key.
+/// A sink that wraps an [`AsyncEventSink`]. Each operation runs as a separate task, so a slow
+/// operation delays only writes for the same key.
 ///
-/// The library does not depend on a runtime, so the program passes a function that spawns a task:
+/// The library does not depend on a particular runtime, so the program passes a function that
+/// spawns a task:
 ///
 /// | runtime | function |
 /// |---|---|
@@ -38,29 +40,30 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// | futures | `move \|operation\| pool.spawn_ok(operation)`, with a `ThreadPool` |
 ///
 /// - Each operation has a [time limit](Self::timeout).
-/// - At most [`in_flight`](Self::in_flight) operations are in progress at a time.
-/// - If a task panics, the recording drops the event, as described in [`EventSink`].
-/// - If the runtime drops a task, the recording retries its event.
+/// - At most [`in_flight`](Self::in_flight) operations are in progress at the same time.
+/// - If a task panics, the recording drops the task's event, as described in [`EventSink`].
+/// - If the runtime drops a task, the recording retries the task's event.
 ///
 /// # Blocking
 ///
-/// A running recording does not wait for a task, but it does wait for its tasks before it ends. The
-/// runtime must keep running until then:
+/// A recording does not wait for individual tasks while it is running, but it waits for its tasks
+/// to finish before it ends. The runtime must therefore keep running until the recording has ended:
 ///
-/// - The program shuts the broadcaster down before it drops the runtime. Without its runtime, a
-///   tokio timer panics, and the recording drops the event.
-/// - A task awaits [`flush_async`](crate::EventBroadcaster::flush_async) and
-///   [`shutdown_async`](crate::EventBroadcaster::shutdown_async). It does not call `flush` and
+/// - The program must shut the broadcaster down before it drops the runtime. Without its runtime, a
+///   tokio timer panics, which causes the recording to drop the event.
+/// - A task should await [`flush_async`](crate::EventBroadcaster::flush_async) and
+///   [`shutdown_async`](crate::EventBroadcaster::shutdown_async) instead of calling `flush` and
 ///   `shutdown`, which block one of the runtime's threads.
-/// - A tokio runtime with one thread (`current_thread`) runs tasks only while that thread is inside
-///   `Runtime::block_on`. If that thread waits for the recording, both are blocked forever. The
-///   store returns that thread from [`needed_thread`](AsyncEventSink::needed_thread), and then the
-///   library does not wait on it. A multi-thread runtime, or a runtime on a separate thread that
-///   serves only the sink, does not have this hazard.
+/// - A single-threaded tokio runtime (`current_thread`) runs tasks only while its thread is inside
+///   `Runtime::block_on`. If that thread waits for the recording, both are blocked forever. To
+///   prevent this, the store should return the thread from
+///   [`needed_thread`](AsyncEventSink::needed_thread). The library then does not wait for the
+///   recording on that thread. This hazard does not exist with a multi-threaded runtime, or if a
+///   runtime on a separate thread serves only the sink.
 /// - A task must not wait for the broadcaster whose events it stores.
 ///
-/// A call to one of the sink's own methods, such as `create`, waits until the task is done. Such a
-/// call must not block the runtime's only thread.
+/// A direct call to one of the sink's methods, such as `create`, blocks until its task is done. Do
+/// not make such a call on the only thread of a single-threaded runtime.
 ///
 /// # Examples
 ///
@@ -110,8 +113,8 @@ where
     S: AsyncEventSink,
     P: Fn(Pin<Box<dyn Future<Output = ()> + Send>>) + Send + Sync + 'static,
 {
-    /// Creates a sink that wraps `sink` and runs each operation by calling `spawn`, which must not
-    /// wait for the operation. The threads of the recording call `spawn`.
+    /// Creates a sink that wraps `sink` and passes each operation to `spawn`. The recording's
+    /// threads call `spawn`, which must return without waiting for the operation.
     ///
     /// # Examples
     ///
@@ -121,8 +124,8 @@ where
         Self { sink: Arc::new(sink), spawn, in_flight: IN_FLIGHT, limit: Limit { timer, timeout: TIMEOUT } }
     }
 
-    /// Sets the maximum number of operations that are in progress at the same time. Default 16.
-    /// Zero counts as 1.
+    /// Sets the maximum number of operations in progress at the same time. Defaults to 16. Zero
+    /// counts as 1.
     ///
     /// # Examples
     ///
@@ -149,9 +152,9 @@ where
         self
     }
 
-    /// Sets the maximum duration of an operation. An operation that takes longer is dropped and
-    /// fails with [`SinkErrorKind::GroupUnavailable`], so it may be retried. Default 30 s. The time
-    /// is measured by the system clock. With [`Duration::MAX`] there is no limit.
+    /// Sets the time limit for an operation. An operation that exceeds the limit is dropped and
+    /// fails with [`SinkErrorKind::GroupUnavailable`], so it may be retried. Defaults to 30 s. The
+    /// time is measured by the system clock. [`Duration::MAX`] disables the limit.
     ///
     /// # Examples
     ///
@@ -181,11 +184,12 @@ where
         self
     }
 
-    /// Performs one operation, and waits until it is done.
+    /// Performs one operation, and blocks until it is done.
     fn perform(&self, op: SinkOp) -> Result<Event, SinkError> {
         let (sink, limit, parker) = (self.sink.clone(), self.limit.clone(), Parker::new());
         let waiting = Arc::new(Waiting { answer: Mutex::new(None), unparker: parker.unparker() });
-        // A task that is dropped before its first poll must answer too.
+        // Created outside the future, so that a task that is dropped before its first poll also
+        // answers.
         let task = Answers(waiting.clone());
         (self.spawn)(Box::pin(async move {
             let answer = limit.perform(&*sink, &op).await;
@@ -200,13 +204,14 @@ where
     }
 }
 
-/// The thread that waits for a task, and the task's result.
+/// The state that a task shares with the thread waiting for its result.
 struct Waiting {
     answer: Mutex<Option<Result<Event, SinkError>>>,
     unparker: Unparker,
 }
 
-/// The task's half. Dropping it wakes the thread, with an error if the task has not answered.
+/// The task's side of `Waiting`. Dropping it wakes the waiting thread, after storing an error if
+/// the task has not answered.
 struct Answers(Arc<Waiting>);
 
 impl Drop for Answers {
@@ -218,7 +223,7 @@ impl Drop for Answers {
     }
 }
 
-/// The time limit of an operation.
+/// The time limit for an operation.
 #[derive(Clone, Debug)]
 struct Limit {
     timer: Arc<Timer>,
@@ -226,7 +231,7 @@ struct Limit {
 }
 
 impl Limit {
-    /// Performs an operation within the limit.
+    /// Performs an operation within the time limit.
     async fn perform<S: AsyncEventSink>(&self, sink: &S, op: &SinkOp) -> Result<Event, SinkError> {
         match self.within(catch_panic_in(op.apply_to_async(sink))).await {
             Some(Ok(answer)) => answer,
@@ -238,8 +243,8 @@ impl Limit {
         }
     }
 
-    /// Runs a future until it is done or the time has passed. Returns `None` if the time has
-    /// passed.
+    /// Runs a future until it completes or the time limit expires. Returns `None` if the limit
+    /// expires first.
     async fn within<T>(&self, future: impl Future<Output = T>) -> Option<T> {
         let clock = Clock::system();
         let deadline = clock.deadline(self.timeout);
@@ -311,7 +316,7 @@ where
     }
 }
 
-/// A clone is a sink for the same store.
+/// A clone writes to the same store.
 impl<S, P: Clone> Clone for AsyncSink<S, P> {
     fn clone(&self) -> Self {
         let (sink, spawn, limit) = (self.sink.clone(), self.spawn.clone(), self.limit.clone());

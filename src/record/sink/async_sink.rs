@@ -1,4 +1,4 @@
-//! Stores with an asynchronous client.
+//! The contract for stores that have an asynchronous client.
 
 use std::future::Future;
 use std::time::Duration;
@@ -12,13 +12,15 @@ use super::needed_thread::NeededThread;
 use super::op::SinkOp;
 use super::order::WriteOrder;
 
-/// A store for events whose methods return futures: the contract of [`EventSink`](crate::EventSink)
-/// for an asynchronous client. An [`AsyncSink`](crate::sink::AsyncSink) turns it into a sink that
-/// runs several operations at the same time.
+/// A store for events whose methods return futures. It is the counterpart of
+/// [`EventSink`](crate::EventSink) for stores that have an asynchronous client. An
+/// [`AsyncSink`](crate::sink::AsyncSink) turns it into a sink that runs several operations at the
+/// same time.
 ///
-/// An implementation writes the methods as `async fn`. Their futures must be `Send`.
+/// Implement the methods as `async fn`. The futures that they return must be `Send`.
 ///
-/// An `Arc` of such a store also implements the trait, so several recordings can share one.
+/// The trait is also implemented for an `Arc` of such a store, so several recordings can share the
+/// store.
 ///
 /// # Examples
 ///
@@ -50,7 +52,7 @@ pub trait AsyncEventSink: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`EventSink::create`](crate::EventSink::create).
+    /// Returns the same errors as [`EventSink::create`](crate::EventSink::create).
     ///
     /// # Examples
     ///
@@ -77,11 +79,11 @@ pub trait AsyncEventSink: Send + Sync + 'static {
     fn create(&self, event: &Event) -> impl Future<Output = Result<Event, SinkError>> + Send;
 
     /// Changes the stored event with this name, like [`EventSink::patch`](crate::EventSink::patch).
-    /// The method must not create a missing event.
+    /// The method must not create the event if it is missing.
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`EventSink::patch`](crate::EventSink::patch).
+    /// Returns the same errors as [`EventSink::patch`](crate::EventSink::patch).
     ///
     /// # Examples
     ///
@@ -116,7 +118,7 @@ pub trait AsyncEventSink: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`EventSink::update`](crate::EventSink::update).
+    /// Returns the same errors as [`EventSink::update`](crate::EventSink::update).
     ///
     /// # Examples
     ///
@@ -149,9 +151,9 @@ pub trait AsyncEventSink: Send + Sync + 'static {
         std::future::ready(Err(SinkError::rejected(NO_UPDATE)))
     }
 
-    /// Returns the order in which a recording should give the store its writes. See
-    /// [`EventSink::write_order`](crate::EventSink::write_order). A store that appends returns
-    /// [`WriteOrder::Bus`]. Default [`WriteOrder::PerKey`].
+    /// Returns the order in which a recording should pass its writes to the store. See
+    /// [`EventSink::write_order`](crate::EventSink::write_order). A store that appends should
+    /// return [`WriteOrder::Bus`]. Defaults to [`WriteOrder::PerKey`].
     ///
     /// # Examples
     ///
@@ -183,26 +185,28 @@ pub trait AsyncEventSink: Send + Sync + 'static {
     }
 
     /// Returns how long the store keeps an event after the event's last write. See
-    /// [`EventSink::ttl`](crate::EventSink::ttl). Default `None`.
+    /// [`EventSink::ttl`](crate::EventSink::ttl). Defaults to `None`.
     fn ttl(&self) -> Option<Duration> {
         None
     }
 
     /// Returns the thread that runs the store's futures, if no other thread can run them. See
-    /// [`EventSink::needed_thread`](crate::EventSink::needed_thread). Default `None`. A store on a
-    /// tokio runtime with one thread returns that thread.
+    /// [`EventSink::needed_thread`](crate::EventSink::needed_thread). A store on a single-threaded
+    /// tokio runtime should return the runtime's thread. Defaults to `None`.
     fn needed_thread(&self) -> Option<NeededThread> {
         None
     }
 
-    /// Returns the time after which a recording should write a count that its spam filter stopped.
-    /// See [`EventSink::refresh_every`](crate::EventSink::refresh_every). Default 30 minutes.
+    /// Returns the maximum time for which a recording should hold a count that its spam filter
+    /// stopped. See [`EventSink::refresh_every`](crate::EventSink::refresh_every). Defaults to 30
+    /// minutes.
     fn refresh_every(&self) -> Option<Duration> {
         Some(REFRESH_EVERY)
     }
 
     /// Returns the name of the group to which an event belongs. See
-    /// [`EventSink::group`](crate::EventSink::group). Default: one group, whose name is empty.
+    /// [`EventSink::group`](crate::EventSink::group). By default, all events belong to one group,
+    /// whose name is empty.
     fn group<'e>(&self, event: &'e Event) -> &'e str {
         let _ = event;
         ""
@@ -210,7 +214,7 @@ pub trait AsyncEventSink: Send + Sync + 'static {
 }
 
 impl SinkOp {
-    /// Performs the operation on an asynchronous store, and returns the result.
+    /// Performs the operation on an asynchronous store and returns the result.
     pub(crate) async fn apply_to_async<S: AsyncEventSink + ?Sized>(
         &self,
         sink: &S,

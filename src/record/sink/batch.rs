@@ -1,4 +1,4 @@
-//! The operations that a sink has been given, and the channel through which its answers return.
+//! The operations that are submitted to a sink, and the channel that returns the sink's answers.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -11,31 +11,32 @@ use crate::sync::{Arc, Mutex, thread_local};
 use super::error::{SinkError, SinkErrorKind};
 use super::op::{SinkOp, SinkOpError};
 
-/// The number by which a recording identifies an operation that is in progress.
+/// The number by which a recording identifies an operation in progress.
 pub(crate) type OpId = u32;
 
-/// The outcome of an operation that a sink has been given.
+/// The outcome of an operation on a sink.
 pub(crate) enum Reply {
     Stored(Stored),
     Failed(SinkOpError),
-    /// The operation failed, and its event is gone.
+    /// The operation failed, and its event was lost.
     Lost(SinkError),
-    /// The sink panicked while it had this operation and others, and this operation has no answer
-    /// yet. The number is how often the event was seen, according to its own fields.
+    /// The sink panicked while processing this operation together with others, and has not answered
+    /// this operation yet. The number is how many times the event was seen, according to its own
+    /// fields.
     Unsure(i32),
-    /// The sink was not given this operation.
+    /// The operation was not submitted to the sink.
     Unsent(Box<SinkOp>),
 }
 
-/// The answers on their way to the thread that waits for them.
+/// A queue that holds the answers until the waiting thread takes them.
 pub(crate) struct Replies {
     answers: Mutex<Vec<(OpId, Reply)>>,
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
 impl Replies {
-    /// Creates a channel for answers. `wake` runs after each answer, or group of answers, that is
-    /// given outside a call to [`in_call`].
+    /// Creates an empty queue. [`push`](Self::push) calls `wake` after it has added answers, unless
+    /// the calling thread is inside a call to [`in_call`] with this queue.
     pub(crate) fn new(wake: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self { answers: Mutex::default(), wake: Box::new(wake) })
     }
@@ -47,8 +48,8 @@ impl Replies {
         }
     }
 
-    /// Adds answers without waking a thread. The iterator runs under the lock, so it calls no user
-    /// code.
+    /// Adds answers without waking the waiting thread. The iterator runs while the lock is held, so
+    /// it must not call user code.
     pub(crate) fn push_quietly(&self, answers: impl IntoIterator<Item = (OpId, Reply)>) {
         self.answers.lock().extend(answers);
     }
@@ -57,7 +58,7 @@ impl Replies {
         (self.wake)();
     }
 
-    /// Moves all answers into an empty list.
+    /// Moves all answers into `into`, which must be empty.
     pub(crate) fn take(&self, into: &mut Vec<(OpId, Reply)>) {
         std::mem::swap(&mut *self.answers.lock(), into);
     }
@@ -66,19 +67,19 @@ impl Replies {
         !self.answers.lock().is_empty()
     }
 
-    /// Returns whether this operation has been answered, and its event is stored.
+    /// Returns whether the latest answer reports that this operation's event was stored.
     pub(crate) fn has_stored(&self, id: OpId) -> bool {
         let answers = self.answers.lock();
         answers.last().is_some_and(|(last, reply)| *last == id && matches!(reply, Reply::Stored(_)))
     }
 
-    /// Returns whether this thread is in [`in_call`] for these answers.
+    /// Returns whether this thread is inside a call to [`in_call`] with this queue.
     fn is_in_call(self: &Arc<Self>) -> bool {
         let is_this = |call: &Call| Arc::ptr_eq(&call.replies, self);
         CALL.try_with(|call| call.borrow().as_ref().is_some_and(is_this)).unwrap_or(false)
     }
 
-    /// Takes back operations that the sink dropped without an answer.
+    /// Handles operations that the sink dropped without answering them.
     fn dropped(self: &Arc<Self>, ops: impl Iterator<Item = (OpId, SinkOp)>) {
         if !std::thread::panicking() {
             let text = "the sink dropped the operation without an answer";
@@ -94,10 +95,10 @@ impl Replies {
     }
 }
 
-/// A call to the sink that runs on this thread.
+/// A call to the sink that is in progress on this thread.
 struct Call {
     replies: Arc<Replies>,
-    /// The operations that a panic in the sink has left unanswered.
+    /// The operations that a panic in the sink left unanswered.
     left: Vec<(OpId, SinkOp)>,
 }
 
@@ -105,9 +106,10 @@ thread_local! {
     static CALL: RefCell<Option<Call>> = const { RefCell::new(None) };
 }
 
-/// Calls the sink. Answers given on this thread during the call do not wake a thread. If the sink
-/// panics, returns the panic message and the unanswered operations. If the sink catches its own
-/// panic, the operations that the panic dropped are rejected.
+/// Calls the sink by running `run`. Answers that are pushed on this thread during the call do not
+/// wake the waiting thread. If the sink panics, returns the panic message and the unanswered
+/// operations. If the sink catches its own panic, the operations that the panic dropped are
+/// rejected.
 pub(crate) fn in_call(
     replies: &Arc<Replies>,
     run: impl FnOnce(),
@@ -125,11 +127,11 @@ pub(crate) fn in_call(
     Err((text, left))
 }
 
-/// Operations that a sink has been given together. The sink answers them either all together or one
+/// A batch of operations that is submitted to a sink. The sink can answer them all together or one
 /// by one.
 ///
-/// No two operations of a batch are about the same event. If the sink drops operations without
-/// answering them, they count as [`GroupUnavailable`](SinkErrorKind::GroupUnavailable), and a
+/// No two operations in a batch concern the same event. If the sink drops operations without
+/// answering them, they fail with [`GroupUnavailable`](SinkErrorKind::GroupUnavailable), and the
 /// recording retries them.
 ///
 /// # Examples
@@ -175,7 +177,7 @@ pub struct SinkBatch {
 }
 
 impl SinkBatch {
-    /// Creates a batch of as many operations as there are numbers.
+    /// Creates a batch. `ids` and `ops` must have the same length.
     pub(crate) fn new(ids: Vec<OpId>, ops: Vec<SinkOp>, replies: Arc<Replies>) -> Self {
         Self { ids, ops, replies }
     }
@@ -185,8 +187,8 @@ impl SinkBatch {
         &self.ops
     }
 
-    /// Answers all operations, in their order. An operation for which there is no answer counts as
-    /// rejected.
+    /// Answers all operations, in the same order as [`ops`](Self::ops). If there are too few
+    /// answers, the remaining operations count as rejected.
     pub fn answer(mut self, answers: impl IntoIterator<Item = Result<Stored, SinkError>>) {
         let mut answers = answers.into_iter().collect::<Vec<_>>().into_iter();
         let (given, asked) = (answers.len(), self.ops.len());
@@ -198,20 +200,22 @@ impl SinkBatch {
         let replies: Vec<_> =
             ids.zip(ops).map(|(id, op)| (id, reply(op, answers.next().unwrap_or_else(missing)))).collect();
         self.replies.push(replies);
-        // A surplus answer is the sink's own value, and may panic when it is dropped.
+        // A surplus answer may hold an error whose cause is the sink's own type. Dropping it may
+        // panic.
         answers.for_each(|extra| {
             catch_panic(|| drop(extra));
         });
     }
 
-    /// Performs each operation with a function that takes ownership of it, and answers all of them
-    /// together. A store that keeps the event therefore needs no copy. The error of an operation
-    /// [returns the operation](SinkOp::failed), so that it can be retried. If the function panics,
-    /// the operation counts as rejected, its event is lost, and the next operation follows.
+    /// Passes ownership of each operation to `perform`, and then answers all of them together. A
+    /// store that keeps the events therefore does not need to copy them. If an operation fails, its
+    /// error [returns the operation](SinkOp::failed), so that it can be retried. If `perform`
+    /// panics, the operation counts as rejected, its event is lost, and the method continues with
+    /// the next operation.
     ///
     /// # Examples
     ///
-    /// A list that keeps the events in the order in which they arrive:
+    /// A list that stores events in the order in which they arrive:
     ///
     /// ```
     /// use eventcast::sink::{SinkBatch, SinkMode, SinkOp, Stored};
@@ -300,16 +304,18 @@ impl fmt::Debug for SinkBatch {
     }
 }
 
-/// An operation that a sink has been given. The sink answers it when it is done, on any thread.
-/// [Iterating](SinkBatch::into_iter) over a batch returns its operations as calls.
+/// A single operation that is submitted to a sink. When the operation is done, the sink can answer
+/// it on any thread. [Iterating](SinkBatch::into_iter) over a batch yields one call for each of its
+/// operations.
 ///
-/// If a call is dropped before it is answered, the operation counts as
-/// [`GroupUnavailable`](SinkErrorKind::GroupUnavailable), and a recording retries it. If a panic
-/// drops it, the operation is rejected, on any thread and even if the sink catches the panic.
+/// If a call is dropped before it is answered, its operation fails with
+/// [`GroupUnavailable`](SinkErrorKind::GroupUnavailable), and the recording retries it. If a panic
+/// drops the call, the operation is rejected, regardless of the thread and even if the sink catches
+/// the panic.
 ///
 /// # Examples
 ///
-/// A sink whose operations run at the same time:
+/// A sink that runs its operations concurrently:
 ///
 /// ```
 /// use eventcast::sink::{SinkBatch, SinkMode};
@@ -351,7 +357,7 @@ impl fmt::Debug for SinkBatch {
 #[must_use = "an operation that is dropped without an answer fails"]
 pub struct SinkCall {
     id: OpId,
-    /// `None` only after the answer.
+    /// `None` once the operation has been answered.
     op: Option<SinkOp>,
     replies: Arc<Replies>,
 }
@@ -359,8 +365,8 @@ pub struct SinkCall {
 impl SinkCall {
     /// Returns the operation.
     pub fn op(&self) -> &SinkOp {
-        /// The operation of an answered call. No caller sees it, because answering consumes the
-        /// call.
+        /// A placeholder for the operation of an answered call. It is never returned to a caller,
+        /// because answering consumes the call.
         static ANSWERED: LazyLock<SinkOp> = LazyLock::new(|| SinkOp::Create(Event::default()));
         self.op.as_ref().unwrap_or(&ANSWERED)
     }

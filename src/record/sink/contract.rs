@@ -13,35 +13,36 @@ use super::needed_thread::NeededThread;
 use super::op::{SinkOp, SinkOpError};
 use super::order::WriteOrder;
 
-/// The cause with which a sink without an `update` rejects an update.
+/// The cause reported when a sink that does not implement `update` rejects an update.
 pub(super) const NO_UPDATE: &str = "this sink does not replace events";
 
-/// The default of [`EventSink::refresh_every`].
+/// The default value of [`EventSink::refresh_every`].
 pub(super) const REFRESH_EVERY: Duration = Duration::from_secs(30 * 60);
 
-/// A store for events. Only `create` and `patch` must be implemented.
+/// A store for events. Implementations are only required to provide `create` and `patch`.
 ///
-/// The workers of a recording call the sink: one thread, unless
+/// A recording calls the sink on its worker threads. There is one worker unless
 /// [`workers`](crate::record::RecordingBuilder::workers) sets more. Threads that record, dispatch
-/// or correlate events never call the sink, except its method [`group`](Self::group). The sink may
-/// therefore take as long as it needs without affecting other recordings. If the sink panics, the
-/// recording drops the event as if the sink had rejected it.
+/// or correlate events never call the sink, except for its [`group`](Self::group) method. The sink
+/// may therefore take as long as it needs without affecting other recordings. If the sink panics,
+/// the recording drops the event as if the sink had rejected it.
 ///
-/// The sink gets states, not occurrences: events that arrive while an earlier write of the same key
-/// is pending share that write. At most one operation per stored event is in progress. A sink that
-/// needs every change returns [`WriteOrder::Bus`] from [`write_order`](Self::write_order).
+/// The sink receives states rather than individual occurrences: events that arrive while an earlier
+/// write for the same key is pending are combined into that write. At most one operation per stored
+/// event is in progress at a time. A sink that needs every change should return [`WriteOrder::Bus`]
+/// from [`write_order`](Self::write_order).
 ///
 /// By default each worker calls `create` or `patch` for one operation at a time. A store that can
-/// perform several operations together returns another [`mode`](Self::mode), and implements
+/// perform several operations together should return a different [`mode`](Self::mode) and implement
 /// [`submit`](Self::submit). A store with many tenants, each of which may be slow or fail
-/// independently, returns the tenant of an event from [`group`](Self::group).
+/// independently, should return an event's tenant from [`group`](Self::group).
 ///
-/// An `Arc` or a `Box` of a sink also implements the trait, including for `dyn EventSink`. With an
-/// `Arc`, one store can serve several recordings and be read at the same time.
+/// The trait is also implemented for an `Arc` or a `Box` of a sink, including `dyn EventSink`. With
+/// an `Arc`, several recordings can share a store that the program also reads.
 ///
-/// A store with an asynchronous client implements [`AsyncEventSink`](crate::sink::AsyncEventSink)
-/// instead, and an [`AsyncSink`](crate::sink::AsyncSink) turns it into a sink.
-/// `examples/more/custom_sink.rs` in the repository shows this.
+/// A store with an asynchronous client should instead implement
+/// [`AsyncEventSink`](crate::sink::AsyncEventSink), which an [`AsyncSink`](crate::sink::AsyncSink)
+/// turns into a sink. See `examples/more/custom_sink.rs` in the repository for an example.
 ///
 /// # Examples
 ///
@@ -73,7 +74,7 @@ pub trait EventSink: Send + Sync + 'static {
     /// # Errors
     ///
     /// Returns [`AlreadyExists`](crate::sink::SinkErrorKind::AlreadyExists) if the store already
-    /// has an event with this name. [`SinkError`] describes the other errors.
+    /// has an event with this name. See [`SinkError`] for the other errors.
     #[doc(alias = "Create")]
     ///
     /// # Examples
@@ -91,24 +92,25 @@ pub trait EventSink: Send + Sync + 'static {
     /// ```
     fn create(&self, event: &Event) -> Result<Event, SinkError>;
 
-    /// Changes the count, the last time and the message of the stored event with this name, and
-    /// returns the event as stored. If `event` has an event time, a series and no count, changes
-    /// only the series.
+    /// Changes the count, last time and message of the stored event with this name, and returns the
+    /// event as stored. If `event` has an event time and a series but no count, changes only the
+    /// series.
     ///
-    /// `event` is the whole event as it should be after the change, so a store may also replace the
-    /// stored event. It must not create a missing event: the recording does that, and counts the
-    /// event as created. A store that inserts a missing event here would contradict the statistics,
-    /// and bring back events that it had rejected. A log, which appends everything that it gets,
-    /// may do the same here as in [`create`](Self::create).
+    /// `event` is the complete event as it should be after the change, so a store may instead
+    /// replace the stored event. The store must not create the event if it is missing, because the
+    /// recording does so itself and counts the event as created. If the store inserted a missing
+    /// event here, the statistics would be wrong, and events that the store had rejected would
+    /// reappear. A log, which appends everything that it receives, may implement this method like
+    /// [`create`](Self::create).
     ///
-    /// To get the same bytes that client-go would send, a store calls
+    /// To send the same bytes as client-go, a store can call
     /// [`to_patch_json`](Event::to_patch_json).
     ///
     /// # Errors
     ///
     /// Returns [`NotFound`](crate::sink::SinkErrorKind::NotFound) if the store has no event with
     /// this name, because the event has expired or was never created. A recording then creates the
-    /// event. [`SinkError`] describes the other errors.
+    /// event. See [`SinkError`] for the other errors.
     #[doc(alias = "Patch")]
     ///
     /// # Examples
@@ -130,13 +132,13 @@ pub trait EventSink: Send + Sync + 'static {
     fn patch(&self, event: &Event) -> Result<Event, SinkError>;
 
     /// Replaces the stored event with this name, and returns the event as stored. Recordings never
-    /// call this method, so a sink need not implement it. The default implementation rejects the
-    /// event.
+    /// call this method, so a sink does not have to implement it. The default implementation
+    /// rejects the event.
     ///
     /// # Errors
     ///
     /// Returns [`NotFound`](crate::sink::SinkErrorKind::NotFound) if the store has no event with
-    /// this name and does not create it. [`SinkError`] describes the other errors.
+    /// this name and does not create it. See [`SinkError`] for the other errors.
     #[doc(alias = "Update")]
     ///
     /// # Examples
@@ -158,9 +160,9 @@ pub trait EventSink: Send + Sync + 'static {
         Err(SinkError::rejected(NO_UPDATE))
     }
 
-    /// Returns the order in which a recording should give the sink its writes, unless the recording
-    /// sets one. A sink that appends, such as a log, returns [`WriteOrder::Bus`], and then gets
-    /// every write. Default [`WriteOrder::PerKey`].
+    /// Returns the order in which a recording should pass its writes to the sink, unless the
+    /// recording itself sets an order. A sink that appends, such as a log, should return
+    /// [`WriteOrder::Bus`], so that it receives every write. Defaults to [`WriteOrder::PerKey`].
     ///
     /// # Examples
     ///
@@ -176,11 +178,12 @@ pub trait EventSink: Send + Sync + 'static {
     }
 
     /// Returns how long the store keeps an event after the event's last write. Returns `None`, the
-    /// default, if the store keeps events forever, or if the time is not known.
+    /// default, if the store keeps events forever or if the time is unknown.
     ///
-    /// A recording calls this once, when it starts. It refreshes running series after half of this
-    /// time if [`refresh_every`](crate::record::SeriesOptions::refresh_every) is longer, so that
-    /// the store does not remove their events.
+    /// A recording calls this method at most once, when it starts. If
+    /// [`refresh_every`](crate::record::SeriesOptions::refresh_every) is longer than half of this
+    /// time, the recording refreshes running series after half of this time instead, so that the
+    /// store does not remove their events.
     ///
     /// # Examples
     ///
@@ -199,22 +202,22 @@ pub trait EventSink: Send + Sync + 'static {
         None
     }
 
-    /// Returns the thread that the sink needs for its work, if the program also runs other code on
-    /// that thread. Returns `None`, the default, if the thread that calls the sink, or the sink's
-    /// own threads, are enough.
+    /// Returns the thread on which the sink depends, if the program also runs other code on that
+    /// thread. Returns `None`, the default, if the sink needs only its own threads or the thread
+    /// that calls it.
     ///
-    /// A sink whose requests run on an executor with one thread needs that thread, which must not
-    /// wait for the sink. A recording calls this once, when it starts, and the library then does
-    /// not wait on this thread for the recording. See
+    /// A sink whose requests run on a single-threaded executor depends on that executor's thread,
+    /// which must therefore not wait for the sink. A recording calls this method once, when it
+    /// starts. From then on, the library does not wait for the recording on that thread. See
     /// [`EventBroadcaster`](crate::EventBroadcaster#a-sink-that-needs-this-thread).
     fn needed_thread(&self) -> Option<NeededThread> {
         None
     }
 
-    /// Returns the time after which a recording should write a count that its spam filter stopped,
-    /// unless the recording sets one. With `None`, such a count is written only at a flush and when
-    /// the recording ends. Default 30 minutes. A store for which each write is expensive, such as
-    /// an API server, returns `None`.
+    /// Returns the maximum time for which a recording should hold a count that its spam filter
+    /// stopped, unless the recording itself sets a time. With `None`, such a count is written only
+    /// at a flush and when the recording ends. Defaults to 30 minutes. A store for which each write
+    /// is expensive, such as an API server, should return `None`.
     ///
     /// # Examples
     ///
@@ -227,25 +230,25 @@ pub trait EventSink: Send + Sync + 'static {
         Some(REFRESH_EVERY)
     }
 
-    /// Returns how the sink accepts its operations. A recording calls this method once, when it
-    /// starts. Default [`SinkMode::OneByOne`].
+    /// Returns how the sink accepts operations. A recording calls this method once, when it starts.
+    /// Defaults to [`SinkMode::OneByOne`].
     fn mode(&self) -> SinkMode {
         SinkMode::OneByOne
     }
 
-    /// Returns the name of the group to which an event belongs, such as the tenant, the namespace,
-    /// or another part that the store may serve well or badly independently of others. Default: one
-    /// group, whose name is empty.
+    /// Returns the name of the group to which an event belongs. A group is a tenant, a namespace or
+    /// any other part of the store that may be slow or unavailable independently of other parts. By
+    /// default, all events belong to one group, whose name is empty.
     ///
-    /// A group that is slow or unavailable gets a bounded share of the operations in progress and
-    /// of the queue, so events in other groups do not wait for it.
-    /// [`group_queue_capacity`](crate::record::RecordingBuilder::group_queue_capacity) sets the
-    /// share of the queue. `docs/book/stores.md` in the repository describes all shares. With
-    /// [`WriteOrder::Bus`] there are no groups.
+    /// A slow or unavailable group can use only a bounded share of the queue and of the operations
+    /// in progress, so events in other groups do not wait for it.
+    /// [`group_queue_capacity`](crate::record::RecordingBuilder::group_queue_capacity) sets a
+    /// group's share of the queue. `docs/book/stores.md` in the repository describes all of these
+    /// limits. With [`WriteOrder::Bus`], there are no groups.
     ///
-    /// The recording's own thread calls this method, once for each stored event that has something
-    /// to write. The method must return immediately, and must always return the same name for
-    /// events of the same object. If it panics, the event belongs to the group whose name is empty.
+    /// The recording's own thread calls this method once for each stored event that has a pending
+    /// write. The method must return immediately, and must always return the same name for events
+    /// about the same object. If it panics, the event is assigned to the group whose name is empty.
     ///
     /// # Examples
     ///
@@ -278,23 +281,23 @@ pub trait EventSink: Send + Sync + 'static {
         ""
     }
 
-    /// Performs operations, and answers each of them through the [batch](SinkBatch). The
-    /// [mode](Self::mode) determines how many operations a batch has, and whether the method may
-    /// return before they are answered. The default implementation calls `create`, `update` or
-    /// `patch` for each operation in turn, continues after one that fails or panics, and then
-    /// answers all of them.
+    /// Performs the operations in a [batch](SinkBatch), and answers each of them through the batch.
+    /// The [mode](Self::mode) determines how many operations a batch contains, and whether the
+    /// method may return before they have been answered. The default implementation calls `create`,
+    /// `update` or `patch` for each operation in turn, continues if one of them fails or panics,
+    /// and then answers all of them.
     ///
     /// A recording calls this method only if the mode is not [`SinkMode::OneByOne`]. With
-    /// [`WriteOrder::Bus`], each batch has one operation, and the next batch follows its answer. If
-    /// the method panics while it has several operations, the recording submits each unanswered
-    /// operation again separately. A sink should therefore answer
-    /// [`AlreadyExists`](crate::sink::SinkErrorKind::AlreadyExists) to a creation that it has
-    /// already performed.
+    /// [`WriteOrder::Bus`], each batch contains one operation, and the next batch is submitted only
+    /// after that operation has been answered. If the method panics while processing several
+    /// operations, the recording resubmits each unanswered operation separately. If such an
+    /// operation is a creation that the sink has already performed, the sink should therefore
+    /// answer [`AlreadyExists`](crate::sink::SinkErrorKind::AlreadyExists).
     ///
     /// # Examples
     ///
     /// See [`SinkBatch`] for a store with transactions, and [`SinkCall`](crate::sink::SinkCall) for
-    /// a store whose operations run at the same time. The default implementation:
+    /// a store that runs operations concurrently. This sink uses the default implementation:
     ///
     /// ```
     /// use eventcast::sink::{SinkBatch, SinkOp};
@@ -326,7 +329,7 @@ pub trait EventSink: Send + Sync + 'static {
 }
 
 impl SinkOp {
-    /// Performs the operation on `sink`, and returns the result.
+    /// Performs the operation on `sink` and returns the result.
     ///
     /// # Errors
     ///
@@ -355,8 +358,8 @@ impl SinkOp {
         }
     }
 
-    /// Performs the operation on `sink`, and returns the operation with the error if it fails. A
-    /// panic in the sink counts as a rejection.
+    /// Performs the operation on `sink`. If it fails, returns the operation together with the
+    /// error. A panic in the sink counts as a rejection.
     pub(crate) fn perform<S: EventSink + ?Sized>(self, sink: &S) -> Result<Stored, SinkOpError> {
         match catch_panic_message(|| self.apply_to(sink)) {
             Ok(Ok(stored)) => Ok(Stored::from(stored)),
@@ -368,14 +371,15 @@ impl SinkOp {
 
 impl SinkBatch {
     /// Submits operations to a sink, waits until all are answered, and returns the results in the
-    /// order of the operations. This is for programs that use a sink without a recording, such as a
-    /// test of the sink.
+    /// order of the operations. Use this in programs that use a sink without a recording, such as
+    /// tests of the sink.
     ///
     /// # Errors
     ///
-    /// Each result is either the stored fields of the event, or the operation with the reason for
-    /// its failure. If a sink panics while it has several operations, the unanswered ones are
-    /// rejected.
+    /// Each result is either the stored fields of the event, or the operation together with the
+    /// reason for its failure. If the sink panics, the unanswered operations are rejected. If a
+    /// function passed to [`answer_each`](Self::answer_each) panics, its operation is lost, and the
+    /// error holds a placeholder instead of the operation.
     ///
     /// # Blocking
     ///
@@ -421,7 +425,7 @@ impl SinkBatch {
             Reply::Stored(stored) => Ok(stored),
             Reply::Failed(failed) => Err(failed),
             Reply::Lost(error) => Err(SinkOp::Create(Event::default()).failed(error)),
-            // Only a recording has these.
+            // Only a recording creates these replies.
             Reply::Unsure(_) | Reply::Unsent(_) => Ok(Stored::default()),
         };
         answers.into_iter().map(answer).collect()

@@ -1,4 +1,4 @@
-//! The errors of a store.
+//! The errors that a sink can return.
 
 use std::error::Error;
 use std::fmt;
@@ -8,15 +8,16 @@ use std::time::Duration;
 use crate::escape::escape;
 use crate::record::event::Event;
 
-/// The maximum number of characters of a store's message that are shown. An API server's error
-/// response names the user, the verb, the group and the namespace, and an administrator needs all
-/// of them to correct the role.
+/// The maximum number of characters that are shown of a store's message. The limit leaves enough
+/// space for an API server's error response, which names the user, the verb, the group and the
+/// namespace. An administrator needs all of them to correct the role.
 const MAX_CAUSE: usize = 1000;
 
-/// The cause that a sink's error carries.
+/// The cause of a sink's error.
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// An error of a sink: its kind, which determines what a recording does next, and its cause.
+/// An error returned by a sink. It has a cause, and a kind that determines what a recording does
+/// next.
 ///
 /// # Examples
 ///
@@ -63,63 +64,64 @@ pub struct SinkError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SinkErrorKind {
-    /// A temporary failure of this operation: the store is busy, or has failed on this event.
+    /// The operation failed temporarily, because the store is busy or could not process this event.
     ///
     /// A recording retries this event according to its [`RetryPolicy`](crate::RetryPolicy), and
-    /// continues to write all others.
+    /// continues to write all other events.
     Retry,
-    /// The store itself is unavailable: no connection, a locked file, a full disk. An operation for
-    /// any other event would fail too.
+    /// The store itself is unavailable, for example because there is no connection, a file is
+    /// locked or the disk is full. An operation for any other event would fail too.
     ///
     /// A recording then stops writing, and tries one event at a time until the store responds. See
     /// [`RetryPolicy`](crate::RetryPolicy). Do not return this error for a failure that may concern
-    /// only one event, one tenant or one namespace, because it would delay all the others. Return
+    /// only one event, one tenant or one namespace, because it would delay all other events. Return
     /// [`GroupUnavailable`](Self::GroupUnavailable) or [`Retry`](Self::Retry) instead.
     #[doc(alias = "unreachable")]
     Unavailable,
-    /// There was no response in time, or the response reports that the store is unavailable
-    /// although it may be unavailable only for the event's [group](crate::EventSink::group).
+    /// The store did not respond in time, or reported that it is unavailable, but it may be
+    /// unavailable only for the event's [group](crate::EventSink::group).
     ///
-    /// If no operation in that group has been answered since this one began, the recording
-    /// closes the group: it tries one event of the group at a time until one is answered, and
-    /// continues to write the events of other groups. If two groups are closed and no other
-    /// operation is answered, or if there is only one group, the store counts as unavailable.
+    /// If no operation in that group has been answered since this one began, the recording closes
+    /// the group. It then tries one event in the group at a time until the store answers one, and
+    /// continues to write events in other groups. If two groups are closed and no other operation
+    /// is answered, or if there is only one group, the store counts as unavailable.
     #[doc(alias("timeout", "deadline exceeded"))]
     GroupUnavailable,
-    /// The store does not allow the sink to perform the operation: the sink has no permission for
-    /// the event's [group](crate::EventSink::group), or its credentials are not valid. Another
-    /// sink, or the same sink at a later time, may be allowed to perform it.
+    /// The store does not allow the sink to perform the operation, because the sink has no
+    /// permission for the event's [group](crate::EventSink::group) or its credentials are invalid.
+    /// Another sink, or the same sink at a later time, may be allowed to perform it.
     ///
     /// A store that has just started may refuse operations that it allows shortly afterwards. The
     /// recording therefore closes the group, as after [`GroupUnavailable`](Self::GroupUnavailable),
-    /// and tries one event of the group after each pause, for 30 seconds from the first refusal.
-    /// After that, each refusal causes the loss of the refused event and of all waiting events in
-    /// the group, which count as rejected. A refusal does not end an outage of the store. With one
-    /// attempt ([`RetryPolicy`](crate::RetryPolicy)) the first refusal is final.
+    /// and tries one event in the group after each pause, until 30 seconds after the first refusal.
+    /// After that, each refusal causes the recording to drop the refused event and all waiting
+    /// events in the group, which count as rejected. A refusal does not end a store outage. If the
+    /// [`RetryPolicy`](crate::RetryPolicy) allows only one attempt, the first refusal is final.
     ///
     /// Do not return this error if the store refuses the event itself. Return
     /// [`Rejected`](Self::Rejected) instead.
     #[doc(alias("unauthorized", "permission denied"))]
     Forbidden,
-    /// The operation will never succeed: the event is invalid, too large or not permitted. A
-    /// recording drops the event.
+    /// The operation will never succeed, because the event is invalid, too large or not permitted.
+    /// A recording drops the event.
     Rejected,
-    /// A change to an event that the store does not have. A recording then creates the event.
+    /// The operation changes an event that the store does not have. A recording then creates the
+    /// event.
     #[doc(alias = "IsKeyNotFoundError")]
     NotFound,
     /// The name of a new event is already taken.
     ///
     /// - If the stored event is the same event, written by an attempt whose response was lost, a
     ///   recording treats the event as stored.
-    /// - If the stored event is a different one, a recording tries once more under a new name.
+    /// - If the stored event is a different event, a recording tries once more with a new name.
     ///
-    /// A store that knows which event has the name passes it to
+    /// A store that knows which event has the name should pass that event to
     /// [`with_stored`](SinkError::with_stored).
     AlreadyExists,
 }
 
 impl SinkError {
-    /// Creates an error of this kind. The cause can be any error, or a string.
+    /// Creates an error of this kind. The cause can be any error or a string.
     ///
     /// # Examples
     ///
@@ -138,8 +140,8 @@ impl SinkError {
         Self { kind, retry_after: None, stored: None, is_panic: false, source: source.into() }
     }
 
-    /// Creates an error of the kind [`Retry`](SinkErrorKind::Retry): this event failed, and may be
-    /// stored later.
+    /// Creates an error of kind [`Retry`](SinkErrorKind::Retry), for an event that may be stored by
+    /// a later attempt.
     ///
     /// # Examples
     ///
@@ -155,8 +157,8 @@ impl SinkError {
         Self::new(SinkErrorKind::Retry, source)
     }
 
-    /// Creates an error of the kind [`Rejected`](SinkErrorKind::Rejected): this event will never be
-    /// stored.
+    /// Creates an error of kind [`Rejected`](SinkErrorKind::Rejected), for an event that will never
+    /// be stored.
     ///
     /// # Examples
     ///
@@ -187,9 +189,8 @@ impl SinkError {
     }
 
     /// Sets the back-off that the store requested (`Retry-After`). A recording respects it for
-    /// errors of the kinds [`Retry`](SinkErrorKind::Retry),
-    /// [`Unavailable`](SinkErrorKind::Unavailable),
-    /// [`GroupUnavailable`](SinkErrorKind::GroupUnavailable) and
+    /// errors of kind [`Retry`](SinkErrorKind::Retry), [`Unavailable`](SinkErrorKind::Unavailable),
+    /// [`GroupUnavailable`](SinkErrorKind::GroupUnavailable) or
     /// [`Forbidden`](SinkErrorKind::Forbidden).
     ///
     /// # Examples
@@ -210,7 +211,7 @@ impl SinkError {
         self
     }
 
-    /// Sets the stored event that already has the name.
+    /// Sets the stored event that already has the new event's name.
     ///
     /// # Examples
     ///
@@ -230,8 +231,8 @@ impl SinkError {
         self
     }
 
-    /// Creates the error of a sink that panicked. It counts as a rejection of the event, because
-    /// the sink would panic on the event again.
+    /// Creates the error for a sink that panicked. The panic counts as a rejection of the event,
+    /// because the sink would panic again on the same event.
     pub(crate) fn panicked(text: &str) -> Self {
         Self { is_panic: true, ..Self::rejected(format!("the sink panicked: {text}")) }
     }
@@ -240,7 +241,7 @@ impl SinkError {
         self.is_panic
     }
 
-    /// Returns the kind, which determines what to do next.
+    /// Returns the error's kind, which determines what a recording does next.
     ///
     /// # Examples
     ///
@@ -255,7 +256,7 @@ impl SinkError {
         self.kind
     }
 
-    /// Returns the back-off that the store requested, or `None` if it requested none.
+    /// Returns the back-off that the store requested, or `None` if it did not request one.
     ///
     /// # Examples
     ///
@@ -273,7 +274,8 @@ impl SinkError {
         self.retry_after
     }
 
-    /// Returns the event that already has the name, or `None` if the store did not report it.
+    /// Returns the stored event that already has the new event's name, or `None` if the store did
+    /// not report it.
     ///
     /// # Examples
     ///
@@ -291,29 +293,32 @@ impl SinkError {
     }
 }
 
-/// Determines what a recording should do after an error of a file or a connection.
+/// Converts an I/O error, such as an error from a file or a connection, to the appropriate kind of
+/// sink error.
 ///
-/// An I/O error concerns the store, not an event, unless its kind indicates otherwise:
+/// An I/O error is considered an error of the store rather than of an event, unless its kind
+/// indicates otherwise:
 ///
-/// | kind of the I/O error | becomes |
+/// | I/O error kind | becomes |
 /// |---|---|
 /// | `Interrupted`, `Deadlock`, `ExecutableFileBusy` | [`Retry`](SinkErrorKind::Retry): the next attempt may succeed |
 /// | `AlreadyExists`, `DirectoryNotEmpty`, `IsADirectory`, `NotADirectory` | [`Retry`](SinkErrorKind::Retry): a path is taken, possibly the path of one event |
 /// | `InvalidData`, such as a response that cannot be read, or a TLS error | [`Retry`](SinkErrorKind::Retry): the next response may differ |
 /// | `Other`, as created by `io::Error::other` | [`Retry`](SinkErrorKind::Retry): it is unknown what the error concerns |
 /// | `InvalidInput`, `Unsupported`, `ArgumentListTooLong` | [`Rejected`](SinkErrorKind::Rejected): the same call fails again |
-/// | `TimedOut`, `WouldBlock` | [`GroupUnavailable`](SinkErrorKind::GroupUnavailable): there is no response |
+/// | `TimedOut`, `WouldBlock` | [`GroupUnavailable`](SinkErrorKind::GroupUnavailable): there was no response |
 /// | any other, such as `PermissionDenied`, `NotFound`, `StorageFull`, `ConnectionRefused`, or a failing disk | [`Unavailable`](SinkErrorKind::Unavailable): an operation for any other event would fail too |
 ///
-/// - `PermissionDenied` is not a rejection, because an administrator can grant the permission, and
-///   a rejected event is lost immediately.
+/// - `PermissionDenied` does not become a rejection, because an administrator can grant the
+///   permission, whereas a rejected event is lost immediately.
 /// - `WouldBlock` is how Unix reports that a socket operation has timed out.
-/// - `NotFound` refers to a path, such as a directory that is not mounted yet. It does not become
-///   [`NotFound`](SinkErrorKind::NotFound), and `AlreadyExists` does not become
-///   [`AlreadyExists`](SinkErrorKind::AlreadyExists). Those two kinds refer to events, and only the
-///   sink can detect them.
+/// - `io::ErrorKind::NotFound` refers to a path, such as a directory that is not mounted yet. It
+///   does not become [`SinkErrorKind::NotFound`], and `io::ErrorKind::AlreadyExists` does not
+///   become [`SinkErrorKind::AlreadyExists`]. Those two kinds of sink errors refer to events, and
+///   only the sink can detect such errors.
 ///
-/// If a failure may concern only one event, one tenant or one namespace, create the error yourself.
+/// If a failure may concern only one event, one tenant or one namespace, create the sink error
+/// yourself instead of converting the I/O error.
 ///
 /// # Examples
 ///
@@ -366,8 +371,8 @@ impl fmt::Display for SinkError {
     }
 }
 
-/// Shows the cause with its own `Debug`. Control characters are escaped there too, because not
-/// every error escapes the text that it includes.
+/// Shows the cause using its own `Debug` implementation. Control characters are escaped here too,
+/// because not every error type escapes the text that it includes.
 impl fmt::Debug for SinkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let source = format!("{:?}", self.source);

@@ -1,11 +1,11 @@
-//! The identity of a file, which lets a store notice that its file has been moved.
+//! File identities, which a store uses to detect that its file has been moved.
 
 use std::fs::{self, Metadata};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-/// The identity of a file: the device and inode on Unix, the same value for every file on other
-/// systems.
+/// The identity of a file. On Unix, this is the file's device and inode. On other systems, all
+/// files have the same identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identity(u64, u64);
 
@@ -23,11 +23,11 @@ impl Identity {
         }
     }
 
-    /// Returns the identity of the file at a path, or `None` if there is none.
+    /// Returns the identity of the file at a path, or `None` if there is no file.
     ///
     /// # Errors
     ///
-    /// Returns an error if the system does not let the process see whether the file exists.
+    /// Returns an error if the system does not let the process determine whether the file exists.
     pub(super) fn at(path: &Path) -> io::Result<Option<Self>> {
         match fs::metadata(path) {
             Ok(found) => Ok(Some(Self::of(&found))),

@@ -1,6 +1,6 @@
-//! The stores of events: what a store must be able to do, and what its errors mean.
+//! Stores for events, the contract that they implement, and the meaning of their errors.
 //!
-//! A sink performs operations, and reports the result of each. The recording, not the sink, decides
+//! A sink performs operations and reports the result of each. The recording, not the sink, decides
 //! when to retry, how to handle an event that has expired, and what to cache.
 
 mod async_adapter;

@@ -1,13 +1,13 @@
-//! How a sink accepts its operations.
+//! How a sink accepts operations.
 
-/// How a recording gives a sink its operations, as returned by
+/// How a recording passes operations to a sink, as returned by
 /// [`EventSink::mode`](crate::EventSink::mode).
 ///
-/// | the client of the store | mode |
+/// | the store's client | mode |
 /// |---|---|
-/// | blocks, and performs one operation per call | [`OneByOne`](Self::OneByOne), with more [`workers`](crate::record::RecordingBuilder::workers) if an operation waits for a network |
+/// | blocks, and performs one operation per call | [`OneByOne`](Self::OneByOne), with more [`workers`](crate::record::RecordingBuilder::workers) if operations block on the network |
 /// | performs many operations in one transaction | [`Batches`](Self::Batches) |
-/// | is asynchronous, has callbacks, or runs operations on its own threads | [`InFlight`](Self::InFlight), like an [`AsyncSink`](crate::sink::AsyncSink) |
+/// | is asynchronous, uses callbacks, or runs operations on its own threads | [`InFlight`](Self::InFlight), like an [`AsyncSink`](crate::sink::AsyncSink) |
 ///
 /// # Examples
 ///
@@ -23,14 +23,14 @@
 pub enum SinkMode {
     /// Each worker of the recording calls [`create`](crate::EventSink::create) or
     /// [`patch`](crate::EventSink::patch) for one operation at a time. A slow operation blocks its
-    /// worker and delays its own key.
+    /// worker, and delays later writes for the same key.
     #[default]
     OneByOne,
-    /// Each worker calls [`submit`](crate::EventSink::submit) with up to 256 operations, as many as
-    /// are ready. The sink answers all of them before `submit` returns. This is for a store that
-    /// can perform many operations in one transaction.
+    /// Each worker calls [`submit`](crate::EventSink::submit) with up to 256 of the operations that
+    /// are ready. The sink must answer all of them before `submit` returns. Use this mode for a
+    /// store that can perform many operations in one transaction.
     Batches,
-    /// A worker calls [`submit`](crate::EventSink::submit), which returns immediately. The sink
+    /// A worker calls [`submit`](crate::EventSink::submit), which must return immediately. The sink
     /// answers each operation later, in any order and on any thread. At most this many operations
     /// are in progress at the same time. Zero counts as 1.
     InFlight(usize),

@@ -1,11 +1,11 @@
-//! The thread that a sink depends on.
+//! The thread on which a sink depends.
 
 use std::fmt;
 
 use crate::catch::catch_panic;
 use crate::sync::{Arc, thread};
 
-/// The thread that a sink needs for its work, as returned by [`EventSink::needed_thread`].
+/// The thread on which a sink depends, as returned by [`EventSink::needed_thread`].
 ///
 /// A clone refers to the same thread.
 ///
@@ -26,11 +26,11 @@ pub struct NeededThread {
 }
 
 impl NeededThread {
-    /// Returns the calling thread.
+    /// Returns a reference to the calling thread.
     ///
     /// # Examples
     ///
-    /// A store whose futures run on the program's own thread:
+    /// A store whose futures run on the program's main thread:
     ///
     /// ```
     /// use eventcast::error::FlushError;
@@ -74,9 +74,9 @@ impl NeededThread {
         Self::new(move || thread::current().id() == this)
     }
 
-    /// Creates a reference to the thread on which `is_current` returns `true`, for a sink that only
-    /// learns later which thread it needs. `is_current` must return immediately. If it panics, the
-    /// result counts as `false`.
+    /// Creates a reference to the thread on which `is_current` returns `true`. Use this for a sink
+    /// that finds out only later which thread it needs. `is_current` must return immediately. If it
+    /// panics, the result counts as `false`.
     ///
     /// # Examples
     ///
@@ -90,7 +90,7 @@ impl NeededThread {
         Self { is_current: Arc::new(is_current) }
     }
 
-    /// Returns whether the calling thread is this one.
+    /// Returns whether the calling thread is the thread that the sink needs.
     pub fn is_current(&self) -> bool {
         catch_panic(|| (self.is_current)()).unwrap_or(false)
     }

@@ -1,4 +1,4 @@
-//! The operations on a store, and failed operations.
+//! The operations on a store, and the error type for failed operations.
 
 use std::error::Error;
 use std::fmt;
@@ -33,7 +33,7 @@ pub enum SinkOp {
 }
 
 impl SinkOp {
-    /// Returns the event as it is to be stored, or, for a patch, as it should be after the patch.
+    /// Returns the event to store or, for a patch, the event as it should be after the patch.
     ///
     /// # Examples
     ///
@@ -51,14 +51,14 @@ impl SinkOp {
         }
     }
 
-    /// Returns the event, without a copy.
+    /// Returns the event without copying it.
     pub fn into_event(self) -> Event {
         match self {
             Self::Create(event) | Self::Update(event) | Self::Patch(event) => event,
         }
     }
 
-    /// Returns an error for this operation that also holds the operation.
+    /// Creates an error for this operation. The error also holds the operation.
     ///
     /// # Examples
     ///
@@ -77,11 +77,11 @@ impl SinkOp {
 }
 
 /// The error of a failed operation. It also holds the operation, so that the event is not lost.
-/// `Display` and `source` are taken from the [`SinkError`].
+/// `Display` and `source` forward to the [`SinkError`].
 pub struct SinkOpError(Box<(SinkOp, SinkError)>);
 
 impl SinkOpError {
-    /// Returns the operation.
+    /// Returns the operation that failed.
     pub fn op(&self) -> &SinkOp {
         &self.0.0
     }
@@ -91,7 +91,7 @@ impl SinkOpError {
         &self.0.1
     }
 
-    /// Returns the operation, and the reason for its failure.
+    /// Returns the operation and the reason for its failure.
     pub fn into_parts(self) -> (SinkOp, SinkError) {
         *self.0
     }

@@ -1,6 +1,6 @@
-//! The order in which a sink gets its writes.
+//! The order in which a sink receives its writes.
 
-/// The order in which a recording gives its writes to the sink.
+/// The order in which a recording passes its writes to the sink.
 ///
 /// # Examples
 ///
@@ -16,17 +16,17 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WriteOrder {
-    /// Only the writes of one stored event are in order, and only the newest one is pending.
+    /// Only writes for the same stored event are in order, and only the newest of them is pending.
     ///
-    /// This is for a sink that stores events: each write holds the whole state of its event, so a
-    /// newer one replaces an older one that has not been written yet. A sink that keeps up gets
-    /// every change in the order of the events. A slow sink gets fewer and newer states. A write
-    /// that is retried delays only its own event.
+    /// Use this order for a sink that stores events. Each write holds the complete state of its
+    /// event, so a newer write replaces an older one that is still pending. A sink that keeps up
+    /// receives every change in the order of the events, while a slow sink receives fewer and newer
+    /// states. A retried write delays only its own event.
     #[default]
     PerKey,
     /// Every write reaches the sink, one at a time, in the order of the events.
     ///
-    /// This is for a sink that appends, such as a log. A write that is retried delays all later
-    /// writes. The recording has one worker.
+    /// Use this order for a sink that appends, such as a log. A retried write delays all later
+    /// writes. The recording has only one worker.
     Bus,
 }

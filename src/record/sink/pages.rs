@@ -1,4 +1,4 @@
-//! Reading a store of any size page by page, in the order of the events' last writes.
+//! Reads a store of any size page by page, in the order of the events' last writes.
 
 use std::vec;
 
@@ -6,35 +6,37 @@ use crate::record::event::Event;
 
 use super::query::{EventQuery, QueryLimit};
 
-/// One page of a store that is read with an [`EventCursor`].
+/// One page of stored events, as read through an [`EventCursor`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventPage {
-    /// The events of the page that [match](EventQuery::matches) the query.
+    /// The events in the page that [match](EventQuery::matches) the query.
     pub found: Vec<Event>,
     /// The number of the last write that the page covers.
     pub last: u64,
     /// The number of the store's last write when the page was read.
     pub version: u64,
-    /// Whether there are no events after this page.
+    /// Whether the store has no events after this page.
     pub is_end: bool,
 }
 
 impl EventPage {
-    /// The largest number of stored events that a page should cover, whether they match or not. A
-    /// store that holds a lock while it reads a page then delays its writers only briefly.
+    /// The maximum number of stored events that a page should cover, whether or not they match. If
+    /// a store holds a lock while it reads a page, this limit ensures that it delays its writers
+    /// only briefly.
     pub const LEN: usize = 256;
 }
 
-/// The progress of reading a store in the order of the events' last writes, page by page and in
-/// bounded memory. [`MemorySink::stream`](crate::MemorySink::stream) reads in this way.
+/// A cursor that reads a store page by page, in the order of the events' last writes and in bounded
+/// memory. [`MemorySink::stream`](crate::MemorySink::stream) reads the store with this cursor.
 ///
 /// Events may be written while the store is being read. Such an event moves to the end, and the
-/// cursor returns it again in its new state. The cursor skips no other event and returns none
-/// twice. It ends even if events are written faster than they are read.
+/// cursor returns it again in its new state. The cursor does not skip any other event or return it
+/// twice. Even if events are written faster than they are read, the cursor reaches its end.
 ///
 /// # Examples
 ///
-/// A store that is a list. The number of an event's last write is its position, counted from 1:
+/// In this example, the store is a list. The number of an event's last write is the event's
+/// position in the list, counted from 1:
 ///
 /// ```
 /// use eventcast::Event;
@@ -64,8 +66,8 @@ pub struct EventCursor {
     query: EventQuery,
     /// The number of the write after which the next page begins.
     position: u64,
-    /// The number of the store's last write when the cursor began, or when it reached the previous
-    /// value of this field.
+    /// The number of the store's last write when the cursor was created. Each time the cursor
+    /// reaches this write, the field is set to the number of the store's last write at that time.
     until: u64,
     /// The number of writes between the cursor's position and `until` when `until` was set.
     span: u64,
@@ -76,13 +78,13 @@ pub struct EventCursor {
 }
 
 impl EventCursor {
-    /// Creates a cursor over the events that the query finds. `version` is the number of the
+    /// Creates a cursor over the events that match the query. `version` is the number of the
     /// store's last write.
     ///
-    /// The cursor begins after the write with the number in the query's
-    /// [`after`](EventQuery::after), or after the write `start` if that is later. For a query with
-    /// [`QueryLimit::Last`], the store looks up where the last events begin, and passes the number
-    /// of the write before them as `start`. Otherwise it passes 0.
+    /// The cursor begins after the write whose number is the query's [`after`](EventQuery::after)
+    /// field, or after the write with the number `start` if that is later. For a query with
+    /// [`QueryLimit::Last`], the store must find out where the last events begin, and pass the
+    /// number of the write before them as `start`. For other queries, it must pass 0.
     pub fn new(query: &EventQuery, start: u64, version: u64) -> Self {
         let position = query.after.max(start);
         let left = match query.limit {
@@ -100,12 +102,12 @@ impl EventCursor {
         }
     }
 
-    /// Returns the next event, or `None` at the end. `read` reads one page of the events that were
-    /// written after the number that it receives.
+    /// Returns the next event, or `None` at the end. `read` must read one page of the events that
+    /// were last written after the write with the number that it receives.
     ///
     /// # Errors
     ///
-    /// Returns the error of `read`. The cursor is then at its end.
+    /// Returns the error from `read`. The cursor is then at its end.
     pub fn next<E>(
         &mut self,
         mut read: impl FnMut(&EventQuery, u64) -> Result<EventPage, E>,
@@ -121,7 +123,7 @@ impl EventCursor {
             if self.is_over {
                 return Ok(None);
             }
-            // If `read` fails, the cursor ends.
+            // Set in advance, so that the cursor ends if `read` fails.
             self.is_over = true;
             let page = read(&self.query, self.position)?;
             self.is_over = page.is_end || !self.goes_on(&page);
@@ -134,8 +136,8 @@ impl EventCursor {
     ///
     /// Events after `until` were written after the cursor began. Each time the cursor reaches
     /// `until`, it counts the writes that it has not reached yet. It continues only if there are at
-    /// most half as many as the last time. It therefore ends even if the store is written faster
-    /// than it is read.
+    /// most half as many such writes as the last time. It therefore ends even if events are written
+    /// faster than they are read.
     fn goes_on(&mut self, page: &EventPage) -> bool {
         if page.last < self.until {
             return true;

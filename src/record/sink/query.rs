@@ -4,8 +4,8 @@ use crate::record::event::{Event, ObjectReference, Text, Timestamp};
 
 use super::rules::namespace_of;
 
-/// A query for events in a store. An empty query finds all events. Each method narrows the query.
-/// An empty string removes the condition that the method sets.
+/// A query for events in a store. An empty query finds all events, and each method narrows the
+/// query. Passing an empty string to a method removes the condition that the method sets.
 ///
 /// # Examples
 ///
@@ -31,27 +31,28 @@ use super::rules::namespace_of;
 /// # Ok::<(), eventcast::SinkError>(())
 /// ```
 ///
-/// Your own store can use the fields to narrow the search with its indexes, and then decides by
-/// [`matches`](Self::matches).
+/// A custom store can use the fields to narrow the search with its indexes. It must then call
+/// [`matches`](Self::matches) to check each event that the indexes find.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use = "it finds nothing by itself"]
 #[non_exhaustive]
 pub struct EventQuery {
-    /// The [namespace](crate::sink::rules::namespace_of) of the events. An empty string matches
-    /// any.
+    /// The [namespace](crate::sink::rules::namespace_of) of the events. An empty string matches any
+    /// namespace.
     pub namespace: Text,
-    /// The kind of their object, compared without regard to case (ASCII). An empty string matches
-    /// any.
+    /// The kind of the events' object, compared without regard to ASCII case. An empty string
+    /// matches any kind.
     pub kind: Text,
-    /// The name of their object. An empty string matches any.
+    /// The name of the events' object. An empty string matches any name.
     pub name: Text,
-    /// The uid of their object. An empty string matches any.
+    /// The uid of the events' object. An empty string matches any uid.
     pub uid: Text,
-    /// Their type. An empty string matches any.
+    /// The events' type. An empty string matches any type.
     pub type_: Text,
-    /// Their reason. An empty string matches any.
+    /// The events' reason. An empty string matches any reason.
     pub reason: Text,
-    /// The earliest time when they were [last seen](Event::last_seen). `None` matches any.
+    /// The earliest time at which the events were [last seen](Event::last_seen). `None` matches any
+    /// event.
     pub since: Option<Timestamp>,
     /// The number of a write. The query finds only events that were last written after that write.
     pub after: u64,
@@ -74,15 +75,15 @@ pub enum QueryLimit {
     /// All events.
     #[default]
     All,
-    /// The events that were written first, up to this number.
+    /// The least recently written events, up to this number.
     First(usize),
-    /// The events that were written last, up to this number.
+    /// The most recently written events, up to this number.
     Last(usize),
 }
 
 impl EventQuery {
-    /// Narrows the query to events in this namespace. This is the event's own namespace, which
-    /// usually equals the namespace of its object, or `default` if the object has none.
+    /// Narrows the query to events in this namespace. This is the event's own namespace, which is
+    /// usually the same as its object's namespace, or `default` if the object has none.
     ///
     /// # Examples
     ///
@@ -100,12 +101,12 @@ impl EventQuery {
         self
     }
 
-    /// Narrows the query to events about this object, selected as in `kubectl describe` and
-    /// `kubectl get events --for`. Kind, name, uid and namespace are compared only if the reference
-    /// has them. The case of the kind does not matter (ASCII). A namespace in the reference
-    /// replaces the query's [`namespace`](Self::namespace).
+    /// Narrows the query to events about this object. Events are selected in the same way as by
+    /// `kubectl describe` and `kubectl get events --for`. The kind, name, uid and namespace are
+    /// compared only if the reference has them. The kind is compared without regard to ASCII case.
+    /// A namespace in the reference replaces the query's [`namespace`](Self::namespace).
     ///
-    /// A reference with only a kind finds the events about all objects of that kind.
+    /// If the reference has only a kind, the query finds the events about all objects of that kind.
     ///
     /// # Examples
     ///
@@ -129,8 +130,8 @@ impl EventQuery {
         self
     }
 
-    /// Narrows the query to events of this type. The type is an [`EventType`](crate::EventType) or
-    /// any string, because stored events may have other types.
+    /// Narrows the query to events of this type. The type can be an [`EventType`](crate::EventType)
+    /// or any string, because stored events may have other types.
     ///
     /// # Examples
     ///
@@ -167,9 +168,9 @@ impl EventQuery {
         self
     }
 
-    /// Narrows the query to events that were seen at this time or later, by [`Event::last_seen`].
-    /// Tables show the same time as `LAST SEEN`. The query does not find events that have no time
-    /// at all.
+    /// Narrows the query to events that were last seen at this time or later, according to
+    /// [`Event::last_seen`]. Tables show the same time in the `LAST SEEN` column. The query does
+    /// not find events that have no time at all.
     ///
     /// # Examples
     ///
@@ -189,8 +190,8 @@ impl EventQuery {
         self
     }
 
-    /// Limits the result to the events that were written last, up to this number. Replaces
-    /// [`first`](Self::first).
+    /// Limits the result to the most recently written events, up to this number. Replaces a limit
+    /// set by [`first`](Self::first).
     ///
     /// # Examples
     ///
@@ -214,12 +215,13 @@ impl EventQuery {
         self
     }
 
-    /// Limits the result to the events that were written first, up to this number. Replaces
-    /// [`last`](Self::last).
+    /// Limits the result to the least recently written events, up to this number. Replaces a limit
+    /// set by [`last`](Self::last).
     ///
-    /// Together with [`after`](Self::after), this method reads a store page by page. An event that
-    /// is written between two pages moves to the end. A later page then returns that event again,
-    /// in its new state. No other event is skipped or returned twice because of it.
+    /// Together with [`after`](Self::after), this limit allows a program to read a store page by
+    /// page. An event that is written between two pages moves to the end. A later page then returns
+    /// that event again, in its new state. No other event is skipped or returned twice because of
+    /// that write.
     ///
     /// # Examples
     ///
@@ -243,8 +245,8 @@ impl EventQuery {
         self
     }
 
-    /// Narrows the query to events that were last written after the write with this number. The
-    /// number is the resource version of an event in the store, or 0 to start before the first
+    /// Narrows the query to events that were last written after the write with this number. Pass
+    /// the resource version of an event that the store has returned, or 0 to start before the first
     /// event. A number from another store has no meaning.
     ///
     /// # Examples
@@ -269,9 +271,9 @@ impl EventQuery {
         self
     }
 
-    /// Returns whether this event meets the conditions of the query. The method ignores the
-    /// position and the number of events ([`after`](Self::after), [`first`](Self::first),
-    /// [`last`](Self::last)), which the store applies.
+    /// Returns whether this event meets the query's conditions. This method ignores the position
+    /// and the limit ([`after`](Self::after), [`first`](Self::first), [`last`](Self::last)), which
+    /// the store must apply itself.
     ///
     /// # Examples
     ///

@@ -1,8 +1,8 @@
-//! Events as human-readable text: the table of `kubectl get events`, with the counts that `kubectl
-//! events` shows, and the section of `kubectl describe`.
+//! Formats events as human-readable text: the table of `kubectl get events`, with the counts that
+//! `kubectl events` shows, and the `Events` section of `kubectl describe`.
 //!
-//! Both show the same times as kubectl, taken from the same fields. The cells are escaped, and
-//! columns are aligned by the width of the characters on a terminal.
+//! Both formats show the same times as kubectl, taken from the same fields. The cells are escaped,
+//! and columns are aligned according to the width of the characters on a terminal.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -14,16 +14,17 @@ use crate::record::event::{Event, Timestamp};
 
 use super::rules::namespace_of;
 
-/// Any list of events as text: the table of `kubectl get events`, or the section `Events` of
-/// `kubectl describe`.
+/// Formats any list of events as text, either as the table of `kubectl get events` or as the
+/// `Events` section of `kubectl describe`.
 ///
-/// The table is written in parts, for any number of events. Each part is text for output. The first
-/// part begins with the header, and its cells set the widths of the columns. A wider cell in a
-/// later part widens its column from that part on.
+/// The table can be written in parts, so the number of events is not limited. Each call to
+/// [`rows`](Self::rows) returns one part as text. The first part begins with the header, and its
+/// cells determine the column widths. A wider cell in a later part widens its column from that part
+/// on.
 ///
-/// An event that was counted shows how often it was seen, and since when, like `kubectl events`:
-/// `2s (x5 over 30s)`. All control characters are escaped, and columns stay aligned even if
-/// characters are wide.
+/// For an event that was seen more than once, the table shows how often and over what period, like
+/// `kubectl events`: `2s (x5 over 30s)`. All control characters are escaped, and columns stay
+/// aligned even if they contain wide characters.
 ///
 /// # Examples
 ///
@@ -56,7 +57,8 @@ pub struct EventTable {
     now: Timestamp,
     widths: [usize; 6],
     max_width: usize,
-    /// Whether the namespaces are shown. `None` until the first rows decide it.
+    /// Whether the namespaces are shown. `None` until `namespaces` sets it or the first call to
+    /// `rows` determines it.
     has_namespaces: Option<bool>,
     has_color: bool,
     has_head: bool,
@@ -88,8 +90,9 @@ impl EventTable {
         }
     }
 
-    /// Sets whether the first column shows the namespace, like kubectl's `-A`. By default it does
-    /// if the events of the first call of [`rows`](Self::rows) are in more than one namespace.
+    /// Sets whether the first column shows the namespace, like kubectl's `-A` option. By default,
+    /// the namespace is shown if the events in the first call to [`rows`](Self::rows) are in more
+    /// than one namespace.
     ///
     /// # Examples
     ///
@@ -109,8 +112,8 @@ impl EventTable {
         self
     }
 
-    /// Sets the maximum width of a line, in columns of a terminal. A longer line is truncated,
-    /// usually in its message, and `…` marks the cut. Default: unlimited.
+    /// Sets the maximum width of a line, in terminal columns. A longer line is truncated, usually
+    /// in its message, and `…` marks the truncation. Unlimited by default.
     ///
     /// # Examples
     ///
@@ -132,8 +135,9 @@ impl EventTable {
         self
     }
 
-    /// Sets whether the type `Warning` is yellow and the reason `Failed` is red, with ANSI escape
-    /// sequences. Only these whole words are coloured. Default false.
+    /// Sets whether ANSI escape sequences colour the type `Warning` yellow and the reason `Failed`
+    /// red. Types and reasons that merely contain these words are not coloured. Defaults to
+    /// `false`.
     ///
     /// # Examples
     ///
@@ -151,8 +155,8 @@ impl EventTable {
         self
     }
 
-    /// Returns the next lines: one for each event, each with a trailing newline. The first call
-    /// puts the header before them.
+    /// Returns the next lines, one for each event and each with a trailing newline. On the first
+    /// call, the header precedes them.
     ///
     /// # Examples
     ///
@@ -180,9 +184,10 @@ impl EventTable {
         lines
     }
 
-    /// Returns the section `Events` of `kubectl describe`, with this table's width and colours. It
-    /// starts with the event whose last occurrence was longest ago. If an event is about a part of
-    /// the object, the part precedes the message: `spec.containers{web}: Started container`.
+    /// Returns the events as the `Events` section of `kubectl describe`, with this table's width
+    /// and colours. The event whose last occurrence was longest ago is listed first. If an event
+    /// concerns a part of the object, the part precedes the message, as in
+    /// `spec.containers{web}: Started container`.
     ///
     /// # Examples
     ///
@@ -222,20 +227,21 @@ impl EventTable {
     }
 }
 
-/// The layout of lines.
+/// The layout of the lines.
 struct Layout {
-    /// The beginning of each line.
+    /// The string at the beginning of each line.
     indent: &'static str,
-    /// The number of blanks between columns.
+    /// The number of spaces between columns.
     padding: usize,
     max_width: usize,
-    /// The number of the column with the type, if there are colours. The next one has the reason.
+    /// The index of the column with the type, or `None` if colours are disabled. The next column
+    /// has the reason.
     type_at: Option<usize>,
 }
 
 impl Layout {
-    /// Appends rows to `out`. The last column is not padded. The function reads the rows twice,
-    /// first for the widths, which grow as needed, then for the text.
+    /// Appends rows to `out`. The last column is not padded. The function iterates over the rows
+    /// twice, first to increase the widths as needed, and then to write the text.
     fn align<'a>(
         &self,
         out: &mut String,
@@ -252,7 +258,7 @@ impl Layout {
         }
     }
 
-    /// Appends one row, as far as the width allows.
+    /// Appends one row, truncated to the maximum width.
     fn append(&self, out: &mut String, row: &[String], widths: &[usize]) {
         let mut left = self.max_width - self.indent.len().min(self.max_width);
         out.push_str(self.indent);
@@ -281,14 +287,15 @@ impl Layout {
     }
 }
 
-/// Returns the text, truncated to a number of columns. A truncated text ends in `…`.
+/// Returns the text, truncated to a number of columns. Truncated text ends with `…`, unless
+/// `columns` is 0.
 fn cut(text: &str, columns: usize) -> Cow<'_, str> {
     if text.width() <= columns {
         return text.into();
     }
     let Some(room) = columns.checked_sub(1) else { return "".into() };
-    // A sequence of characters can be narrower or wider than their sum. Using only the sum would
-    // measure a long text repeatedly.
+    // A sequence of characters can be narrower or wider than the sum of their widths. The sum is
+    // used first, because otherwise long text would be measured repeatedly.
     let mut sum = 0;
     let is_beyond = |c: char| {
         sum += c.width().unwrap_or(0);
@@ -319,7 +326,8 @@ fn row(event: &Event, now: Timestamp) -> [String; 6] {
     [namespace, seen, type_, reason, target, message(event)]
 }
 
-/// Returns the cells of one line of the section. They differ from the cells of the table:
+/// Returns the cells of one line in the `Events` section. They differ from the table's cells as
+/// follows:
 ///
 /// - The event time takes precedence over the first timestamp.
 /// - A series shows its count even if it is 1.
@@ -349,14 +357,14 @@ fn message(event: &Event) -> String {
 fn age(since: Option<Timestamp>, now: Timestamp) -> String {
     match since {
         None => "<unknown>".to_owned(),
-        // A time that is less than two seconds ahead is attributed to the clock of another machine,
-        // and counts as now.
+        // A time that is less than two seconds in the future is attributed to another machine's
+        // clock, and counts as now.
         Some(at) if at.duration_since(now) >= Duration::from_secs(2) => "<invalid>".to_owned(),
         Some(at) => short(now.duration_since(at).as_secs()),
     }
 }
 
-/// Formats an age like kubectl: with about two figures, in finer units for younger ages.
+/// Formats an age like kubectl, with about two figures and with finer units for younger ages.
 fn short(seconds: u64) -> String {
     let (minutes, hours) = (seconds / 60, seconds / 3600);
     let (days, years) = (hours / 24, hours / 24 / 365);
@@ -416,7 +424,7 @@ mod tests {
 
     #[test]
     fn a_cut_text_has_room_for_its_mark() {
-        // A woman with red hair is one character of width 2, made of three.
+        // A woman with red hair is displayed as one character of width 2, but consists of three.
         let hair = "\u{1f469}\u{200d}\u{1f9b0}";
         for (text, columns, expected) in [
             ("message", 7, "message"),

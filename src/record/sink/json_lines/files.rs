@@ -1,4 +1,4 @@
-//! The files of a sink: how it opens a file, and how it rotates a full one.
+//! Opens the files of a sink, and rotates full files.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -19,8 +19,8 @@ pub(super) struct Opened {
 
 /// Opens a file for appending, and creates it if it does not exist.
 pub(super) fn open(path: &Path) -> io::Result<Opened> {
-    // Other kinds of files would need special care. For example, opening a pipe waits for a reader,
-    // and a rotation would move the pipe away.
+    // Other kinds of files would need special care. For example, opening a pipe blocks until there
+    // is a reader, and a rotation would rename the pipe.
     if path.metadata().is_ok_and(|found| !found.is_file()) {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
@@ -35,35 +35,37 @@ pub(super) fn open(path: &Path) -> io::Result<Opened> {
     Ok(Opened { file, identity, size, is_torn: last != [b'\n'] })
 }
 
-/// Opens a file for appending. If it does not exist, creates it with the permissions of `old`.
+/// Opens a file for appending. If the file does not exist, creates it with the permissions of
+/// `old`.
 pub(super) fn succeed(path: &Path, old: &File) -> io::Result<Opened> {
     let is_new = !path.try_exists()?;
     let opened = open(path)?;
     if is_new {
         // The process owns the file that it has just created, so this fails only where files have
-        // no permissions.
+        // no permissions, for example on some file systems.
         let _ = old.metadata().and_then(|found| opened.file.set_permissions(found.permissions()));
     }
     Ok(opened)
 }
 
-/// Moves the file `old`, which is at `path`, out of the way, keeps this number of rotated files,
-/// and opens a new file.
+/// Rotates the file `old`, which is at `path`, and opens a new file. Keeps at most `keep` rotated
+/// files.
 ///
 /// If a step fails, no file is lost:
 ///
-/// - If a file could not be moved to the next number, the number below it is free. A later call
-///   moves only the files up to that number, so it removes no file.
-/// - If the new file could not be opened, there is no file at `path`, as if another program had
-///   moved it.
+/// - If a rename fails after others have succeeded, the number to which the file should have moved
+///   is free. A later call moves only the files below that number, so it does not replace any file.
+/// - If the new file cannot be opened, there is no file at `path`, as if another program had moved
+///   it.
 pub(super) fn rotate(path: &Path, keep: u32, old: &File) -> io::Result<Opened> {
-    // Another program may have put a link to the file there, which the sink must not move.
+    // Another program may have moved the file and put a link to it at the path. The sink must not
+    // move the link.
     if !fs::symlink_metadata(path)?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
     }
     if keep == 0 {
-        // The file is not removed: if the next step failed, the sink would write to a file without
-        // a name.
+        // The file is truncated instead of removed. If it were removed and the next step failed,
+        // the sink would write to an unlinked file.
         OpenOptions::new().write(true).truncate(true).open(path)?;
         return open(path);
     }
@@ -72,8 +74,8 @@ pub(super) fn rotate(path: &Path, keep: u32, old: &File) -> io::Result<Opened> {
     succeed(path, old)
 }
 
-/// Moves the rotated files to the next number, up to the first free number. If none is free, the
-/// file with the largest number is replaced.
+/// Moves each rotated file to the next number, up to the first free number. If no number is free,
+/// the file with the largest number is replaced.
 fn make_room(path: &Path, keep: u32) -> io::Result<()> {
     let mut free = 1;
     while free < keep && numbered(path, free).try_exists()? {
@@ -85,7 +87,7 @@ fn make_room(path: &Path, keep: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the path of a rotated file. The newest has the number 1.
+/// Returns the path of a rotated file. The newest rotated file has the number 1.
 fn numbered(path: &Path, number: u32) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(format!(".{number}"));

@@ -1,4 +1,4 @@
-//! Events as lines of JSON, in a file or in any other output.
+//! Writes events as lines of JSON to a file or any other output.
 //!
 //! `files` opens and rotates the files. `output` writes the lines, and reopens the path when
 //! another program has moved the file.
@@ -23,65 +23,67 @@ use output::{Output, Rotation};
 pub use options::JsonLinesOptions;
 pub use stats::JsonLinesStats;
 
-/// A sink that appends each event to a file as one line of JSON. All clones are the same sink, so a
-/// recording can own one clone while the program reads the [statistics](Self::stats) from another.
+/// A sink that appends each event to a file as one line of JSON. All clones refer to the same sink,
+/// so a recording can own one clone while the program reads the [statistics](Self::stats) from
+/// another.
 ///
-/// Each line is a whole event, as returned by [`Event::to_json`]. The sink never looks up an event:
+/// Each line is a complete event, as returned by [`Event::to_json`]. The sink never looks up an
+/// event:
 ///
-/// - A creation, an update and a patch each append the event in its current state, with its count.
-///   Among the lines with the same namespace and name, the last one is the current state of the
-///   event.
-/// - No operation fails because an event exists or is missing.
-/// - The sink accepts events that an API server would refuse.
+/// - Creations, updates and patches all append the event in its current state, including its count.
+///   Among the lines with the same namespace and name, the last line is the event's current state.
+/// - Operations do not fail because an event already exists or is missing.
+/// - The sink accepts events that an API server would reject.
 ///
 /// # Order
 ///
 /// - The sink requests [`WriteOrder::Bus`]. Each recorded event that is not skipped becomes a line,
-///   and the lines are in the order of the bus, even if writes fail. A line that cannot be written
-///   blocks all later lines until it is written or dropped.
-/// - A write that fails near its end may leave a complete line, and the next attempt appends it
-///   again. The two lines are equal.
+///   and the lines are in bus order, even if writes fail. A line that cannot be written blocks all
+///   later lines until it is written or dropped.
+/// - A write that fails near its end may leave a complete line, which the next attempt then appends
+///   again. The two lines are identical.
 /// - A recording with [`order`](crate::record::RecordingBuilder::order)`(`[`WriteOrder::PerKey`]`)`
-///   writes fewer lines if the output is slow: only the newest unwritten state of each event. A
-///   later line for an event is still a later state. Different events have no defined order if
-///   their writes failed, or if several workers write.
+///   writes fewer lines if the output is slow, because it writes only the newest unwritten state of
+///   each event. A later line for an event is still a later state of that event. The order of lines
+///   for different events is undefined if their writes failed or if there are several workers.
 ///
-/// The sink does not order the lines of different recordings, which count independently. Give each
-/// recording its own file.
+/// The sink does not order the lines of different recordings, and each recording counts events
+/// independently. Use a separate file for each recording.
 ///
 /// # Files
 ///
-/// The sink passes each line to the operating system before it answers, in one write unless the
-/// system accepts only a part. A file then contains every acknowledged line even if the process is
-/// killed. The sink does not wait for the disk (`fsync`), so a power failure may lose the last
-/// lines.
+/// The sink passes each line to the operating system before it answers, in a single write unless
+/// the system accepts only part of the line. The file therefore contains every acknowledged line
+/// even if the process is killed. The sink does not sync the file to disk (`fsync`), so a power
+/// failure may lose the last lines.
 ///
-/// A crash or a full disk can truncate a line. The next line then begins with a newline, even in a
-/// file that a new sink opens, so at most one line is unreadable. A failure may also leave an empty
-/// line.
+/// A crash or a full disk can truncate a line. The sink then writes a newline before the next line,
+/// even if it has only just opened the file, so at most one line is unreadable. A failure may also
+/// leave an empty line.
 ///
-/// With [`max_bytes`](JsonLinesOptions::max_bytes) the sink rotates: it renames a full
-/// `events.jsonl` to `events.jsonl.1`, the file with that number to `events.jsonl.2`, and so on.
-/// The file beyond [`keep`](JsonLinesOptions::keep) is replaced. If a rotation fails, for example
-/// because the directory is read-only, the sink keeps writing to the old file, which grows beyond
-/// its limit. The sink counts the failure in [`stats`](Self::stats), and tries again before the
-/// next line. No events are lost because of this.
+/// With [`max_bytes`](JsonLinesOptions::max_bytes) the sink rotates its file. It renames a full
+/// `events.jsonl` to `events.jsonl.1`, an existing `events.jsonl.1` to `events.jsonl.2`, and so on.
+/// If there are already [`keep`](JsonLinesOptions::keep) rotated files, the oldest is replaced. If
+/// a rotation fails, for example because the directory is read-only, the sink keeps writing to the
+/// old file, which grows beyond its limit. The sink counts the failure in [`stats`](Self::stats),
+/// and tries again before the next line. No events are lost because of such a failure.
 ///
 /// - The sink resolves links when it opens the file. The rotated files are in the same directory as
 ///   the real file.
-/// - The first file has the permissions that the process gives to new files. A rotated file passes
-///   its permissions on to the next one.
+/// - The first file gets the permissions that the process gives to new files. After a rotation, the
+///   new file gets the permissions of the rotated file.
 /// - Before each line, the sink compares the file at its path with the file that it has open, by
-///   device and inode. If another program has renamed or removed the file, the sink opens the path
-///   again and writes the line there, so log rotation tools can rename the file, and delete it
-///   later. A file that the sink creates gets the permissions of the previous file.
-///   [`reopen`](Self::reopen) does the same on request, and [`stats`](Self::stats) counts both.
-/// - If the path cannot be opened again, the sink keeps writing to a renamed file. If the file was
-///   removed, the sink instead refuses the line as `SinkErrorKind::Unavailable`, so the recording
+///   device and inode. If another program has renamed or removed the file, the sink reopens the
+///   path and writes the line there, so log rotation tools can rename the file and delete it later.
+///   If the sink creates a file, the file gets the permissions of the previous file.
+///   [`reopen`](Self::reopen) does the same on request, and [`stats`](Self::stats) counts both
+///   cases.
+/// - If the path cannot be reopened, the sink keeps writing to a file that was renamed. If the file
+///   was removed, the write instead fails with `SinkErrorKind::Unavailable`, so the recording
 ///   retries. Only a line that is written exactly when the file is removed can be lost.
-/// - On systems other than Unix, the sink cannot tell files apart. It only notices if there is no
-///   file at its path.
-/// - It is safe for a program to copy the file and truncate it to zero.
+/// - On systems other than Unix, the sink cannot distinguish files. It detects only whether there
+///   is a file at its path.
+/// - It is safe for a program to copy the file and then truncate it to zero length.
 /// - If two processes append to one file on a local disk, no line is lost, as long as neither
 ///   process rotates the file and no write is cut short, for example by a full disk.
 ///
@@ -126,7 +128,7 @@ pub struct JsonLinesSink {
 
 struct Shared {
     output: Mutex<Output>,
-    /// Not under the lock of the output, because a write may take long.
+    /// Not protected by the output's lock, because a write may take a long time.
     stats: Mutex<JsonLinesStats>,
 }
 
@@ -171,7 +173,7 @@ impl JsonLinesSink {
     /// # Errors
     ///
     /// Returns an error if the file cannot be opened for reading and writing, or is not a regular
-    /// file. For a device or a pipe, open it yourself and use [`new`](Self::new).
+    /// file. To write to a device or a pipe, open it yourself and pass it to [`new`](Self::new).
     ///
     /// # Examples
     ///
@@ -201,7 +203,7 @@ impl JsonLinesSink {
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`open`](Self::open), and an error if an option is out of range.
+    /// Returns the same errors as [`open`](Self::open), and an error if an option is out of range.
     ///
     /// # Examples
     ///
@@ -230,7 +232,7 @@ impl JsonLinesSink {
         let fail = |error| BuildError::file(path, error);
         let opened = files::open(path).map_err(fail)?;
         // The process may change its working directory later, and a rotation must move the real
-        // file and not a link to it.
+        // file instead of a link to it.
         let path = path.canonicalize().map_err(fail)?;
         let rotation = options.max_bytes.map(|max_bytes| Rotation { max_bytes, keep: options.keep });
         Ok(Self::from_output(Output::of_file(path, opened, rotation)))
@@ -240,7 +242,7 @@ impl JsonLinesSink {
         Self { shared: Arc::new(Shared { output: Mutex::new(output), stats: Mutex::default() }) }
     }
 
-    /// Returns the statistics so far. Does not wait for a write.
+    /// Returns the statistics so far. Does not wait for a write in progress.
     ///
     /// # Examples
     ///
@@ -258,19 +260,21 @@ impl JsonLinesSink {
         self.shared.stats.lock().clone()
     }
 
-    /// Opens the sink's path again, and appends to the file that is there, or creates one. A
-    /// program calls this method when a log rotation tool asks it to, usually with `SIGHUP`. The
-    /// sink does the same automatically before a line if its file is no longer at the path.
+    /// Reopens the sink's path, so that the sink appends to the file that is now there. Creates the
+    /// file if it does not exist. A program should call this method when a log rotation tool
+    /// requests it, usually with `SIGHUP`. If its file is no longer at the path, the sink
+    /// automatically does the same before it writes a line.
     ///
-    /// A sink that was created by [`new`](Self::new) has no path, and the method does nothing.
+    /// For a sink created by [`new`](Self::new), which has no path, this method does nothing.
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`open`](Self::open). The sink then keeps its file.
+    /// Returns the same errors as [`open`](Self::open). After an error, the sink keeps its current
+    /// file.
     ///
     /// # Blocking
     ///
-    /// Waits for a write that another thread has started.
+    /// Blocks while another thread is writing a line.
     ///
     /// # Examples
     ///
@@ -310,7 +314,7 @@ impl EventSink for JsonLinesSink {
         self.append(event)
     }
 
-    /// Appends the whole event again. An update does the same.
+    /// Appends the complete event as a new line. An update does the same.
     fn patch(&self, event: &Event) -> Result<Event, SinkError> {
         self.append(event)
     }
@@ -319,7 +323,7 @@ impl EventSink for JsonLinesSink {
         self.append(event)
     }
 
-    /// Returns [`WriteOrder::Bus`], because each change of an event is a separate line.
+    /// Returns [`WriteOrder::Bus`], because each change to an event is a separate line.
     fn write_order(&self) -> WriteOrder {
         WriteOrder::Bus
     }

@@ -1,15 +1,15 @@
-//! The options of a sink that writes lines to a file: when it begins a new file, and how many it
-//! keeps.
+//! The options of a sink that writes lines to a file, which determine when it starts a new file and
+//! how many files it keeps.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::BuildError;
 use crate::serde_object::object_only;
 
-/// The largest number of rotated files.
+/// The maximum number of rotated files.
 const MAX_KEEP: u32 = 1000;
 
-/// Options of a [`JsonLinesSink`](super::JsonLinesSink).
+/// Options for a [`JsonLinesSink`](super::JsonLinesSink).
 ///
 /// # Examples
 ///
@@ -23,9 +23,9 @@ const MAX_KEEP: u32 = 1000;
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 ///
-/// They can be read from a configuration file, with the setters' names as keys. A missing key takes
-/// its default, and an unknown key is an error. An out-of-range value causes an error that names
-/// the option when the sink is created:
+/// The options can be read from a configuration file that uses the setters' names as keys. A
+/// missing key gets its default value, and an unknown key is an error. If a value is out of range,
+/// creating the sink fails with an error that names the option:
 ///
 /// ```
 /// use eventcast::sink::{JsonLinesOptions, JsonLinesSink};
@@ -69,11 +69,11 @@ impl Default for JsonLinesOptions {
 }
 
 impl JsonLinesOptions {
-    /// Sets the maximum size of a file in bytes: at least 1. By default a file has no size limit,
-    /// and the sink never starts a new one.
+    /// Sets the maximum size of a file in bytes, which must be at least 1. By default, a file has
+    /// no size limit, and the sink never starts a new file.
     ///
-    /// The sink starts a new file before a line that would exceed the limit. An event whose line by
-    /// itself exceeds the limit gets a separate file.
+    /// If a line would exceed the limit, the sink starts a new file before it writes the line. An
+    /// event whose line alone exceeds the limit gets a separate file.
     ///
     /// # Examples
     ///
@@ -90,8 +90,8 @@ impl JsonLinesOptions {
         self
     }
 
-    /// Sets how many rotated files the sink keeps in addition to the current one: 0 to 1000, with 5
-    /// as the default. With 0, the sink empties a full file. Without
+    /// Sets the number of rotated files that the sink keeps in addition to the current file, from 0
+    /// to 1000. Defaults to 5. With 0, the sink truncates a full file. Without
     /// [`max_bytes`](Self::max_bytes), this option has no effect.
     ///
     /// # Examples

@@ -1,7 +1,7 @@
 //! The output of a sink that writes lines.
 //!
-//! A truncated line does not damage the next one. If another program has moved or removed the file,
-//! the sink continues with the file at its path.
+//! A truncated line does not corrupt the next line. If another program has moved or removed the
+//! file, the sink continues with the file that is now at its path.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
@@ -16,14 +16,14 @@ use crate::sync::{Arc, Mutex};
 use super::files::{self, Opened};
 use super::stats::JsonLinesStats;
 
-/// The output, and the state of its end.
+/// The output, and whether it ends with a complete line.
 pub(super) struct Output {
     out: Box<dyn Write + Send>,
     /// Whether the output may end in the middle of a line.
     is_torn: bool,
-    /// The size of the file in bytes, or the number of bytes written to another output.
+    /// The size of the file in bytes, or the number of bytes written if the output is not a file.
     size: u64,
-    /// The file that `out` writes to. `None` for another output.
+    /// The file that `out` writes to, or `None` if the output is not a file.
     place: Option<Place>,
 }
 
@@ -35,11 +35,11 @@ struct Place {
     rotation: Option<Rotation>,
 }
 
-/// The size at which a file is full, and the number of files that are kept.
+/// The maximum size of a file, and the number of rotated files to keep.
 pub(super) struct Rotation {
-    /// The largest size in bytes.
+    /// The maximum size in bytes.
     pub(super) max_bytes: u64,
-    /// The number of rotated files.
+    /// The number of rotated files to keep.
     pub(super) keep: u32,
 }
 
@@ -48,12 +48,12 @@ impl Place {
     fn is_there(&self) -> bool {
         match Identity::at(&self.path) {
             Ok(found) => found == Some(self.identity),
-            // The path cannot be checked.
+            // The path cannot be checked, so the sink keeps using a file that is still linked.
             Err(_) => self.has_name(),
         }
     }
 
-    /// Returns whether the file has a name, so that its lines can still be found.
+    /// Returns whether the file is still linked, so that its lines can be found.
     fn has_name(&self) -> bool {
         #[cfg(unix)]
         {
@@ -77,7 +77,7 @@ impl Output {
         Self { out: Box::new(file), is_torn, size, place: Some(place) }
     }
 
-    /// Appends a line that ends with a newline.
+    /// Appends a line, which must end with a newline.
     pub(super) fn append(
         &mut self,
         mut line: String,
@@ -94,19 +94,19 @@ impl Output {
         Ok(())
     }
 
-    /// Returns whether a line of this length does not fit into the file.
+    /// Returns whether a line of this length no longer fits in the file.
     fn is_full(&self, line: u64) -> bool {
         let size = self.size.saturating_add(line).saturating_add(u64::from(self.is_torn));
         let rotation = self.place.as_ref().and_then(|place| place.rotation.as_ref());
         self.size > 0 && rotation.is_some_and(|rotation| size > rotation.max_bytes)
     }
 
-    /// Opens the path again if the file is no longer there. Returns whether the file is at the path
-    /// now. If it is not, the file still has another name.
+    /// Reopens the path if the file is no longer there. Returns whether the file is now at the
+    /// path. If it is not, the file is still linked under another name.
     ///
     /// # Errors
     ///
-    /// Returns an error if the file has no name and the path cannot be opened.
+    /// Returns an error if the file is no longer linked and the path cannot be opened.
     fn follow(&mut self, stats: &Mutex<JsonLinesStats>) -> Result<bool, SinkError> {
         if self.place.as_ref().is_none_or(Place::is_there) {
             return Ok(true);
@@ -118,12 +118,12 @@ impl Output {
         }
     }
 
-    /// Opens the path again. After a failure the output is unchanged.
+    /// Reopens the path. If this fails, the output still writes to the same file.
     pub(super) fn reopen(&mut self, stats: &Mutex<JsonLinesStats>) -> Result<(), BuildError> {
         let Some(place) = &self.place else { return Ok(()) };
-        // Without a newline at the end, a reader of several files would join a torn line and the
-        // first line of the other file. If this write fails, the other file begins with the
-        // newline.
+        // Ends a torn line. Otherwise, a program that reads several files in sequence would join
+        // the torn line with the first line of the other file. If this write fails, the newline is
+        // written to the other file instead, before the next line.
         if self.is_torn && place.has_name() {
             let _ = self.write("\n", stats);
         }
@@ -143,7 +143,7 @@ impl Output {
         }
     }
 
-    /// Makes this file the output from now on.
+    /// Replaces the output with this file.
     fn take(&mut self, opened: Opened) {
         let Opened { file, identity, size, is_torn } = opened;
         let file = Arc::new(file);
@@ -153,10 +153,10 @@ impl Output {
         }
     }
 
-    /// Starts a new file, or counts a failure to do so.
+    /// Starts a new file. If this fails, counts the failure.
     fn rotate(&mut self, stats: &Mutex<JsonLinesStats>) {
-        // Without a newline at the end, a reader of several files would join a torn line and the
-        // first line of the new file.
+        // Ends a torn line. Otherwise, a program that reads several files in sequence would join
+        // the torn line with the first line of the new file.
         let ended = if self.is_torn { self.write("\n", stats) } else { Ok(()) };
         let Some(Place { path, file, rotation: Some(rotation), .. }) = &self.place else { return };
         match ended.and_then(|()| files::rotate(path, rotation.keep, file)) {
@@ -168,7 +168,7 @@ impl Output {
         }
     }
 
-    /// Writes a text that ends with a newline, and flushes the output.
+    /// Writes text, which must end with a newline, and flushes the output.
     fn write(&mut self, text: &str, stats: &Mutex<JsonLinesStats>) -> io::Result<()> {
         // Set during the write, because the output may panic.
         let was_torn = std::mem::replace(&mut self.is_torn, true);
@@ -187,8 +187,8 @@ fn note_failure(error: &io::Error, stats: &Mutex<JsonLinesStats>) {
     stats.last_rotation_failure = Some(escape(&error.to_string()).to_string());
 }
 
-/// Writes all bytes, in one call if the output accepts them all. Also returns how many bytes the
-/// output has accepted.
+/// Writes all bytes, in one call if the output accepts them all. Also returns the number of bytes
+/// that the output has accepted.
 fn write_all(out: &mut dyn Write, bytes: &[u8]) -> (usize, io::Result<()>) {
     let mut written = 0;
     while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
@@ -221,8 +221,9 @@ mod tests {
         }
     }
 
-    /// A rename needs no space, so it could succeed on a full disk. A reader of both files would
-    /// then join the torn line and the first line of the new file.
+    /// Renaming a file does not need disk space, so it could succeed on a full disk. A program that
+    /// reads both files in sequence would then join the torn line with the first line of the new
+    /// file.
     #[test]
     fn a_torn_line_that_cannot_be_ended_is_not_put_aside() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The statistics of the sink.
+//! The sink's statistics.
 
 use std::fmt;
 
@@ -26,14 +26,15 @@ pub struct JsonLinesStats {
     pub bytes: u64,
     /// The number of times that the sink started a new file because the last one was full.
     pub rotations: u64,
-    /// The number of failed attempts to start a new file or to open the path again. While these
-    /// attempts fail, the file grows beyond its limit, or stays where another program has moved it.
+    /// The number of failed attempts to start a new file or to reopen the path. While these
+    /// attempts fail, the sink keeps writing to the old file, which grows beyond its limit or stays
+    /// where another program has moved it.
     pub failed_rotations: u64,
-    /// The reason why the last of these attempts failed, escaped. The field stays set when a later
-    /// attempt succeeds.
+    /// The reason for the last such failure, escaped. The field stays set even if a later attempt
+    /// succeeds.
     pub last_rotation_failure: Option<String>,
-    /// The number of times that the sink opened its path again, because its file was no longer
-    /// there, or because of [`reopen`](crate::sink::JsonLinesSink::reopen).
+    /// The number of times that the sink reopened its path, either because its file was no longer
+    /// there or because of a call to [`reopen`](crate::sink::JsonLinesSink::reopen).
     pub reopens: u64,
 }
 
@@ -48,7 +49,7 @@ impl fmt::Display for JsonLinesStats {
             write!(f, ", reopens {reopens}")?;
         }
         match last_rotation_failure {
-            // The text may have been read from a file.
+            // The statistics may have been deserialized, so the text may not be escaped yet.
             Some(text) => write!(f, ", last rotation failure: {}", escape(text)),
             None => Ok(()),
         }

@@ -1,9 +1,9 @@
-//! An in-memory store, bounded in the number and age of its events, that responds like a Kubernetes
+//! An in-memory store that bounds the number and age of its events and responds like a Kubernetes
 //! API server.
 //!
-//! Every write gives the event the next number as its resource version, and makes the event the
-//! newest in the write order. The event that was written longest ago is therefore the first to
-//! expire and the first to be evicted. Nothing runs in the background: each access first removes
+//! Every write assigns the next number to the event as its resource version, and moves the event to
+//! the end of the write order. The least recently written event is therefore the first to expire
+//! and the first to be evicted. Nothing runs in the background. Instead, each access first removes
 //! the events that have expired.
 
 mod options;
@@ -30,7 +30,7 @@ pub use read::MemoryEvents;
 
 use slab::{Birth, EventSlab};
 
-/// The statistics of a [`MemorySink`]. `created` = `stored` + `expired` + `evicted` always holds.
+/// The statistics of a [`MemorySink`]. `created` always equals `stored` + `expired` + `evicted`.
 ///
 /// # Examples
 ///
@@ -55,7 +55,7 @@ pub struct MemorySinkStats {
     pub created: u64,
     /// The number of updates and patches of stored events.
     pub updated: u64,
-    /// The number of events removed because their time to live had passed since their last write.
+    /// The number of events removed because their time to live had elapsed since their last write.
     pub expired: u64,
     /// The number of events removed because the store was full.
     pub evicted: u64,
@@ -71,28 +71,28 @@ impl fmt::Display for MemorySinkStats {
     }
 }
 
-/// An in-memory store. All clones are the same store, so a recording can own one clone while the
+/// An in-memory store. All clones share the same store, so a recording can own one clone while the
 /// program reads from another.
 ///
 /// The store responds like an API server, following the [`rules`]:
 ///
-/// - A name is unique within a namespace.
-/// - A creation sets the uid, creation time and resource version, and ignores their previous
-///   values.
+/// - Names are unique within a namespace.
+/// - A creation sets the uid, creation time and resource version, and ignores any previous values.
 /// - A patch changes the count, last time and message, and restarts the time to live. A patch that
-///   changes nothing writes nothing.
+///   changes nothing is not a write.
 /// - An update of an event that is not in the store creates the event. An update whose resource
 ///   version differs from the stored one is rejected.
-/// - Times are truncated to whole seconds, except the event time and the time of the series, which
-///   are truncated to microseconds.
+/// - Times are truncated to whole seconds, except the event time and the series' time, which are
+///   truncated to microseconds.
 /// - An event that breaks a rule is [rejected](crate::SinkError::rejected) as invalid. With
 ///   [`events_v1_rules`](MemorySinkOptions::events_v1_rules), an event that has an event time must
 ///   also satisfy the rules of events.k8s.io/v1.
 /// - An event without a namespace is stored in its object's namespace, or in `default`.
 ///
-/// Memory is bounded by `max_events` times the largest event. A recorder limits messages to 16 KiB
-/// by default. Every access takes one lock for a short time. Readers get copies, which share the
-/// strings. A reader of many events takes the lock again for every 256 events.
+/// Memory use is bounded by `max_events` times the size of the largest event. A recorder limits
+/// messages to 16 KiB by default. Every access holds a single lock for a short time. Readers
+/// receive copies of the events, which share their strings with the store. A reader of many events
+/// acquires the lock again for every 256 events.
 ///
 /// # Examples
 ///
@@ -122,7 +122,7 @@ struct MemoryStore {
 }
 
 struct MemoryState {
-    /// The number of the last write, or 0 before the first.
+    /// The number of the last write, or 0 before the first write.
     version: u64,
     events: EventSlab,
     stats: MemorySinkStats,
@@ -136,9 +136,9 @@ impl Default for MemorySink {
 
 impl MemorySink {
     /// Creates an empty store that holds at most 10,000 events and keeps each of them for an hour
-    /// after its last write, as measured by the system clock. For a broadcaster on a
-    /// [`FakeClock`](crate::testing::FakeClock), [`with_clock`](Self::with_clock) gives the store
-    /// the same clock.
+    /// after its last write, as measured by the system clock. To use the same clock as a
+    /// broadcaster that runs on a [`FakeClock`](crate::testing::FakeClock), create the store using
+    /// [`with_clock`](Self::with_clock).
     ///
     /// # Examples
     ///
@@ -156,7 +156,7 @@ impl MemorySink {
     ///
     /// # Errors
     ///
-    /// Returns an error that names the option that is out of range.
+    /// Returns an error if an option is out of range. The error names the option.
     ///
     /// # Examples
     ///
@@ -174,11 +174,11 @@ impl MemorySink {
         Self::with_clock(options, Clock::system())
     }
 
-    /// Creates an empty store whose events expire, and whose table shows ages, by this clock.
+    /// Creates an empty store that uses this clock for the events' creation times and expiry.
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`with_options`](Self::with_options).
+    /// Returns the same errors as [`with_options`](Self::with_options).
     ///
     /// # Examples
     ///
@@ -204,20 +204,20 @@ impl MemorySink {
     }
 
     fn build(options: MemorySinkOptions, clock: Clock) -> Self {
-        // The uids begin with the time of the store's creation.
+        // The uids begin with the store's creation time.
         let number = Timestamp::from(clock.now()).as_nanos().unsigned_abs() as u64;
         let state =
             MemoryState { version: 0, events: EventSlab::new(number), stats: MemorySinkStats::default() };
         Self { shared: Arc::new(MemoryStore { options, clock, state: Mutex::new(state) }) }
     }
 
-    /// Removes the events that have expired, and calls `look` with the remaining ones.
+    /// Removes the events that have expired, and then calls `look` with the store's state.
     fn with<R>(&self, look: impl FnOnce(&MemoryState) -> R) -> R {
         self.change(|change| look(change.state))
     }
 
-    /// Removes the events that have expired, and calls `make` to change the remaining ones, all
-    /// with a single reading of the clock.
+    /// Removes the events that have expired, and then calls `make` to change the store. Both use
+    /// the same current time for expiry.
     fn change<R>(&self, make: impl FnOnce(&mut Change<'_>) -> R) -> R {
         let MemoryStore { options, clock, state } = &*self.shared;
         // Lock order: `MemoryStore::state` before `Fake::state`.
@@ -232,19 +232,19 @@ impl MemorySink {
     }
 }
 
-/// The writes that share a single reading of the clock.
+/// A group of writes that share the same current time.
 struct Change<'a> {
     state: &'a mut MemoryState,
     options: &'a MemorySinkOptions,
     clock: &'a Clock,
-    /// The time of day in whole seconds, read when it is first needed.
+    /// The current date and time in whole seconds, read when it is first needed.
     today: Option<Timestamp>,
-    /// The time at which the events that are written now expire.
+    /// The time at which the events written by this change expire.
     expires: Deadline,
 }
 
 impl Change<'_> {
-    /// Performs an operation, and takes ownership of a new event.
+    /// Performs an operation. The event of a [`SinkOp::Create`] is moved into the store.
     fn perform(&mut self, op: SinkOp) -> Result<Stored, SinkOpError> {
         let slot = match &op {
             SinkOp::Create(event) => self.check_new(event).map(|()| None),
@@ -310,8 +310,8 @@ impl Change<'_> {
         Ok(slot)
     }
 
-    /// Adds an event whose name is free, and returns its slot. A full store evicts the event that
-    /// was written longest ago.
+    /// Adds an event whose name is not taken, and returns its slot. If the store is full, evicts
+    /// the least recently written event.
     fn insert(&mut self, event: Event) -> u32 {
         if self.state.events.len() >= self.options.max_events {
             self.state.events.free_oldest();
@@ -335,7 +335,8 @@ impl Change<'_> {
         self.state.version
     }
 
-    /// Completes `generateName`: returns a free name that begins with `beginning`.
+    /// Completes a `generateName` by returning a name that begins with `beginning` and is not
+    /// taken.
     fn free_name(&self, namespace: &str, beginning: &str) -> Text {
         let is_taken = |name: &str| Ok::<_, Infallible>(self.state.events.find(namespace, name).is_some());
         let Ok(name) = rules::free_name(beginning, self.state.version, is_taken);
@@ -343,8 +344,8 @@ impl Change<'_> {
     }
 }
 
-/// The store performs all operations of a batch under one lock and with a single reading of the
-/// clock.
+/// The store performs all operations in a batch without releasing the lock in between. All of these
+/// operations share the same current time.
 impl EventSink for MemorySink {
     fn create(&self, event: &Event) -> Result<Event, SinkError> {
         self.change(|change| {

@@ -1,5 +1,5 @@
-//! The options of an in-memory store: its size, how long it keeps events, and the rules that it
-//! applies.
+//! The options of an in-memory store, which determine its size, how long it keeps events, and the
+//! rules that it applies.
 
 use std::time::Duration;
 
@@ -9,14 +9,14 @@ use crate::error::BuildError;
 use crate::record::sink::rules::EVENT_TTL;
 use crate::serde_object::object_only;
 
-/// The maximum of `max_events`.
+/// The largest allowed value of `max_events`.
 const MAX_EVENTS: usize = 1 << 24;
 
-/// Options of a [`MemorySink`](super::MemorySink).
+/// Options for a [`MemorySink`](super::MemorySink).
 ///
-/// They can be read from a configuration file, with the setters' names as keys. A missing key takes
-/// its default, and an unknown key is an error. An out-of-range value causes an error that names
-/// the option when the store is created.
+/// The options can be read from a configuration file that uses the setters' names as keys. A
+/// missing key gets its default value, and an unknown key is an error. If a value is out of range,
+/// creating the store fails with an error that names the option.
 ///
 /// # Examples
 ///
@@ -64,21 +64,22 @@ impl Default for MemorySinkOptions {
 
 impl MemorySinkOptions {
     /// Sets the maximum number of events that the store holds. When a new event is added to a full
-    /// store, the event that was written longest ago is evicted. 1 to 16,777,216, default 10,000.
+    /// store, the least recently written event is evicted. The number must be from 1 to 16,777,216.
+    /// Defaults to 10,000.
     pub fn max_events(mut self, events: usize) -> Self {
         self.max_events = events;
         self
     }
 
-    /// Sets how long an event is kept after its last write. More than zero. The default is one
-    /// hour, as for an API server.
+    /// Sets how long an event is kept after its last write. The time must be more than zero.
+    /// Defaults to one hour, as on an API server.
     pub fn ttl(mut self, time: Duration) -> Self {
         self.ttl = time;
         self
     }
 
     /// Sets whether an event with an event time must satisfy all of an API server's rules for
-    /// events.k8s.io/v1. See [`rules`](crate::sink::rules). Default false.
+    /// events.k8s.io/v1. See [`rules`](crate::sink::rules). Defaults to `false`.
     pub fn events_v1_rules(mut self, applies: bool) -> Self {
         self.events_v1_rules = applies;
         self

@@ -1,7 +1,7 @@
 //! Queries on an in-memory store.
 //!
-//! Each access takes the lock for one page. Reading a million events therefore never delays a write
-//! for longer than reading 256 of them takes.
+//! Each access holds the lock for one page. A reader of a million events therefore never delays a
+//! write for longer than it takes to read 256 of them.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -67,8 +67,8 @@ fn page(state: &MemoryState, query: &EventQuery, after: u64) -> EventPage {
     page
 }
 
-/// Returns the last `limit` events that the query finds, or all of them if there are fewer. Returns
-/// `None` if the store would have to read more than one page for them.
+/// Returns the last `limit` events that match the query, or all of them if there are fewer. Returns
+/// `None` if the store would have to read more than one page.
 fn newest(state: &MemoryState, query: &EventQuery, limit: usize) -> Option<Vec<Event>> {
     let mut found = Vec::new();
     let mut events = state.events.before(u64::MAX).take_while(|(version, _)| *version > query.after);
@@ -85,10 +85,11 @@ fn newest(state: &MemoryState, query: &EventQuery, limit: usize) -> Option<Vec<E
     is_whole.then_some(found)
 }
 
-/// Events with the numbers of their last writes, in no order. Each is from a different slot.
+/// Events, each with the number of its last write, in no particular order. Each event is from a
+/// different slot.
 type Found = Vec<(u64, Event)>;
 
-/// Adds the events in these slots that the query finds.
+/// Adds the events in these slots that match the query to `found`.
 fn look(state: &MemoryState, query: &EventQuery, slots: impl Iterator<Item = u32>, found: &mut Found) {
     let events = &state.events;
     let is_wanted = |slot: &u32| events.version(*slot) > query.after && query.matches(events.at(*slot));
@@ -97,7 +98,7 @@ fn look(state: &MemoryState, query: &EventQuery, slots: impl Iterator<Item = u32
 
 impl MemorySink {
     /// Returns all events in the order of their last writes, like [`find`](Self::find). An
-    /// [`EventTable`](crate::sink::EventTable) formats them like `kubectl get events`.
+    /// [`EventTable`](crate::sink::EventTable) can format them like `kubectl get events`.
     ///
     /// # Examples
     ///
@@ -118,18 +119,18 @@ impl MemorySink {
         self.find(&EventQuery::default())
     }
 
-    /// Returns the events that the query finds, in the order of their last writes, in bounded
-    /// memory.
+    /// Returns an iterator over the events that the query finds, in the order of their last writes.
+    /// The iterator uses bounded memory.
     ///
-    /// The iterator reads 256 stored events at a time, and writes continue in between. An event
-    /// that does not change is returned once. An event that is written during the iteration moves
-    /// to the end. The iterator returns it there in its new state, even if it has returned the
-    /// event before.
+    /// The iterator reads 256 stored events at a time, and events can be written in between. An
+    /// event that does not change is returned once. An event that is written during the iteration
+    /// moves to the end, where the iterator returns it in its new state, even if it has already
+    /// returned the event.
     ///
     /// The iterator ends when it has caught up with the writes. If events are written faster than
-    /// they are read, the iterator also ends, without some of the events that were written since it
-    /// began. To find those, use [`EventQuery::after`] with the version of the last event that the
-    /// iterator returned.
+    /// they are read, the iterator still ends, but does not return some of the events that were
+    /// written after it began. To find these events, use [`EventQuery::after`] with the version of
+    /// the last event that the iterator returned.
     ///
     /// # Examples
     ///
@@ -156,8 +157,8 @@ impl MemorySink {
         MemoryEvents { store: self.clone(), cursor: EventCursor::new(query, start, self.version()) }
     }
 
-    /// Returns the number after which the last `events` events of the query begin, or 0 if the
-    /// query finds fewer.
+    /// Returns the number of the write after which the last `events` matching events begin, or 0 if
+    /// fewer events match.
     fn start_of_last(&self, query: &EventQuery, events: usize) -> u64 {
         let (mut before, mut left) = (u64::MAX, events);
         while left > 0 {
@@ -206,11 +207,11 @@ impl MemorySink {
     /// Returns the events that the query finds, in the order of their last writes.
     ///
     /// If the store has to read 256 events or fewer, the result is a consistent snapshot of all of
-    /// them. Otherwise writes continue in between, and the result has each event in the state that
-    /// it had when it was read. Every event that is in the store during the whole call is returned
-    /// once, however often it is written. For a query with an object's name, the store reads only
-    /// the events about objects with that name. Without such a name, and with
-    /// [`first`](EventQuery::first), the method reads like [`stream`](Self::stream).
+    /// them. Otherwise events can be written during the call, and the result contains each event in
+    /// the state that it had when it was read. Every event that is in the store during the whole
+    /// call is returned once, no matter how often it is written. If the query has an object's name,
+    /// the store reads only the events about objects with that name. If it has no such name but a
+    /// limit set by [`first`](EventQuery::first), the method reads like [`stream`](Self::stream).
     ///
     /// # Examples
     ///
@@ -250,7 +251,8 @@ impl MemorySink {
     }
 
     /// Returns the matching events about objects with the query's name. Returns `None` if the query
-    /// has no such name, or if the event at which reading paused was removed.
+    /// has no object name, or if the event at which reading paused is no longer at its position in
+    /// the list.
     fn about_object(&self, query: &EventQuery) -> Option<Found> {
         if query.name.is_empty() {
             return None;
@@ -267,8 +269,8 @@ impl MemorySink {
         Some(found)
     }
 
-    /// Returns the events that the query finds among all events. Reads slot by slot, because an
-    /// event keeps its slot when it is written. If it read in the order of the writes, an event
+    /// Searches all slots and returns the events that match the query. Reads slot by slot, because
+    /// an event keeps its slot when it is written. If this method read in write order, an event
     /// could move past the reader.
     fn in_all_slots(&self, query: &EventQuery) -> Found {
         let mut found = Vec::new();
@@ -304,7 +306,7 @@ impl MemorySink {
         })
     }
 
-    /// Returns the number of events.
+    /// Returns the number of events in the store.
     ///
     /// # Examples
     ///

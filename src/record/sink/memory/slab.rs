@@ -1,12 +1,13 @@
-//! The store's events, side by side in slots. An event keeps its slot until it is removed.
+//! Stores the events in slots. An event keeps its slot until it is removed.
 //!
-//! - A table finds the slot of a name.
-//! - [`Versions`] finds the slots in the order of the last writes. A reader therefore continues
-//!   where it stopped, however often the events were written since.
-//! - A list links the events about objects with the same name, in no particular order. Another
-//!   table finds its head.
+//! - A hash table maps each event's name to its slot.
+//! - [`Versions`] returns the slots in the order of their events' last writes. A reader can
+//!   therefore continue where it stopped, no matter how often the events have been written since
+//!   then.
+//! - For each object name, a linked list holds the events about objects with that name, in no
+//!   particular order. A second hash table maps the name to the head of its list.
 //!
-//! The next new event takes the slot of a removed one.
+//! The next new event reuses the slot of a removed event.
 
 use std::hash::Hash;
 
@@ -20,22 +21,23 @@ use crate::record::sink::rules;
 use super::versions::Versions;
 
 pub(super) struct EventSlab {
-    /// The events as they were written, without the values that the store adds: see
+    /// The events as they were written, without the values that the store adds in
     /// [`whole`](Self::whole). All chunks except the last are full.
     events: Vec<Vec<Event>>,
     /// The store's own data about the event in each slot.
     entries: Vec<Entry>,
-    /// The slot of each event, by its namespace and name.
+    /// Maps each event's namespace and name to its slot.
     names: HashTable<Key>,
-    /// The first slot of each list of events about objects of one name, by the hash of that name.
+    /// Maps the hash of an object's name to the first slot in the list of events about objects with
+    /// that name.
     objects: HashTable<Key>,
-    /// The number of events ever added to a list.
+    /// The number of times that an event has been added to a list.
     links: u64,
     versions: Versions,
-    /// Free slots.
+    /// The free slots.
     free: Vec<u32>,
     hasher: RandomState,
-    /// The number of the store, which is part of all uids.
+    /// The store's number, which is part of all uids.
     number: u64,
 }
 
@@ -47,21 +49,23 @@ struct Entry {
     birth: Birth,
     name_hash: u32,
     object_hash: u32,
-    /// The number with which the event was added to the list of its object's name.
+    /// The value of `links` when the event was added to the list for its object's name.
     link: u64,
     /// The neighbours in that list, or `NONE`.
     next: u32,
     previous: u32,
 }
 
-/// A slot in a table, together with its hash, so that a table that grows reads nothing else.
+/// A slot in a hash table, together with its hash, so that the table can grow without reading the
+/// events.
 struct Key {
     hash: u32,
     slot: u32,
 }
 
 impl Key {
-    /// Returns the hash in the form that tables need: its high and its low bits must both differ.
+    /// Returns the hash in the form that a hash table needs. The table uses both the high and the
+    /// low bits, so the hash is repeated in both.
     fn spread(&self) -> u64 {
         spread(self.hash)
     }
@@ -71,25 +75,27 @@ fn spread(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }
 
-/// The values that an event gets when it is created.
+/// The values that are assigned to an event when it is created.
 #[derive(Clone, Copy)]
 pub(super) struct Birth {
-    /// The number of events that the store had created, including this one. The uid is derived from
-    /// it.
+    /// The number of events that the store had created, including this event. The uid is derived
+    /// from this number.
     pub(super) number: u64,
-    /// In whole seconds.
+    /// The creation time, in whole seconds.
     pub(super) at: Timestamp,
 }
 
-/// The position in a list from which a reader continues: a slot, and the number with which the
-/// event in it was added to the list.
+/// The position in a list from which a reader continues. It consists of a slot and the `link` of
+/// the event in that slot.
 #[derive(Clone, Copy)]
 pub(super) struct Place(u32, u64);
 
-/// The number of events in a chunk. Because of the chunks, a store moves no events when it grows.
+/// The number of events in a chunk. Because events are stored in chunks, a growing store does not
+/// have to move them.
 const CHUNK: usize = 1024;
 
-/// No slot. A store holds at most 2^24 events.
+/// Denotes that there is no slot. It is not a valid slot, because a store holds at most 2^24
+/// events.
 const NONE: u32 = u32::MAX;
 
 impl EventSlab {
@@ -102,7 +108,7 @@ impl EventSlab {
             links: 0,
             versions: Versions::default(),
             free: Vec::new(),
-            // Names are supplied from outside, so the keys of the hashes are random.
+            // Names are external input, so the hasher uses random keys.
             hasher: RandomState::new(),
             number,
         }
@@ -112,7 +118,7 @@ impl EventSlab {
         self.names.len()
     }
 
-    /// Returns the slot of an event, or `None` if there is no event of this name.
+    /// Returns the slot of an event, or `None` if there is no event with this name.
     pub(super) fn find(&self, namespace: &str, name: &str) -> Option<u32> {
         let hash = self.hash((namespace, name));
         let is = |key: &Key| {
@@ -122,8 +128,8 @@ impl EventSlab {
         self.names.find(spread(hash), is).map(|key| key.slot)
     }
 
-    /// Returns an event as it was written. Its uid, creation time and version are not the ones that
-    /// the store reports.
+    /// Returns the event in a slot as it was written. Its uid, creation time and version are not
+    /// the values that the store reports.
     pub(super) fn at(&self, slot: u32) -> &Event {
         &self.events[slot as usize / CHUNK][slot as usize % CHUNK]
     }
@@ -132,7 +138,7 @@ impl EventSlab {
         &mut self.events[slot as usize / CHUNK][slot as usize % CHUNK]
     }
 
-    /// Returns a copy of an event, with the values that the store adds.
+    /// Returns a copy of the event in a slot, including the values that the store adds.
     pub(super) fn whole(&self, slot: u32) -> Event {
         let Entry { version, birth, .. } = self.entries[slot as usize];
         let mut event = self.at(slot).clone();
@@ -142,7 +148,7 @@ impl EventSlab {
         event
     }
 
-    /// Returns the fields of an event that a recording needs.
+    /// Returns the fields that a recording needs from the event in a slot.
     pub(super) fn stored(&self, slot: u32) -> Stored {
         let event = self.at(slot);
         Stored {
@@ -158,39 +164,40 @@ impl EventSlab {
         self.entries[slot as usize].version
     }
 
-    /// Returns the time at which the event that was written longest ago expires. Returns `None` if
-    /// there are no events, or if this one never expires.
+    /// Returns the time at which the least recently written event expires. Returns `None` if there
+    /// are no events or if that event never expires.
     pub(super) fn next_expiry(&self) -> Deadline {
         self.versions.first().and_then(|slot| self.entries[slot as usize].expires)
     }
 
-    /// Returns up to `count` slots starting at the slot `from`, in no order, including free slots.
-    /// There are none beyond the last slot.
+    /// Returns up to `count` slots starting at the slot `from`, including free slots. The slots are
+    /// not in write order. If `from` is beyond the last slot, the range is empty.
     pub(super) fn slots_from(&self, from: u32, count: u32) -> std::ops::Range<u32> {
         let end = self.entries.len() as u32;
         from.min(end)..from.saturating_add(count).min(end)
     }
 
-    /// Returns the versions above this one, each with its event's slot, in ascending order.
+    /// Returns the versions above `version`, each with its event's slot, in ascending order.
     pub(super) fn after(&self, version: u64) -> impl Iterator<Item = (u64, u32)> {
         self.versions.after(version)
     }
 
-    /// Returns the versions below this one, each with its event's slot, in descending order.
+    /// Returns the versions below `version`, each with its event's slot, in descending order.
     pub(super) fn before(&self, version: u64) -> impl Iterator<Item = (u64, u32)> {
         self.versions.before(version)
     }
 
     /// Returns the position of the first event in the list about objects with this name, or `None`
-    /// if there is no such event. The list may also hold events about objects with another name.
+    /// if there is no such event. The list may also hold events about objects with a different name
+    /// that has the same hash.
     pub(super) fn first_about(&self, object: &str) -> Option<Place> {
         let hash = self.hash(object);
         let head = self.objects.find(spread(hash), |head| head.hash == hash)?;
         Some(self.place(head.slot))
     }
 
-    /// Returns the slots of a list from a position on. Returns `None` if the event is no longer
-    /// there.
+    /// Returns the slots in a list, starting at a position. Returns `None` if the event is no
+    /// longer at that position.
     pub(super) fn list_from(&self, place: Place) -> Option<impl Iterator<Item = u32>> {
         let Place(slot, link) = place;
         let is_there = self.entries.get(slot as usize).is_some_and(|entry| entry.link == link);
@@ -202,7 +209,8 @@ impl EventSlab {
         Place(slot, self.entries[slot as usize].link)
     }
 
-    /// Adds an event as the newest, and returns its slot. There must be no event of its name yet.
+    /// Adds an event as the most recently written event, and returns its slot. The store must not
+    /// contain an event with the same name yet.
     pub(super) fn push(&mut self, event: Event, birth: Birth, version: u64, expires: Deadline) -> u32 {
         let name_hash = self.hash((event.metadata.namespace.as_str(), event.metadata.name.as_str()));
         let (object_hash, link) = (0, 0);
@@ -230,7 +238,7 @@ impl EventSlab {
         slot
     }
 
-    /// Makes the event in a slot the newest.
+    /// Makes the event in a slot the most recently written event.
     pub(super) fn written(&mut self, slot: u32, version: u64, expires: Deadline) {
         let entry = &mut self.entries[slot as usize];
         self.versions.remove(entry.version);
@@ -238,7 +246,7 @@ impl EventSlab {
         (entry.version, entry.expires) = (version, expires);
     }
 
-    /// Replaces the event in a slot by another event of the same name.
+    /// Replaces the event in a slot with another event that has the same name.
     pub(super) fn replace(&mut self, slot: u32, event: Event) {
         let is_moved = self.at(slot).involved_object.name != event.involved_object.name;
         if is_moved {
@@ -250,15 +258,15 @@ impl EventSlab {
         }
     }
 
-    /// Removes the event that was written longest ago, and frees its strings.
+    /// Removes the least recently written event, and frees its strings.
     pub(super) fn remove_oldest(&mut self) {
         if let Some(slot) = self.free_oldest() {
             *self.at_mut(slot) = Event::default();
         }
     }
 
-    /// Removes the event that was written longest ago, to free its slot for the next new event. Its
-    /// strings are freed when that event is added.
+    /// Removes the least recently written event to free its slot for the next new event. The
+    /// removed event's strings are freed when the new event is added.
     pub(super) fn free_oldest(&mut self) -> Option<u32> {
         let slot = self.versions.first()?;
         self.unlink(slot);
@@ -272,7 +280,7 @@ impl EventSlab {
         Some(slot)
     }
 
-    /// Puts an event at the head of the list of its object's name.
+    /// Inserts an event at the head of the list for its object's name.
     fn link(&mut self, slot: u32) {
         let hash = self.hash(self.at(slot).involved_object.name.as_str());
         let next = match self.objects.entry(spread(hash), |head| head.hash == hash, Key::spread) {
@@ -291,7 +299,7 @@ impl EventSlab {
         }
     }
 
-    /// Takes an event out of the list of its object's name.
+    /// Removes an event from the list for its object's name.
     fn unlink(&mut self, slot: u32) {
         let Entry { object_hash, next, previous, .. } = self.entries[slot as usize];
         self.entries[slot as usize].link = 0;
@@ -319,7 +327,7 @@ mod tests {
     use crate::record::event::{Event, ObjectReference, Timestamp};
     use crate::record::sink::memory::slab::{Birth, CHUNK, EventSlab};
 
-    /// Adds an event about an object. Its name is its version.
+    /// Adds an event about an object. The event's name is its version.
     fn push(slab: &mut EventSlab, version: u64, object: &str) -> u32 {
         slab.push(event(version, object), Birth { number: version, at: Timestamp::UNIX_EPOCH }, version, None)
     }
@@ -348,13 +356,14 @@ mod tests {
         }
         assert_eq!((about(&slab, "a"), about(&slab, "b")), (owned(["1", "3", "5"]), owned(["2", "6"])));
         assert_eq!((about(&slab, ""), about(&slab, "c")), (owned(["4"]), owned([])));
-        // The last, the only and the first event of a list.
+        // Takes the last, the only and the first event of a list out of that list.
         slab.remove_oldest();
         slab.replace(slab.find("", "4").unwrap(), event(4, "b"));
         slab.replace(slab.find("", "5").unwrap(), event(5, "c"));
         assert_eq!((about(&slab, "a"), about(&slab, "b")), (owned(["3"]), owned(["2", "4", "6"])));
         assert_eq!((about(&slab, ""), about(&slab, "c")), (owned([]), owned(["5"])));
-        // A list with one event is removed with its event, and is created again.
+        // A list with only one event is removed together with that event, and is created again
+        // later.
         slab.replace(slab.find("", "3").unwrap(), event(3, "b"));
         assert_eq!((about(&slab, "a"), about(&slab, "b")), (owned([]), owned(["2", "3", "4", "6"])));
         assert_eq!(push(&mut slab, 7, "a"), 0, "the slot of the removed event");
@@ -369,7 +378,7 @@ mod tests {
         names.map(str::to_owned).to_vec()
     }
 
-    /// A reader that continued from a wrong position would leave events out, or return one twice.
+    /// A reader that continued from a wrong position would skip events or return an event twice.
     #[test]
     fn a_place_in_a_list_is_lost_with_its_event() {
         let mut slab = EventSlab::new(0);
@@ -381,7 +390,7 @@ mod tests {
         slab.replace(first, event(1, "a"));
         assert_eq!(next(&slab, at_second), Some(vec![second, first]));
         assert_eq!(next(&slab, at_first), Some(vec![first]));
-        // The event is in another list, is back at another position, or is removed.
+        // The event is moved to another list, moved back to a different position, or removed.
         slab.replace(first, event(1, "b"));
         assert_eq!(next(&slab, at_first), None);
         slab.replace(first, event(1, "a"));
@@ -392,8 +401,8 @@ mod tests {
         assert_eq!(next(&slab, at_second), None);
     }
 
-    /// Slot numbers continue through all chunks, and an evicted event leaves its slot to the next
-    /// one.
+    /// Slot numbers continue across all chunks, and the next event reuses the slot of an evicted
+    /// event.
     #[test]
     fn a_store_of_several_chunks_has_each_event_in_its_slot() {
         let mut slab = EventSlab::new(0);

@@ -1,17 +1,18 @@
-//! Slots by the number of the last write of the event in each.
+//! Maps the number of each event's last write to the event's slot.
 //!
-//! Every write of the store has the next number, and replaces the previous number of its event. The
+//! Every write to the store gets the next number, which replaces the event's previous number. The
 //! numbers in use are therefore dense, except where events have been written again. They are stored
-//! in blocks of 64, so a write usually changes one bit in one block, and one position in another.
+//! in blocks of 64, so a write usually changes one bit in one block and one position in another
+//! block.
 
 use std::collections::BTreeMap;
 
-/// The number of versions in a block: one for each bit.
+/// The number of versions in a block, one for each bit.
 const BLOCK: u64 = 64;
 
 #[derive(Default)]
 pub(super) struct Versions {
-    /// The blocks, by the versions divided by [`BLOCK`]. None is empty.
+    /// The blocks, keyed by version divided by [`BLOCK`]. No block is empty.
     blocks: BTreeMap<u64, Box<Block>>,
 }
 
@@ -22,7 +23,7 @@ struct Block {
 }
 
 impl Versions {
-    /// Adds a version, which is higher than all others.
+    /// Adds a version, which must be higher than all others.
     pub(super) fn push(&mut self, version: u64, slot: u32) {
         match self.blocks.last_entry() {
             Some(mut last) if *last.key() == version / BLOCK => last.get_mut().set(version, slot),
@@ -48,13 +49,13 @@ impl Versions {
         Some(block.slots[block.used.trailing_zeros() as usize])
     }
 
-    /// Returns the versions above this one, each with its slot, in ascending order.
+    /// Returns the versions above `version`, each with its slot, in ascending order.
     pub(super) fn after(&self, version: u64) -> impl Iterator<Item = (u64, u32)> {
         let blocks = self.blocks.range(version / BLOCK..);
         blocks.flat_map(|(number, block)| block.ascending(*number)).skip_while(move |(at, _)| *at <= version)
     }
 
-    /// Returns the versions below this one, each with its slot, in descending order.
+    /// Returns the versions below `version`, each with its slot, in descending order.
     pub(super) fn before(&self, version: u64) -> impl Iterator<Item = (u64, u32)> {
         let blocks = self.blocks.range(..=version / BLOCK).rev();
         blocks.flat_map(|(number, block)| block.descending(*number)).skip_while(move |(at, _)| *at >= version)
@@ -85,7 +86,8 @@ impl Block {
         })
     }
 
-    /// Returns the version at a position, with its slot. There is none beyond the last position.
+    /// Returns the version at a position and its slot, or `None` if the position is beyond the last
+    /// one.
     fn at(&self, number: u64, place: u32) -> Option<(u64, u32)> {
         Some((number * BLOCK + u64::from(place), *self.slots.get(place as usize)?))
     }
@@ -96,7 +98,8 @@ mod tests {
     use super::Versions;
     use std::collections::BTreeMap;
 
-    /// Compares with a map of single versions, over writes that leave blocks full, thin and empty.
+    /// Compares the results with a plain map, after writes that leave blocks full, sparse and
+    /// empty.
     #[test]
     fn versions_lie_in_order_whatever_is_removed() {
         let (mut versions, mut plain) = (Versions::default(), BTreeMap::new());
@@ -105,7 +108,7 @@ mod tests {
             versions.push(version, version as u32 * 3);
             plain.insert(version, version as u32 * 3);
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            // Fewer than half of the versions stay, and none of 1,000 to 1,300.
+            // Fewer than half of the versions remain, and none of 1,000 to 1,299.
             let goes = if (1_000..1_300).contains(&version) { version } else { random >> 33 };
             if random % 3 > 0 || goes == version {
                 versions.remove(goes % (version + 1));

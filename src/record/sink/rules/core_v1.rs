@@ -1,17 +1,17 @@
-//! The rules for every event, and the form in which a server keeps an event.
+//! The rules for every event, and the form in which a server stores an event.
 
 use crate::escape::escape;
 use crate::record::event::timed::{self, MAX_TIMED_MESSAGE, MAX_TIMED_TEXT, is_qualified};
 use crate::record::event::{Event, EventSeries, Text, Timestamp};
 use crate::record::sink::error::SinkError;
 
-/// Describes an event for an error message, for example as a missing or an invalid one.
+/// Describes an event for an error message, for example about a missing or an invalid event.
 pub(super) fn described(event: &Event) -> String {
     format!("events \"{}\" in namespace {}", escape(&event.metadata.name), escape(namespace_of(event)))
 }
 
-/// Returns the namespace in which the event is, or would be, stored: its own if it has one,
-/// otherwise the namespace of its object, or `default` if the object has none.
+/// Returns the namespace in which the event is, or would be, stored. This is the event's own
+/// namespace if it has one, otherwise its object's namespace, or `default` if the object has none.
 ///
 /// # Examples
 ///
@@ -42,8 +42,8 @@ fn home(event: &Event) -> &str {
     }
 }
 
-/// Returns `Ok` if the event can be stored, or an error that describes why it cannot. If
-/// `can_be_named` is true, a `generateName` is enough instead of a name.
+/// Returns `Ok` if the event can be stored, or an error that describes why it cannot be stored. If
+/// `can_be_named` is true, the event may have a `generateName` instead of a name.
 pub(super) fn check(event: &Event, can_be_named: bool) -> Result<(), SinkError> {
     let name = event.metadata.name.as_str();
     let is_timed = set(event.event_time()).is_some();
@@ -66,17 +66,17 @@ pub(super) fn check(event: &Event, can_be_named: bool) -> Result<(), SinkError> 
     }
 }
 
-/// Returns the error of an event that breaks a rule.
+/// Returns the error for an event that breaks a rule.
 pub(super) fn invalid(event: &Event, wrong: &str) -> SinkError {
     SinkError::rejected(format!("{} is invalid: {wrong}", described(event)))
 }
 
-/// Returns whether the event is in a namespace in which an API server refuses it.
+/// Returns whether an API server would reject the event because of its namespace.
 ///
-/// - If the object has no namespace: the event must be in `default`. With an event time it may also
-///   be in `kube-system`.
-/// - If the object has a namespace: the event must be in the same one. With an event time it may be
-///   in any.
+/// - If the object has no namespace, the event must be in `default`. An event with an event time
+///   may also be in `kube-system`.
+/// - If the object has a namespace, the event must be in the same namespace. An event with an event
+///   time may be in any namespace.
 fn is_elsewhere(event: &Event, is_timed: bool) -> bool {
     let namespace = namespace_of(event);
     match event.involved_object.namespace.as_str() {
@@ -105,9 +105,10 @@ fn wrong_if_timed(event: &Event) -> Option<String> {
     })
 }
 
-/// Gives a checked event the form in which a server keeps it: in its [namespace](namespace_of),
-/// with the first and last time truncated to whole seconds, and the event time and the series
-/// truncated to microseconds. Go's zero time becomes no time.
+/// Converts a validated event to the form in which a server stores it. Sets the event's
+/// [namespace](namespace_of) if it has none, truncates the first and last time to whole seconds,
+/// and truncates the event time and the series' time to microseconds. Go's zero time becomes an
+/// unset time.
 ///
 /// # Examples
 ///
@@ -141,19 +142,19 @@ pub fn admit(event: &mut Event) {
     }
 }
 
-/// Returns a series in the form in which a store keeps it.
+/// Returns a series in the form in which a server stores it.
 pub(super) fn whole_series(mut series: EventSeries) -> EventSeries {
     series.last_observed_time = series.last_observed_time.and_then(whole_micros);
     series
 }
 
-/// Returns the time, or `None` if JSON writes the time as `null`. An API server also treats such a
-/// time as not set.
+/// Returns the time, or `None` if JSON represents the time as `null`. An API server also treats
+/// such a time as unset.
 pub(super) fn set(at: Option<Timestamp>) -> Option<Timestamp> {
     at.filter(|at| *at != Timestamp::GO_ZERO)
 }
 
-/// Returns the time in the precision that Kubernetes keeps in most fields: whole seconds.
+/// Truncates the time to whole seconds, which is the precision of most Kubernetes fields.
 pub(super) fn trunc_to_second(at: Option<Timestamp>) -> Option<Timestamp> {
     set(at.map(Timestamp::trunc_to_second))
 }

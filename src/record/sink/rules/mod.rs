@@ -1,49 +1,50 @@
-//! The rules of a Kubernetes API server for events (1.36), for a store that should respond like
-//! one.
+//! The rules that a Kubernetes API server (1.36) applies to events, for stores that should respond
+//! like an API server.
 //!
-//! [`MemorySink`](crate::MemorySink) follows these rules, and so does the `SqliteSink` of the crate
-//! `eventcast-sqlite`. The functions here are all that your own store needs to do the same. A store
-//! provides the lookup of a name, a number for each write, and the storage itself.
+//! [`MemorySink`](crate::MemorySink) follows these rules, and so does the `SqliteSink` in the
+//! `eventcast-sqlite` crate. The functions in this module allow a custom store to do the same. The
+//! store itself only needs to look up names, number its writes, and store the events.
 //!
 //! | operation | the store calls | and then |
 //! |---|---|---|
-//! | `create` | [`Rules::check_new`], [`admit`], [`free_name`] if the event has only a `generateName` | returns [`already_exists`] if the name is taken. Otherwise sets the uid, creation time and resource version, whatever they were |
+//! | `create` | [`Rules::check_new`], [`admit`], [`free_name`] if the event has only a `generateName` | returns [`already_exists`] if the name is taken. Otherwise sets the uid, creation time and resource version, regardless of their previous values |
 //! | `update` | [`check_named`], [`admit`], [`Rules::update`] | creates the event if it is not stored, or writes it if [`Rules::update`] returned true |
 //! | `patch` | [`check_named`], [`Rules::patch`] | returns [`not_found`] if there is no such event, or writes it if [`Rules::patch`] returned true |
 //!
-//! Each write gives its event the store's next number as the resource version, and makes the event
-//! expire after [`EVENT_TTL`], or after the store's own time to live. An operation that changes
-//! nothing is not a write. An expired event counts as not stored.
+//! Each write sets the event's resource version to the store's next number. The event then expires
+//! after [`EVENT_TTL`], or after the store's own time to live. An operation that changes nothing is
+//! not a write. An expired event counts as not stored.
 //!
 //! # Invalid events
 //!
 //! An event is invalid if it breaks one of these rules:
 //!
-//! - The event has a name, which does not contain `/` and is not `.` or `..`. A creation may have a
-//!   `generateName` without `/` instead of a name.
-//! - The event is in the namespace of its object, or in `default` if the object has none. An event
-//!   with an event time may be about an object of another namespace, and in `kube-system` also
-//!   about an object without a namespace.
-//! - If the event has an event time: reason, action and reporting instance have 1 to 128 bytes, the
-//!   message has at most 1024, and the reporting controller is a qualified name such as
-//!   `example.com/controller`.
+//! - The event must have a name that does not contain `/` and is not `.` or `..`. A new event may
+//!   instead have a `generateName` that does not contain `/`.
+//! - The event must be in its object's namespace, or in `default` if the object has none. An event
+//!   with an event time may be about an object in another namespace, and an event in `kube-system`
+//!   with an event time may also be about an object without a namespace.
+//! - If the event has an event time, its reason, action and reporting instance must each have 1 to
+//!   128 bytes, its message must have at most 1024 bytes, and its reporting controller must be a
+//!   qualified name such as `example.com/controller`.
 //!
 //! With [`Rules::events_v1`], these rules of events.k8s.io/v1 also apply to an event that has an
 //! event time:
 //!
-//! - Name and namespace of a new event are DNS subdomains of at most 253 bytes.
-//! - Labels and the keys of annotations are qualified names. All annotations together have at most
+//! - The name and namespace of a new event must be DNS subdomains of at most 253 bytes.
+//! - Labels and annotation keys must be qualified names. All annotations together must have at most
 //!   262,144 bytes.
-//! - The type is `Normal` or `Warning`. Source, count, first and last time are unset.
-//! - A series has a count of 2 or more, and a last observed time.
-//! - An update changes series, labels and annotations only.
+//! - The type must be `Normal` or `Warning`. The source, count, first time and last time must be
+//!   unset.
+//! - A series must have a count of 2 or more and a last observed time.
+//! - An update may change only the series, labels and annotations.
 //!
-//! A patch that changes the count is a patch of core/v1, so the rules of events.k8s.io/v1 do not
-//! apply to it.
+//! A patch that changes the count is a core/v1 patch, so the rules of events.k8s.io/v1 do not apply
+//! to it.
 //!
 //! # Examples
 //!
-//! A store that uses a table, complete except for expiry:
+//! A store that keeps its events in a hash map. It is complete except for expiry:
 //!
 //! ```
 //! use std::collections::HashMap;
@@ -153,12 +154,12 @@ use core_v1::{check, described, trunc_to_second, whole_series};
 
 pub use core_v1::{admit, namespace_of};
 
-/// How long an API server keeps an event after its last write, unless its operator sets another
-/// time (`--event-ttl`): one hour.
+/// How long an API server keeps an event after its last write: one hour, unless the server's
+/// operator sets a different time (`--event-ttl`).
 pub const EVENT_TTL: Duration = Duration::from_secs(3600);
 
-/// The rules that a store follows: the rules for every event and, if enabled, the rules of
-/// events.k8s.io/v1.
+/// The rules that a store follows, which are the rules for every event and, if enabled, the rules
+/// of events.k8s.io/v1.
 ///
 /// # Examples
 ///
@@ -188,17 +189,17 @@ impl Rules {
     }
 
     /// Sets whether an event with an event time must also satisfy the rules of events.k8s.io/v1.
-    /// Default false.
+    /// Defaults to `false`.
     #[must_use]
     pub const fn events_v1(self, applies: bool) -> Self {
         Self { has_events_v1: applies }
     }
 
-    /// Checks an event that is to be created.
+    /// Validates a new event.
     ///
     /// # Errors
     ///
-    /// Returns [`SinkError::rejected`] with the first rule that the event breaks.
+    /// Returns [`SinkError::rejected`], naming the first rule that the event breaks.
     ///
     /// # Examples
     ///
@@ -217,18 +218,19 @@ impl Rules {
         self.check_new_strictly(event)
     }
 
-    /// Prepares an update: decides whether `new` may replace the stored event, and copies the
-    /// values that an update does not change into `new`: uid, creation time and resource version.
-    /// `stored` is `None` if there is no event with this name. The update then creates the event.
+    /// Prepares an update by checking whether `new` may replace the stored event. Copies the values
+    /// that an update does not change (uid, creation time and resource version) into `new`.
+    /// `stored` must be `None` if there is no event with this name. The update then creates the
+    /// event.
     ///
-    /// `new` must have passed [`check_named`] and [`admit`]. Returns whether the store has to write
-    /// `new`, which is false if it equals the stored event.
+    /// The caller must already have passed `new` to [`check_named`] and [`admit`]. Returns whether
+    /// the store has to write `new`, which is `false` if `new` equals the stored event.
     ///
     /// # Errors
     ///
     /// Returns [`SinkError::rejected`] if `new` has a different resource version from the stored
-    /// event, or changes an event in a way that events.k8s.io/v1 does not allow. An update without
-    /// a resource version replaces any version.
+    /// event, or if the update breaks a rule of events.k8s.io/v1 and these rules are enabled. An
+    /// update without a resource version replaces any version.
     ///
     /// # Examples
     ///
@@ -269,18 +271,19 @@ impl Rules {
     }
 
     /// Applies a patch to the stored event with the same name. `patch` is the event as it should be
-    /// after the patch, as [`EventSink::patch`](crate::EventSink::patch) receives it, and must have
-    /// passed [`check_named`]. Returns whether the stored event has changed and has to be written.
+    /// after the patch, in the form in which [`EventSink::patch`](crate::EventSink::patch) receives
+    /// it. The caller must already have validated it with [`check_named`]. Returns whether the
+    /// stored event has changed and must be written.
     ///
-    /// The patch changes what [`Event::to_patch_json`] returns: the series of an
-    /// event that has an event time and no count, otherwise count, last time and message. A value
-    /// that the patch leaves out (a count of 0, 1970-01-01T00:00:00Z, an empty message) stays
-    /// unchanged.
+    /// The patch changes the fields that [`Event::to_patch_json`] returns. If `patch` has an event
+    /// time and a series but no count, the only such field is the series. Otherwise, the fields are
+    /// the count, last time and message. A field that the patch leaves out (a count of 0, a time of
+    /// 1970-01-01T00:00:00Z, or an empty message) stays unchanged.
     ///
     /// # Errors
     ///
-    /// Returns [`SinkError::rejected`] if events.k8s.io/v1 does not allow the new series. The
-    /// stored event is then unchanged.
+    /// Returns [`SinkError::rejected`] if the rules of events.k8s.io/v1 are enabled and do not
+    /// allow the new series. The stored event is then unchanged.
     ///
     /// # Examples
     ///
@@ -326,11 +329,11 @@ impl Rules {
     }
 }
 
-/// Checks the event of an update or a patch. Unlike a new event, it must have a name.
+/// Validates the event in an update or a patch. Unlike a new event, this event must have a name.
 ///
 /// # Errors
 ///
-/// Returns [`SinkError::rejected`] with the first rule that the event breaks.
+/// Returns [`SinkError::rejected`], naming the first rule that the event breaks.
 ///
 /// # Examples
 ///
@@ -348,8 +351,8 @@ pub fn check_named(event: &Event) -> Result<(), SinkError> {
     check(event, false)
 }
 
-/// Returns the error for a new event whose name is taken. A store adds the event that has the name
-/// with [`SinkError::with_stored`].
+/// Returns the error for a new event whose name is taken. The store should add the event that
+/// already has the name by calling [`SinkError::with_stored`].
 ///
 /// # Examples
 ///
@@ -383,12 +386,12 @@ pub fn not_found(event: &Event) -> SinkError {
     SinkError::new(SinkErrorKind::NotFound, described(event))
 }
 
-/// Completes `generateName`: returns `beginning` followed by the first number above `version` for
-/// which the name is not taken. `version` is the number of the store's last write.
+/// Completes a `generateName` by returning `beginning` followed by the first number above `version`
+/// for which the name is not taken. `version` is the number of the store's last write.
 ///
 /// # Errors
 ///
-/// Returns the error of `is_taken`.
+/// Returns the error from `is_taken`.
 ///
 /// # Examples
 ///
@@ -415,9 +418,9 @@ pub fn free_name<E>(
     }
 }
 
-/// Returns a uid in the form of a random UUID, for the `number`th event that a store has created.
-/// `store` is a number for the store itself, such as the nanoseconds since 1970 when it was
-/// created. A uid is therefore unique, and with a fake clock it is the same in every run.
+/// Returns a uid in the form of a random UUID for the `number`th event that a store has created.
+/// `store` is a number that identifies the store, such as the store's creation time in nanoseconds
+/// since 1970. The uid is therefore unique, and with a fake clock it is the same in every run.
 ///
 /// # Examples
 ///
@@ -442,6 +445,6 @@ pub fn uid(store: u64, number: u64) -> Text {
     ] {
         name::write_hex(bits, &mut uid[digits]);
     }
-    // The default is never used: the digits are ASCII.
+    // The default is never used, because the digits are ASCII.
     Text::copied(std::str::from_utf8(&uid).unwrap_or_default())
 }
