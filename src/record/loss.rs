@@ -1,9 +1,9 @@
-//! Losses: events that did not reach a watcher or a store. One hook reports all losses of a
-//! broadcaster.
+//! Losses: events that did not reach a watcher or a store. A single hook reports all of a
+//! broadcaster's losses.
 //!
 //! Every loss is also counted where it happens. The hook is for programs that want to be notified
-//! immediately. It is user code, so a panic in it is caught, and events that the hook itself loses
-//! are not reported to it again.
+//! immediately. Because the hook is user code, a panic in it is caught. Losses that the hook itself
+//! causes are not reported to it.
 
 use std::cell::Cell;
 use std::error::Error;
@@ -31,14 +31,14 @@ use crate::sync::thread_local;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LossReason {
-    /// A recorder found the queue full, see [`Recorded::Full`](crate::Recorded::Full).
+    /// A recorder found the queue full. See [`Recorded::Full`](crate::Recorded::Full).
     QueueFull,
     /// A recorder found the broadcaster closed.
     Closed,
     /// A recorder was called with an empty reason.
     EmptyReason,
-    /// An API server would refuse the event because of this field. Only recorders whose events have
-    /// an [event time](crate::record::EventBroadcasterBuilder::event_time) check this.
+    /// An API server would refuse the event because this field is invalid. Only recorders whose
+    /// events have an [event time](crate::record::EventBroadcasterBuilder::event_time) check this.
     Invalid(EventField),
     /// The `scrub` hook panicked, so the event may still contain data that must not be shown.
     ScrubPanicked,
@@ -47,28 +47,29 @@ pub enum LossReason {
     /// A handler or a log panicked while handling the event. The event counts as delivered. The
     /// handler continues with the next event, unless `stop_on_panic` ends it.
     HandlerPanicked,
-    /// The sink already has an event of this name.
+    /// The sink already has an event with this name.
     AlreadyExists,
-    /// The sink will never accept the event, the sink panicked, or a function of the correlator's
+    /// The sink will never accept the event, the sink panicked, or a function in the correlator's
     /// options panicked.
     Rejected,
-    /// The sink failed as often as the retry policy allows, or the recording's `retry_if` refused
-    /// another attempt.
+    /// The sink failed on every attempt that the retry policy allows, or the recording's `retry_if`
+    /// refused another attempt.
     Exhausted,
     /// The event's [group](crate::EventSink::group) had reached its
     /// [share](crate::record::RecordingBuilder::group_queue_capacity) of a recording's queue.
     GroupFull,
-    /// The sink failed while the recording or the bus was ending, so no other attempt was possible.
-    /// Or a shutdown's deadline passed before the event was written.
+    /// The sink failed while the recording or the bus was ending, so no further attempt was
+    /// possible, or a shutdown's deadline passed before the event was written.
     Abandoned,
-    /// Dropping the broadcaster returned before the events were handled. Its
-    /// [`drop_timeout`](crate::record::EventBroadcasterBuilder::drop_timeout) had passed, an
-    /// earlier shutdown had reached its deadline, or the broadcaster was dropped on a thread that
-    /// the sink [needs](crate::EventSink::needed_thread).
+    /// The broadcaster's destructor returned before the events were handled, because its
+    /// [`drop_timeout`](crate::record::EventBroadcasterBuilder::drop_timeout) had passed, because
+    /// an earlier shutdown had reached its deadline, or because the broadcaster was dropped on a
+    /// thread that the sink [needs](crate::EventSink::needed_thread).
     ///
-    /// These events are lost only if the process ends too early. Otherwise they are still handled.
-    /// No counter counts them as lost, and if one of them is lost later, it is reported again with
-    /// the reason for that loss. Events that are still in the incoming queue are not included.
+    /// These events are lost only if the process exits before they have been handled. Otherwise
+    /// they are still handled. No counter counts them as lost, and if one of them is lost later, it
+    /// is reported again with the reason for that loss. Events that are still in the incoming queue
+    /// are not included.
     LeftBehind,
 }
 
@@ -92,14 +93,15 @@ impl fmt::Display for LossReason {
     }
 }
 
-/// One or more events that were lost together, as `on_loss` receives them.
+/// One or more events that were lost together, as passed to `on_loss`.
 ///
 /// A loss at a sink reports what was missing from the store at that time. A later write of the same
-/// stored event may carry the count, and the statistics then no longer count these events as lost.
+/// stored event may include the count of these events, and the statistics then no longer count them
+/// as lost.
 ///
 /// `Display` and `Debug` show the location, the number of events, the reason for the loss, the
-/// object and the reason of the first event, and the cause. They do not show the event's message,
-/// which may contain data that does not belong in a log.
+/// first event's object and reason, and the cause. They do not show the event's message, which may
+/// contain data that does not belong in a log.
 ///
 /// # Examples
 ///
@@ -125,24 +127,24 @@ impl fmt::Display for LossReason {
 pub struct Loss<'a> {
     /// The reason for the loss.
     pub reason: LossReason,
-    /// The location of the loss: the name of the watcher or recording, or the component of the
-    /// recorder.
+    /// The location of the loss: the name of the watcher or recording, or the recorder's component.
     pub place: &'a str,
     /// The lost events. The slice is empty if only the number of events is known. If several
     /// occurrences of one event were counted in one write, the slice contains that event once.
     pub events: &'a [Event],
     /// The number of lost events.
     pub count: u64,
-    /// The [group](crate::EventSink::group) of an event that was lost at a sink. Empty for every
-    /// other loss, and for a sink without groups.
+    /// The [group](crate::EventSink::group) of an event that was lost at a sink. Empty for all
+    /// other losses, and for a sink without groups.
     pub group: &'a str,
-    /// The cause of a loss at a sink, as a [`SinkError`](crate::SinkError): the sink's answer, the
-    /// text of a panic, or the deadline that passed. `None` for every other loss.
+    /// The cause of a loss at a sink, as a [`SinkError`](crate::SinkError): the sink's response,
+    /// the message of a panic, or the deadline that passed. `None` for all other losses.
     pub cause: Option<&'a (dyn Error + 'static)>,
 }
 
 impl<'a> Loss<'a> {
-    /// Creates a loss at `place`: the name of a watcher or recording, or a recorder's component.
+    /// Creates a loss at `place`, which is the name of a watcher or recording, or a recorder's
+    /// component.
     pub(crate) fn new(reason: LossReason, place: &'a str, events: &'a [Event]) -> Self {
         Self { reason, place, events, count: events.len() as u64, group: "", cause: None }
     }
@@ -152,7 +154,7 @@ impl<'a> Loss<'a> {
         Self { reason, place, events: &[], count, group: "", cause: None }
     }
 
-    /// Sets the number of lost events, if several were folded into the given event.
+    /// Sets the number of lost events. Needed if several of them were folded into one of `events`.
     pub(crate) fn times(mut self, count: u64) -> Self {
         self.count = count;
         self
@@ -198,10 +200,10 @@ impl fmt::Debug for Loss<'_> {
     }
 }
 
-/// The user's hook for losses.
+/// The user-supplied hook to which losses are reported.
 pub(crate) type OnLoss = Box<dyn Fn(&Loss<'_>) + Send + Sync>;
 
-/// The loss reporter that the parts of a broadcaster share.
+/// The loss reporter shared by all parts of a broadcaster.
 #[derive(Default)]
 pub(crate) struct LossHook {
     hook: Option<OnLoss>,
@@ -211,13 +213,14 @@ pub(crate) struct LossHook {
 }
 
 thread_local! {
-    /// Whether this thread is reporting a loss. Losses caused by that report are not reported.
+    /// Whether this thread is currently reporting a loss. Losses caused by that report are not
+    /// reported.
     #[allow(clippy::missing_const_for_thread_local, reason = "loom's form of the macro has no const")]
     static TELLING: Cell<bool> = Cell::new(false);
 }
 
 impl LossHook {
-    /// Creates a reporter. Without a hook, losses are logged if the feature `tracing` is enabled,
+    /// Creates a reporter. Without a hook, losses are logged if the `tracing` feature is enabled,
     /// and otherwise not reported.
     pub(crate) fn new(hook: Option<OnLoss>, clock: &crate::clock::Clock) -> Self {
         #[cfg(not(feature = "tracing"))]
@@ -230,10 +233,12 @@ impl LossHook {
         }
     }
 
-    /// Reports a loss, on this thread. This thread holds no lock for which another thread waits.
+    /// Reports a loss on the current thread. For a loss at a watcher, that thread may hold
+    /// `SharedIntake::intake`, which other threads only try to lock, or `InlineFront::core`, for
+    /// which other publishers wait.
     pub(crate) fn tell(&self, loss: &Loss<'_>) {
-        // On a thread that is being torn down, the cell no longer exists, so its losses are not
-        // reported.
+        // On a thread that is being torn down, the cell no longer exists, so the thread's losses
+        // are not reported.
         if loss.count == 0 || TELLING.try_with(|telling| telling.replace(true)).unwrap_or(true) {
             return;
         }
@@ -254,7 +259,7 @@ impl LossHook {
         }
     }
 
-    /// Returns how often the hook panicked.
+    /// Returns the number of times that the hook has panicked.
     pub(crate) fn panics(&self) -> u64 {
         // Relaxed: a count.
         self.panics.load(Ordering::Relaxed)
@@ -267,7 +272,7 @@ impl fmt::Debug for LossHook {
     }
 }
 
-/// Logs losses if there is no hook: at most one line a second for each reason.
+/// Logs losses if there is no hook, with at most one line per second for each reason.
 #[cfg(feature = "tracing")]
 mod warnings {
     use std::time::Duration;

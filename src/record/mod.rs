@@ -1,13 +1,14 @@
 //! The recorder, built on top of the bus.
 //!
-//! - [`EventBroadcaster`] starts a bus of events, and [`EventBroadcasterBuilder`] sets its options.
+//! - [`EventBroadcaster`] starts an event bus, and [`EventBroadcasterBuilder`] sets the
+//!   broadcaster's options.
 //! - [`Recorder`] and [`ObjectRecorder`] record events. [`EventDraft`] is an event that is still
-//!   being built, and [`Recorded`] is the outcome of a call.
+//!   being built, and [`Recorded`] is the outcome of a recording call.
 //! - A recording writes events to a sink. [`RecordingBuilder`] starts one with non-default options,
 //!   such as a [`RetryPolicy`], and [`RecordingHandle`] stops it. [`Outage`] reports that a
-//!   recording's store is unavailable or works again.
-//! - [`Loss`] describes lost events, and is what the hook
-//!   [`on_loss`](EventBroadcasterBuilder::on_loss) receives.
+//!   recording's store is unavailable or available again.
+//! - [`Loss`] describes lost events. It is passed to the
+//!   [`on_loss`](EventBroadcasterBuilder::on_loss) hook.
 //!
 //! <details>
 //! <summary>How the recorder is built, for contributors</summary>
@@ -16,16 +17,17 @@
 //!
 //! The directories are listed in the order in which an event passes through them: `event` (the
 //! data), `recorder` (builds events), `correlator` (aggregates, counts, limits), `series` (counts
-//! events that have an event time), `delivery` (writes the events of a recording to its sink) and
-//! `sink` (stores). The `broadcaster` sits on top of all of them.
+//! events that have an event time), `delivery` (writes a recording's events to its sink) and `sink`
+//! (stores). The `broadcaster` sits on top of all of them.
 //!
 //! # Memory orderings
 //!
-//! As in `bus`, each use has a comment that names its partner, and a test checks every atomic.
+//! As in `bus`, each use of an atomic has a comment that names the operation it pairs with. A test
+//! checks that every atomic is listed in one of the two tables.
 //!
 //! | atomic | written by | ordering | read by | ordering | what it carries |
 //! |---|---|---|---|---|---|
-//! | `Numbers::next` | `correlate` | relaxed RMW | `correlate` | same word | numbers that differ |
+//! | `Numbers::next` | `correlate` | relaxed RMW | `correlate` | same word | unique numbers |
 //! | `RecorderCounters::full`, `RecorderCounters::closed`, `RecorderCounters::disabled` | recorder | relaxed RMW | `stats` | relaxed | counts |
 //! | `RecorderCounters::empty_reason`, `RecorderCounters::invalid` | recorder | relaxed RMW | `stats` | relaxed | counts |
 //! | `RecorderCounters::scrub_panics`, `RecorderCounters::truncated` | recorder | relaxed RMW | `stats` | relaxed | counts |
@@ -33,28 +35,28 @@
 //! | `CounterCell::created`, `CounterCell::updated`, `CounterCell::aggregated` | `correlate` | relaxed RMW | `stats` | relaxed | counts |
 //! | `CounterCell::filtered`, `CounterCell::evicted` | `correlate`, `confirm` | relaxed RMW | `stats` | relaxed | counts |
 //! | `Caches::free` | `correlate`, `confirm` | relaxed RMW | the same | relaxed | a count |
-//! | `Flushes::running` | flush | relaxed RMW, fence after | recording | relaxed, fence before | no data: a recording then holds no counts |
+//! | `Flushes::running` | flush | relaxed RMW, fence after | recording | relaxed, fence before | no data: while the value is not zero, recordings hold neither writes nor events |
 //!
 //! # Locks
 //!
-//! The columns are explained in `bus`. No user code runs under these locks, except the output that
-//! a program gives to a `JsonLinesSink`.
+//! The columns are explained in `bus`. No user code runs while these locks are held, except the
+//! output that a program passes to a `JsonLinesSink`.
 //!
 //! | lock | taken by | under | held for |
 //! |---|---|---|---|
-//! | `Caches::map`, one lock for each of its shards | `correlate`, `confirm` | none | a decision, or the eviction of an entry |
-//! | `Caches::orders`, one lock for each shard | `correlate`, `confirm` | `Caches::map` | the same time as the shard |
-//! | `Writers::queue`, `Writer::queue`, which are one lock | recording, writers | none | a change of the list |
-//! | `Replies::answers` | recording, writers, threads and tasks of the sink | `MemoryStore::state` | a change of the list |
-//! | `Waiting::answer` | caller of an `AsyncSink`'s method, its task | none | a change of the answer |
-//! | `Driver::stats`, `RecordingHandle::stats`, which are one lock | recording, `stats` | `Recordings::list` | a copy of the counters |
+//! | `Caches::map`, one lock per shard | `correlate`, `confirm` | none | a decision, or the eviction of an entry |
+//! | `Caches::orders`, one lock per shard | `correlate`, `confirm` | `Caches::map` | as long as the shard's lock |
+//! | `Writers::queue`, `Writer::queue` (the same lock) | recording, writers | none | an update of the list |
+//! | `Replies::answers` | recording, writers, threads and tasks of the sink | `MemoryStore::state` | an update of the list |
+//! | `Waiting::answer` | caller of an `AsyncSink`'s method, its task | none | an update of the answer |
+//! | `Driver::stats`, `RecordingHandle::stats` (the same lock) | recording, `stats` | `Recordings::list` | a copy of the counters |
 //! | `Recordings::list` | start of a recording, flush, `stats` | none | a scan of the recordings |
 //! | `Shared::handlers` of an `EventBroadcaster` | start of a handler, drop | none | a scan of the handlers |
-//! | `Warnings::silent` | reporter of a loss, if there is no hook | `SharedIntake::intake`, `InlineFront::core` | a scan of the reasons |
-//! | `FakeQueue::events` | recorder, test | none | a change of the list |
+//! | `Warnings::silent` | thread that reports a loss, if there is no hook | `SharedIntake::intake`, `InlineFront::core` | a scan of the reasons |
+//! | `FakeQueue::events` | recorder, test | none | an update of the list |
 //! | `MemoryStore::state` | every use of the store | none | a batch, or a scan of a page of events |
-//! | `Shared::output` of a `JsonLinesSink` | writes to the sink | none | a write to the output, or the change to a new file |
-//! | `Shared::stats` of a `JsonLinesSink` | writes to the sink, `stats` | `Shared::output` | a change of the counters |
+//! | `Shared::output` of a `JsonLinesSink` | writes to the sink | none | a write to the output, or the switch to a new file |
+//! | `Shared::stats` of a `JsonLinesSink` | writes to the sink, `stats` | `Shared::output` | an update of the counters |
 //!
 //! </details>
 

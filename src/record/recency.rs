@@ -1,20 +1,20 @@
-//! Values in the order in which they were last used.
+//! Keeps values in the order in which they were last used.
 //!
-//! A ring links the values in the order of their last use. Using a value moves it to the newest
-//! end, and the value at the oldest end is the first to be evicted. Each step takes constant time.
+//! The values are linked into a ring in that order. Using a value moves it to the newest end, and
+//! the value at the oldest end is the first to be evicted. Each step takes constant time.
 
-/// An index that no node has: the point where the ring's two ends meet. Its newer neighbour is the
-/// oldest node.
+/// The index of the point where the ring's two ends meet. No node has this index. The newer
+/// neighbour of this point is the oldest node.
 const ENDS: u32 = u32::MAX;
 
-/// The number of nodes whose storage is kept while there are no values.
+/// The number of nodes for which storage stays allocated while there are no values.
 const KEPT: usize = 16;
 
 pub(crate) struct Recency<T> {
     nodes: Vec<Node<T>>,
     len: usize,
     ends: Links,
-    /// The first free place. Each free place has the next one as its newer neighbour.
+    /// The first free place. Each free place links to the next free place as its newer neighbour.
     free: u32,
 }
 
@@ -24,7 +24,7 @@ struct Node<T> {
     links: Links,
 }
 
-/// The places of the two neighbours in the ring.
+/// The places of a node's two neighbours in the ring.
 #[derive(Clone, Copy)]
 struct Links {
     older: u32,
@@ -55,7 +55,8 @@ impl<T> Recency<T> {
         self.nodes.get_mut(place as usize)?.value.as_mut()
     }
 
-    /// Adds a value as the newest one, and returns its place. There are at most 2^32 - 1 places.
+    /// Adds a value as the most recently used one, and returns its place. There must be at most
+    /// 2^32 - 1 places.
     pub(crate) fn push(&mut self, value: T) -> u32 {
         let mut place = self.free;
         if let Some(node) = self.nodes.get_mut(place as usize) {
@@ -70,7 +71,7 @@ impl<T> Recency<T> {
         place
     }
 
-    /// Makes a value the newest one.
+    /// Marks a value as the most recently used one, and returns it.
     pub(crate) fn touch(&mut self, place: u32) -> Option<&mut T> {
         if self.ends.older != place {
             self.unlink(place);
@@ -79,7 +80,8 @@ impl<T> Recency<T> {
         self.get_mut(place)
     }
 
-    /// Removes a value. Removing the last one also frees the storage.
+    /// Removes a value. Removing the last value also frees the storage, except for up to `KEPT`
+    /// nodes.
     pub(crate) fn remove(&mut self, place: u32) -> Option<T> {
         let value = self.nodes.get_mut(place as usize)?.value.take()?;
         self.len -= 1;

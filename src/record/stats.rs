@@ -1,4 +1,4 @@
-//! The counters of a recording, as values.
+//! A snapshot of a recording's counters.
 
 use std::fmt;
 
@@ -7,27 +7,29 @@ use crate::escape::escape;
 use crate::record::event::Timestamp;
 use crate::remote_state::RemoteState;
 
-/// The counters of a recording, for the events that its watcher delivered.
+/// A recording's counters for the events that its watcher delivered.
 ///
-/// Each delivered event has one of eight outcomes. After a flush, or when the recording has ended,
+/// Each delivered event has one of eight outcomes. After a flush, or once the recording has ended,
 /// this equation holds exactly:
 ///
 /// `watcher.delivered` = `created` + `updated` + `skipped` + `already_existed` + `rejected` +
 /// `exhausted` + `group_full` + `abandoned`
 ///
-/// [`handled`](Self::handled) returns the right-hand side. While the recording runs, either side
-/// may be ahead:
+/// [`handled`](Self::handled) returns the right-hand side. While the recording is running, either
+/// side may be ahead:
 ///
 /// - The recording counts an outcome before it counts the event as delivered.
-/// - An event may be counted on another event with the same key that is not written yet, or it may
-///   be held: by its [series](crate::record::RecordingBuilder::series), because the
+/// - An event may be added to the count of another event with the same key that has not been
+///   written yet. It may also be held, either by its
+///   [series](crate::record::RecordingBuilder::series), because the
 ///   [spam filter](crate::correlator::SpamFilter) stopped it, or because of
-///   [`update_every`](crate::record::RecordingBuilder::update_every). Such an event is already
-///   delivered, and gets its outcome with the write that carries it.
+///   [`update_every`](crate::record::RecordingBuilder::update_every). Such an event already counts
+///   as delivered, and gets its outcome with the write that includes it.
 ///
-/// `already_existed`, `rejected`, `exhausted`, `group_full` and `abandoned` may decrease. A count
-/// includes all earlier occurrences, so when the store accepts a later write of the same stored
-/// event, the earlier events with these outcomes are counted as updated and coalesced instead.
+/// `already_existed`, `rejected`, `exhausted`, `group_full` and `abandoned` may decrease. A stored
+/// event's count includes all earlier occurrences. When the store accepts a later write of the same
+/// stored event, the earlier events with these outcomes are therefore counted as updated and
+/// coalesced instead.
 ///
 /// # Examples
 ///
@@ -52,24 +54,25 @@ use crate::remote_state::RemoteState;
 #[serde(default)]
 #[non_exhaustive]
 pub struct RecordingStats {
-    /// The recording's name, and the numbers of events that it was offered, that it received, and
-    /// that it lost before it could handle them.
+    /// The recording's name, and the numbers of events that were offered to it, that it received,
+    /// and that it lost before it could handle them.
     pub watcher: WatcherStats,
-    /// Events that the sink stored as new.
+    /// Events that the sink stored as new events.
     pub created: u64,
-    /// Events that were counted as part of a stored event.
+    /// Events that were added to the count of a stored event.
     pub updated: u64,
-    /// Events that the spam filter stopped before any equal event had passed, so that the store has
-    /// no event for them. If an equal event passes later, its count includes them. Repeats of an
-    /// event that the store has are not included, because a later write carries their count.
+    /// Events that the spam filter stopped before any equal event had passed, so the store has no
+    /// event for them. If an equal event passes later, its count includes them. Repeats of an event
+    /// that is already stored are not included in this number, because a later write adds them to
+    /// that event's count.
     pub skipped: u64,
-    /// Events not written because the sink already had an event with this name.
+    /// Events not written because the sink already had an event with the same name.
     pub already_existed: u64,
     /// Events not written because the sink will never accept them, or because the sink or a
-    /// function of the correlator's options panicked.
+    /// function in the correlator's options panicked.
     pub rejected: u64,
-    /// Events not written because the sink failed as often as the retry policy allows, or because
-    /// `retry_if` did not allow another attempt.
+    /// Events not written because the sink failed on every attempt that the retry policy allows, or
+    /// because `retry_if` did not allow another attempt.
     pub exhausted: u64,
     /// Events not written because their [group](crate::EventSink::group) had reached its
     /// [share](crate::record::RecordingBuilder::group_queue_capacity) of the queue.
@@ -77,26 +80,27 @@ pub struct RecordingStats {
     /// Events not written because the sink failed while the recording or the bus was ending, or
     /// because a shutdown's deadline passed first.
     pub abandoned: u64,
-    /// The part of `created` that should have been counted on a stored event, which had expired.
+    /// The part of `created` that should have been added to the count of a stored event, but that
+    /// event had expired.
     pub recreated: u64,
-    /// The part of `created` and `updated` that reached the store together with a later event of
-    /// the same stored event, in one write. This number grows if a sink is slow or unavailable, and
-    /// with repeats that were held or refused before.
+    /// The part of `created` and `updated` that reached the store in the same write as a later
+    /// occurrence of the same stored event. This number grows when a sink is slow or unavailable,
+    /// and when repeats were held or refused earlier.
     pub coalesced: u64,
     /// The part of all delivered events that was folded into an aggregate event for a group of
-    /// similar ones.
+    /// similar events.
     pub aggregated: u64,
-    /// Attempts at a write after the first one.
+    /// Write attempts after the first attempt at each write.
     pub retried: u64,
-    /// Caught panics in the sink, in its errors' destructors, in `retry_if`, or in a function of
+    /// Caught panics in the sink, in its errors' destructors, in `retry_if`, or in a function in
     /// the correlator's options.
     pub panics: u64,
     /// Entries that the correlator evicted because its caches were full, and series that ended for
     /// the same reason. If this number grows, the caches are too small, and counts restart from
     /// one.
     pub evicted: u64,
-    /// The reason for the sink's last refusal of an event, or for the last event that the recording
-    /// stopped trying to write. It has at most about 1,000 characters and is escaped. Abandoned
+    /// The reason why the sink last refused an event, or why the recording last stopped trying to
+    /// write an event. The string has at most about 1,000 characters and is escaped. Abandoned
     /// events do not change this field.
     pub last_refusal: Option<String>,
     /// The state of the recording with respect to its store:
@@ -105,26 +109,27 @@ pub struct RecordingStats {
     ///   needed yet.
     /// - [`Ready`](RemoteState::Ready): the store responds. Some groups may be
     ///   [degraded](Self::degraded_groups).
-    /// - [`Unavailable`](RemoteState::Unavailable): since
+    /// - [`Unavailable`](RemoteState::Unavailable): the store has been unavailable since
     ///   [`unavailable_since`](Self::unavailable_since).
-    /// - [`Refused`](RemoteState::Refused): the same, because the store does not allow the sink to
-    ///   write ([`SinkErrorKind::Forbidden`](crate::sink::SinkErrorKind::Forbidden)).
+    /// - [`Refused`](RemoteState::Refused): the store is unavailable because it does not allow the
+    ///   sink to write ([`SinkErrorKind::Forbidden`](crate::sink::SinkErrorKind::Forbidden)).
     /// - [`Ended`](RemoteState::Ended): the recording has ended.
     ///
     /// [`on_outage`](crate::record::RecordingBuilder::on_outage) is called at each change between
     /// available and unavailable.
     pub state: RemoteState,
-    /// The time of day when the recording entered this state. `None` only in a sum.
+    /// The time of day when the recording entered this state. `None` only in a total over several
+    /// recordings.
     pub state_since: Option<Timestamp>,
     /// The time of day when the store itself became unavailable. `None` if that has never happened,
     /// if the store has responded since, or if the recording has ended.
     #[doc(alias = "unreachable")]
     pub unavailable_since: Option<Timestamp>,
-    /// The last attempt that failed and may succeed later. The recording sets this field at the
-    /// first failure, and the field stays set when the store works again.
+    /// The last transient failure, after which a later attempt may succeed. The recording sets this
+    /// field at the first failure, and does not clear it when the store is available again.
     pub last_failure: Option<SinkFailure>,
-    /// The [groups](crate::EventSink::group) that are currently slow or not served, up to 16 of
-    /// them.
+    /// The [groups](crate::EventSink::group) that the store currently serves slowly or not at all,
+    /// up to 16 of them.
     pub degraded_groups: Vec<DegradedGroup>,
 }
 
@@ -147,7 +152,8 @@ pub struct DegradedGroup {
     pub group: String,
     /// The time of day when the group became degraded.
     pub since: Timestamp,
-    /// The reason: that its operations take long, or the sink's error, truncated and escaped.
+    /// The reason: either that the group's operations take a long time, or the sink's error,
+    /// truncated and escaped.
     pub text: String,
 }
 
@@ -160,12 +166,12 @@ impl Default for DegradedGroup {
 impl fmt::Display for DegradedGroup {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { group, since, text } = self;
-        // The strings may have been read from a file.
+        // The strings may have been read from a file, so they are escaped here.
         write!(f, "\"{}\" since {since:.0}: {}", escape(group), escape(text))
     }
 }
 
-/// A failed attempt to store an event that may succeed later.
+/// A transient failure to store an event, after which a later attempt may succeed.
 ///
 /// # Examples
 ///
@@ -182,13 +188,13 @@ impl fmt::Display for DegradedGroup {
 #[serde(default)]
 #[non_exhaustive]
 pub struct SinkFailure {
-    /// The sink's error, as [`SinkError`](crate::SinkError) shows it: truncated and escaped.
+    /// The sink's error as [`SinkError`](crate::SinkError) displays it, truncated and escaped.
     pub text: String,
     /// The time of day when the failures began: when the store became unavailable, or when the
     /// first attempt at this event failed.
     pub since: Timestamp,
     /// The number of attempts that have failed since then: all attempts if the store is
-    /// unavailable, otherwise the attempts at this event.
+    /// unavailable, otherwise only the attempts at this event.
     pub attempts: u64,
 }
 
@@ -202,15 +208,15 @@ impl fmt::Display for SinkFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { text, since, attempts } = self;
         let times = if *attempts == 1 { "attempt" } else { "attempts" };
-        // The text may have been read from a file.
+        // The text may have been read from a file, so it is escaped here.
         write!(f, "{attempts} {times} since {since:.0}: {}", escape(text))
     }
 }
 
 impl RecordingStats {
-    /// Returns the number of events that are missing from the store although they should be in it,
-    /// because the queue was full, the recording ended or the sink failed. Events that the spam
-    /// filter skipped are not included. Zero means that everything else was stored.
+    /// Returns the number of events that should be in the store but are not, because the queue was
+    /// full, the recording ended or the sink failed. Events that the spam filter skipped are not
+    /// included. Zero means that all other events were stored.
     ///
     /// # Examples
     ///
@@ -249,8 +255,8 @@ impl RecordingStats {
         stored.into_iter().chain(lost).fold(0, u64::saturating_add)
     }
 
-    /// Returns the number of writes that the sink stored for delivered events: `created` +
-    /// `updated` − `coalesced`.
+    /// Returns the number of successful writes of delivered events: `created` + `updated` −
+    /// `coalesced`.
     ///
     /// # Examples
     ///
@@ -307,7 +313,8 @@ impl RecordingStats {
     }
 }
 
-/// Formats the counters as one line. With `{:#}`, a failure and a refusal are on separate lines.
+/// Formats the counters on one line. With `{:#}`, degraded groups, the last failure and the last
+/// refusal are on separate lines.
 impl fmt::Display for RecordingStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let between = if f.alternate() { "\n    " } else { ", " };
@@ -344,14 +351,15 @@ impl fmt::Display for RecordingStats {
             write!(f, "{between}degraded group {group}")?;
         }
         match &self.last_failure {
-            // If an event was not written because of this failure, its refusal has the same text.
+            // If an event was not written because of this failure, its refusal has the same text,
+            // which is not shown twice.
             Some(failure) if self.last_refusal.as_ref() != Some(&failure.text) => {
                 write!(f, "{between}last failure: {failure}")?;
             }
             _ => {}
         }
         match &self.last_refusal {
-            // The text may have been read from a file.
+            // The text may have been read from a file, so it is escaped here.
             Some(text) => write!(f, "{between}last refusal: {}", escape(text)),
             None => Ok(()),
         }

@@ -56,7 +56,7 @@ impl fmt::Display for EventType {
 impl FromStr for EventType {
     type Err = ParseError;
 
-    /// Reads the name that is stored in events, `Normal` or `Warning`.
+    /// Parses the name that is stored in events, `Normal` or `Warning`.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         match text {
             "Normal" => Ok(Self::Normal),
@@ -72,7 +72,8 @@ impl From<EventType> for Text {
     }
 }
 
-/// How often an event of the newer events API was seen, and when it was last seen.
+/// The number of times that an event of the newer events API was seen, and the time when it was
+/// last seen.
 ///
 /// # Examples
 ///
@@ -123,14 +124,14 @@ impl EventSeries {
 
 /// Something that happened to an object: core/v1's `Event`.
 ///
-/// The fields are not validated: an event that was read from a store may have any type, and any
-/// field may be missing. Start from [`Event::default`] and set the fields that you know. A recorder
-/// fills in the rest.
+/// The fields are not validated. An event that was read from a store may have any type, and any
+/// field may be missing. To create an event, start from [`Event::default`] and set the fields that
+/// you know. A recorder fills in the rest.
 ///
 /// The bus moves events by value from queue to queue, because one allocation per event would halve
 /// its throughput. The size of an event therefore matters (440 bytes, checked by a test). Two
 /// boxes, one in the metadata and one here, hold the values that a freshly recorded event does not
-/// have. A box exists only when it is needed, and methods give access to its values.
+/// have. A box is allocated only when it is needed, and its values are accessed through methods.
 ///
 /// # Examples
 ///
@@ -164,7 +165,7 @@ pub struct Event {
     /// The number of times that the event was seen.
     pub count: i32,
     /// The event's type: `Normal` or `Warning`. Stored events may have any other type.
-    /// [`event_type`](Event::event_type) reads this field.
+    /// [`event_type`](Event::event_type) parses this field.
     pub type_: Text,
     /// The program that reports the event. In JSON, this is `reportingComponent`.
     #[doc(alias = "reportingComponent")]
@@ -206,7 +207,7 @@ impl Event {
         self.rare.get_or_insert_with(|| Box::new(Rare::EMPTY))
     }
 
-    /// Sets a value, but does not allocate the box merely to hold an empty value.
+    /// Sets a value, without allocating the box just to hold an empty value.
     fn set<T>(&mut self, value: T, is_some: bool, field: fn(&mut Rare) -> &mut T) {
         if is_some || self.rare.is_some() {
             *field(self.rare_mut()) = value;
@@ -294,8 +295,8 @@ impl Event {
         self.set(action, is_some, |rare| &mut rare.action);
     }
 
-    /// Returns the time of the newer events API: when the event was first seen, with microsecond
-    /// precision. Returns `None` if this time is not set.
+    /// Returns the event time of the newer events API, which is the time when the event was first
+    /// seen, with microsecond precision. Returns `None` if this time is not set.
     pub fn event_time(&self) -> Option<Timestamp> {
         self.rare().event_time
     }
@@ -318,8 +319,8 @@ impl Event {
         self.set(at, at.is_some(), |rare| &mut rare.event_time);
     }
 
-    /// Returns the series of the newer events API: how often the event was seen, and when last.
-    /// Returns `None` if the series is not set.
+    /// Returns the series of the newer events API, which holds the number of times that the event
+    /// was seen, and the time when it was last seen. Returns `None` if the series is not set.
     pub fn series(&self) -> Option<EventSeries> {
         self.rare().series
     }
@@ -345,14 +346,14 @@ impl Event {
 
     /// Returns the time when the event was last seen, from the first of these fields that is set:
     ///
-    /// 1. the time of the [`series`](Self::series)
+    /// 1. the last observed time of the [`series`](Self::series)
     /// 2. [`last_timestamp`](Self::last_timestamp)
     /// 3. [`first_timestamp`](Self::first_timestamp)
     /// 4. [`event_time`](Self::event_time)
     ///
-    /// Returns `None` if none of them is set, even if the creation time that a store sets is known.
-    /// kubectl reads the fields in the same order. Tables, logs, queries and stores of this crate
-    /// call this method, so they agree about the time of an event.
+    /// Returns `None` if none of these fields is set, even if the store has set a creation time.
+    /// kubectl reads the fields in the same order. The tables, logs, queries and stores of this
+    /// crate call this method, so they agree on the time of an event.
     ///
     /// # Examples
     ///
@@ -397,9 +398,9 @@ impl Event {
         self.first_timestamp.or(self.event_time())
     }
 
-    /// Returns how often the event was seen: the count of the [`series`](Self::series) if there is
-    /// one, otherwise [`count`](Self::count). The result is at least 1, because an event that
-    /// exists has been seen, even if it has no count.
+    /// Returns the number of times that the event was seen. This is the count of the
+    /// [`series`](Self::series) if there is one, and otherwise [`count`](Self::count). The result
+    /// is at least 1, because an event that exists has been seen, even if it has no count.
     ///
     /// # Examples
     ///
@@ -419,7 +420,7 @@ impl Event {
         self.series().map_or(self.count, |series| series.count).max(1).unsigned_abs()
     }
 
-    /// Returns a second object that was involved in the event. Returns `None` if there is no such
+    /// Returns a second object that was involved in the event, or `None` if there is no such
     /// object.
     pub fn related(&self) -> Option<&ObjectReference> {
         self.rare().related.as_ref()
@@ -445,7 +446,7 @@ impl Event {
     }
 }
 
-/// Compares by content: an empty box equals a missing one.
+/// Compares by content, so an empty box equals a missing box.
 impl PartialEq for Event {
     fn eq(&self, other: &Self) -> bool {
         self.metadata == other.metadata

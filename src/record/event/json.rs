@@ -1,4 +1,4 @@
-//! Events as JSON text, byte for byte as Go's encoder writes them.
+//! Events as JSON text that is byte for byte identical to the output of Go's encoder.
 
 use std::error::Error;
 use std::fmt;
@@ -9,12 +9,12 @@ use super::wire_events_v1::EventsV1Out;
 use crate::escape::escape;
 
 impl Event {
-    /// Returns the event in the format of Go's encoder for a core/v1 Event: on one line, without a
-    /// newline at the end.
+    /// Returns the event as JSON in the format that Go's encoder uses for a core/v1 Event, on one
+    /// line and without a trailing newline.
     ///
     /// Times are truncated to the precision that Kubernetes keeps: whole seconds or microseconds.
-    /// [`from_json`](Self::from_json) reads the same event back, except for the truncated part. If
-    /// `kind` or `apiVersion` was set to a value other than `Event` and `v1`,
+    /// [`from_json`](Self::from_json) reads the same event back, apart from the truncated
+    /// fractions. If `kind` or `apiVersion` was set to a value other than `Event` and `v1`,
     /// [`from_json`](Self::from_json) returns an error.
     ///
     /// # Examples
@@ -35,17 +35,17 @@ impl Event {
         json_writer::to_string(self, 768 + self.message.len())
     }
 
-    /// Returns the event in the format of Go's encoder for an Event of events.k8s.io/v1: on one
-    /// line, without a newline at the end.
+    /// Returns the event as JSON in the format that Go's encoder uses for an Event of
+    /// events.k8s.io/v1, on one line and without a trailing newline.
     ///
-    /// Kubernetes keeps one object for both APIs. This is the same event as a document of the other
-    /// API. Its version is `events.k8s.io/v1`, whatever [`api_version`](Self::api_version) is.
-    /// Times are truncated as in [`to_json`](Self::to_json), and [`from_json`](Self::from_json)
-    /// reads both documents.
+    /// Kubernetes stores one object for both APIs. The document returned here contains the same
+    /// event in the format of the other API. Its version is `events.k8s.io/v1`, regardless of
+    /// [`api_version`](Self::api_version). Times are truncated as in [`to_json`](Self::to_json),
+    /// and [`from_json`](Self::from_json) reads both formats.
     ///
-    /// Nothing is checked. An API server accepts an event through this API only if the event has an
-    /// event time, a reporting controller and instance, an action, a reason and a type, and has no
-    /// count, source, first or last time.
+    /// The event is not validated. An API server accepts an event through this API only if the
+    /// event has an event time, a reporting controller and instance, an action, a reason and a
+    /// type, and has no count, source, first or last time.
     ///
     /// # Examples
     ///
@@ -68,16 +68,17 @@ impl Event {
         json_writer::to_string(&EventsV1Out::new(self), 896 + self.message.len())
     }
 
-    /// Reads an Event of core/v1 or events.k8s.io/v1 as an API server or
-    /// `kubectl get event -o json` returns it.
+    /// Reads an Event of core/v1 or events.k8s.io/v1, as returned by an API server or by
+    /// `kubectl get event -o json`.
     ///
-    /// Unknown fields are ignored, and `null` counts as absent. A time may have any fraction.
-    /// `kind` and `apiVersion` may be missing.
+    /// Unknown fields are ignored, and `null` counts as absent. A time may have a fraction of any
+    /// length. `kind` and `apiVersion` may be missing.
     ///
-    /// An event of events.k8s.io (v1 or v1beta1) becomes what an API server returns for the same
-    /// event through core/v1, and [`api_version`](Self::api_version) is `v1`. A document without an
-    /// `apiVersion` is treated as an event of events.k8s.io if it has no `involvedObject`, but has
-    /// a `regarding`, a `note` or a `reportingController`.
+    /// An event of events.k8s.io (v1 or v1beta1) is converted into the event that an API server
+    /// would return through core/v1, and its [`api_version`](Self::api_version) becomes `v1`. A
+    /// document without an `apiVersion` is treated as an event of events.k8s.io if it has no
+    /// `involvedObject`, but has a `regarding`, a `note` or a `reportingController`. Its
+    /// [`api_version`](Self::api_version) stays empty.
     ///
     /// # Errors
     ///
@@ -89,9 +90,9 @@ impl Event {
     /// - A time is not in RFC 3339 format with a year from 0000 to 9999.
     /// - A string contains half of a surrogate pair.
     ///
-    /// If the document is not an event, the error names what was found and what to read instead.
-    /// Such documents are an `EventList`, a watch event, any other kind, and an Event of another
-    /// API.
+    /// If the document is not an event, the error describes what was found and what to read
+    /// instead. This applies to an `EventList`, a watch event, a document of any other kind, and an
+    /// Event of another API.
     ///
     /// # Examples
     ///
@@ -113,7 +114,7 @@ impl Event {
     }
 }
 
-/// The error for text that is not the JSON of an event. It describes the problem and its position.
+/// The error for text that is not an event in JSON. It describes the problem and its position.
 ///
 /// # Examples
 ///
@@ -131,7 +132,7 @@ impl Event {
 pub struct EventJsonError {
     line: usize,
     column: usize,
-    /// The description, which ends with the position, escaped and truncated to 300 characters.
+    /// The description with the position at its end, escaped and truncated to 300 characters.
     text: String,
 }
 

@@ -1,4 +1,4 @@
-//! JSON with the escapes of Go's encoder. `wire` decides what a document contains.
+//! Writes JSON with the same escapes as Go's encoder. `wire` decides what a document contains.
 
 use std::fmt::Write as _;
 
@@ -8,16 +8,16 @@ use serde::Serialize;
 /// in bytes.
 pub(super) fn to_string(document: &impl Serialize, capacity: usize) -> String {
     let mut json = Vec::with_capacity(capacity);
-    // Never fails: a document consists of strings, numbers and times, and a vector accepts
-    // everything.
+    // Never fails, because a document consists of strings, numbers and times, and writing to a
+    // vector always succeeds.
     let _ = serde_json::to_writer(&mut json, document);
     // The default is never used: the serializer writes UTF-8.
     let json = String::from_utf8(json).unwrap_or_default();
     if may_need_escapes(json.as_bytes()) { escape(&json) } else { json }
 }
 
-/// Returns whether a byte begins a character that may need an escape. 0xE2 begins U+2028 and
-/// U+2029, and many other characters.
+/// Returns whether the JSON contains a byte that begins a character that may need an escape. The
+/// byte 0xE2 begins U+2028 and U+2029, but also many other characters.
 #[allow(clippy::needless_bitwise_bool, reason = "without branches the compiler looks at many bytes at once")]
 fn may_need_escapes(json: &[u8]) -> bool {
     // Folding booleans instead of numbers would compile to a branch per byte.
@@ -25,8 +25,8 @@ fn may_need_escapes(json: &[u8]) -> bool {
     json.iter().fold(0, |found, byte| found | u8::from(needs(*byte))) != 0
 }
 
-/// Adds the escapes that make JSON safe inside HTML and JavaScript. Go writes these by default. In
-/// JSON, the characters occur only within strings.
+/// Adds the escapes that make JSON safe inside HTML and JavaScript, which Go writes by default. In
+/// JSON, the characters to be escaped occur only within strings.
 fn escape(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len() + json.len() / 4);
     let mut written = 0;

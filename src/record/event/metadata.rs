@@ -8,8 +8,8 @@ use super::timestamp::Timestamp;
 /// The event's own name and namespace, and the values that a store adds.
 ///
 /// These are the fields of Kubernetes' metadata that events use. Other fields (`managedFields`,
-/// owners, finalizers) are not kept when an event is read. One box holds all values that a freshly
-/// recorded event does not have. It exists only if at least one of them is set: see
+/// owners, finalizers) are discarded when an event is read. One box holds all values that a freshly
+/// recorded event does not have, and is allocated only when it is needed. See
 /// [`Event`](super::Event) for the reason.
 ///
 /// # Examples
@@ -29,7 +29,7 @@ use super::timestamp::Timestamp;
 pub struct ObjectMeta {
     /// The event's name, unique in its namespace.
     pub name: Text,
-    /// The namespace that the event is stored in.
+    /// The namespace in which the event is stored.
     pub namespace: Text,
     pub(super) rare: Option<Box<Rare>>,
 }
@@ -68,15 +68,15 @@ impl ObjectMeta {
         self.rare.get_or_insert_with(|| Box::new(Rare::EMPTY))
     }
 
-    /// Sets a string, but does not allocate the box merely to hold an empty string.
+    /// Sets a string, without allocating the box just to hold an empty string.
     fn set(&mut self, text: Text, field: fn(&mut Rare) -> &mut Text) {
         if !text.is_empty() || self.rare.is_some() {
             *field(self.rare_mut()) = text;
         }
     }
 
-    /// Returns the prefix of a name that the store is to complete. The prefix is empty if the event
-    /// has a name.
+    /// Returns the prefix from which the store is to generate the event's name. The prefix is empty
+    /// if the event has a name.
     pub fn generate_name(&self) -> &Text {
         &self.rare().generate_name
     }
@@ -97,7 +97,7 @@ impl ObjectMeta {
         self.set(generate_name.into(), |rare| &mut rare.generate_name);
     }
 
-    /// Returns the URL that old API servers gave to a stored event.
+    /// Returns the URL that old API servers assigned to a stored event.
     pub fn self_link(&self) -> &Text {
         &self.rare().self_link
     }
@@ -107,7 +107,7 @@ impl ObjectMeta {
         self.set(self_link.into(), |rare| &mut rare.self_link);
     }
 
-    /// Returns the store's identifier of this event.
+    /// Returns the identifier that the store assigned to this event.
     pub fn uid(&self) -> &Text {
         &self.rare().uid
     }
@@ -130,7 +130,8 @@ impl ObjectMeta {
         self.set(uid.into(), |rare| &mut rare.uid);
     }
 
-    /// Returns the version that the store gave this event. The version changes with every write.
+    /// Returns the version that the store assigned to this event. The version changes with every
+    /// write.
     pub fn resource_version(&self) -> &Text {
         &self.rare().resource_version
     }
@@ -189,7 +190,7 @@ impl ObjectMeta {
         &mut self.rare_mut().labels
     }
 
-    /// Returns the annotations: other data that is worth keeping.
+    /// Returns the annotations, which hold other data that is worth keeping.
     pub fn annotations(&self) -> &BTreeMap<Text, Text> {
         &self.rare().annotations
     }
@@ -211,7 +212,7 @@ impl ObjectMeta {
     }
 }
 
-/// Compares by content: an empty box equals a missing one.
+/// Compares by content, so an empty box equals a missing box.
 impl PartialEq for ObjectMeta {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name && self.namespace == other.namespace && self.rare() == other.rare()

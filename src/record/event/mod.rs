@@ -1,16 +1,16 @@
 //! Events: core/v1's `Event`, field for field, as plain data.
 //!
-//! The code here does not depend on buses, clocks or stores.
+//! The code here does not depend on buses or stores.
 //!
-//! - `text` and `timestamp` are the values that everything else consists of.
-//! - `core_v1` is the event.
-//! - `parts` are the values that the caller of a recorder supplies. `name` generates the names of
-//!   events. `timed` is the form that events.k8s.io/v1 requires.
-//! - `wire` and `wire_events_v1` are the two shapes of an event as a document, and `json_writer`
-//!   and `json` are their text.
+//! - `text` and `timestamp` define the basic types from which the others are built.
+//! - `core_v1` defines the event itself.
+//! - `parts` holds the values that the caller of a recorder supplies. `name` generates event names.
+//!   `timed` converts an event to the form that events.k8s.io/v1 requires.
+//! - `wire` and `wire_events_v1` define the two document formats of an event, and `json_writer` and
+//!   `json` convert events to and from JSON text.
 //! - `read` reads events from the output of other programs.
-//! - `patch` is the only change that is made to a stored event.
-//! - `stored` has the fields of a stored event that a recording needs.
+//! - `patch` defines the only change that is made to a stored event.
+//! - `stored` holds the fields of a stored event that a recording needs.
 
 mod core_v1;
 mod json;

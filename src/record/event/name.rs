@@ -1,12 +1,11 @@
-//! Names of events in client-go's format: `<object>.<nanoseconds since 1970 in hexadecimal>`.
+//! Event names in client-go's format: `<object>.<nanoseconds since 1970 in hexadecimal>`.
 
 use crate::clock::Clock;
 
 use super::text::Text;
 use super::timestamp::Timestamp;
 
-/// The length of the longest name that Kubernetes accepts, and of the longest DNS subdomain, in
-/// bytes.
+/// The maximum length of a name in Kubernetes, and of a DNS subdomain, in bytes.
 pub(crate) const MAX_NAME: usize = 253;
 
 /// Returns a name for an event about `object`, unique among the names that this clock generates.
@@ -14,26 +13,26 @@ pub(crate) fn fresh(clock: &Clock, object: &str, now: Timestamp) -> Text {
     numbered(clock, object, number(clock, object, now))
 }
 
-/// Takes the number for the name of an event about `object`. No other event about this object gets
-/// the same number from this clock.
+/// Reserves the number for the name of an event about `object`. This clock does not return the same
+/// number for any other event about this object.
 #[inline]
 pub(crate) fn number(clock: &Clock, object: &str, now: Timestamp) -> u64 {
     clock.numbers().take(hash(object), now.name_number())
 }
 
-/// Returns the name with this number, which was returned by [`number`], if the name is a DNS
-/// subdomain, as Kubernetes requires. Otherwise returns a name in the form of a random UUID,
-/// derived from the object, the number and a seed.
+/// Returns the name of an event about `object` with a number that [`number`] returned, if that name
+/// is a DNS subdomain, as Kubernetes requires. Otherwise, this returns a name in the form of a
+/// random UUID, derived from the object, the number and a seed.
 pub(crate) fn numbered(clock: &Clock, object: &str, number: u64) -> Text {
     let mut buffer = [0; MAX_NAME];
     match render(&mut buffer, object, number) {
-        // The part after the dot is itself a valid label.
+        // The part after the last dot is always a valid label, so only `object` is checked.
         Some(name) if is_subdomain(object) => Text::copied(name),
         _ => uuid(number, hash(object) ^ if clock.is_fake() { 0 } else { seed() }),
     }
 }
 
-/// Returns a number that another process is unlikely to have, for names that must look random.
+/// Returns a number that another process is unlikely to share, for names that must look random.
 fn seed() -> u64 {
     use std::sync::LazyLock;
     static SEED: LazyLock<u64> = LazyLock::new(|| ahash::RandomState::new().hash_one(0_u8));
@@ -62,7 +61,8 @@ fn render<'a>(buffer: &'a mut [u8; MAX_NAME], object: &str, nanoseconds: u64) ->
     std::str::from_utf8(name).ok()
 }
 
-/// Writes the last digits of a number in hexadecimal, as many as fit in `digits`, at most 16.
+/// Fills `digits` with the last hexadecimal digits of a number. `digits` must have at most 16
+/// bytes.
 pub(crate) fn write_hex(number: u64, digits: &mut [u8]) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     for (place, digit) in digits.iter_mut().rev().enumerate() {
@@ -70,7 +70,7 @@ pub(crate) fn write_hex(number: u64, digits: &mut [u8]) {
     }
 }
 
-/// Returns whether `name` is a DNS subdomain, of any length: labels with dots between them.
+/// Returns whether `name` is a DNS subdomain of any length, that is, labels separated by dots.
 ///
 /// A label consists of lower-case letters, digits and hyphens, and does not begin or end with a
 /// hyphen. As in Kubernetes' own check, a label may have more than 63 characters.
@@ -79,7 +79,7 @@ pub(crate) fn is_subdomain(name: &str) -> bool {
     let bytes = name.as_bytes();
     let is_alphanumeric = |byte: u8| byte.is_ascii_lowercase() | byte.is_ascii_digit();
     let is_allowed = |byte: u8| is_alphanumeric(byte) | (byte == b'-') | (byte == b'.');
-    // A dot is not next to another dot or a hyphen.
+    // A dot must not be next to another dot or a hyphen.
     let ends_badly = |byte: u8, next: u8| {
         (byte == b'.') & ((next == b'-') | (next == b'.')) | (byte == b'-') & (next == b'.')
     };
@@ -92,7 +92,7 @@ pub(crate) fn is_subdomain(name: &str) -> bool {
         && bytes.last().is_some_and(|&byte| is_alphanumeric(byte))
 }
 
-/// Returns a hash of the length of a name and of its beginning and end, which distinguishes most
+/// Returns a hash of a name's length, beginning and end, which is enough to distinguish most
 /// objects of one program.
 pub(crate) fn hash(object: &str) -> u64 {
     let bytes = object.as_bytes();
@@ -103,7 +103,7 @@ pub(crate) fn hash(object: &str) -> u64 {
     mix(word(first).rotate_left(32) ^ word(last) ^ short ^ bytes.len() as u64)
 }
 
-/// Returns a UUID of RFC 9562's version 4, derived from two numbers.
+/// Returns a version 4 UUID (RFC 9562), derived from two numbers.
 fn uuid(number: u64, seed: u64) -> Text {
     let high = mix(number ^ seed);
     let low = mix(high.wrapping_add(seed));

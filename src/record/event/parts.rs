@@ -1,10 +1,11 @@
-//! The parts of an event that the caller of a recorder supplies, and how they become an event.
+//! The parts of an event that the caller of a recorder supplies, and their conversion into an
+//! event.
 //!
 //! An event is built in two steps, to delay the caller as little as possible:
 //!
-//! 1. [`EventParts::into_event`], on the caller's thread, builds the event in one expression. It
-//!    only takes a number for the event's name.
-//! 2. [`complete`], on the dispatcher, generates the name, which takes an allocation.
+//! 1. [`EventParts::into_event`] runs on the caller's thread and builds the event in one
+//!    expression. It does not generate the event's name, but is passed a number for it.
+//! 2. [`complete`] runs on the dispatcher and generates the name, which requires an allocation.
 
 use crate::clock::Clock;
 
@@ -16,10 +17,10 @@ use super::text::Text;
 use super::timed;
 use super::timestamp::Timestamp;
 
-/// The default namespace of an event about an object without one.
+/// The default namespace of an event about an object without a namespace.
 pub(crate) const DEFAULT_NAMESPACE: Text = Text::from_static("default");
 
-/// The parts of an event that its caller supplies. The recorder adds the others.
+/// The parts of an event that the caller supplies. The recorder adds the other parts.
 pub(crate) struct EventParts {
     pub(crate) involved_object: ObjectReference,
     pub(crate) type_: Text,
@@ -27,7 +28,7 @@ pub(crate) struct EventParts {
     pub(crate) message: Text,
     /// The time of the event, or `None` for the time of the call.
     pub(crate) at: Option<Timestamp>,
-    /// The labels and annotations. Name and namespace are empty.
+    /// The event's labels and annotations. The name and the namespace are empty.
     pub(crate) metadata: ObjectMeta,
     rare: Option<Box<Rare>>,
 }
@@ -39,7 +40,7 @@ impl EventParts {
         Self { involved_object, type_, reason, message, at: None, metadata, rare: None }
     }
 
-    /// Returns the event, which happened once and has no name yet. Until [`complete`] generates the
+    /// Builds the event, which has a count of one and no name yet. Until [`complete`] generates the
     /// name, `first_timestamp` holds the name's number, and only `last_timestamp` holds the event's
     /// time. An event about an object without a namespace is in `cluster_namespace`.
     #[inline]
@@ -71,7 +72,7 @@ impl EventParts {
     }
 }
 
-/// Takes the parts out of a draft.
+/// Extracts the parts from a draft.
 impl From<Event> for EventParts {
     fn from(draft: Event) -> Self {
         let Event { metadata, involved_object, reason, message, first_timestamp, type_, rare, .. } = draft;
@@ -79,8 +80,9 @@ impl From<Event> for EventParts {
     }
 }
 
-/// Generates the name of an event that was returned by [`EventParts::into_event`], and gives the
-/// event an event time if it should have one. Does not change an event that already has a name.
+/// Generates the name of an event that was returned by [`EventParts::into_event`]. If
+/// `has_event_time` is set, also converts the event to the form with an event time. Does not change
+/// an event that already has a name.
 pub(crate) fn complete(event: &mut Event, clock: &Clock, has_event_time: bool) {
     if event.metadata.name.is_empty() {
         let number = event.first_timestamp.and_then(|at| u64::try_from(at.as_nanos()).ok());

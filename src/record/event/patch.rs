@@ -1,4 +1,5 @@
-//! The only change that is made to a stored event when it is seen again.
+//! The patch that updates a stored event when it is seen again. Stored events are not changed in
+//! any other way.
 
 use serde::Serialize;
 
@@ -9,7 +10,7 @@ use super::timed::is_timed;
 use super::timestamp::Timestamp;
 use super::wire_fields::{is_empty, is_zero, write_seconds};
 
-/// The fields as they are written, in this order.
+/// The fields of the patch, in the order in which they are written.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct PatchOut<'a> {
@@ -21,35 +22,36 @@ struct PatchOut<'a> {
     message: &'a Text,
 }
 
-/// Returns whether the time is 1970-01-01T00:00:00Z in whole seconds, as client-go compares times.
+/// Returns whether the time is 1970-01-01T00:00:00Z after truncation to whole seconds, which is how
+/// client-go compares times.
 #[allow(clippy::trivially_copy_pass_by_ref, clippy::ref_option, reason = "serde's signature")]
 fn is_epoch(at: &Option<Timestamp>) -> bool {
     at.map(Timestamp::trunc_to_second) == Some(Timestamp::UNIX_EPOCH)
 }
 
-/// The only field that is written for the other API.
+/// The patch for an event that is counted in its series. It contains only the series.
 #[derive(Serialize)]
 struct SeriesOut {
     series: EventSeries,
 }
 
-/// Returns the series if the patch of this event changes nothing else.
+/// Returns the series if it is the only field that this event's patch changes.
 pub(crate) fn changed_series(event: &Event) -> Option<EventSeries> {
     event.series().filter(|_| is_timed(event))
 }
 
 impl Event {
-    /// Returns the strategic merge patch that gives a stored event the count, last time and message
-    /// of this one, in the form in which client-go would send it: JSON with `count`,
-    /// `lastTimestamp` and `message`. If the event has an event time and a series, and no count,
-    /// the JSON has only the series.
+    /// Returns the strategic merge patch that sets a stored event's count, last time and message to
+    /// the values in this event. The patch is formatted as client-go would send it, as JSON with
+    /// `count`, `lastTimestamp` and `message`. If the event has an event time, a series and no
+    /// count, the JSON contains only the series.
     ///
     /// client-go computes this patch as the difference from an event whose count is 0, whose last
-    /// time is 1970-01-01T00:00:00Z and whose message is empty. Values equal to these are therefore
-    /// left out.
+    /// time is 1970-01-01T00:00:00Z and whose message is empty. Fields with these values are
+    /// therefore omitted.
     ///
     /// A store that uses `update` does not need the patch, because the event that is passed to
-    /// [`EventSink::patch`](crate::EventSink::patch) is the result.
+    /// [`EventSink::patch`](crate::EventSink::patch) is already the updated event.
     ///
     /// # Examples
     ///

@@ -49,10 +49,11 @@ pub struct ObjectReference {
     /// The object's name.
     #[serde(skip_serializing_if = "wire_fields::is_empty")]
     pub name: Text,
-    /// The identifier that distinguishes the object from earlier objects of the same name.
+    /// The identifier that distinguishes the object from earlier objects with the same name.
     #[serde(skip_serializing_if = "wire_fields::is_empty")]
     pub uid: Text,
-    /// The version of the object's kind, with the group before it if there is one: `v1`, `apps/v1`.
+    /// The version of the object's kind, preceded by the API group if there is one, such as `v1` or
+    /// `apps/v1`.
     #[serde(skip_serializing_if = "wire_fields::is_empty")]
     pub api_version: Text,
     /// The version of the object at the time of the event.
@@ -136,22 +137,22 @@ impl fmt::Display for ObjectReference {
 
 /// Parses `Kind/name` or `Kind/namespace/name`, the format in which a reference is displayed.
 ///
-/// A reference that is parsed this way is displayed as the same text. Conversely, the text of a
-/// reference parses to the same reference if all of these hold:
+/// A reference that was parsed from a string is displayed as the same string. Conversely, a
+/// displayed reference parses back to the same reference if all of these conditions hold:
 ///
-/// - It has a kind and a name.
+/// - The reference has a kind and a name.
 /// - Its kind, namespace and name contain no slash, no backslash, and no character that is escaped
 ///   for display.
 /// - Its other fields, which are not displayed, are empty.
 ///
-/// The text cannot distinguish a slash in a name from one before the name: `Disk/dev/sda` is parsed
-/// as the disk `sda` in the namespace `dev`.
+/// The format cannot distinguish a slash in a name from the slash before the name. For example,
+/// `Disk/dev/sda` is parsed as the disk `sda` in the namespace `dev`.
 ///
 /// # Errors
 ///
-/// Returns an error if the text does not have two or three parts, if a part is empty, or if a part
-/// contains a backslash or a character that is escaped for display. A backslash could begin an
-/// escape or be part of the name.
+/// Returns an error if the string does not have two or three parts, if a part is empty, or if a
+/// part contains a backslash or a character that is escaped for display. A backslash would be
+/// ambiguous, because it could begin an escape or be part of the name.
 ///
 /// # Examples
 ///
@@ -189,7 +190,7 @@ fn parse(text: &str) -> Option<ObjectReference> {
 }
 
 /// The program that reports an event, and the machine that the program runs on. A plain string
-/// converts into a source with this component and without a host.
+/// converts into a source with the string as its component and without a host.
 ///
 /// # Examples
 ///

@@ -6,8 +6,8 @@ use super::timestamp::Timestamp;
 
 /// The part of a store's response that a correlator keeps.
 ///
-/// A store that answers many operations together returns these fields instead of whole events. They
-/// are taken from the event as stored.
+/// A store that responds to many operations together returns these fields instead of whole events.
+/// Their values are taken from the event as stored.
 ///
 /// # Examples
 ///
@@ -28,7 +28,7 @@ use super::timestamp::Timestamp;
 pub struct Stored {
     /// The name that the event has in the store.
     pub name: Text,
-    /// The version that the store gave to the event, or an empty string if the store does not
+    /// The version that the store assigned to the event, or an empty string if the store does not
     /// assign versions.
     pub resource_version: Text,
     /// The number of times that the event was seen.

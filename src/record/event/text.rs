@@ -1,4 +1,4 @@
-//! `Text`: the strings of an event.
+//! `Text`, the string type of events.
 
 use std::borrow::{Borrow, Cow};
 use std::fmt::{self, Write as _};
@@ -7,13 +7,15 @@ use std::ops::Deref;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use smol_str::{SmolStr, SmolStrBuilder};
 
-/// Immutable text that is cheap to clone: a clone costs at most one reference count.
+/// An immutable string that is cheap to clone, because cloning at most increments a reference
+/// count.
 ///
-/// - A text of up to 23 bytes is stored inline, in the value itself.
-/// - Longer text is allocated once.
-/// - [`from_static`](Self::from_static) and a `format_args!` without arguments copy nothing.
+/// - A string of up to 23 bytes is stored inline, in the value itself.
+/// - A longer string is allocated once.
+/// - [`from_static`](Self::from_static) and `format_args!` without arguments do not copy the
+///   string.
 ///
-/// A text is created from `&str`, `String`, `char`, `Arc<str>`, `Cow<str>` or `format_args!`. It
+/// A `Text` is created from `&str`, `String`, `char`, `Arc<str>`, `Cow<str>` or `format_args!`. It
 /// compares, orders and hashes like the `str` that it derefs to.
 ///
 /// # Examples
@@ -32,10 +34,10 @@ use smol_str::{SmolStr, SmolStrBuilder};
 pub struct Text(SmolStr);
 
 impl Text {
-    /// The empty text, as a constant.
+    /// The empty `Text`, as a constant.
     pub(crate) const EMPTY: Self = Self(SmolStr::new_static(""));
 
-    /// Creates a text from a literal, including in constants.
+    /// Creates a `Text` from a string literal, for example in a constant.
     ///
     /// # Examples
     ///
@@ -69,7 +71,7 @@ impl Text {
         Self(SmolStr::new(text))
     }
 
-    /// Returns a number in decimal digits.
+    /// Formats a number in decimal digits.
     pub(crate) fn decimal(mut number: u64) -> Self {
         let mut digits = [0; 20];
         let mut at = digits.len();
@@ -85,7 +87,7 @@ impl Text {
         Self::copied(std::str::from_utf8(&digits[at..]).unwrap_or_default())
     }
 
-    /// Returns `first` followed by `second` as one text.
+    /// Returns `first` followed by `second` as one `Text`.
     pub(crate) fn joined(first: &str, second: &str) -> Self {
         let len = first.len() + second.len();
         let mut buffer = [0; 256];
@@ -135,7 +137,7 @@ impl fmt::Debug for Text {
 }
 
 impl From<&str> for Text {
-    /// Copies the text. Up to 23 bytes are stored inline, and a longer text is allocated.
+    /// Copies the string. Up to 23 bytes are stored inline, and a longer string is allocated.
     #[inline]
     fn from(text: &str) -> Self {
         Self::copied(text)
@@ -182,8 +184,8 @@ impl From<fmt::Arguments<'_>> for Text {
             return Self::from_static(text);
         }
         let mut builder = SmolStrBuilder::new();
-        // Writing fails only if a `Display` in the arguments fails. The part written before that
-        // stays.
+        // Writing fails only if the `Display` implementation of an argument fails. The part written
+        // before the failure is kept.
         let _ = builder.write_fmt(text);
         Self(builder.finish())
     }

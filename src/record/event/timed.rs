@@ -1,8 +1,8 @@
 //! Events with an event time: the form that events.k8s.io/v1 requires. This module defines the
-//! limits of that form, and turns a recorded event into it.
+//! limits of that form, and converts a recorded event to it.
 //!
-//! The limits match the API server's validation (Kubernetes 1.36). The server checks them for an
-//! event with an event time, through either API. It counts bytes.
+//! The limits match the API server's validation (Kubernetes 1.36). The server checks them for
+//! events with an event time, whichever API is used, and measures lengths in bytes.
 
 use std::fmt;
 
@@ -14,14 +14,15 @@ use super::reference::EventSource;
 use super::text::Text;
 use super::timestamp::Timestamp;
 
-/// The longest message of an event that has an event time, in bytes.
+/// The maximum length of the message of an event with an event time, in bytes.
 pub(crate) const MAX_TIMED_MESSAGE: usize = 1024;
-/// The longest reporting instance, action or reason of an event that has an event time, in bytes.
+/// The maximum length of a reporting instance, an action or a reason in an event with an event
+/// time, in bytes.
 pub(crate) const MAX_TIMED_TEXT: usize = 128;
-/// The longest name part of a qualified name, in bytes.
+/// The maximum length of the name part of a qualified name, in bytes.
 const MAX_QUALIFIED: usize = 63;
 
-/// A field that an API server checks in an event with an event time.
+/// A field that an API server validates in events with an event time.
 ///
 /// # Examples
 ///
@@ -34,7 +35,7 @@ const MAX_QUALIFIED: usize = 63;
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub enum EventField {
-    /// The action must have 1 to 128 bytes. A recorder uses the reason if there is no action.
+    /// The action must have 1 to 128 bytes. If there is no action, a recorder uses the reason.
     Action,
     /// The reason must have 1 to 128 bytes.
     Reason,
@@ -46,7 +47,7 @@ pub enum EventField {
 }
 
 impl EventField {
-    /// Returns the name of the field in JSON.
+    /// Returns the field's name in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Action => "action",
@@ -63,12 +64,13 @@ impl fmt::Display for EventField {
     }
 }
 
-/// Returns whether an event is counted in its series: it has an event time, and no core/v1 count.
+/// Returns whether an event is counted in its series, because it has an event time and no core/v1
+/// count.
 pub(crate) fn is_timed(event: &Event) -> bool {
     event.event_time().is_some() && event.count == 0
 }
 
-/// Returns the first of these two strings that is not valid in an event with an event time.
+/// Returns the first of these two fields that is invalid in an event with an event time.
 pub(crate) fn wrong_text(reason: &str, action: &str) -> Option<EventField> {
     if !(1..=MAX_TIMED_TEXT).contains(&reason.len()) {
         return Some(EventField::Reason);
@@ -76,8 +78,8 @@ pub(crate) fn wrong_text(reason: &str, action: &str) -> Option<EventField> {
     (action.len() > MAX_TIMED_TEXT).then_some(EventField::Action)
 }
 
-/// Returns the part of a source that is not valid in an event with an event time. The component is
-/// the reporting controller, and the host is the reporting instance.
+/// Returns the field that this source would make invalid in an event with an event time, if any.
+/// The component becomes the reporting controller, and the host becomes the reporting instance.
 pub(crate) fn wrong_source(source: &EventSource) -> Option<EventField> {
     if !is_qualified(&source.component) {
         return Some(EventField::ReportingController);
@@ -104,15 +106,15 @@ pub(crate) fn is_name_part(name: &str) -> bool {
         && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
 }
 
-/// Returns the time in the precision that Kubernetes keeps for an event time: truncated to
-/// microseconds.
+/// Returns the time truncated to microseconds, the precision that Kubernetes keeps for an event
+/// time.
 pub(crate) fn whole_micros(at: Timestamp) -> Option<Timestamp> {
     let nanos = at.subsec_nanos();
     Timestamp::new(at.as_secs(), nanos - nanos % 1000)
 }
 
-/// Turns a complete recorded event into one with an event time. The fields that exist only in
-/// core/v1 (source, count, first and last time) are unset, as an API server requires.
+/// Converts a completed recorded event into an event with an event time. The fields that exist only
+/// in core/v1 (source, count, first and last time) are unset, as an API server requires.
 pub(crate) fn set_event_time(event: &mut Event) {
     let at = event.last_timestamp.take().and_then(whole_micros);
     event.set_event_time(at);
@@ -121,21 +123,21 @@ pub(crate) fn set_event_time(event: &mut Event) {
     event.source = EventSource::default();
 }
 
-/// Sets the action of an event that has none to its reason. This must happen after scrubbing,
-/// because the reason may contain data that must not be shown.
+/// Sets an event's action to its reason if the event has no action. This must happen after
+/// scrubbing, because the reason may contain data that must not be shown.
 pub(crate) fn set_action(event: &mut Event) {
     if event.action().is_empty() {
         event.set_action(event.reason.clone());
     }
 }
 
-/// Returns the source of a recorder whose events have an event time. It has a host, which becomes
-/// the reporting instance.
+/// Returns the source for a recorder whose events have an event time. If the source has no host,
+/// one is added, because the host becomes the reporting instance.
 pub(crate) fn with_instance(source: EventSource) -> EventSource {
     if !source.host.is_empty() {
         return source;
     }
-    // client-go ignores this error, too.
+    // As in client-go, an error is ignored.
     let host = hostname::get().unwrap_or_default();
     let instance = Text::from(format_args!("{}-{}", source.component, host.to_string_lossy()));
     source.on_host(instance)

@@ -1,4 +1,4 @@
-//! `Timestamp`: when something happened.
+//! `Timestamp`, a point in time.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -15,10 +15,10 @@ use crate::escape::escape;
 /// A point in time: whole seconds since 1970-01-01 00:00:00 UTC, and nanoseconds.
 ///
 /// A timestamp is within the years that RFC 3339 can represent, 0000 to 9999. It is displayed in
-/// this format, in UTC:
+/// RFC 3339 format, in UTC:
 ///
-/// - Without a precision, it is displayed with its own fraction.
-/// - With a precision, the fraction has exactly that many digits, truncated and not rounded.
+/// - Without a precision, the fraction has as many digits as it needs.
+/// - With a precision, the fraction has exactly that many digits, truncated rather than rounded.
 ///
 /// # Examples
 ///
@@ -31,12 +31,12 @@ use crate::escape::escape;
 /// assert_eq!(format!("{at:.0} {at:.6}"), "2023-11-14T22:13:20Z 2023-11-14T22:13:20.250000Z");
 /// assert_eq!("2023-11-14T23:13:20.25+01:00".parse(), Ok(at));
 /// ```
-// The derived order compares the fields in this order.
+// The derived `Ord` compares the fields in the order of their declaration.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp {
     seconds: i64,
     /// Nanoseconds after `seconds`, plus one: 1 to 1,000,000,000. Because this is never zero,
-    /// `Option<Timestamp>` is not larger than `Timestamp`. An event has two of these options.
+    /// `Option<Timestamp>` is not larger than `Timestamp`. An event has two such options.
     nanos_and_one: NonZeroU32,
 }
 
@@ -49,7 +49,8 @@ impl Timestamp {
     pub const MAX: Self = Self::raw(253_402_300_799, 999_999_999);
     /// 1970-01-01T00:00:00Z.
     pub const UNIX_EPOCH: Self = Self::raw(0, 0);
-    /// The year 1, which Go's zero `time.Time` shows. In JSON it means that there is no time.
+    /// The beginning of the year 1, which is the value of Go's zero `time.Time`. In JSON, it
+    /// represents a missing time.
     pub(crate) const GO_ZERO: Self = Self::raw(-62_135_596_800, 0);
 
     const fn raw(seconds: i64, nanos: u32) -> Self {
@@ -61,9 +62,9 @@ impl Timestamp {
         Self { seconds, nanos_and_one }
     }
 
-    /// Creates a time that is `seconds` after 1970 and `nanoseconds` after that. Returns `None` if
-    /// the nanoseconds make a second or more, or if the time is outside [`MIN`](Self::MIN) to
-    /// [`MAX`](Self::MAX).
+    /// Creates a time from the `seconds` since the Unix epoch and the `nanoseconds` after them.
+    /// Returns `None` if the nanoseconds amount to a second or more, or if the time is outside the
+    /// range from [`MIN`](Self::MIN) to [`MAX`](Self::MAX).
     ///
     /// # Examples
     ///
@@ -81,18 +82,19 @@ impl Timestamp {
         (i128::from(nanoseconds) < NANOS_PER_SECOND && (Self::MIN..=Self::MAX).contains(&at)).then_some(at)
     }
 
-    /// Returns the whole seconds since 1970, rounded down: -1 just before 1970.
+    /// Returns the whole seconds since the Unix epoch, rounded down. The result is -1 for a time
+    /// just before the epoch.
     #[doc(alias = "as_second")]
     pub fn as_secs(self) -> i64 {
         self.seconds
     }
 
-    /// Returns the nanoseconds after [`as_secs`](Self::as_secs), fewer than a thousand million.
+    /// Returns the nanoseconds after [`as_secs`](Self::as_secs), which are less than 1,000,000,000.
     pub fn subsec_nanos(self) -> u32 {
         self.nanos_and_one.get() - 1
     }
 
-    /// Returns the nanoseconds since 1970.
+    /// Returns the nanoseconds since the Unix epoch.
     ///
     /// # Examples
     ///
@@ -108,7 +110,7 @@ impl Timestamp {
         i128::from(self.seconds) * NANOS_PER_SECOND + i128::from(self.subsec_nanos())
     }
 
-    /// Returns the time that is this many nanoseconds after 1970. The inverse of
+    /// Returns the time that is this many nanoseconds after the Unix epoch. This is the inverse of
     /// [`as_nanos`](Self::as_nanos).
     #[inline]
     pub(crate) fn from_nanos(nanoseconds: u64) -> Self {
@@ -118,14 +120,14 @@ impl Timestamp {
         Self::raw(seconds, (nanoseconds % SECOND) as u32)
     }
 
-    /// Returns the nanoseconds since 1970, for names. A time before 1970 keeps only its fraction,
-    /// and the seconds stop at the beginning of the year 2200.
+    /// Returns the nanoseconds since the Unix epoch, for use in names. A time before the epoch
+    /// keeps only its fraction, and the seconds are capped at the beginning of the year 2200.
     pub(crate) fn name_number(self) -> u64 {
         let seconds = u64::try_from(self.seconds).unwrap_or(0).min(7_258_118_400);
         seconds * 1_000_000_000 + u64::from(self.subsec_nanos())
     }
 
-    /// Returns the time `duration` later, at most [`MAX`](Self::MAX).
+    /// Returns the time `duration` later, saturating at [`MAX`](Self::MAX).
     ///
     /// # Examples
     ///
@@ -141,7 +143,7 @@ impl Timestamp {
         Self::clamped(self.as_nanos().saturating_add(nanos_of(duration)))
     }
 
-    /// Returns the time `duration` earlier, at least [`MIN`](Self::MIN).
+    /// Returns the time `duration` earlier, saturating at [`MIN`](Self::MIN).
     ///
     /// # Examples
     ///
@@ -157,7 +159,7 @@ impl Timestamp {
         Self::clamped(self.as_nanos().saturating_sub(nanos_of(duration)))
     }
 
-    /// Returns the duration from `earlier` to this time. Returns zero if `earlier` is later.
+    /// Returns the duration from `earlier` to this time, or zero if `earlier` is later.
     ///
     /// # Examples
     ///
@@ -219,7 +221,7 @@ fn nanos_of(duration: Duration) -> i128 {
 impl From<SystemTime> for Timestamp {
     fn from(at: SystemTime) -> Self {
         match at.duration_since(UNIX_EPOCH) {
-            // The usual case, without a division.
+            // The common case, which needs no division.
             Ok(after) => i64::try_from(after.as_secs())
                 .ok()
                 .and_then(|seconds| Self::new(seconds, after.subsec_nanos()))
@@ -234,7 +236,7 @@ impl fmt::Display for Timestamp {
         let civil = self.to_civil();
         match f.precision() {
             None => write!(f, "{civil}Z"),
-            // From the tenth digit on, the digits are zeros, which jiff does not write.
+            // All digits after the ninth are zeros, which jiff does not write.
             Some(digits) => {
                 let (shown, zeros) = (digits.min(9), digits.saturating_sub(9));
                 write!(f, "{civil:.shown$}{:0<zeros$}Z", "")
@@ -249,8 +251,8 @@ impl fmt::Debug for Timestamp {
     }
 }
 
-/// Parses RFC 3339 like Go: `T` and `Z` in upper case, an offset or `Z`, no leap second, and a
-/// fraction of any length, of which nine digits count.
+/// Parses RFC 3339 like Go, with an upper-case `T`, an upper-case `Z` or an offset, no leap second,
+/// and a fraction of any length, of which only the first nine digits are used.
 ///
 /// # Examples
 ///
@@ -298,13 +300,13 @@ fn parse(text: &str) -> Option<Timestamp> {
     Timestamp::new(civil.duration_since(EPOCH).as_secs() - offset, nanos)
 }
 
-/// Parses a text only if it equals the text that the value is displayed as. On its own, jiff also
-/// accepts other forms, such as a leap second.
+/// Parses a string, but only if the parsed value is displayed as the same string. On its own, jiff
+/// also accepts other forms, such as a leap second.
 fn exact<T: FromStr + fmt::Display>(text: &str) -> Option<T> {
     text.parse().ok().filter(|value: &T| value.to_string() == text)
 }
 
-/// Writes RFC 3339 text, with the fraction that the time has.
+/// Writes the time in RFC 3339 format, with as many fractional digits as it needs.
 impl Serialize for Timestamp {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)

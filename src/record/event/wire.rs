@@ -1,16 +1,16 @@
-//! The shape of an event as a document: the names, order and omissions of Go's `json` tags on
-//! core/v1.
+//! The document format of an event, with the field names, order and omissions that Go's `json` tags
+//! define for core/v1.
 //!
 //! When an event is written:
 //!
-//! - An empty string, a zero and an empty map are left out.
-//! - A missing time is `null`, except in the metadata, where it is left out.
+//! - An empty string, a zero and an empty map are omitted.
+//! - A missing time is `null`, except in the metadata, where it is omitted.
 //! - `metadata`, `involvedObject`, `source` and the two `reporting*` fields are always present.
 //!
 //! When an event is read:
 //!
 //! - Unknown fields are ignored.
-//! - `null` counts as absent, anywhere.
+//! - `null` counts as absent everywhere.
 //! - A document of events.k8s.io becomes the event that an API server would return as `v1`.
 
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ use super::wire_fields::{
     is_empty, is_unset, is_zero, nullable, read_time, texts, write_micros, write_seconds,
 };
 
-/// The fields as they are written, in this order.
+/// The fields of the document, in the order in which they are written.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct EventOut<'a> {
@@ -102,7 +102,7 @@ struct EventIn {
     reporting_component: Text,
     #[serde(default, deserialize_with = "nullable")]
     reporting_instance: Text,
-    // The fields that have another name in events.k8s.io/v1.
+    // Fields that have a different name in events.k8s.io/v1.
     #[serde(default)]
     regarding: Option<ObjectReference>,
     #[serde(default)]
@@ -117,7 +117,7 @@ struct EventIn {
     deprecated_last_timestamp: Option<Timestamp>,
     #[serde(default, deserialize_with = "nullable")]
     deprecated_count: i32,
-    // An event does not have these fields, but other documents about events do.
+    // These are not fields of an event, but of other documents that contain events.
     #[serde(default)]
     items: Option<IgnoredAny>,
     #[serde(default)]
@@ -125,9 +125,9 @@ struct EventIn {
 }
 
 impl EventIn {
-    /// Returns whether the document is an event of events.k8s.io. Its versions v1beta1 and v1 have
-    /// the same names. A document without a version is such an event if it has only that API's
-    /// names.
+    /// Returns whether the document is an event of events.k8s.io. The versions v1beta1 and v1 of
+    /// that API use the same field names. A document without a version counts as such an event if
+    /// it has no `involvedObject`, but has a `regarding`, a `note` or a `reportingController`.
     fn is_events_v1(&self) -> bool {
         match self.api_version.as_str() {
             "events.k8s.io/v1" | "events.k8s.io/v1beta1" => true,
@@ -145,8 +145,8 @@ impl EventIn {
         self.involved_object == ObjectReference::default()
     }
 
-    /// Moves the values of a document of events.k8s.io to the fields of core/v1, in the way in
-    /// which an API server converts an event. Core/v1's own names are ignored in such a document.
+    /// Moves the values of a document of events.k8s.io to the fields of core/v1, in the same way as
+    /// an API server does. Fields with core/v1's own names are ignored in such a document.
     fn convert(&mut self) {
         self.involved_object = self.regarding.take().unwrap_or_default();
         self.message = self.note.take().unwrap_or_default();
@@ -160,8 +160,8 @@ impl EventIn {
         }
     }
 
-    /// Returns what the document is and what to do, if it is not an event. Returns `None` if the
-    /// document is an event.
+    /// If the document is not an event, returns a description of what it is and what to read
+    /// instead. Returns `None` if the document is an event.
     fn refusal(&self) -> Option<String> {
         let Self { kind, api_version, .. } = self;
         let shown =
@@ -218,7 +218,7 @@ impl Serialize for Event {
     }
 }
 
-/// Reads an event in the core/v1 format, with the rules of [`Event::from_json`].
+/// Reads an event by the same rules as [`Event::from_json`].
 impl<'de> Deserialize<'de> for Event {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut found = EventIn::deserialize(ObjectOnly(deserializer))?;

@@ -1,8 +1,8 @@
-//! The shape of an event as a document of events.k8s.io/v1: the names, order and omissions of Go's
-//! `json` tags on that API's `Event`.
+//! The document format of an event in events.k8s.io/v1, with the field names, order and omissions
+//! that Go's `json` tags define for that API's `Event`.
 //!
-//! The API server keeps one object for both APIs, and converts it field by field. The module `wire`
-//! reads such documents.
+//! The API server stores one object for both APIs, and converts it field by field. The `wire`
+//! module reads such documents.
 
 use serde::Serialize;
 
@@ -13,7 +13,7 @@ use super::text::Text;
 use super::timestamp::Timestamp;
 use super::wire_fields::{is_empty, is_zero, write_micros, write_seconds};
 
-/// The fields as they are written, in this order.
+/// The fields of the document, in the order in which they are written.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct EventsV1Out<'a> {

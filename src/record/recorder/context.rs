@@ -1,5 +1,5 @@
-//! The state that the recorders of one broadcaster share: the clock, the limits, and the counts of
-//! refused events.
+//! The state shared by a broadcaster's recorders: the clock, the limits, and the numbers of refused
+//! events.
 
 use std::fmt;
 use std::slice;
@@ -16,8 +16,8 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 
 use super::recorded::Recorded;
 
-/// The default maximum length of a message, in bytes: more than twice the longest of eleven
-/// thousand real messages.
+/// The default maximum length of a message, in bytes. This is more than twice the length of the
+/// longest of eleven thousand real messages.
 pub(crate) const DEFAULT_MAX_MESSAGE_LEN: usize = 16 * 1024;
 
 /// The suffix of a truncated message.
@@ -26,16 +26,16 @@ const MARK: &str = "...";
 /// A function that rewrites an event before it is published or reported.
 pub(crate) type Scrub = Box<dyn Fn(&mut Event) + Send + Sync>;
 
-/// The state that the recorders of one broadcaster share.
+/// The state shared by a broadcaster's recorders.
 pub(crate) struct RecorderContext {
     pub(crate) clock: Clock,
-    /// The maximum length of a message in bytes, including the mark: 1 or more.
+    /// The maximum length of a message in bytes, including `MARK`. Must be 1 or more.
     pub(crate) max_message_len: usize,
     pub(crate) scrub: Option<Scrub>,
     /// Whether recorded events have an event time, as events.k8s.io/v1 requires.
     pub(crate) has_event_time: bool,
-    /// Whether the bus is inline. The recorders then complete the events, because the bus would do
-    /// so under its lock.
+    /// Whether the bus is inline. The recorders then complete the events themselves, because the
+    /// bus would do so while holding its lock.
     pub(crate) is_inline: bool,
     pub(crate) losses: Arc<LossHook>,
     counters: RecorderCounters,
@@ -52,7 +52,7 @@ struct RecorderCounters {
     truncated: AtomicU64,
 }
 
-/// The number of events that the recorders of one broadcaster have refused or truncated so far.
+/// The numbers of events that a broadcaster's recorders have refused or truncated so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -77,7 +77,7 @@ pub struct RecorderStats {
 }
 
 impl RecorderStats {
-    /// Returns the sum of all refusals.
+    /// Returns the total number of refused events.
     ///
     /// # Examples
     ///
@@ -152,15 +152,15 @@ impl RecorderContext {
     }
 
     /// Returns the function with which the dispatcher generates event names. Returns `None` if the
-    /// recorders generate them, because the `scrub` function has to see them or there is no
-    /// dispatcher.
+    /// recorders generate the names themselves, either because the `scrub` function has to see the
+    /// names or because there is no dispatcher.
     pub(crate) fn completion(&self) -> Option<Completion<Event>> {
         let (clock, has_event_time) = (self.clock.clone(), self.has_event_time);
         let completion = move |event: &mut Event| complete_unchanged(event, &clock, has_event_time);
         (self.scrub.is_none() && !self.is_inline).then(|| Box::new(completion) as _)
     }
 
-    /// Completes an event that is neither scrubbed nor truncated, unless the dispatcher does so.
+    /// Completes an event that is neither scrubbed nor truncated, unless the dispatcher will do so.
     #[inline]
     pub(super) fn complete_without_dispatcher(&self, event: &mut Event) {
         if self.is_inline {
@@ -168,7 +168,8 @@ impl RecorderContext {
         }
     }
 
-    /// Generates the name of an event, and the other fields that it needs before it is scrubbed.
+    /// Generates an event's name, and sets the other fields that the event needs before it is
+    /// scrubbed.
     pub(super) fn complete(&self, event: &mut Event) {
         complete(event, &self.clock, self.has_event_time);
     }
@@ -178,8 +179,8 @@ impl RecorderContext {
         self.scrub.is_some() || message.len() > self.max_message_len
     }
 
-    /// Rewrites the event with the user's function. Returns `false` if the function panicked. The
-    /// event must then not be published or reported.
+    /// Rewrites the event with the user-supplied function. Returns `false` if the function
+    /// panicked. The event must then not be published or reported.
     pub(super) fn scrub(&self, event: &mut Event) -> bool {
         self.scrub.as_ref().is_none_or(|scrub| catch_panic(|| scrub(event)).is_some())
     }
@@ -215,7 +216,7 @@ impl RecorderContext {
     }
 
     /// Counts a refusal and reports it to the user. A refusal by a disabled recorder is only
-    /// counted. The event has been scrubbed, or was returned by [`bare`](Self::bare).
+    /// counted. The event must have been scrubbed, or returned by [`bare`](Self::bare).
     #[cold]
     pub(super) fn refuse(&self, recorded: Recorded, component: &str, event: &Event) -> Recorded {
         let counters = &self.counters;

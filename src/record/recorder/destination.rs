@@ -1,4 +1,4 @@
-//! The destination of the events of one broadcaster's recorders.
+//! The destination to which a broadcaster's recorders send their events.
 
 use std::collections::VecDeque;
 

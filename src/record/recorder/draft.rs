@@ -1,4 +1,4 @@
-//! Event drafts, for values that the short methods have no parameter for.
+//! Event drafts, which set values for which the short methods have no parameter.
 
 use std::fmt;
 
@@ -37,8 +37,8 @@ pub struct EventDraft<'r> {
 }
 
 impl Recorder {
-    /// Creates an event draft, for values that the other methods do not take, such as labels, a
-    /// related object or an action. [`record`](EventDraft::record) records the event.
+    /// Creates an event draft, which can set values that the other methods do not accept, such as
+    /// labels, a related object or an action. [`record`](EventDraft::record) records the event.
     ///
     /// # Examples
     ///
@@ -80,7 +80,8 @@ impl<'r> EventDraft<'r> {
         Self { recorder, event }
     }
 
-    /// Sets the message, either as text or as `format_args!(..)`, which is formatted immediately.
+    /// Sets the message, either as a string or as `format_args!(..)`, which is formatted
+    /// immediately.
     ///
     /// # Examples
     ///
@@ -135,7 +136,7 @@ impl<'r> EventDraft<'r> {
         self
     }
 
-    /// Sets a second object that was involved in the event.
+    /// Sets the related object, which is a second object involved in the event.
     ///
     /// # Examples
     ///
@@ -171,8 +172,9 @@ impl<'r> EventDraft<'r> {
         self
     }
 
-    /// Sets the time when the event happened, if it is not now. This becomes the event's first and
-    /// last timestamp. The event's name and the windows of the correlator still follow the clock.
+    /// Sets the time when the event happened, if this is not the current time. It becomes the
+    /// event's first and last timestamp. The event's name and the correlator's windows are still
+    /// based on the clock.
     ///
     /// # Examples
     ///

@@ -1,4 +1,5 @@
-//! A recorder for tests: a real recorder whose events the test takes from the queue.
+//! A recorder for tests: a real recorder that puts its events in a queue, from which the test takes
+//! them.
 
 use std::collections::VecDeque;
 use std::fmt::{self, Write as _};
@@ -11,10 +12,10 @@ use super::context::RecorderContext;
 use super::destination::{Destination, FakeQueue};
 use super::handle::Recorder;
 
-/// A factory of real [`Recorder`]s for tests, which keeps the events that they record.
+/// Creates real [`Recorder`]s for tests, and keeps the events that they record.
 ///
-/// It has no thread and never waits. Like a broadcaster, it refuses an event for which it has no
-/// capacity, and the call returns [`Recorded::Full`](super::Recorded::Full).
+/// A fake recorder has no thread and never waits. Like a broadcaster, it refuses an event when its
+/// queue is full, and the call returns [`Recorded::Full`](super::Recorded::Full).
 ///
 /// # Examples
 ///
@@ -56,8 +57,8 @@ impl FakeRecorder {
         Self::with_clock(capacity, Clock::system())
     }
 
-    /// Creates such a fake with the given clock. With a [`FakeClock`](crate::testing::FakeClock),
-    /// times and names are the same in every run.
+    /// Creates a fake like [`new`](Self::new), but with the given clock. With a
+    /// [`FakeClock`](crate::testing::FakeClock), times and names are the same in every run.
     ///
     /// # Examples
     ///
@@ -76,7 +77,7 @@ impl FakeRecorder {
         Self { queue, context: Arc::new(RecorderContext::with_clock(clock)) }
     }
 
-    /// Returns a recorder that records to this fake in the name of `source`, like
+    /// Returns a recorder that records to this fake on behalf of `source`, like
     /// [`EventBroadcaster::recorder`](crate::EventBroadcaster::recorder).
     ///
     /// # Examples
@@ -109,9 +110,9 @@ impl FakeRecorder {
         self.queue.events.lock().drain(..).collect()
     }
 
-    /// Removes all recorded events, and returns them in the format of client-go's fake recorder:
-    /// `Warning BackOff restart 3`, followed by ` map[key:value]` if there are annotations. Nothing
-    /// is escaped.
+    /// Removes all recorded events, and returns them in the format of client-go's fake recorder,
+    /// such as `Warning BackOff restart 3`, followed by ` map[key:value]` if there are annotations.
+    /// Nothing is escaped.
     ///
     /// # Examples
     ///

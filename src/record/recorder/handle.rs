@@ -15,25 +15,26 @@ use super::context::{RecorderContext, RecorderStats};
 use super::destination::Destination;
 use super::recorded::Recorded;
 
-/// A handle that records events in the name of one source.
+/// A handle that records events on behalf of one source.
 ///
-/// It is `Send` and `Sync`, and a clone costs one reference count.
+/// It is `Send` and `Sync`, and cloning it only increments a reference count.
 ///
-/// No call waits, and no call itself panics. No call logs, except that the feature `tracing` logs
-/// warnings about losses if there is no `on_loss` hook. A recorder does not keep the broadcaster
-/// open. After the broadcaster is closed, calls return [`Recorded::Closed`].
+/// Calls do not wait, except for the lock of an [inline](crate::EventBroadcaster::new_inline)
+/// broadcaster, and do not themselves panic. They do not log either, except that the `tracing`
+/// feature logs warnings about losses if there is no `on_loss` hook. A recorder does not keep the
+/// broadcaster open. After the broadcaster is closed, calls return [`Recorded::Closed`].
 ///
 /// Each event gets these values:
 ///
 /// - The name `<object>.<time in hexadecimal>`, unique in this process. If this is not a valid
 ///   name, the event gets a name that looks like a random UUID.
-/// - The namespace of its object. If the object has none, `default` or the namespace that
-///   [`cluster_scoped_namespace`](Self::cluster_scoped_namespace) sets.
+/// - The namespace of its object. If the object has no namespace, the event is in `default`, or in
+///   the namespace set by [`cluster_scoped_namespace`](Self::cluster_scoped_namespace).
 /// - The current time, as its first and last timestamp.
 /// - A count of one.
 /// - The source, which is also written to `reporting_controller` and `reporting_instance`.
 ///
-/// An event with an [event time](crate::record::EventBroadcasterBuilder::event_time) has other
+/// An event with an [event time](crate::record::EventBroadcasterBuilder::event_time) gets other
 /// values.
 ///
 /// # Examples
@@ -62,9 +63,10 @@ pub struct Recorder {
 struct RecorderState {
     queue: Destination,
     source: EventSource,
-    /// The invalid part of the source because of which an API server would refuse every event.
+    /// The invalid part of the source, if there is one. An API server would refuse every event
+    /// because of it.
     fault: Option<EventField>,
-    /// The namespace of events about objects that have none.
+    /// The namespace of events about objects that have no namespace.
     cluster_namespace: Text,
     context: Arc<RecorderContext>,
 }
@@ -88,7 +90,7 @@ impl Recorder {
         Self { shared: Arc::new(RecorderState { queue, source, fault, cluster_namespace, context }) }
     }
 
-    /// Creates a recorder that records nothing and counts its calls, for programs that run without
+    /// Creates a recorder that only counts calls and records nothing, for programs that run without
     /// a store.
     ///
     /// # Examples
@@ -106,12 +108,12 @@ impl Recorder {
         Self::on(Destination::Disabled, EventSource::default(), context)
     }
 
-    /// Sets the namespace of events about objects that have none, such as nodes and cluster-scoped
-    /// custom resources. Returns the recorder. Its other clones keep their namespace. The default
-    /// is `default`, which an empty string also selects.
+    /// Sets the namespace of events about objects that have no namespace, such as nodes and
+    /// cluster-scoped custom resources, and returns the recorder. Other clones of the recorder keep
+    /// their namespace. The default is `default`, which an empty string also selects.
     ///
-    /// The reference to the object stays as it is, without a namespace, so `kubectl describe` finds
-    /// the event. A store may restrict the namespaces:
+    /// The object reference itself still has no namespace, so `kubectl describe` finds the event. A
+    /// store may restrict the namespaces:
     ///
     /// - An API server, [`MemorySink`](crate::MemorySink) and `SqliteSink` accept such an event in
     ///   `default`. If the event has an
@@ -145,12 +147,12 @@ impl Recorder {
 
     /// Records an event.
     ///
-    /// The object is a reference, or a type that converts into one. Pass an object in an `Arc` or a
-    /// `Box` as `&*object`, because there is no conversion from `&Arc<T>`.
+    /// The object is a reference, or a value of a type that converts into a reference. Pass an
+    /// object in an `Arc` or a `Box` as `&*object`, because there is no conversion from `&Arc<T>`.
     ///
     /// The message is a string or `format_args!("restart {n}")`. It is not formatted or copied if
-    /// the broadcaster is closed, the recorder is disabled or the reason is empty. The same is true
-    /// of [`normal`](Self::normal) and [`warning`](Self::warning).
+    /// the broadcaster is closed, the recorder is disabled or the reason is empty. The same applies
+    /// to [`normal`](Self::normal) and [`warning`](Self::warning).
     ///
     /// To set annotations, labels, a related object, an action or a time other than now, use a
     /// [`draft`](Self::draft).
@@ -235,8 +237,8 @@ impl Recorder {
         self.event(object, EventType::Warning, reason, message)
     }
 
-    /// Returns how many events this recorder and all others of its broadcaster have refused or
-    /// truncated so far.
+    /// Returns how many events this recorder and all other recorders of its broadcaster have
+    /// refused or truncated so far.
     ///
     /// # Examples
     ///
@@ -252,8 +254,8 @@ impl Recorder {
         self.shared.context.stats()
     }
 
-    /// Checks whether an event can be recorded, before the rest of it is built. Returns the refusal
-    /// as `Err` if not.
+    /// Checks whether an event can be recorded, before the rest of it is built. If it cannot be
+    /// recorded, the refusal is returned as `Err`.
     pub(super) fn check(&self, reason: &str, action: &str) -> Result<(), Recorded> {
         match &self.shared.queue {
             Destination::Disabled => return Err(Recorded::Disabled),
@@ -268,8 +270,8 @@ impl Recorder {
         wrong.map_or(Ok(()), |field| Err(Recorded::Invalid(field)))
     }
 
-    /// Refuses an event that has not been scrubbed. The hook therefore receives at most its object,
-    /// type and reason.
+    /// Refuses an event that has not been scrubbed. The hook therefore receives at most the event's
+    /// object, type and reason.
     #[cold]
     pub(super) fn refuse_unscrubbed(&self, refusal: Recorded, parts: EventParts) -> Recorded {
         let RecorderState { source, context, .. } = &*self.shared;
@@ -301,8 +303,8 @@ impl Recorder {
         if !context.scrub(&mut event) {
             return self.refuse_unscrubbed(Recorded::ScrubPanicked, event.into());
         }
-        // The message is truncated after scrubbing, because the function can only find a secret
-        // that is still complete.
+        // The message is truncated after scrubbing, because the `scrub` function can only find a
+        // secret that has not been truncated.
         context.finish(&mut event);
         match queue {
             Destination::Bus(publisher) => self.outcome(publisher.try_publish(event)),
@@ -311,7 +313,7 @@ impl Recorder {
         }
     }
 
-    /// Returns the outcome for an event, and reports a refusal.
+    /// Converts the result of publishing an event into an outcome, and reports a refusal.
     #[inline]
     fn outcome(&self, published: Result<(), PublishError<Event>>) -> Recorded {
         match published {

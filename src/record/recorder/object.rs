@@ -6,7 +6,8 @@ use super::draft::EventDraft;
 use super::handle::Recorder;
 use super::recorded::Recorded;
 
-/// A [`Recorder`] for one object. A clone copies the reference, whose long strings are shared.
+/// A [`Recorder`] for one object. Cloning it copies the object reference, but shares the
+/// reference's long strings.
 ///
 /// # Examples
 ///
@@ -27,7 +28,7 @@ pub struct ObjectRecorder {
 }
 
 impl Recorder {
-    /// Returns a recorder for one object, whose reference is built once.
+    /// Returns a recorder for one object. The reference to the object is built only once.
     ///
     /// # Examples
     ///
@@ -70,7 +71,7 @@ impl ObjectRecorder {
         self.recorder.event(&self.object, type_, reason, message)
     }
 
-    /// Records an event of the type `Normal` about this object. See [`Recorder::normal`].
+    /// Records a `Normal` event about this object. See [`Recorder::normal`].
     ///
     /// # Examples
     ///
@@ -87,7 +88,7 @@ impl ObjectRecorder {
         self.recorder.normal(&self.object, reason, message)
     }
 
-    /// Records an event of the type `Warning` about this object. See [`Recorder::warning`].
+    /// Records a `Warning` event about this object. See [`Recorder::warning`].
     pub fn warning(&self, reason: impl Into<Text>, message: impl Into<Text>) -> Recorded {
         self.recorder.warning(&self.object, reason, message)
     }

@@ -1,4 +1,4 @@
-//! The outcome of a call.
+//! The outcome of a recording call.
 
 use std::fmt;
 
@@ -8,8 +8,8 @@ use crate::record::event::EventField;
 
 /// The outcome of one call to a recorder.
 ///
-/// A caller may ignore the outcome. Every refusal is counted, and every refusal by a broadcaster
-/// reaches its `on_loss` hook.
+/// A caller may ignore the outcome. Every refusal is counted, and every refusal by a broadcaster is
+/// reported to its `on_loss` hook.
 ///
 /// # Examples
 ///
@@ -30,20 +30,20 @@ use crate::record::event::EventField;
 pub enum Recorded {
     /// The event is in the queue, and will be offered to every watcher.
     Accepted,
-    /// The queue is full, because recorders record more than the watchers can take. This is the
-    /// incoming queue or, on an [inline](crate::EventBroadcaster::new_inline) broadcaster, the
-    /// queue of a watcher or recording for which recorders would have to wait. No watcher, log or
-    /// recording receives the event.
+    /// The queue is full, because events are recorded faster than the watchers can take them. The
+    /// queue is the incoming queue or, on an [inline](crate::EventBroadcaster::new_inline)
+    /// broadcaster, the queue of a watcher or recording that the recorder would otherwise have to
+    /// wait for. No watcher, log or recording receives the event.
     Full,
     /// The broadcaster has been closed.
     #[doc(alias = "Stopped")]
     Closed,
     /// The recorder was created by [`Recorder::disabled`](crate::Recorder::disabled).
     Disabled,
-    /// The reason is empty, but an event must have one.
+    /// The reason is empty, but every event must have a reason.
     EmptyReason,
-    /// An API server would refuse the event because of this field. Only recorders whose events have
-    /// an [event time](crate::record::EventBroadcasterBuilder::event_time) check this.
+    /// An API server would refuse the event because this field is invalid. Only recorders whose
+    /// events have an [event time](crate::record::EventBroadcasterBuilder::event_time) check this.
     Invalid(EventField),
     /// The function that scrubs events panicked, so the event might contain data that the function
     /// should have removed.

@@ -1,8 +1,8 @@
-//! The series of one recording.
+//! Keeps the series of one recording.
 //!
-//! The series are kept in the order in which they were last seen, because the first one is the next
-//! to end, and the first to be evicted. Series with held events are also kept in the order of their
-//! first held event, and in the order of the times when they are written.
+//! The series are kept in the order in which they were last seen, because the least recently seen
+//! series is the next one to end and the first one to be evicted. Series with held events are also
+//! ordered by their first held event, and by the time when their held events are due to be written.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -15,11 +15,11 @@ use crate::sync::Arc;
 
 use super::options::{SeriesOptions, SeriesUpdate};
 
-/// The place of a series in the memory.
+/// The place of a series in `SeriesMemory::series`.
 type Place = u32;
 
-/// The key of the stored event of a series: the hash of the series, and the event's first name and
-/// namespace.
+/// The key that identifies the stored event of a series. It consists of the series' hash, the
+/// event's original name, and its namespace.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct SeriesKey(Arc<(u64, Text, Text)>);
 
@@ -37,10 +37,10 @@ impl SeriesKey {
 /// A write that a series requests.
 pub(crate) struct SeriesWrite {
     pub(crate) key: SeriesKey,
-    /// The event as it should be in the store.
+    /// The event as it should be stored.
     pub(crate) event: Event,
-    /// Whether the write is about the event of a series that had already begun. The series may have
-    /// ended, and the store may have lost the event since.
+    /// Whether the write updates the event of a series that had already begun. Since then, the
+    /// series may have ended, and the store may have lost the event.
     pub(crate) is_update: bool,
     /// The offset of the first event that the write covers.
     pub(crate) offset: u64,
@@ -53,22 +53,22 @@ pub(crate) struct SeriesWrite {
 /// A stored event, and the repeats of it that have been seen since.
 struct Series {
     key: SeriesKey,
-    /// The first event of the series, with the count of all its events.
+    /// The first event of the series, with the count of all events in the series.
     event: Event,
     hash: u64,
-    /// The number of events that are counted here but not in any write.
+    /// The number of events that are counted here but not included in any write yet.
     held: u64,
     /// The offset of the first held event.
     held_from: u64,
-    /// When the series was last seen, and last written.
+    /// When the series was last seen, and when it was last written.
     seen: Duration,
     written: Duration,
-    /// When the held events are to be written. `None` if there are none.
+    /// When the held events are to be written. `None` if no events are held.
     due: Option<Duration>,
 }
 
 pub(crate) struct SeriesMemory {
-    /// `None` if events are not counted.
+    /// `None` if the recording does not count events in series.
     options: Option<SeriesOptions>,
     hasher: ahash::RandomState,
     table: HashTable<Place>,
@@ -84,11 +84,12 @@ pub(crate) struct SeriesMemory {
 }
 
 impl SeriesMemory {
-    /// `options` have been checked.
+    /// Creates an empty memory. The `options` must already have been validated.
     pub(crate) fn new(options: Option<SeriesOptions>) -> Self {
         Self {
             options,
-            // The system seeds the hasher, because the names of objects are supplied from outside.
+            // The hasher is seeded randomly, because object names are supplied from outside the
+            // program.
             hasher: ahash::RandomState::new(),
             table: HashTable::new(),
             series: Recency::default(),
@@ -105,7 +106,7 @@ impl SeriesMemory {
         self.writes.pop_front()
     }
 
-    /// Returns the offset of the first held event. Returns `None` if there is none.
+    /// Returns the offset of the first held event, or `None` if no events are held.
     pub(crate) fn offset(&self) -> Option<u64> {
         self.held.first().map(|(offset, _)| *offset)
     }
@@ -117,7 +118,7 @@ impl SeriesMemory {
         end.into_iter().chain(self.due.first().map(|(due, _)| *due)).min()
     }
 
-    /// Returns the number of series that were evicted so far.
+    /// Returns the number of series that have been evicted so far.
     pub(crate) fn evicted(&self) -> u64 {
         self.evicted
     }
@@ -129,7 +130,7 @@ impl SeriesMemory {
 
     // ── events ──
 
-    /// Counts an event. Returns whether the event is held. Otherwise a write covers it.
+    /// Counts an event. Returns `true` if the event is held, and `false` if a write covers it.
     pub(crate) fn count(&mut self, event: &Event, offset: u64, now: Duration) -> bool {
         self.offset = offset;
         let Some(options) = self.options else {
@@ -208,7 +209,8 @@ impl SeriesMemory {
 
     // ── time ──
 
-    /// Ends the series that have not been seen for long enough, and writes the series that are due.
+    /// Ends the series that have not been seen for `finish_after`, and writes the series that are
+    /// due.
     pub(crate) fn tick(&mut self, now: Duration) {
         let Some(options) = self.options else { return };
         while let Some(first) = self.series.oldest() {
@@ -229,7 +231,7 @@ impl SeriesMemory {
         }
     }
 
-    /// Sets when the held events of a series are written.
+    /// Sets the time when a series' held events are due to be written.
     fn set_due(&mut self, options: &SeriesOptions, place: Place) {
         let every = options.refresh_every;
         let Some(series) = self.series.get(place) else { return };
@@ -244,8 +246,8 @@ impl SeriesMemory {
         }
     }
 
-    /// Requests a write that covers the held events. `in_hand` of these events still count against
-    /// the watcher's queue.
+    /// Requests a write that covers a series' held events. `in_hand` of these events still count
+    /// against the watcher's queue.
     fn write(&mut self, place: Place, now: Duration, in_hand: u64) {
         let newest = self.offset;
         let Some(series) = self.series.get_mut(place) else { return };
@@ -287,7 +289,7 @@ impl SeriesMemory {
         stored.name
     }
 
-    /// Renames the stored event, because the store has another event with its name.
+    /// Renames the stored event, because its name is already taken in the store.
     pub(crate) fn rename(&mut self, key: &SeriesKey, name: &Text) {
         if let Some(series) = self.find(key) {
             series.event.metadata.name = name.clone();
@@ -302,7 +304,7 @@ impl SeriesMemory {
     }
 }
 
-/// Returns the counters of the series after this event has been counted.
+/// Returns the updated count and time of the series, which include `event`.
 fn counted(first: &Event, event: &Event) -> EventSeries {
     let at = event.event_time().or(first.event_time());
     match first.series() {
@@ -318,13 +320,14 @@ fn end_of(options: &SeriesOptions, series: &Series) -> Duration {
     series.seen.saturating_add(options.finish_after)
 }
 
-/// The strings that all events of a series have in common. They are the fields of client-go's key,
-/// except for resource versions. A string that does not count is empty.
+/// The strings that all events in a series have in common. They are the fields of client-go's key,
+/// except for resource versions. A field that is not part of the key is empty.
 type Fields<'a> = [&'a str; 18];
 
 fn are(mine: &Fields<'_>, others: &Fields<'_>) -> bool {
     mine.iter().zip(others).all(|(mine, other)| {
-        // Long strings that are copies of each other share one address, and most strings are empty.
+        // Clones of a long string share one address, and most strings are empty, so both cases are
+        // checked before the bytes are compared.
         mine.len() == other.len() && (mine.is_empty() || mine.as_ptr() == other.as_ptr() || mine == other)
     })
 }

@@ -1,4 +1,4 @@
-//! Options of series: plain data.
+//! Options for series, as plain data.
 
 use std::time::Duration;
 
@@ -8,23 +8,24 @@ use crate::error::BuildError;
 use crate::record::sink::WriteOrder;
 use crate::serde_object::object_only;
 
-/// The shortest time that an option accepts.
+/// The shortest duration that the options accept.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// The maximum number of series that the options accept.
+/// The largest `cache_size` that the options accept.
 const MAX_SERIES: usize = 1 << 24;
 
-/// Options of the series in which a recording counts events that have an event time.
+/// Options for the series in which a recording counts events that have an event time.
 ///
-/// The first event of a series is stored as a new event. Events that are equal to it are counted in
-/// the `series` of the stored event, which holds how often the event was seen, and when it was last
-/// seen. Two events are equal if they have the same type, reason, action, reporter, object and
-/// related object. The message may differ, and the stored event keeps the first one.
+/// The first event of a series is stored as a new event. Later events that are equal to it are
+/// counted in the stored event's `series`, which holds the number of times that the event was seen,
+/// and the time when it was last seen. Two events are equal if they have the same type, reason,
+/// action, reporter, object and related object. Unless [`message_in_key`](Self::message_in_key) is
+/// set, their messages may differ, and the stored event keeps the first message.
 ///
 /// The options can be read from a configuration file, with the setters' names as keys. A duration
 /// is a string such as `6m`, or a number of seconds. A missing key takes its default, and an
-/// unknown key is an error. An out-of-range value causes an error that names the option when the
-/// recording is started.
+/// unknown key is an error. If a value is out of range, starting the recording returns an error
+/// that names the option.
 ///
 /// # Examples
 ///
@@ -69,12 +70,11 @@ struct SeriesOptionsObject {
 
 object_only!(SeriesOptions, SeriesOptionsObject);
 
-/// Selects the repeats that are written immediately. The others are counted, and a later write
-/// carries their count.
+/// Selects which repeats are written immediately. The other repeats are counted, and a later write
+/// includes their count.
 ///
-/// A write that the store refuses, or that runs out of attempts, does not affect this choice. The
-/// next write happens at the time at which it would have happened anyway, and carries the count of
-/// all events.
+/// This choice is not affected by a write that the store refuses or that runs out of attempts. The
+/// next write still happens at its regular time, and includes the count of all events.
 ///
 /// # Examples
 ///
@@ -90,21 +90,21 @@ object_only!(SeriesOptions, SeriesOptionsObject);
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SeriesUpdate {
-    /// The first repeat, as in client-go, in one write with the event itself if that is not stored
-    /// yet. Later repeats reach the store when the series is refreshed or ends.
+    /// Only the first repeat, as in client-go. If the event itself is not stored yet, both are
+    /// stored in one write. Later repeats reach the store when the series is refreshed or ends.
     #[default]
     AsClientGo,
-    /// The first repeat, and then at most one write for each series in this time, of 1 ms or more.
-    /// The last count is written when the time has passed.
+    /// The first repeat, and after that at most one write per series in this interval, which must
+    /// be 1 ms or more. The latest count is written when the interval has elapsed.
     Every(#[serde(with = "crate::duration")] Duration),
-    /// Every repeat. A slow sink gets several repeats in one write.
+    /// Every repeat. If the sink is slow, several repeats are combined into one write.
     Always,
 }
 
 impl Default for SeriesOptions {
     fn default() -> Self {
-        // The first two are client-go's `finishTime` and `refreshTime`. client-go's cache has no
-        // bound, and the size here is the same as for the correlator's caches.
+        // The first two values are client-go's `finishTime` and `refreshTime`. client-go's cache is
+        // unbounded. The size here is the same as for the correlator's caches.
         Self {
             finish_after: Duration::from_secs(6 * 60),
             refresh_every: Duration::from_secs(30 * 60),
@@ -116,45 +116,45 @@ impl Default for SeriesOptions {
 }
 
 impl SeriesOptions {
-    /// Sets the time after which a series ends if it is not seen again. The last count is written
-    /// then, and a later event begins a new series. 1 ms or more, default 6 minutes.
+    /// Sets the time after which a series ends if it is not seen again. The last count is then
+    /// written, and a later event begins a new series. Must be 1 ms or more. Defaults to 6 minutes.
     pub fn finish_after(mut self, silence: Duration) -> Self {
         self.finish_after = silence;
         self
     }
 
-    /// Sets how long after its last write a running series is written again, if it has been seen
-    /// since. The store then has the current count, and a store with a time to live keeps the
-    /// event. If the store keeps events for less than twice this time
+    /// Sets how long after its last write an active series is written again, if it has been seen
+    /// since. This keeps the count in the store current, and prevents a store with a time to live
+    /// from expiring the event. If the store keeps events for less than twice this time
     /// ([`EventSink::ttl`](crate::EventSink::ttl)), a series is written after half of the store's
-    /// time to live. 1 ms or more, default 30 minutes.
+    /// time to live. Must be 1 ms or more. Defaults to 30 minutes.
     pub fn refresh_every(mut self, time: Duration) -> Self {
         self.refresh_every = time;
         self
     }
 
-    /// Sets which repeats are written immediately. Default [`SeriesUpdate::AsClientGo`].
+    /// Sets which repeats are written immediately. Defaults to [`SeriesUpdate::AsClientGo`].
     pub fn update(mut self, update: SeriesUpdate) -> Self {
         self.update = update;
         self
     }
 
-    /// Sets the maximum number of series that the recording keeps. If there are more, the series
-    /// that was seen longest ago ends, and its last count is written. 1 to 16,777,216, default
-    /// 4096.
+    /// Sets the maximum number of series that the recording keeps. If there are more, the least
+    /// recently seen series ends, and its last count is written. Must be 1 to 16,777,216. Defaults
+    /// to 4096.
     pub fn cache_size(mut self, series: usize) -> Self {
         self.cache_size = series;
         self
     }
 
-    /// Sets whether events with different messages belong to different series. Default: no, as in
-    /// client-go.
+    /// Sets whether events with different messages belong to different series. Defaults to `false`,
+    /// as in client-go.
     pub fn message_in_key(mut self, in_key: bool) -> Self {
         self.message_in_key = in_key;
         self
     }
 
-    /// Returns the default for a recording that writes in this order.
+    /// Returns the default options for a recording that writes in this order.
     pub(crate) fn of(order: WriteOrder) -> Self {
         match order {
             WriteOrder::Bus => Self::default().update(SeriesUpdate::Always),
@@ -162,7 +162,8 @@ impl SeriesOptions {
         }
     }
 
-    /// Returns these options for a store that keeps events for `ttl` after their last write.
+    /// Returns these options, adjusted for a store that keeps events for `ttl` after their last
+    /// write.
     pub(crate) fn within(mut self, ttl: Option<Duration>) -> Self {
         let half = ttl.map_or(Duration::MAX, |ttl| (ttl / 2).max(SHORTEST));
         self.refresh_every = self.refresh_every.min(half);

@@ -14,7 +14,8 @@ const MAX_WRAPPERS: usize = 8;
 /// The members in which envelopes hold an event. Audit records use `responseObject`.
 const WRAPPERS: [&str; 4] = ["object", "event", "body", "responseObject"];
 
-/// An event and whether the envelope reports its deletion, or what the document is instead.
+/// An event and whether the envelope reports its deletion, or an error that describes what the
+/// document is instead.
 pub(super) type Found = Result<(Event, bool), (Kind, String)>;
 
 /// The contents of a document. They are extracted one at a time, because together they can take
@@ -22,7 +23,7 @@ pub(super) type Found = Result<(Event, bool), (Kind, String)>;
 #[derive(Default)]
 pub(super) struct Contents {
     first: Option<Found>,
-    /// The values that are still to be examined, the next one last.
+    /// The values that have not been examined yet. The last one is examined next.
     rest: Vec<Part>,
 }
 
@@ -89,8 +90,9 @@ impl Contents {
         self.rest.push(Part { values, is_deleted, depth: depth + 1 });
     }
 
-    /// Returns the event that a value is, or what it is instead. Returns `None` for a list or an
-    /// envelope, whose contents are examined next.
+    /// Returns the event if the value is one, and otherwise a description of the value. Returns
+    /// `None` for a list or an envelope, whose contents are examined next, and for an empty list or
+    /// a bookmark.
     fn examine(&mut self, value: Value, is_deleted: bool, depth: usize) -> Option<Found> {
         let can_wrap = depth < MAX_WRAPPERS;
         let mut object = match value {
@@ -109,12 +111,12 @@ impl Contents {
                     self.add(Values::Many(items.into_iter()), is_deleted, depth);
                     return None;
                 }
-                // Go encodes an empty list like this.
+                // Go encodes an empty list as `null`.
                 Value::Null => return None,
                 _ => return Some(not_an_event("a list without items")),
             }
         }
-        // Bookmarks only carry a resource version.
+        // A bookmark contains only a resource version.
         if text_of(&object, "type") == "BOOKMARK" && object.contains_key("object") {
             return None;
         }
@@ -172,7 +174,7 @@ fn text_of<'a>(object: &'a Map<String, Value>, key: &str) -> &'a str {
     object.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Takes the items of a list.
+/// Removes and returns the items of a list. Returns `None` for a document that is not a list.
 fn items(object: &mut Map<String, Value>) -> Option<Value> {
     let kind = text_of(object, "kind");
     let is_list =
@@ -180,8 +182,8 @@ fn items(object: &mut Map<String, Value>) -> Option<Value> {
     is_list.then(|| object.remove("items").unwrap_or_default())
 }
 
-/// Returns whether an envelope reports a deletion: `DELETED` in watches and exporters, the verb of
-/// the request in audit records.
+/// Returns whether an envelope reports a deletion, indicated by `DELETED` in watches and exporters,
+/// and by the verb of the request in audit records.
 fn says_deleted(object: &Map<String, Value>) -> bool {
     let verbs = ["DELETED", "delete", "deletecollection"];
     ["type", "verb"]
@@ -189,7 +191,8 @@ fn says_deleted(object: &Map<String, Value>) -> bool {
         .any(|key| verbs.iter().any(|verb| text_of(object, key).eq_ignore_ascii_case(verb)))
 }
 
-/// Takes the content of an envelope. Returns `None` for a document that is not an envelope.
+/// Removes and returns the content of an envelope. Returns `None` for a document that is not an
+/// envelope.
 fn wrapped(object: &mut Map<String, Value>) -> Option<Value> {
     let is_audit = text_of(object, "apiVersion").starts_with("audit.k8s.io/");
     let is_event = object.contains_key("involvedObject") || object.contains_key("regarding");
@@ -204,7 +207,8 @@ fn wrapped(object: &mut Map<String, Value>) -> Option<Value> {
     object.remove(*wrapper)
 }
 
-/// Describes a document whose kind is not an event.
+/// Describes an audit record, or a document with a kind other than `Event`. Returns `None` for any
+/// other document.
 fn something_else(object: &Map<String, Value>) -> Option<String> {
     if text_of(object, "apiVersion").starts_with("audit.k8s.io/") {
         return Some("an audit record without a response".to_owned());
@@ -216,7 +220,7 @@ fn something_else(object: &Map<String, Value>) -> Option<String> {
     }
 }
 
-/// Normalizes values that log pipelines change: integers written as `2.0`, and unset times written
+/// Normalises values that log pipelines change: integers written as `2.0`, and unset times written
 /// as `{}`.
 fn mend(object: &mut Map<String, Value>) {
     for (key, value) in object {

@@ -14,7 +14,7 @@ const LENGTH: usize = 200;
 pub enum EventReadErrorKind {
     /// A line that is not JSON, for example a warning printed by `kubectl`.
     Text,
-    /// A JSON document that is not an event, for example a Pod or a watch bookmark.
+    /// A JSON document that is not an event, for example a Pod.
     NotAnEvent,
     /// A document that starts like JSON but is malformed. The reader resumes at the next line that
     /// starts with the same indentation.
@@ -78,8 +78,8 @@ impl EventReadError {
         self.kind
     }
 
-    /// Returns the line number, starting at 1, of the beginning of that part. For truncated input,
-    /// this is the last line.
+    /// Returns the number, starting at 1, of the line on which that part of the input begins. For
+    /// truncated input, this is the last line.
     pub fn line(&self) -> u64 {
         self.line
     }

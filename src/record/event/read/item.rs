@@ -2,7 +2,7 @@
 
 use crate::record::event::core_v1::Event;
 
-/// An event that was read.
+/// An event returned by an [`EventReader`](crate::event::EventReader).
 ///
 /// # Examples
 ///

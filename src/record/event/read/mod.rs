@@ -1,8 +1,9 @@
 //! Reads events from the output of other programs.
 //!
-//! - `item` is an event that was read, `error` the error for anything else.
-//! - `scan` splits a stream of JSON into documents within `limits`, `nesting` tracks the brackets.
-//! - `document` extracts the events from a document, `halves` repairs lone surrogates.
+//! - `item` holds an event that was read, and `error` is the error for any other input.
+//! - `scan` splits a stream of JSON into documents within `limits`, and `nesting` tracks the
+//!   brackets.
+//! - `document` extracts the events from a document, and `halves` repairs lone surrogates.
 //! - `reader` is the iterator over all of this.
 
 mod document;

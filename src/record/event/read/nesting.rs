@@ -1,4 +1,4 @@
-//! Tracks strings and brackets of a JSON value, byte by byte.
+//! Tracks the strings and brackets of a JSON value, byte by byte.
 
 use super::limits::MAX_DEPTH;
 
@@ -17,22 +17,23 @@ pub(super) enum Next {
     TooDeep,
     /// The value is complete.
     Whole,
-    /// The byte opens the array `items` of the outermost object.
+    /// The byte opens the `items` array of the outermost object.
     Items,
     /// The byte is not allowed here.
     Wrong(&'static str),
 }
 
 /// The open objects and arrays. This checks only the part of the grammar that determines where a
-/// value ends and where a new one cannot start. The parser checks the rest.
+/// value ends and where a new value cannot start. The parser checks the rest.
 #[derive(Debug, Default)]
 pub(super) struct Nesting {
     depth: usize,
-    /// One bit per level, the innermost in the lowest bit: whether it is an array.
+    /// Whether each level is an array, with one bit per level and the innermost level in the lowest
+    /// bit.
     arrays: u128,
     /// The last byte that is not whitespace, or the closing quote of a string.
     last: u8,
-    /// The number of values so far, at least.
+    /// A lower bound on the number of values so far.
     values: usize,
     is_in_string: bool,
     is_escaped: bool,
@@ -43,7 +44,7 @@ pub(super) struct Nesting {
 }
 
 impl Nesting {
-    /// The state of an object after its array `items`.
+    /// Returns the state inside an object, after its `items` array.
     pub(super) fn behind_items() -> Self {
         Self { depth: 1, last: b']', ..Self::default() }
     }
@@ -57,8 +58,8 @@ impl Nesting {
         self.string_len
     }
 
-    /// Returns a lower bound of the number of values so far: the arrays, the objects and the
-    /// commas.
+    /// Returns a lower bound on the number of values so far, which is the number of arrays, objects
+    /// and commas.
     pub(super) fn values(&self) -> usize {
         self.values
     }
@@ -68,8 +69,8 @@ impl Nesting {
         self.depth == 0 && !self.is_in_string
     }
 
-    /// Scans a string. Returns the number of bytes that belong to it, and false if the byte after
-    /// them is not allowed in a string.
+    /// Scans a string. Returns the number of bytes that belong to the string, and `false` if the
+    /// byte after them is not allowed in a string.
     pub(super) fn string(&mut self, bytes: &[u8]) -> (usize, bool) {
         let mut at = 0;
         while at < bytes.len() {
@@ -108,13 +109,14 @@ impl Nesting {
         self.spelled = self.spelled.filter(goes_on).map(|done| done + part.len());
     }
 
-    /// Scans a byte outside of strings that is not whitespace.
+    /// Scans a byte that is neither in a string nor whitespace.
     pub(super) fn next(&mut self, byte: u8) -> Next {
         match byte {
             b'"' => {
                 self.is_in_string = true;
                 self.string_len = 0;
-                // A stray line of text can precede a key.
+                // A stray line of text can precede a key, so any preceding byte other than a colon
+                // is accepted.
                 let is_key = self.depth == 1 && !self.is_in_array() && self.last != b':';
                 self.spelled = is_key.then_some(0);
                 return Next::Goes;
@@ -137,7 +139,7 @@ impl Nesting {
         Next::Goes
     }
 
-    /// Opens an array `items` that is not streamed.
+    /// Opens an `items` array that is not streamed.
     pub(super) fn open_items(&mut self) {
         self.is_items = false;
         self.open(b'[');

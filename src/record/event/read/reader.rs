@@ -1,4 +1,4 @@
-//! The reader itself: it turns bytes into events and errors.
+//! The reader, which turns bytes into events and errors.
 
 use std::fmt;
 use std::io::{BufRead, ErrorKind};
@@ -15,7 +15,7 @@ use super::scan::{Fault, Piece, Scanner};
 ///
 /// - **Documents**: one or more, with or without newlines between them, including JSON lines and
 ///   JSON text sequences (RFC 7464).
-/// - **Lists**: `List`, `EventList` and bare arrays, including nested ones. Lists are streamed, so
+/// - **Lists**: `List`, `EventList` and bare arrays, including nested lists. Lists are streamed, so
 ///   the reader needs memory for only one event, even if the whole list is a single line.
 /// - **Envelopes**: watch events, objects with an event in `object`, `event` or `body` (as JSON or
 ///   as a string that contains JSON), and audit records with an event in `responseObject`. Other
@@ -24,8 +24,8 @@ use super::scan::{Fault, Piece, Scanner};
 ///   but less strict. A count can be written as `2.0`, and an unset time as `{}`. If a field occurs
 ///   twice, the last one is used. Lone surrogates and bytes that are not UTF-8 become U+FFFD.
 ///
-/// The iterator returns each event, and an error for each part of the input that is not one. It
-/// continues after an error, except after an I/O error:
+/// The iterator returns each event, and an error for each part of the input that is not an event.
+/// It continues after an error, except after an I/O error:
 ///
 /// - Lines that are not JSON are skipped, for example warnings printed by `kubectl`.
 /// - After a malformed document, the reader resumes at the next line that starts with the same
@@ -65,22 +65,22 @@ use super::scan::{Fault, Piece, Scanner};
 pub struct EventReader<R> {
     reader: R,
     scanner: Scanner,
-    /// The contents of the current document, and its line.
+    /// The contents of the current document, and the line on which it begins.
     contents: Contents,
     line: u64,
     has_ended: bool,
 }
 
 impl<R> EventReader<R> {
-    /// Creates a reader of UTF-8 text. A byte order mark is skipped.
+    /// Creates a reader for UTF-8 text. A byte order mark is skipped.
     pub fn new(reader: R) -> Self {
         Self { reader, scanner: Scanner::new(), contents: Contents::default(), line: 1, has_ended: false }
     }
 }
 
 impl<R: BufRead> EventReader<R> {
-    /// Processes the bytes that the underlying reader has available. Returns an error, if one was
-    /// found.
+    /// Processes the bytes that the underlying reader has available, and returns an error if one
+    /// was found.
     fn read_on(&mut self) -> Option<EventReadError> {
         let piece = if self.scanner.has_more() {
             self.scanner.scan_again()

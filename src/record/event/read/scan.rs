@@ -1,21 +1,21 @@
 //! Finds the boundaries of documents in a stream of JSON. Parsing the documents is up to the
 //! caller.
 //!
-//! Lists are streamed: the elements of an array, and of the array `items` of an object, are
-//! separate documents, including in nested lists. Memory is therefore bounded by the size of one
-//! document, not of the list.
+//! Lists are streamed: the elements of an array, and of an object's `items` array, are separate
+//! documents. The same applies to nested lists. Memory is therefore bounded by the size of one
+//! document, not of the whole list.
 
 use super::error::EventReadErrorKind as Kind;
 use super::limits::{MAX_DEPTH, MAX_DOCUMENT, MAX_STRING, MAX_VALUES};
 use super::nesting::{INCOMPLETE, Nesting, Next};
 
-/// The number of bytes of input that a message includes.
+/// The maximum number of bytes of the input that a message includes.
 const SHOWN: usize = 80;
 
 /// The next part of the input.
 #[derive(Debug)]
 pub(super) enum Piece {
-    /// A complete value. [`Scanner::document`] returns it until the next call.
+    /// A complete value. [`Scanner::document`] returns it until the scanner is called again.
     Document,
     /// Input that is not a document.
     Fault(Fault),
@@ -37,7 +37,7 @@ enum List {
         is_empty: bool,
         line: u64,
     },
-    /// The `items` of an object.
+    /// The `items` array of an object.
     Items,
 }
 
@@ -47,7 +47,7 @@ enum State {
     Between,
     /// Inside an object, an array or a string.
     Value,
-    /// Inside an object, after its `items`.
+    /// Inside an object, after its `items` array.
     Rest,
     /// Inside a number or a literal that is an element of a list.
     Scalar,
@@ -63,21 +63,22 @@ pub(super) struct Scanner {
     lists: Vec<List>,
     nesting: Nesting,
     document: Vec<u8>,
-    /// The limit that the document exceeds. Its bytes are then not stored.
+    /// The limit that the document exceeds, if any. The document's bytes are then not stored.
     dropped: Option<&'static str>,
     /// The current line number, starting at 1.
     line: u64,
-    /// The line on which the document starts, and its indentation if nothing precedes it there.
+    /// The line on which the document starts, and the document's indentation if nothing precedes it
+    /// on that line.
     begin: (u64, Option<usize>),
-    /// The indentation of the current line, while only whitespace has been read.
+    /// The indentation of the current line, as long as only whitespace has been read on it.
     indent: Option<usize>,
-    /// The offset in the document of its second line, if that line may be a separate document.
+    /// The offset of the second line within the document, if that line may be a separate document.
     second_line: Option<usize>,
-    /// Bytes to scan again before any new ones, from this index on.
+    /// Bytes to scan again before any new bytes, and the index from which to scan them.
     again: (Vec<u8>, usize),
-    /// Whether a document was malformed, so that unmatched brackets can follow.
+    /// Whether a document was malformed, so unmatched brackets may follow.
     is_mending: bool,
-    /// Whether the outermost open list is malformed, so that its end can be missing.
+    /// Whether the outermost open list is malformed, so its end may be missing.
     is_list_broken: bool,
 }
 
@@ -108,12 +109,12 @@ impl Scanner {
         self.line
     }
 
-    /// Returns whether bytes have to be scanned again.
+    /// Returns whether there are bytes to be scanned again.
     pub(super) fn has_more(&self) -> bool {
         !self.again.0.is_empty()
     }
 
-    /// Scans the bytes that have to be scanned again, up to the end of the next part.
+    /// Scans the bytes that are to be scanned again, up to the end of the next part of the input.
     pub(super) fn scan_again(&mut self) -> Option<Piece> {
         let (bytes, at) = std::mem::take(&mut self.again);
         let (done, piece) = self.scan(&bytes[at..]);
@@ -127,8 +128,8 @@ impl Scanner {
         piece
     }
 
-    /// Scans up to the end of the next part. Returns the number of bytes consumed, which is all of
-    /// them if no part is complete.
+    /// Scans up to the end of the next part of the input. Returns the number of bytes consumed,
+    /// which is all of them if no part is complete.
     pub(super) fn scan(&mut self, bytes: &[u8]) -> (usize, Option<Piece>) {
         let mut at = 0;
         while at < bytes.len() {
@@ -148,7 +149,7 @@ impl Scanner {
         (at, None)
     }
 
-    /// Returns the last part at the end of the input.
+    /// Handles the end of the input. Returns the last part of the input if there is one.
     pub(super) fn end(&mut self) -> Option<Piece> {
         let state = std::mem::replace(&mut self.state, State::Between);
         let is_open = !self.lists.is_empty();
@@ -219,7 +220,7 @@ impl Scanner {
             _ if !self.lists.is_empty() => State::Scalar,
             _ => State::Text,
         };
-        // A scalar may turn out not to be an element of the list.
+        // A scalar may turn out not to be an element of the list, so it is not counted as one yet.
         if self.state == State::Value {
             self.found_element();
         }
@@ -267,8 +268,8 @@ impl Scanner {
         (bytes.len(), None)
     }
 
-    /// Scans a byte of a value outside of strings that is not whitespace. Returns the result of
-    /// `value` unless the value continues.
+    /// Scans a byte of a value that is neither in a string nor whitespace. Returns `None` if the
+    /// value continues, and otherwise the result of `value`.
     fn outside_string(&mut self, byte: u8, bytes: &[u8], at: usize) -> Option<(usize, Option<Piece>)> {
         match self.nesting.next(byte) {
             Next::Goes => {
@@ -302,8 +303,8 @@ impl Scanner {
         }
         let piece = self.fail(Kind::Malformed, text.to_owned());
         if text == INCOMPLETE && self.indent.is_some() {
-            // The value that cannot start here is the first one of its line, so it is the next
-            // document.
+            // The value that cannot start here is the first one on its line, so it is treated as
+            // the next document.
             self.resume();
         }
         piece
@@ -313,8 +314,8 @@ impl Scanner {
         self.second_line.is_some() && self.dropped.is_none()
     }
 
-    /// Splits a malformed document after its first line. The lines after it are scanned again,
-    /// because they may be separate documents. `bytes` are the end of the document.
+    /// Splits a malformed document after its first line. The remaining lines are scanned again,
+    /// because they may be separate documents. `bytes` contains the end of the document.
     fn split(&mut self, bytes: &[u8]) -> Piece {
         let second = self.second_line.take().unwrap_or_default().min(self.document.len() + bytes.len());
         let mut again = std::mem::take(&mut self.document);
@@ -330,16 +331,16 @@ impl Scanner {
         fault(Kind::Malformed, line, INCOMPLETE.to_owned())
     }
 
-    /// Returns whether an object starts without indentation on the second line of a document that
-    /// has none either. If the document turns out to be malformed, these are JSON lines, and the
-    /// first line is incomplete.
+    /// Returns whether the current position is the unindented start of the second line of an
+    /// unindented document. If the document turns out to be malformed, its lines are treated as
+    /// JSON lines, the first of which is incomplete.
     fn is_second_line(&self) -> bool {
         let (line, indent) = self.begin;
         let is_next = self.state == State::Value && self.line == line + 1 && self.indent == Some(0);
         is_next && self.dropped.is_none() && indent.is_none_or(|indent| indent == 0)
     }
 
-    /// Completes a value whose last byte is before `end`.
+    /// Completes a value that ends before the index `end`.
     fn whole(&mut self, bytes: &[u8], end: usize) -> (usize, Option<Piece>) {
         self.indent = None;
         self.keep(&bytes[..end]);
@@ -358,7 +359,7 @@ impl Scanner {
         fault(Kind::TooLarge, self.begin.0, text)
     }
 
-    /// Stores bytes of the document, unless it exceeds the limit.
+    /// Stores bytes of the document, unless the document exceeds a limit.
     fn keep(&mut self, bytes: &[u8]) {
         if self.state != State::Value || self.dropped.is_some() {
             return;
@@ -385,7 +386,7 @@ impl Scanner {
             self.state = State::Between;
             return (part.len(), Some(Piece::Document));
         }
-        // Log lines often start with a bracket.
+        // Log lines often start with a bracket that does not open a list.
         let is_log_line = self.lists[..] == [List::Array { is_empty: true, line: self.line }];
         if is_log_line {
             self.lists.clear();
@@ -416,7 +417,8 @@ impl Scanner {
         (part.len(), Some(self.no_json()))
     }
 
-    /// Returns the fault for a line of text. In a list it may be a part of an event.
+    /// Returns the fault for a line of text. In a list, the line may be part of an event, so the
+    /// fault counts as malformed input.
     fn no_json(&mut self) -> Piece {
         let kind = if self.lists.is_empty() { Kind::Text } else { Kind::Malformed };
         if kind == Kind::Malformed {
@@ -447,8 +449,8 @@ impl Scanner {
         bytes.len()
     }
 
-    /// Continues with the document that starts at the current byte. If it is not indented but the
-    /// elements of the list are, it is not in that list.
+    /// Continues with the document that starts at the current byte. If that document is not
+    /// indented but the elements of the list are, it does not belong to the list.
     fn resume(&mut self) {
         if self.indent == Some(0) && self.begin.1 != Some(0) {
             self.lists.clear();
