@@ -74,7 +74,7 @@ impl Default for EventBroadcasterBuilder {
 }
 
 impl EventBroadcaster {
-    /// Returns a builder for a broadcaster with its own queues, policy, clock, hooks and limits.
+    /// Returns a builder that configures a broadcaster's queues, policy, clock, hooks and limits.
     ///
     /// # Examples
     ///
@@ -91,13 +91,13 @@ impl EventBroadcaster {
 }
 
 impl EventBroadcasterBuilder {
-    /// Sets the options of the bus, such as the queue lengths, the policy when a watcher's queue is
-    /// full, and the name of the dispatcher's thread. [`build`](Self::build) refuses
-    /// [`Evict`](crate::OverflowPolicy::Evict) as the policy of all watchers, because it would end
-    /// recordings and logs. An individual watcher may choose it.
+    /// Sets the bus options, such as the queue lengths, the policy for full watcher queues, and the
+    /// name of the dispatcher thread. [`build`](Self::build) refuses
+    /// [`Evict`](crate::OverflowPolicy::Evict) as the default policy, because it would end
+    /// recordings and logs. An individual watcher may still use it.
     ///
-    /// For an [inline](EventBroadcaster::new_inline) broadcaster, which has no dispatcher, set
-    /// [`BusOptions::inline`] here.
+    /// To create an [inline](EventBroadcaster::new_inline) broadcaster, which has no dispatcher,
+    /// set [`BusOptions::inline`] in these options.
     ///
     /// # Examples
     ///
@@ -119,11 +119,11 @@ impl EventBroadcasterBuilder {
         self
     }
 
-    /// Sets the clock for everything: the times and names of events, the correlators' windows,
-    /// retries and timeouts. Default: the system clock.
+    /// Sets the clock that determines event times and names, the correlators' windows, retries and
+    /// timeouts. Defaults to the system clock.
     ///
-    /// With a [`FakeClock`](crate::testing::FakeClock), a test can step through them. A store has
-    /// its own clock, see [`MemorySink::with_clock`](crate::MemorySink::with_clock).
+    /// A test can set a [`FakeClock`](crate::testing::FakeClock) to control the time. A store has
+    /// its own clock (see [`MemorySink::with_clock`](crate::MemorySink::with_clock)).
     ///
     /// # Examples
     ///
@@ -146,13 +146,14 @@ impl EventBroadcasterBuilder {
         self
     }
 
-    /// Sets the maximum length of a message in bytes, at least 1. The default is 16 KiB. If events
-    /// have an [event time](Self::event_time), both the default and the upper limit are 1024 bytes.
-    /// A longer message is truncated at a character boundary, marked and counted.
+    /// Sets the maximum length of a message in bytes, which must be at least 1. The default is 16
+    /// KiB. If events have an [event time](Self::event_time), both the default and the upper limit
+    /// are 1024 bytes. A longer message is truncated at a character boundary, ends with a
+    /// truncation marker, and is counted.
     ///
-    /// The limit applies to recorded events. For an event that aggregates similar ones, a recording
-    /// adds a 32-byte prefix to the message, or replaces the message with the result of
-    /// [`aggregate_message`](CorrelatorOptions::aggregate_message).
+    /// The limit applies to events as they are recorded. The message of an aggregate event may be
+    /// longer, because a recording adds a 32-byte prefix to the message, or replaces the message
+    /// with the result of [`aggregate_message`](CorrelatorOptions::aggregate_message).
     ///
     /// # Examples
     ///
@@ -174,22 +175,24 @@ impl EventBroadcasterBuilder {
         self
     }
 
-    /// Sets whether recorded events have an event time, as events.k8s.io/v1 requires. Default: no.
+    /// Sets whether recorded events have an event time, as events.k8s.io/v1 requires. Defaults to
+    /// `false`.
     ///
     /// Events with an event time differ from others as follows:
     ///
-    /// - `event_time` is the time of the event, with microsecond precision. First and last time,
-    ///   count and source are not set.
+    /// - `event_time` holds the time of the event with microsecond precision. The first and last
+    ///   timestamps, the count and the source are not set.
     /// - `reporting_controller` is the component of the recorder's source. `reporting_instance` is
-    ///   its host, or if it has none, the component, a dash and the machine's name.
-    /// - `action` is the action of the draft, or the reason.
-    /// - A message may have up to 1024 bytes.
-    /// - A recording counts it in a [series](crate::record::RecordingBuilder::series), and the
-    ///   correlator does not see it.
+    ///   the source's host. If the source has no host, it consists of the component, a dash and the
+    ///   machine's name.
+    /// - `action` is the draft's action or, if the draft has none, the reason.
+    /// - A message is limited to 1024 bytes.
+    /// - A recording counts such an event in a [series](crate::record::RecordingBuilder::series),
+    ///   and does not pass it to the correlator.
     ///
-    /// An API server refuses such an event if one of these fields is not valid. The recorder
-    /// therefore refuses it immediately with [`Recorded::Invalid`](crate::Recorded::Invalid), which
-    /// names the field.
+    /// An API server refuses such an event if one of these fields is invalid. The recorder
+    /// therefore refuses the event immediately and returns
+    /// [`Recorded::Invalid`](crate::Recorded::Invalid), which names the field.
     ///
     /// # Examples
     ///
@@ -223,12 +226,12 @@ impl EventBroadcasterBuilder {
     /// Sets a function that rewrites each event before it is published, to remove data that must
     /// not reach a log or a store.
     ///
-    /// The function runs on the recording thread, so it must be quick. If it panics, the event is
+    /// The function runs on the recording thread, so it must be fast. If it panics, the event is
     /// not recorded.
     ///
-    /// If an event is refused before it could be scrubbed, `on_loss` receives only its object, type
-    /// and reason, which the function first scrubs as a separate event. If that panics too,
-    /// `on_loss` receives none of them.
+    /// If an event is refused before it has been scrubbed, `on_loss` receives only its object, type
+    /// and reason. The function first scrubs these fields as a separate event. If that call also
+    /// panics, `on_loss` receives none of them.
     ///
     /// # Examples
     ///
@@ -254,31 +257,32 @@ impl EventBroadcasterBuilder {
     ///
     /// The hook runs on the thread on which the loss happens. This can be the thread that records,
     /// the dispatcher, one of a recording's threads, the thread that reads a watcher or runs a
-    /// handler, or the thread that drops the broadcaster. The hook must therefore be quick, and
-    /// must not wait for this broadcaster. On an [inline](EventBroadcaster::new_inline) broadcaster
-    /// it must not take a lock that your program holds while it records, either. A panic in the
-    /// hook is counted and has no other effect.
+    /// handler, or the thread that drops the broadcaster. The hook must therefore be fast, and must
+    /// not wait for this broadcaster. On an [inline](EventBroadcaster::new_inline) broadcaster, it
+    /// must also not take a lock that your program holds while recording. A panic in the hook is
+    /// counted and has no other effect.
     ///
-    /// If a handler or a log panics while handling an event, that event is also reported, on the
-    /// handler's thread, because the handler may not have finished with it.
+    /// If a handler or a log panics while handling an event, that event is reported as well, on the
+    /// handler's thread, because the handler may not have finished processing it.
     ///
     /// These losses are not reported to the hook:
     ///
-    /// - Events that the hook itself loses when it records. They are counted.
+    /// - Events that are lost when the hook itself records them. They are still counted.
     /// - Events that a watcher discards when it is dropped, or when it ends because its handler
     ///   [panicked](crate::WatchBuilder::stop_on_panic).
     /// - Events that are reported to a watcher's own [`on_drop`](crate::WatchBuilder::on_drop).
     /// - Events that a correlator's spam filter skips, which is a decision and not a loss.
     ///   [`on_skip`](CorrelatorOptions::on_skip) is called for these.
     ///
-    /// A hook that records through this broadcaster can cause a feedback loop: a full watcher also
-    /// loses the event that reports the loss, and the hook is called again. Use a second
-    /// broadcaster or a channel.
+    /// A hook that records through this broadcaster can cause a feedback loop, because a full
+    /// watcher also loses the event that reports the loss, and the hook is then called again. Use a
+    /// second broadcaster or a channel instead.
     ///
     /// A flood of losses causes a flood of calls. Either log each [`Loss`] (its `Display` output
     /// names the location and the object), or count the losses and log a total from time to time.
     ///
-    /// Without a hook, the feature `tracing` logs a warning at most once a second for each reason.
+    /// If there is no hook and the `tracing` feature is enabled, a warning is logged at most once
+    /// per second for each reason.
     ///
     /// # Examples
     ///
@@ -301,13 +305,14 @@ impl EventBroadcasterBuilder {
     }
 
     /// Sets the maximum time that dropping the broadcaster waits for all accepted events to be
-    /// handled. With zero, dropping it does not wait. Default: 2 s.
+    /// handled. With a timeout of zero, dropping the broadcaster does not wait. Defaults to 2 s.
     ///
     /// When this time has passed, the dropping thread reports to [`on_loss`](Self::on_loss) how
-    /// many events are still unhandled by each recording, and by each handler and log that the
-    /// broadcaster's own methods have started. The reason is
-    /// [`LeftBehind`](crate::record::LossReason::LeftBehind), because these events are still
-    /// handled as long as the process keeps running. With zero, the thread does not report them.
+    /// many events each recording has not handled yet. It does the same for each handler and log
+    /// that was started by one of the broadcaster's own methods. The reason is
+    /// [`LeftBehind`](crate::record::LossReason::LeftBehind), because these events will still be
+    /// handled as long as the process keeps running. With a timeout of zero, the thread does not
+    /// report them.
     ///
     /// # Examples
     ///
@@ -328,8 +333,8 @@ impl EventBroadcasterBuilder {
         self
     }
 
-    /// Sets how recordings aggregate, count and defer events. A recording's own options take
-    /// precedence.
+    /// Sets how recordings aggregate, count and defer events. Options set on an individual
+    /// recording take precedence.
     ///
     /// # Examples
     ///
@@ -354,7 +359,8 @@ impl EventBroadcasterBuilder {
         self
     }
 
-    /// Sets when recordings retry a failed operation. A recording's own policy takes precedence.
+    /// Sets when recordings retry a failed operation. A policy set on an individual recording takes
+    /// precedence.
     ///
     /// # Examples
     ///
@@ -393,8 +399,8 @@ impl EventBroadcasterBuilder {
     ///
     /// # Errors
     ///
-    /// Returns an error that names the option that is out of range, or reports that the system
-    /// cannot start a thread.
+    /// Returns an error if the system cannot start a thread, or if an option is out of range, in
+    /// which case the error names the option.
     ///
     /// # Examples
     ///
@@ -407,7 +413,8 @@ impl EventBroadcasterBuilder {
     pub fn build(self) -> Result<EventBroadcaster, BuildError> {
         let max_message_len = self.checked_message_len()?;
         self.retry.check()?;
-        // This correlator only checks the options. Each recording takes a copy of them.
+        // This correlator is created only to validate the options. Each recording uses a copy of
+        // them.
         EventCorrelator::new(self.correlator.clone())?;
         if self.bus.overflow == OverflowPolicy::Evict {
             let allowed = "a policy that does not end recordings";
@@ -416,7 +423,7 @@ impl EventBroadcasterBuilder {
         self.start(max_message_len, Broadcaster::with_completion)
     }
 
-    /// Starts a broadcaster with options that have been checked. `start_bus` starts its bus.
+    /// Starts a broadcaster whose options have already been validated. `start_bus` starts its bus.
     pub(super) fn start<E>(
         self,
         max_message_len: usize,
@@ -424,8 +431,8 @@ impl EventBroadcasterBuilder {
     ) -> Result<EventBroadcaster, E> {
         let Self { bus, clock, event_time, scrub, on_loss, drop_timeout, correlator, retry, .. } = self;
         let (losses, is_inline) = (Arc::new(LossHook::new(on_loss, &clock)), bus.inline);
-        // The dispatcher builds the batch and wakes the readers, which keeps the caller's cost
-        // small.
+        // Without direct delivery, the dispatcher builds the batches and wakes the readers, so that
+        // recording an event costs the caller little.
         let bus = if is_inline { bus } else { bus.direct_delivery(false) };
         let told = losses.clone();
         let recorder =
@@ -445,8 +452,7 @@ impl EventBroadcasterBuilder {
         Ok(EventBroadcaster { shared: Arc::new(shared) })
     }
 
-    /// Returns the maximum message length, or an error if an API server would not accept a message
-    /// of that length.
+    /// Returns the maximum message length, or an error if it is out of range.
     fn checked_message_len(&self) -> Result<usize, BuildError> {
         let (default, most) = if self.event_time {
             (MAX_TIMED_MESSAGE, MAX_TIMED_MESSAGE)

@@ -1,4 +1,4 @@
-//! Waiting for a broadcaster's events, and dropping the broadcaster.
+//! Waits for a broadcaster's events to be handled, in particular when the broadcaster is dropped.
 
 use std::time::Duration;
 
@@ -10,7 +10,8 @@ use crate::sync::thread;
 use super::Shared;
 
 impl Shared {
-    /// Adds a handler to the list that dropping the broadcaster waits for, and returns its handle.
+    /// Adds a handler to the list of those to wait for when the broadcaster is dropped, and returns
+    /// the handler's handle.
     pub(super) fn listed(&self, handle: WatchHandle) -> WatchHandle {
         let mut handlers = self.handlers.lock();
         handlers.retain(|handler| !handler.is_finished());
@@ -27,7 +28,8 @@ impl Shared {
         }
     }
 
-    /// Waits at most `drop_timeout` for everything that does not need this thread.
+    /// Waits at most `drop_timeout` for the handlers, and for the recordings whose sinks do not
+    /// need this thread.
     fn wait_for_others(&self, handlers: &[WatchHandle]) {
         let clock = self.clock.for_the_end();
         let deadline = clock.deadline(self.drop_timeout);
@@ -55,13 +57,13 @@ impl Shared {
 }
 
 impl Drop for Shared {
-    /// Closes the broadcaster, and waits at most `drop_timeout` until all recorded events are
-    /// handled. Reports the events that are not handled by then, which are still handled as long as
-    /// the process keeps running. Does not wait at all on one of this broadcaster's own threads,
-    /// and on a thread that a sink needs, does not wait for that sink.
+    /// Closes the broadcaster, and waits at most `drop_timeout` for all recorded events to be
+    /// handled. Reports the events that have not been handled by then. They will still be handled
+    /// as long as the process keeps running. On one of this broadcaster's own threads, this does
+    /// not wait at all. On a thread that a sink needs, it does not wait for that sink.
     fn drop(&mut self) {
         self.bus.close();
-        // A fake clock stands still if the test that should advance it has failed.
+        // A fake clock no longer advances once the test that drives it has failed.
         let is_stuck = self.clock.is_fake() && thread::panicking();
         if self.drop_timeout.is_zero() || is_stuck || self.bus.is_current() {
             return;

@@ -1,4 +1,4 @@
-//! Events for logs: one line each.
+//! Formats each event as one line for a log.
 
 use crate::bus::{Delivery, WatchHandle};
 use crate::error::WatchError;
@@ -8,33 +8,35 @@ use crate::record::event::Event;
 use super::EventBroadcaster;
 
 impl EventBroadcaster {
-    /// Calls `log` with one line for each event. In statistics and losses, this handler is named
-    /// `logging`.
+    /// Calls `log` with one line for each event. In statistics and loss reports, this handler is
+    /// named `logging`.
     ///
     /// A line has the columns time, type, reason, object and message, separated by two spaces:
     /// `2024-01-31T08:15:00Z  Warning  BackOff  pod/web-0  restarting`.
     ///
-    /// - The time is [`Event::last_seen`] in RFC 3339 and UTC, with a precision of one second. The
-    ///   column is 20 characters wide. If the event has no time, the column shows `<unknown>`.
+    /// - The time is [`Event::last_seen`] in RFC 3339 format, in UTC and with a precision of one
+    ///   second. The column is 20 characters wide. If the event has no time, the column shows
+    ///   `<unknown>`.
     /// - The type is padded to 7 characters.
     /// - The reason and the object are not padded. The object is its kind in lower case, a slash
     ///   and its name, without the namespace.
     /// - Leading and trailing blanks and newlines are removed from the message.
     /// - Control characters and invisible characters are [escaped](crate::escape).
     ///
-    /// If `log` is so slow that its queue overflows, the line `(3 events lost here)` marks the gap.
+    /// If `log` is so slow that its queue overflows, a line such as `(3 events lost here)` marks
+    /// the gap.
     ///
-    /// For a different line format, or for `tracing` records, call [`spawn`](Self::spawn), or the
-    /// [`spawn`](crate::WatchBuilder::spawn) of a [`watch_builder`](Self::watch_builder), which
-    /// also reports gaps.
+    /// For a different line format, or to emit `tracing` records, call [`spawn`](Self::spawn). To
+    /// be notified of gaps as well, call [`spawn`](crate::WatchBuilder::spawn) on a
+    /// [`watch_builder`](Self::watch_builder).
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`WatchBuilder::spawn`](crate::WatchBuilder::spawn).
+    /// Returns the same errors as [`WatchBuilder::spawn`](crate::WatchBuilder::spawn).
     ///
     /// # Blocking
     ///
-    /// Blocks like [`WatchBuilder::watch`](crate::WatchBuilder::watch).
+    /// Blocks under the same conditions as [`WatchBuilder::watch`](crate::WatchBuilder::watch).
     ///
     /// # Examples
     ///
@@ -69,7 +71,8 @@ fn line(event: &Event) -> String {
     let at = event.last_seen().map_or_else(|| "<unknown>".to_owned(), |at| format!("{at:.0}"));
     let kind = object.kind.to_lowercase();
     let slash = if object.name.is_empty() { "" } else { "/" };
-    // An escaped string does not pad itself.
+    // The `Display` implementation of an escaped string ignores the width, so the type is converted
+    // to a `String` first.
     let type_ = escape(type_).to_string();
     let (reason, kind, name) = (escape(reason), escape(&kind), escape(&object.name));
     let message = escape_message(message.trim());

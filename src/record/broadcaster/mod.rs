@@ -1,4 +1,4 @@
-//! The entry point of the recorder half: a bus of events, and everything that can be started on it.
+//! The entry point of the recorder half: an event bus, and everything that can be started on it.
 
 mod builder;
 mod end;
@@ -31,39 +31,39 @@ pub use stats::EventBroadcasterStats;
 /// A broadcaster that records events and delivers each to any number of watchers, logs and sinks,
 /// like client-go's event broadcaster.
 ///
-/// [Recorders](Recorder) never wait, except for the lock of an [inline](Self::new_inline)
-/// broadcaster. Each watcher, log and recording has its own queue, so a slow one does not delay the
-/// others. Events that are lost because a queue is full are counted, and reported to
+/// [Recorders](Recorder) never wait, except for an [inline](Self::new_inline) broadcaster's lock.
+/// Each watcher, log and recording has its own queue, so a slow one does not delay the others.
+/// Events that are lost because a queue is full are counted, and reported to
 /// [`on_loss`](EventBroadcasterBuilder::on_loss).
 ///
-/// A clone is another handle to the same broadcaster, and costs one reference count. Recorders,
-/// watchers, and handles to handlers and recordings do not keep the broadcaster open.
+/// Cloning returns another handle to the same broadcaster, and only increments a reference count.
+/// Recorders, watchers, and handles to handlers and recordings do not keep the broadcaster open.
 ///
-/// A handler, filter, sink or hook that owns a handle keeps the broadcaster open. Until that handle
-/// is dropped, no other handle is the last one, so dropping another handle does not wait. Such code
-/// should own a [`Recorder`] instead.
+/// A handler, filter, sink or hook that owns a handle keeps the broadcaster open. As long as that
+/// handle exists, no other handle is the last one, so dropping the other handles does not wait.
+/// Such code should own a [`Recorder`] instead.
 ///
 /// Dropping the last handle closes the broadcaster and waits at most
-/// [`drop_timeout`](EventBroadcasterBuilder::drop_timeout) until all recorded events are handled,
+/// [`drop_timeout`](EventBroadcasterBuilder::drop_timeout) for all recorded events to be handled,
 /// so that a program's last events are not lost. [`shutdown`](Self::shutdown) also reports the
 /// outcome. In an async program, await `shutdown_async` first, so that dropping the handle has
 /// nothing left to wait for.
 ///
 /// # A sink that needs this thread
 ///
-/// A sink may [need](EventSink::needed_thread) the thread that waits for it. An example is a sink
-/// whose requests run on the only thread of a runtime. On this thread, no call waits for the sink:
+/// A sink may [need](EventSink::needed_thread) the very thread that waits for it, for example if
+/// its requests run on a single-threaded runtime. On such a thread, no call waits for the sink:
 ///
 /// - `flush` returns [`FlushError::WouldDeadlock`].
 /// - `shutdown` and `shutdown_timeout` close the broadcaster without waiting, and return an
 ///   incomplete report. Await `flush_async` and `shutdown_async` instead.
-/// - Dropping the last handle waits for the other recordings and for the handlers and logs that the
-///   broadcaster's own methods have started. The sink's recording continues when the thread is free
-///   again.
+/// - Dropping the last handle waits for the other recordings and for the handlers and logs that
+///   were started by the broadcaster's own methods. The sink's recording continues when the thread
+///   is free again.
 ///
 /// # Examples
 ///
-/// `examples/more/hello.rs` in the repository has this as a complete program.
+/// `examples/more/hello.rs` in the repository contains this example as a complete program.
 ///
 /// ```
 /// use eventcast::EventType::{Normal, Warning};
@@ -92,7 +92,7 @@ pub struct EventBroadcaster {
     shared: Arc<Shared>,
 }
 
-/// The part of a broadcaster that all its handles share. Dropping it closes the broadcaster.
+/// The state that all handles to a broadcaster share. Dropping it closes the broadcaster.
 struct Shared {
     bus: Broadcaster<Event>,
     clock: Clock,
@@ -105,15 +105,17 @@ struct Shared {
     /// queue.
     recording_queue_capacity: Option<usize>,
     drop_timeout: Duration,
-    /// The handlers and logs that the broadcaster itself has started. Dropping it waits for them.
+    /// The handlers and logs that were started by the broadcaster's own methods. Dropping the
+    /// broadcaster waits for them.
     handlers: Mutex<Vec<WatchHandle>>,
 }
 
 /// The maximum length of a watcher's queue, in events.
 const MAX_QUEUE_CAPACITY: usize = 1 << 24;
 
-/// Returns the default length of a recording's queue on an inline bus. There is no incoming queue
-/// to absorb a burst, so the recording's own queue has the capacity of both.
+/// Returns the default length of a recording's queue on an inline bus. An inline bus has no
+/// incoming queue to absorb a burst, so the recording's own queue has the combined capacity of both
+/// queues.
 fn both_queues(bus: &BusOptions) -> usize {
     (bus.incoming_capacity + bus.queue_capacity).min(MAX_QUEUE_CAPACITY)
 }
@@ -144,29 +146,31 @@ impl EventBroadcaster {
         Self::builder().build()
     }
 
-    /// Creates an inline broadcaster with the default options. It has no dispatcher: a recorder
-    /// offers each event to the watchers, logs and recordings itself, under a lock. This cannot
-    /// fail, because it starts no thread. For other options, set [`BusOptions::inline`].
+    /// Creates an inline broadcaster with the default options. It has no dispatcher. Instead, the
+    /// recorder itself offers each event to the watchers, logs and recordings, under a lock. This
+    /// function cannot fail, because it does not start a thread. To use other options, set
+    /// [`BusOptions::inline`] in a builder.
     ///
-    /// This suits a program that records only a few events an hour and needs no thread to dispatch
-    /// them. It also suits tests, because an event is in every queue when the recorder returns.
-    /// Logs, handlers and recordings still run on their own threads and process events in the same
-    /// way, so a slow log or store does not delay a recorder. The differences are:
+    /// An inline broadcaster suits a program that records only a few events an hour and does not
+    /// need a thread to dispatch them. It also suits tests, because each event is already in every
+    /// queue when the recorder returns. Logs, handlers and recordings still run on their own
+    /// threads and process events in the same way, so a slow log or store does not delay a
+    /// recorder. The differences are:
     ///
-    /// - A recorder waits for the lock, and therefore for the code that runs inside another call:
-    ///   the filters of watchers and recordings, and the hooks for lost events. It does not wait
-    ///   for capacity, a handler or a sink. `scrub` runs before the lock is taken.
-    /// - Filters and hooks run on the thread that records. They must be quick, and must not take a
-    ///   lock that your program holds while it records. [`Broadcaster::new_inline`] has the
-    ///   details, including those for a filter that records.
-    /// - There is no incoming queue that could be full. A recorder gets
-    ///   [`Recorded::Full`](crate::Recorded::Full) if a watcher or recording with
-    ///   [`Wait`](crate::OverflowPolicy::Wait) has no capacity, or one with
-    ///   [`WaitFor`](crate::OverflowPolicy::WaitFor) whose limit has not passed. No watcher, log
-    ///   or recording receives the event then. It is counted in
+    /// - A recorder waits for the lock, and therefore for code that another call runs under the
+    ///   lock: the filters of watchers and recordings, and the hooks for lost events. It does not
+    ///   wait for capacity, a handler or a sink. `scrub` runs before the lock is taken.
+    /// - Filters and hooks run on the thread that records. They must be fast, and must not take a
+    ///   lock that your program holds while recording. See [`Broadcaster::new_inline`] for details,
+    ///   including those about filters that record events.
+    /// - There is no incoming queue that could fill up. Instead, a recorder gets
+    ///   [`Recorded::Full`](crate::Recorded::Full) if a watcher or recording with the policy
+    ///   [`Wait`](crate::OverflowPolicy::Wait) has no capacity, or if one with
+    ///   [`WaitFor`](crate::OverflowPolicy::WaitFor) has none and its time limit has not passed. In
+    ///   that case, no watcher, log or recording receives the event. The event is counted in
     ///   [`RecorderStats::full`](crate::stats::RecorderStats::full) and reported to `on_loss`.
-    /// - By default, a recording's queue is as long as the two queues of a broadcaster with a
-    ///   dispatcher combined: 2000 events. Logs and watchers have queues of 1000 events.
+    /// - By default, a recording's queue holds 2000 events, as many as the two queues of a
+    ///   broadcaster with a dispatcher combined. Logs and watchers have queues of 1000 events.
     ///
     /// # Examples
     ///
@@ -188,15 +192,15 @@ impl EventBroadcaster {
     /// ```
     #[doc(alias = "inline")]
     pub fn new_inline() -> Self {
-        // The options are the builder's defaults, so they need no check.
+        // The options are the builder's defaults, so they do not need to be validated.
         let bus = |_, _, _| Ok::<_, Infallible>(Broadcaster::new_inline());
         let Ok(events) =
             Self::builder().bus(BusOptions::default().inline(true)).start(DEFAULT_MAX_MESSAGE_LEN, bus);
         events
     }
 
-    /// Returns a recorder that records in the name of `source`: the name of a component, or the
-    /// names of a component and a host.
+    /// Returns a recorder that records events on behalf of `source`, which names a component and
+    /// optionally a host.
     ///
     /// # Examples
     ///
@@ -217,12 +221,12 @@ impl EventBroadcaster {
         Recorder::new(self.shared.bus.publisher(), source.into(), self.shared.recorder.clone())
     }
 
-    /// Returns a builder for a watcher of the events as they were recorded, with its own queue,
-    /// policy and filter. The builder can also start a handler.
+    /// Returns a builder for a watcher that receives events as they were recorded and has its own
+    /// queue, policy and filter. The builder can also start a handler.
     ///
-    /// The watcher's losses are reported to `on_loss`, as is any event during which its handler
-    /// panics. Losses that are reported to the watcher's own [`on_drop`](WatchBuilder::on_drop), if
-    /// it has one, are not reported to `on_loss`.
+    /// The watcher's losses are reported to `on_loss`, as is any event on which its handler panics.
+    /// If the watcher has its own [`on_drop`](WatchBuilder::on_drop) hook, losses that are reported
+    /// to that hook are not reported to `on_loss`.
     ///
     /// # Examples
     ///
@@ -242,7 +246,7 @@ impl EventBroadcaster {
     pub fn watch_builder(&self) -> WatchBuilder<'_, Event> {
         let (dropped, abandoned, panicked) =
             (self.shared.losses.clone(), self.shared.losses.clone(), self.shared.losses.clone());
-        // This hook runs on the dispatcher, or inside a call of an inline bus. Lock order:
+        // This hook runs on the dispatcher, or inside a call on an inline bus. Lock order:
         // `SharedIntake::intake` before `Warnings::silent`. Lock order: `InlineFront::core` before
         // `Warnings::silent`.
         let builder = self.shared.bus.watch_builder().on_drop_named(move |name, reason, events| {
@@ -252,7 +256,7 @@ impl EventBroadcaster {
             abandoned.tell(&Loss::of(LossReason::Dropped(DropReason::Abandoned), name, count));
         });
         builder.on_panic(move |name, delivery| {
-            // The events of a gap were reported when they were lost.
+            // The events in a gap were already reported when they were lost.
             if let Delivery::Event(event) = delivery {
                 panicked.tell(&Loss::new(LossReason::HandlerPanicked, name, slice::from_ref(event)));
             }
@@ -267,11 +271,11 @@ impl EventBroadcaster {
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`WatchBuilder::spawn`].
+    /// Returns the same errors as [`WatchBuilder::spawn`].
     ///
     /// # Blocking
     ///
-    /// Blocks like [`WatchBuilder::watch`].
+    /// Blocks under the same conditions as [`WatchBuilder::watch`].
     ///
     /// # Examples
     ///
@@ -300,16 +304,17 @@ impl EventBroadcaster {
 
     /// Starts a recording, which correlates events on one thread and writes them to a sink on
     /// another. A write carries the complete state of a stored event, including its count. If the
-    /// event is repeated before it is written, one write covers both. The successive states of an
-    /// event reach the sink in order. The recording retries a failed write if a retry may succeed.
+    /// event is repeated before it is written, one write covers both occurrences. The successive
+    /// states of an event reach the sink in order. The recording retries a failed write if a retry
+    /// may succeed.
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`RecordingBuilder::start`].
+    /// Returns the same errors as [`RecordingBuilder::start`].
     ///
     /// # Blocking
     ///
-    /// Blocks like [`WatchBuilder::watch`].
+    /// Blocks under the same conditions as [`WatchBuilder::watch`].
     ///
     /// # Examples
     ///
@@ -333,7 +338,7 @@ impl EventBroadcaster {
         self.recording().start(sink)
     }
 
-    /// Returns a builder for a recording with its own correlator, retries, queue, policy, filter
+    /// Returns a builder that configures a recording's correlator, retries, queue, policy, filter
     /// and name.
     ///
     /// # Examples
@@ -369,7 +374,7 @@ impl EventBroadcaster {
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`Broadcaster::flush`].
+    /// Returns the same errors as [`Broadcaster::flush`].
     ///
     /// # Blocking
     ///
@@ -398,7 +403,7 @@ impl EventBroadcaster {
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`flush`](Self::flush).
+    /// Returns the same errors as [`flush`](Self::flush).
     ///
     /// # Examples
     ///

@@ -8,8 +8,8 @@ use crate::bus::counters::{BusStats, between};
 use crate::bus::report::ShutdownReport;
 use crate::record::stats::RecordingStats;
 
-/// The result of an event broadcaster's shutdown: the report of its bus, and the counters of its
-/// recordings.
+/// The result of an event broadcaster's shutdown, which consists of the bus's report and the
+/// recordings' counters.
 ///
 /// Once the broadcaster has ended, every call returns the same report. A call that returns earlier
 /// returns a snapshot, which the report of a later call supersedes. See [`ShutdownReport`].
@@ -32,12 +32,11 @@ use crate::record::stats::RecordingStats;
 #[non_exhaustive]
 pub struct EventBroadcasterReport {
     /// Whether all recorded events have been offered and then handled by every handler and
-    /// recording, and neither a call nor a recording has abandoned events. An event that a sink
-    /// refused counts as handled, so `true` does not mean that everything is stored.
-    /// [`RecordingStats::lost`] returns how many events are not.
+    /// recording, and neither a call nor a recording has abandoned any events. An event that a sink
+    /// refused counts as handled, so `true` does not mean that every event was stored.
+    /// [`RecordingStats::lost`] returns the number of events that were lost.
     pub complete: bool,
-    /// Whether the threads of the broadcaster have ended, as in
-    /// [`ShutdownReport::threads_ended`].
+    /// Whether the broadcaster's threads have ended, as in [`ShutdownReport::threads_ended`].
     pub threads_ended: bool,
     /// The final counters of the bus, including the counters of each handler and recording.
     pub bus: BusStats,
@@ -47,25 +46,25 @@ pub struct EventBroadcasterReport {
 }
 
 impl EventBroadcasterReport {
-    /// Adds the recordings to the report from the bus. Their counters no longer change once the bus
-    /// has ended.
+    /// Combines the bus's report with the recordings' counters. These counters no longer change
+    /// once the bus has ended.
     pub(super) fn new(report: ShutdownReport, recordings: Vec<RecordingStats>) -> Self {
         let ShutdownReport { complete, threads_ended, bus } = report;
         let complete = complete && recordings.iter().all(|recording| recording.abandoned == 0);
         Self { complete, threads_ended, bus, recordings }
     }
 
-    /// Returns whether nothing was lost: the report is complete, no watcher and no handler lost an
-    /// event that it was offered, and no recording lost one.
+    /// Returns `true` if the report is complete, no watcher or handler lost an event that was
+    /// offered to it, and no recording lost an event.
     ///
-    /// See [`ShutdownReport::is_clean`] for which events of the bus count as lost.
+    /// See [`ShutdownReport::is_clean`] for which of the bus's events count as lost.
     pub fn is_clean(&self) -> bool {
         self.complete && self.bus.is_clean() && self.recordings.iter().all(|recording| recording.lost() == 0)
     }
 }
 
-/// Formats the report as one line. With `{:#}`, each watcher, each recording and each failure of a
-/// recording is on a separate line.
+/// Formats the report as one line. With `{:#}`, each watcher, each recording and each recording
+/// failure is printed on a separate line.
 impl fmt::Display for EventBroadcasterReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.complete { "complete: " } else { "incomplete: " })?;

@@ -1,4 +1,4 @@
-//! The methods that end an event broadcaster.
+//! Methods that shut down an event broadcaster.
 
 use std::time::Duration;
 
@@ -8,8 +8,9 @@ use super::EventBroadcaster;
 use super::report::EventBroadcasterReport;
 
 impl EventBroadcaster {
-    /// Closes the broadcaster without waiting. Recorders then get `Closed`. Events that were
-    /// recorded earlier are still handled, and recordings try each remaining event once.
+    /// Closes the broadcaster without waiting. From then on, recorders get `Closed`. Events that
+    /// were recorded earlier are still handled, and recordings try to write each remaining event
+    /// once.
     ///
     /// # Examples
     ///
@@ -29,13 +30,13 @@ impl EventBroadcaster {
 
     /// Closes the broadcaster, and waits until every recorded event has been handled by every
     /// handler and log, and has been written, skipped or dropped by every recording. Watchers that
-    /// your program reads itself keep their queued events until it has read them.
+    /// your program reads directly keep their queued events until your program has read them.
     ///
     /// The method is idempotent: every call waits for the same shutdown to finish and returns the
     /// same report. A call after a [`shutdown_timeout`](Self::shutdown_timeout) that timed out
-    /// continues to wait, and its report has the final counters. On one of this broadcaster's own
-    /// threads (in a handler, a sink or a filter), the call closes the broadcaster, does not wait,
-    /// and returns an incomplete report.
+    /// continues to wait, and its report contains the final counters. On one of this broadcaster's
+    /// own threads (in a handler, a sink or a filter), the call closes the broadcaster, does not
+    /// wait, and returns an incomplete report.
     ///
     /// You may ignore the report, because every loss is also reported to
     /// [`on_loss`](crate::record::EventBroadcasterBuilder::on_loss).
@@ -43,8 +44,9 @@ impl EventBroadcaster {
     /// # Blocking
     ///
     /// Waits as long as necessary, and forever if a sink or a handler does not return. A failing
-    /// sink does not block the call, because recordings try each event once and report it as
-    /// abandoned. [`shutdown_timeout`](Self::shutdown_timeout) has a deadline.
+    /// sink does not block the call, because recordings try to write each event only once. If that
+    /// attempt fails, they report the event instead of retrying. To set a deadline, use
+    /// [`shutdown_timeout`](Self::shutdown_timeout).
     ///
     /// # Examples
     ///
@@ -75,8 +77,9 @@ impl EventBroadcaster {
     ///
     /// # Blocking
     ///
-    /// Waits at most `timeout`. In an async task, use `shutdown_async`: on a runtime's only thread,
-    /// this method could wait for a sink or a handler that needs that same thread.
+    /// Waits at most `timeout`. In an async task, use `shutdown_async`, because on a
+    /// single-threaded runtime this method could block on a sink or a handler that needs the same
+    /// thread.
     ///
     /// # Examples
     ///
@@ -97,7 +100,7 @@ impl EventBroadcaster {
     }
 
     /// Closes the broadcaster like [`shutdown`](Self::shutdown), and waits at most `timeout`, but
-    /// abandons nothing. See [`Broadcaster::drain`](crate::Broadcaster::drain).
+    /// does not abandon any events. See [`Broadcaster::drain`](crate::Broadcaster::drain).
     ///
     /// # Blocking
     ///

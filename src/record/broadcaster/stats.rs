@@ -1,4 +1,4 @@
-//! The counters of an event broadcaster, as values.
+//! A snapshot of an event broadcaster's counters.
 
 use std::fmt;
 
@@ -10,8 +10,8 @@ use crate::record::stats::RecordingStats;
 
 /// The counters of an event broadcaster since its start, in events.
 ///
-/// Whenever the broadcaster is idle, `bus.accepted` + `recorder.refused()` is the number of calls
-/// to recorders.
+/// Whenever the broadcaster is idle, `bus.accepted` + `recorder.refused()` is the total number of
+/// calls to recorders.
 ///
 /// # Examples
 ///
@@ -32,18 +32,18 @@ use crate::record::stats::RecordingStats;
 #[serde(default)]
 #[non_exhaustive]
 pub struct EventBroadcasterStats {
-    /// The accepted events, and their outcome at each watcher.
+    /// The accepted events, and their outcomes at each watcher.
     pub bus: BusStats,
     /// The events that recorders refused or truncated.
     pub recorder: RecorderStats,
-    /// The counters of each recording, in the order in which the recordings were started. If there
-    /// have been many recordings, the first entry is named `departed` and is the sum of the
-    /// recordings that ended long ago.
+    /// The counters of each recording, in the order in which the recordings were started. If many
+    /// recordings have been started, the first entry is named `departed` and contains the sums for
+    /// the ended recordings that are no longer listed individually.
     pub recordings: Vec<RecordingStats>,
 }
 
-/// Formats the counters as one line. With `{:#}`, each watcher and each recording is on a separate
-/// line.
+/// Formats the counters as one line. With `{:#}`, each watcher and each recording is printed on a
+/// separate line.
 impl fmt::Display for EventBroadcasterStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.bus.fmt(f)?;

@@ -6,8 +6,9 @@
 //! kept stays a separate event, however often it repeats. The aggregator drops the messages of a
 //! group if no similar event has arrived for longer than `max_interval`.
 //!
-//! client-go removes an arbitrary message once there are `max_events` of them. Here the newest
-//! message is always folded. The first messages therefore stay, and the result is deterministic.
+//! client-go removes an arbitrary message once there are `max_events` of them. This aggregator
+//! always folds the newest message instead, so the first messages stay, and the result is
+//! deterministic.
 
 use super::few::Few;
 use super::options::{KeyFn, MessageFn};
@@ -23,7 +24,7 @@ pub(super) struct Aggregator {
     message: Option<MessageFn>,
 }
 
-/// The messages in a group of similar events that are not folded.
+/// The messages of a group that are kept, and therefore not folded.
 pub(super) struct Group {
     messages: Few<Text>,
     last: Timestamp,
@@ -40,8 +41,8 @@ impl Aggregator {
         Self { options, key, message }
     }
 
-    /// Returns the keys of the group and of the member. Returns `None` if the user did not set a
-    /// function for them.
+    /// Returns the group key and the member key, or `None` if the user has not set a function for
+    /// them.
     pub(super) fn custom_key(&self, event: &Event) -> Option<(Text, Text)> {
         self.key.as_ref().map(|key| key(event))
     }
@@ -62,8 +63,8 @@ impl Aggregator {
         !has_capacity && group.messages.get(hash, same).is_none()
     }
 
-    /// Returns the aggregate event for the group of this event, without a name. Like client-go's,
-    /// it has no labels, annotations, reporting controller or reporting instance.
+    /// Returns the aggregate event for this event's group, without a name. As in client-go, it has
+    /// no labels, annotations, reporting controller or reporting instance.
     pub(super) fn combined(&self, event: &Event, now: Timestamp) -> Event {
         let mut combined = Event::default();
         combined.metadata.namespace = event.metadata.namespace.clone();

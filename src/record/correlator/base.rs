@@ -7,9 +7,9 @@ use crate::sync::Arc;
 
 /// The number of fields of a [`Base`].
 const FIELDS: usize = 8;
-/// The number of bytes that hold the length of a field.
+/// The number of bytes in which a field's length is stored.
 const LEN: usize = size_of::<u32>();
-/// The number of bytes before the fields' strings.
+/// The number of bytes that precede the fields' strings.
 const HEAD: usize = FIELDS * LEN;
 /// The maximum length in bytes of a base that is assembled on the stack.
 const SHORT: usize = 512;
@@ -36,8 +36,8 @@ pub(super) fn base_fields(event: &Event) -> BaseFields<'_> {
 /// for each base.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Base {
-    /// The source, object and type of events: the length of each string, followed by the strings,
-    /// so that one comparison covers them all.
+    /// The source, object and type of events. The lengths of all strings are stored first, followed
+    /// by the strings, so that one comparison covers them all.
     Fields(Arc<[u8]>),
     /// The string that a user-supplied function returned.
     Custom(Text),
@@ -85,7 +85,7 @@ fn are(fields: &BaseFields<'_>, bytes: &[u8]) -> bool {
         && fields.iter().all(|field| {
             let (mine, after) = rest.split_at_checked(field.len()).unwrap_or_default();
             rest = after;
-            // Most events have empty fields, and even an empty comparison is a call.
+            // Most events have empty fields, and even comparing empty slices costs a function call.
             field.is_empty() || mine == field.as_bytes()
         })
 }
@@ -110,12 +110,12 @@ fn joined(fields: &BaseFields<'_>) -> Arc<[u8]> {
     (&*bytes).into()
 }
 
-/// Returns a hasher that has already hashed the fields, so that it can continue with the fields
-/// after them.
+/// Returns a hasher that has already hashed these fields, so that the caller can continue with the
+/// fields that follow them.
 pub(super) fn hashed<S: BuildHasher>(fields: &BaseFields<'_>, state: &S) -> S::Hasher {
     let mut hasher = state.build_hasher();
-    // The fields are not separated by marks. If two keys have the same hash because of that, the
-    // lookup compares their strings.
+    // The hash does not include separators between the fields. If two keys have the same hash
+    // because of that, the lookup still compares their strings.
     for field in fields {
         hasher.write(field.as_bytes());
     }

@@ -9,7 +9,8 @@ use super::spam_filter::BucketRules;
 use super::{CorrelatorOptions, EventCorrelator};
 
 impl EventCorrelator {
-    /// Creates a correlator that has seen nothing yet, for any number of threads.
+    /// Creates a correlator that has not seen any events yet and that any number of threads can
+    /// share.
     ///
     /// If [`cache_size`](CorrelatorOptions::cache_size) is 128 or more, each cache is divided into
     /// several shards. When a cache is full, a shard evicts its own least recently used entry, even
@@ -17,7 +18,8 @@ impl EventCorrelator {
     ///
     /// # Errors
     ///
-    /// Returns an error that names the option that is out of range. Zero never means the default.
+    /// Returns an error if an option is out of range. The error names the option. Zero never means
+    /// the default.
     ///
     /// # Examples
     ///
@@ -35,12 +37,13 @@ impl EventCorrelator {
         Self::build(options, true)
     }
 
-    /// Creates a correlator that has seen nothing yet. Its full caches evict their least recently
-    /// used entry, like client-go's. Threads that share it contend for one lock.
+    /// Creates a correlator that has not seen any events yet and whose eviction order is exact. A
+    /// full cache evicts its least recently used entry, as in client-go. Threads that share the
+    /// correlator contend for a single lock.
     ///
     /// # Errors
     ///
-    /// Returns the errors of [`new`](Self::new).
+    /// Returns the same errors as [`new`](Self::new).
     ///
     /// # Examples
     ///

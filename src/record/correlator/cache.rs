@@ -1,18 +1,18 @@
 //! The caches of a correlator: three bounded caches in one sharded map.
 //!
-//! The map contains, for each base, the base's entries in all three caches. A decision therefore
-//! takes the lock of one shard once, and two threads contend only if their objects share one of the
+//! For each base, the map contains the base's entries in all three caches. A decision therefore
+//! locks a single shard once, and two threads contend only if their objects share one of the
 //! [`SHARDS`].
 //!
 //! Each shard keeps the entries of each cache in the order of their last use. While a cache has
 //! free capacity, any shard may use it. In a full cache, each new entry evicts the least recently
-//! used entry of its shard, unless that shard has less than its share of the capacity. In that case
-//! a shard with more than its share evicts an entry instead. With one shard the order is therefore
-//! exact. With several it is exact in each shard, and a remaining entry may be older than one that
-//! was evicted from another shard.
+//! used entry of its shard, unless that shard has less than its share of the capacity. In that
+//! case, a shard with more than its share evicts an entry instead. With one shard, the order is
+//! therefore exact. With several shards, it is exact within each shard, but a remaining entry may
+//! be older than an entry that was evicted from another shard.
 //!
-//! Lock order: `Caches::map` before `Caches::orders`. A thread holds the locks of one shard at a
-//! time, so threads cannot deadlock.
+//! Lock order: `Caches::map` before `Caches::orders`. A thread holds the locks of only one shard at
+//! a time, so threads cannot deadlock.
 
 use super::base::{Base, BaseRef};
 use super::few::Few;
@@ -23,24 +23,24 @@ use crate::record::recency::Recency;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::{Arc, CachePadded, DashMap, Mutex, SharedValue};
 
-/// The maximum number of shards. It is large enough that two threads rarely meet.
+/// The maximum number of shards. It is large enough that two threads rarely contend.
 const SHARDS: usize = 64;
 
-/// The minimum share of a shard, in entries, unless the cache has fewer.
+/// A shard's minimum share, in entries, unless the whole cache is smaller.
 const SHARE: usize = 64;
 
-/// The caches: their number, and the number of each.
+/// The number of caches, and the index of each cache.
 const CACHES: usize = 3;
 const BUDGETS: usize = 0;
 const GROUPS: usize = 1;
 const EVENTS: usize = 2;
 
 pub(super) struct Caches {
-    /// The entries of each base, by the base's hash. The cache accesses the map only through its
-    /// shards, and compares the bases itself. Two bases with the same hash are two entries of the
-    /// map.
+    /// The entries of each base, by the base's hash. The code below accesses the map only through
+    /// its shards, and compares the bases itself, so two bases with the same hash have separate
+    /// entries in the map.
     map: DashMap<u64, Box<Entries>, ahash::RandomState>,
-    /// The order of the entries, for each shard of the map.
+    /// For each shard of the map, the order in which its entries were last used.
     orders: Box<[CachePadded<Mutex<Order>>]>,
     /// Each shard's share of the entries in a full cache. A shard may have more or fewer entries.
     share: usize,
@@ -56,7 +56,7 @@ struct Entries {
     events: Few<Slot<EventEntry>>,
 }
 
-/// An entry, with its position in the order of uses.
+/// An entry, with its position in the order of last use.
 struct Slot<V> {
     place: u32,
     value: V,
@@ -72,22 +72,22 @@ pub(super) struct EventEntry {
     pub(super) seen: Seen,
 }
 
-/// The entries of each cache in one shard.
+/// For each cache, the order in which its entries in one shard were last used.
 type Order = [Recency<Used>; CACHES];
 
-/// The hashes with which an entry is found.
+/// The hashes by which an entry is found.
 struct Used {
     base: u64,
     hash: u64,
 }
 
-/// The entries of one base, for a caller that holds the lock of their shard.
+/// Access to the entries of one base, for a caller that holds their shard's lock.
 pub(super) struct Access<'a> {
     entries: &'a mut Entries,
     uses: Uses<'a>,
 }
 
-/// The uses of the entries of one base.
+/// Records how the entries of one base are used and added.
 struct Uses<'a> {
     order: &'a mut Order,
     free: &'a [AtomicUsize; CACHES],
@@ -100,14 +100,15 @@ struct Uses<'a> {
 type MapEntry = (u64, SharedValue<Box<Entries>>);
 
 impl Caches {
-    /// Creates the caches. Caches that are not shared by threads have one shard.
+    /// Creates the caches. Caches that are not shared between threads have one shard.
     pub(super) fn new(capacity: usize, is_shared: bool) -> Self {
         let most = if is_shared { SHARDS } else { 1 };
         let shards = 1 << (capacity / SHARE).clamp(1, most).ilog2();
-        // The system seeds the hasher, because the names of objects are supplied from outside.
+        // The hasher is seeded at random, because the names of objects are external input.
         let hasher = ahash::RandomState::new();
         Self {
-            // A map has at least two shards. With a single order, only the first one is used.
+            // A `DashMap` has at least two shards. If there is only one order, only the first shard
+            // is used.
             map: DashMap::with_hasher_and_shard_amount(hasher, shards.max(2)),
             orders: (0..shards).map(|_| CachePadded::default()).collect(),
             share: capacity / shards,
@@ -115,14 +116,14 @@ impl Caches {
         }
     }
 
-    /// Returns the hasher of all keys.
+    /// Returns the hasher that is used for all keys.
     pub(super) fn hasher(&self) -> &ahash::RandomState {
         self.map.hasher()
     }
 
     /// Runs `work` on the entries of a base, under the lock of its shard. `work` must be short, and
     /// must not call user code. If `work` adds entries to a full cache, old entries are evicted
-    /// before this function returns. Also returns how many were evicted.
+    /// before this function returns. Also returns the number of evicted entries.
     pub(super) fn with<R>(
         &self,
         hash: u64,
@@ -155,8 +156,9 @@ impl Caches {
         (result, evicted)
     }
 
-    /// Evicts the excess entries of each cache, from this shard or from the next shards with more
-    /// than their share. If other threads have already evicted those, evicts from any shard.
+    /// Evicts the excess entries of each cache. The search begins at this shard, and considers only
+    /// shards with more than their share. If other threads have already evicted entries from those
+    /// shards, entries are evicted from any shard.
     fn evict(&self, mut excess: [usize; CACHES], first: usize) {
         let shards = self.orders.len();
         let mut step = 0;
@@ -167,7 +169,7 @@ impl Caches {
         }
     }
 
-    /// Evicts an entry of each cache that has entries in excess, and more than `least` entries in
+    /// Evicts one entry from each cache that has excess entries and more than `least` entries in
     /// this shard.
     fn evict_from(&self, number: usize, least: usize, excess: &mut [usize; CACHES]) {
         let mut table = self.map.shards()[number].write();
@@ -193,7 +195,7 @@ impl Caches {
 }
 
 impl Uses<'_> {
-    /// Notes that an entry is added, and returns the entry with its position.
+    /// Adds an entry to the order, and returns the entry with its position.
     fn add<V>(&mut self, cache: usize, hash: u64, value: V) -> Slot<V> {
         // Relaxed, both: only the number counts.
         let take = |free: usize| free.checked_sub(1);
@@ -248,7 +250,7 @@ impl Access<'_> {
         &mut slot.value.group
     }
 
-    /// Returns the entry of an event. If it is missing, creates it with a new key.
+    /// Returns an event's entry. If there is none, creates it with a new key.
     pub(super) fn event(&mut self, key: KeyRef<'_>) -> &mut EventEntry {
         let Self { entries: Entries { base, events, .. }, uses } = self;
         let base_hash = uses.base;
@@ -259,7 +261,7 @@ impl Access<'_> {
         &mut slot.value
     }
 
-    /// Returns the entry of an existing key. If it is missing, creates it with this key.
+    /// Returns the entry of an existing key. If there is none, creates it with this key.
     pub(super) fn event_of(&mut self, key: &Arc<Key>) -> &mut Seen {
         let Self { entries, uses } = self;
         let is = |slot: &Slot<EventEntry>| is_same(key, &slot.value.key);
@@ -269,7 +271,7 @@ impl Access<'_> {
         &mut slot.value.seen
     }
 
-    /// Returns the entry of a key if there is one.
+    /// Returns a key's entry if there is one.
     pub(super) fn find_event(&mut self, key: &Arc<Key>) -> Option<&mut Seen> {
         let is = |slot: &Slot<EventEntry>| is_same(key, &slot.value.key);
         let slot = self.entries.events.get_mut(key.hash, is)?;

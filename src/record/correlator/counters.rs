@@ -1,11 +1,12 @@
-//! Counters of decisions, distributed over several cells, because threads would otherwise contend
-//! for the same cache line.
+//! Counters of decisions, distributed over several cells so that threads do not contend for the
+//! same cache line.
 
 use super::decision::CorrelatorStats;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{CachePadded, thread_number};
 
-/// The number of cells, which is small because they are added up for every event of a recording.
+/// The number of cells. It is small, because a recording adds up all cells whenever it publishes
+/// its progress.
 const CELLS: usize = 4;
 
 #[derive(Default)]
@@ -61,6 +62,6 @@ impl CorrelatorCounters {
 }
 
 fn count(counter: &AtomicU64) {
-    // Relaxed: nothing is read on the strength of a counter.
+    // Relaxed: no other memory access depends on the value of a counter.
     counter.fetch_add(1, Ordering::Relaxed);
 }

@@ -1,4 +1,4 @@
-//! The decisions and the counters of a correlator.
+//! A correlator's decisions and counters.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::key::CorrelationKey;
 use crate::record::event::Event;
 
-/// The decision of a correlator about an event.
+/// A correlator's decision about an event.
 ///
 /// # Examples
 ///
@@ -46,20 +46,20 @@ pub enum Correlation {
     },
     /// Update an event that is already stored, because this event is counted as part of it.
     Update {
-        /// The event as it is to be stored. It has the name, the resource version and the first
-        /// time of the stored event, the message and the time of this event, and a new count.
+        /// The event to store. It has the stored event's name, resource version and first
+        /// timestamp, this event's message and timestamp, and a new count.
         event: Event,
         /// The key for [`EventCorrelator::confirm`](super::EventCorrelator::confirm).
         key: CorrelationKey,
     },
-    /// Do nothing: the event's source has used up its budget for the event's object (the spam
-    /// filter). The event has been counted.
+    /// Do nothing, because the event's source has used up its budget for the event's object in the
+    /// spam filter. The event has been counted.
     Skip,
-    /// Do nothing now, because the budget is used up. The store has the event, but not this count
-    /// yet. Only [`correlate_or_hold`](super::EventCorrelator::correlate_or_hold) returns this
-    /// decision.
+    /// Do nothing for now, because the budget is used up. The store has the event, but not this
+    /// count yet. Only [`correlate_or_hold`](super::EventCorrelator::correlate_or_hold) returns
+    /// this decision.
     Held {
-        /// The event as it should eventually be in the store, as in [`Update`](Self::Update).
+        /// The event as it should eventually be stored, as in [`Update`](Self::Update).
         event: Event,
         /// The key for [`EventCorrelator::confirm`](super::EventCorrelator::confirm). A later
         /// decision with an equal key replaces this one.
@@ -87,7 +87,7 @@ pub enum Correlation {
 #[serde(default)]
 #[non_exhaustive]
 pub struct CorrelatorStats {
-    /// Events to be stored as new ones.
+    /// Events to be stored as new events.
     pub created: u64,
     /// Events to be counted as part of a stored event.
     pub updated: u64,
@@ -96,8 +96,8 @@ pub struct CorrelatorStats {
     pub aggregated: u64,
     /// Events that the spam filter skipped or held.
     pub filtered: u64,
-    /// Entries that the full caches evicted. If this number grows, `cache_size` is too small:
-    /// evicted counts start again from one, and evicted budgets start full again.
+    /// Entries evicted from full caches. If this number grows, `cache_size` is too small. Counts
+    /// that were evicted start again from one, and budgets that were evicted start full again.
     pub evicted: u64,
 }
 

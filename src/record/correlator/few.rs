@@ -1,9 +1,10 @@
-//! A set for a few values, usually only one.
+//! A set for a small number of values, usually one.
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
-/// Values that are found by their hashes. The first one needs no allocation.
+/// Values that are looked up by their hashes. The first value is stored inline, without an
+/// allocation.
 pub(super) struct Few<T> {
     first: Option<(u64, T)>,
     more: Option<Box<HashTable<(u64, T)>>>,
@@ -20,7 +21,8 @@ impl<T> Few<T> {
         usize::from(self.first.is_some()) + self.more.as_ref().map_or(0, |more| more.len())
     }
 
-    /// Returns a value. If it is missing, creates it with `make`.
+    /// Returns the value with this hash for which `is` returns true. If there is none, creates it
+    /// with `make`.
     pub(super) fn get_or_insert_with(
         &mut self,
         hash: u64,

@@ -1,12 +1,13 @@
-//! Structured keys. They determine whether two events are equal, similar, or share a budget.
+//! Structured keys, which determine whether two events are equal, are similar, or share a budget.
 //!
-//! client-go joins the fields into one string without separators, so `ab` and `c` are the same as
-//! `a` and `bc`. Here a key consists of the fields themselves. A lookup hashes and compares the
-//! event's own fields without building a key. It copies only keys that are new to a cache.
+//! client-go joins the fields into one string without separators, so the fields `ab` and `c` result
+//! in the same key as `a` and `bc`. Here, a key consists of the fields themselves. A lookup hashes
+//! and compares the event's own fields without building a key. It copies the fields only if the key
+//! is new to a cache.
 //!
-//! All three keys of an event begin with the same eight fields: source, object and type. This
-//! [`Base`] is hashed once, and all keys that are in use at the same time share one copy. Keys
-//! compare the address of the base where that is sufficient.
+//! All three keys of an event begin with the same eight fields, which identify the source, object
+//! and type. This [`Base`] is hashed once, and all keys that are in use at the same time share one
+//! copy of it. Where possible, two bases are compared only by their addresses.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hash, Hasher};
@@ -49,12 +50,13 @@ impl<'a> Lookup<'a> {
         Self { event, base: fields, hashes, now }
     }
 
-    /// Returns the fields, besides the base, of the key by which the event is counted.
+    /// Returns the fields that, together with the base, form the key under which the event is
+    /// counted.
     pub(super) fn event_fields(&self) -> [&'a Text; 3] {
         [&self.event.reason, &self.event.message, &self.event.involved_object.field_path]
     }
 
-    /// Returns the fields, besides the base, of the key of the event's group.
+    /// Returns the fields that, together with the base, form the key of the event's group.
     pub(super) fn group_fields(&self) -> [&'a Text; 3] {
         [&self.event.reason, &self.event.reporting_controller, &self.event.reporting_instance]
     }
@@ -66,7 +68,7 @@ pub(super) fn text_hash(text: &str, state: &ahash::RandomState) -> u64 {
     hasher.finish()
 }
 
-/// Returns whether three strings are equal to three others.
+/// Returns whether the strings in both arrays are equal.
 pub(super) fn are(mine: &[Text; 3], others: [&Text; 3]) -> bool {
     mine.iter().zip(others).all(|(mine, other)| {
         // Strings that are literals, or copies of each other, often share the same address.
@@ -76,29 +78,30 @@ pub(super) fn are(mine: &[Text; 3], others: [&Text; 3]) -> bool {
 
 /// Returns copies of three strings.
 pub(super) fn copied([a, b, c]: [&Text; 3]) -> [Text; 3] {
-    // Not `map`, because the compiler then moves each string five times, in small pieces.
+    // This does not use `map`, because the compiler would then move each string five times, in
+    // small pieces.
     [a.clone(), b.clone(), c.clone()]
 }
 
-/// The key of an entry in the cache of events.
+/// The key of an entry in the event cache.
 #[derive(PartialEq, Eq)]
 pub(super) struct Key {
-    /// The hash that finds the base.
+    /// The hash by which the base is found.
     pub(super) base_hash: u64,
-    /// The hash that finds the key at its base.
+    /// The hash by which the key is found among the keys with the same base.
     pub(super) hash: u64,
     pub(super) base: Base,
     kind: Kind,
     fields: [Text; 3],
 }
 
-/// The kind of an event that is counted. Keys of different kinds are never equal.
+/// The kind of event that a key identifies. Keys of different kinds are never equal.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// An event. Equal events have the same base, reason, message and field path.
     Event,
-    /// The aggregate event for a group of similar events. These have the same base, reason and
-    /// reporter, or the user-supplied function returned the same string for them.
+    /// The aggregate event for a group of similar events. Similar events have the same base, reason
+    /// and reporter, or the user-supplied function returned the same string for them.
     Group,
 }
 
@@ -122,7 +125,8 @@ impl<'a> KeyRef<'a> {
         Self { kind: Kind::Group, hash: lookup.hashes.group, fields: lookup.group_fields() }
     }
 
-    /// Returns the key of a group from the user-supplied function. Its base fully identifies it.
+    /// Returns the key of a group that the user-supplied function has named. The group's base alone
+    /// identifies it.
     pub(super) fn custom_group(hash: u64) -> Self {
         Self { kind: Kind::Group, hash, fields: NO_FIELDS }
     }
@@ -138,7 +142,7 @@ impl<'a> KeyRef<'a> {
 }
 
 impl Key {
-    /// Returns whether the event stored under this key is the aggregate event of a group.
+    /// Returns whether the event stored under this key is a group's aggregate event.
     pub(super) fn is_of_group(&self) -> bool {
         self.kind == Kind::Group
     }
@@ -148,11 +152,12 @@ impl Key {
     }
 }
 
-/// A key to the correlator's entry for an event that it has decided about. The caller passes it
-/// back to [`confirm`](super::EventCorrelator::confirm), with the store's response.
+/// Identifies a correlator's entry for an event about which the correlator has made a decision. The
+/// caller passes the key back to [`confirm`](super::EventCorrelator::confirm) together with the
+/// store's response.
 ///
-/// A clone costs one reference count. Two keys from the same correlator are equal if their events
-/// are counted as one. Keys from different correlators are never equal.
+/// Cloning a key only increments a reference count. Two keys from the same correlator are equal if
+/// their events are counted as one. Keys from different correlators are never equal.
 ///
 /// # Examples
 ///

@@ -1,18 +1,20 @@
-//! Decides whether an event is stored as a new one, counted on a stored one, or skipped.
+//! Decides whether an event is stored as a new event, counted as a repeat of a stored one, or
+//! skipped.
 //!
 //! There are three stages, in client-go's order:
 //!
 //! * [`aggregator`] folds similar events.
 //! * [`observer`] counts equal events.
-//! * [`spam_filter`] limits a source that writes too much about an object.
+//! * [`spam_filter`] limits a source that records too many events about an object.
 //!
 //! Counting precedes limiting, so the counts include skipped events. Each stage keeps its state in
-//! a separate [`cache`]. The [`key`]s consist of an event's fields, and begin with a common
-//! [`base`]. A map holds all entries of one base together ([`few`]). A full cache evicts its least
-//! recently used entry. Each decision is about one event, at a single reading of the clock.
+//! a separate [`cache`]. The [`key`]s consist of an event's fields, and all keys of an event begin
+//! with the same [`base`]. A map holds all entries with the same base together, in small sets
+//! ([`few`]). A full cache evicts its least recently used entry. Each decision concerns one event
+//! and uses a single clock reading.
 //!
 //! The stages are independent, so the correlator may run them in any order. It checks the budget
-//! first, because the budget's key is the beginning of the other keys.
+//! first, because the budget's key is a prefix of the other keys.
 
 mod aggregator;
 mod base;
@@ -48,44 +50,45 @@ pub use options::CorrelatorOptions;
 pub use stage_options::{Aggregation, SpamFilter};
 
 /// A correlator that folds, counts and limits events, like client-go's. It is `Send` and `Sync`, so
-/// any number of threads may share one.
+/// any number of threads may share it.
 ///
 /// When used by one thread, a correlator makes the same decisions as client-go, with two exceptions
-/// where client-go is not deterministic or loses information, and five where client-go behaves
-/// differently:
+/// where client-go is nondeterministic or loses information, and five other differences:
 ///
 /// * The first events in a group of similar ones stay separate events. client-go removes an
 ///   arbitrary one from a full group.
-/// * The correlator keeps the store's response for the aggregate event of a group.
-/// * A key consists of fields. client-go joins the fields into one string, so two different events
-///   can have the same key.
-/// * An event that is folded has no separate entry. client-go adds one for each message of the
-///   group, and evicts other entries for these if the cache is too small.
-/// * Counting does not continue from a negative count, and stops at the maximum. client-go
-///   continues from a negative count, and wraps around to the smallest one after the maximum.
+/// * The correlator keeps the store's response for a group's aggregate event.
+/// * A key consists of fields. client-go joins the fields into one string, so different events can
+///   have the same key.
+/// * A folded event has no separate cache entry. client-go adds an entry for each message in the
+///   group, and these entries evict others if the cache is too small.
+/// * Counting does not continue from a negative count, and saturates at the maximum. client-go
+///   continues from a negative count, and wraps around to the minimum after the maximum.
 /// * A full cache of 128 entries or more evicts in an approximate order, unless the correlator
 ///   belongs to a recording or is [exact](Self::new_exact).
-/// * In the names that the correlator generates, a time before 1970 counts as 1970, and a time from
-///   2200 on counts as the beginning of 2200. client-go's numbers are negative before 1970 and wrap
-///   around after 2262.
+/// * In generated names, a time before 1970 counts as 1970, and a time from 2200 on counts as the
+///   beginning of 2200. In client-go's names, the number is negative before 1970 and wraps around
+///   after 2262.
 ///
-/// If several threads use a correlator, a decision is atomic for its source, object and type. If
-/// user-supplied functions generate the keys, each stage is atomic for its key instead. A count
+/// If several threads use a correlator, decisions are atomic for each source, object and type. If
+/// user-supplied functions generate the keys, each stage is instead atomic for its own key. A count
 /// never decreases.
 ///
-/// Memory is bounded by three caches of `cache_size` entries, plus the one or two entries that each
-/// thread is adding. A cache evicts nothing until it is full, and then evicts its least recently
-/// used entry. In a recording, after [`new_exact`](Self::new_exact), and in a cache of fewer than
-/// 128 entries, this order is exact. A larger cache of [`new`](Self::new) is divided by source,
-/// object and type into up to 64 shards of at least 64 entries each. Its order is approximate: each
-/// shard evicts its own least recently used entry. An entry holds a copy of the names in its key,
-/// and shares its message with the event that created the entry. An entry of the first cache keeps
-/// up to `max_events - 1` messages. The 32 bytes for the position of an entry in the order stay
-/// allocated until its shard is empty.
+/// Memory is bounded by three caches of `cache_size` entries each, plus the one or two entries that
+/// each thread is currently adding. A cache does not evict anything until it is full. It then
+/// evicts its least recently used entry. This order is exact in a recording, in a correlator
+/// created by [`new_exact`](Self::new_exact), and in a cache of fewer than 128 entries.
+/// [`new`](Self::new) divides a larger cache by source, object and type into up to 64 shards of at
+/// least 64 entries each. The order is then approximate, because each shard evicts its own least
+/// recently used entry. An entry holds a copy of the names in its key, and shares its message with
+/// the event that created the entry. In the cache of groups, an entry keeps up to `max_events - 1`
+/// messages. The 32 bytes that hold an entry's position in the order stay allocated until the
+/// entry's shard is empty.
 ///
-/// A decision allocates the parts of its result, and entries for new keys. Without user-supplied
-/// functions, a decision to skip an event with known keys allocates nothing. A thread briefly waits
-/// for another one only if their objects share a shard, or if one of them evicts an entry.
+/// A decision allocates memory for the parts of its result, and for the entries of new keys.
+/// Without user-supplied functions, a decision to skip an event with known keys does not allocate.
+/// A thread briefly waits for another thread only if their objects share a shard, or if one of the
+/// threads evicts an entry.
 ///
 /// # Examples
 ///
@@ -117,17 +120,18 @@ pub struct EventCorrelator {
 }
 
 impl EventCorrelator {
-    /// Decides about one event, and updates the correlator's state.
+    /// Decides what to do with one event, and updates the correlator's state.
     ///
-    /// The event need not be stored before the next equal one is correlated. The correlator assumes
-    /// that the event is stored, and returns an update for the next one. If the store then does not
-    /// find the event, it must create the event that the update holds.
+    /// The event need not be stored before the next equal event is correlated. The correlator
+    /// assumes that the first event will be stored, and returns an update for the next one. If the
+    /// store then cannot find the event to update, it must create the event that the update
+    /// contains.
     ///
     /// # Panics
     ///
     /// Panics only if one of the functions in the options panics, except
-    /// [`on_skip`](CorrelatorOptions::on_skip), whose panics are caught. In that case the event may
-    /// have been counted already.
+    /// [`on_skip`](CorrelatorOptions::on_skip), whose panics are caught. If a function panics, the
+    /// event may already have been counted.
     ///
     /// # Examples
     ///
@@ -154,16 +158,17 @@ impl EventCorrelator {
     }
 
     /// Does the same as [`correlate`](Self::correlate), but returns [`Correlation::Held`] instead
-    /// of [`Correlation::Skip`] if the store has the event and lacks only the new count.
+    /// of [`Correlation::Skip`] if the store already has the event and lacks only the new count.
     ///
-    /// Keep the newest held event of each key. Write it when you want the store to have the true
-    /// count, and at the end. A later decision with the same key replaces the event that you keep,
-    /// because its count includes all earlier occurrences. A recording does the same.
+    /// Keep the latest held event for each key. Write it when you want the store to have the
+    /// correct count, and before you finish. A later decision with the same key supersedes the
+    /// event that you keep, because the later event's count includes all earlier occurrences. A
+    /// recording does the same.
     ///
     /// # Panics
     ///
-    /// Panics like [`correlate`](Self::correlate). The function that generates a group's message
-    /// also runs for held events.
+    /// Panics under the same conditions as [`correlate`](Self::correlate). The function that
+    /// generates a group's message is also called for held events.
     ///
     /// # Examples
     ///
@@ -203,13 +208,14 @@ impl EventCorrelator {
         decision
     }
 
-    /// Runs the hook for a skipped event, with no lock held. Returns whether the hook panicked.
+    /// Calls the hook for a skipped event, without holding a lock. Returns whether the hook
+    /// panicked.
     pub(crate) fn report_skip(&self, event: &Event) -> bool {
         self.on_skip.as_ref().is_some_and(|hook| catch_panic(|| hook(event)).is_none())
     }
 
-    /// Decides about one event, without the hook for skipped events. If `holds` is true, a repeat
-    /// of an event that has passed is held instead of skipped.
+    /// Decides what to do with one event, without calling the hook for skipped events. If `holds`
+    /// is true, a repeat of an event that has passed the spam filter is held instead of skipped.
     pub(crate) fn decide(&self, event: &Event, holds: bool) -> Correlation {
         let now = Timestamp::from(self.clock.now());
         let lookup = Lookup::of(event, now, self.caches.hasher());
@@ -245,9 +251,9 @@ impl EventCorrelator {
         if is_repeat { Correlation::Update { event, key } } else { Correlation::Create { event, key } }
     }
 
-    /// Records the store's response to the decision with this key: the resource version, and the
-    /// actual name of the event. An aggregate event for a group keeps the name that the correlator
-    /// gave it, as in client-go.
+    /// Records the store's response to the decision with this key: the event's resource version and
+    /// actual name. A group's aggregate event keeps the name that the correlator gave it, as in
+    /// client-go.
     ///
     /// The caller need not call this if the write failed. Responses may arrive late or out of
     /// order.
@@ -277,13 +283,13 @@ impl EventCorrelator {
         });
     }
 
-    /// Does the same as [`confirm`](Self::confirm) for an event that was decided with the name
-    /// `decided`, if the correlator still counts on that event. Returns the name that the event has
-    /// from now on.
+    /// Does the same as [`confirm`](Self::confirm) for an event that had the name `decided` when
+    /// the decision was made, if the correlator's entry still refers to that event. Returns the
+    /// name that the event has after this call.
     ///
-    /// A response may arrive after the correlator has evicted the event, or when it counts on
-    /// another one. Decisions with higher counts may then be on their way, so the response must not
-    /// add the event again.
+    /// A response may arrive after the correlator has evicted the entry, or when the entry refers
+    /// to another event. Decisions with higher counts may then be on their way to the store, so the
+    /// response must not add the event again.
     pub(crate) fn confirm_late(&self, key: &CorrelationKey, decided: &Text, stored: Stored) -> Text {
         self.with_base_of(key, |access| match named(key, [decided, &stored.name], access) {
             Some(seen) => {
@@ -294,8 +300,8 @@ impl EventCorrelator {
         })
     }
 
-    /// Gives a new name to an event, even to the aggregate event of a group, because the store has
-    /// another event with the name `decided`.
+    /// Gives a new name to an event, even to a group's aggregate event, because the name `decided`
+    /// is already taken in the store.
     pub(crate) fn rename(&self, key: &CorrelationKey, decided: &Text, name: &Text) {
         self.with_base_of(key, |access| {
             if let Some(seen) = named(key, [decided, decided], access) {
@@ -304,7 +310,7 @@ impl EventCorrelator {
         });
     }
 
-    /// Returns the counters of the decisions so far.
+    /// Returns the counters of the decisions made so far.
     ///
     /// # Examples
     ///
@@ -326,7 +332,8 @@ impl EventCorrelator {
         self.counters.sum()
     }
 
-    /// Runs `work` on the entries of a base, and counts the entries that were evicted for it.
+    /// Runs `work` on the entries of a base, and counts the entries that were evicted to make
+    /// space.
     fn with<R>(&self, hash: u64, base: BaseRef<'_>, work: impl FnOnce(&mut Access<'_>) -> R) -> R {
         let (result, evicted) = self.caches.with(hash, base, work);
         self.counters.evicted(evicted as u64);
@@ -337,8 +344,8 @@ impl EventCorrelator {
         self.with(key.0.base_hash, key.0.base_ref(), work)
     }
 
-    /// Runs the stages whose keys consist of the event's own fields. Returns whether the event
-    /// passes the spam filter, as far as that is known by then.
+    /// Runs the stages whose keys consist of the event's own fields. Also returns whether the event
+    /// passes the spam filter, or `true` if a user-supplied key still has to decide that.
     fn pass(
         &self,
         lookup: &Lookup<'_>,
@@ -372,7 +379,7 @@ impl EventCorrelator {
             if notes {
                 seen.pass();
             }
-            // A skipped event must not cost any copies.
+            // Nothing is cloned for an event that is already known to be skipped.
             let entry = || ObservedEntry { key: key.clone(), stored: is_repeat.then(|| seen.stored()) };
             let entry = (passes || holds && is_repeat && is_known).then(entry);
             Observed { is_folded: false, is_repeat, is_known, is_noted: seen.has_passed(), entry }
@@ -382,8 +389,8 @@ impl EventCorrelator {
         (passes, observed)
     }
 
-    /// Runs the first two stages with the keys from the user-supplied function. Returns `None` if
-    /// the event is not folded.
+    /// Runs the first two stages with the keys that the user-supplied function returned. Returns
+    /// `None` if the event is not folded.
     fn fold_custom(&self, lookup: &Lookup<'_>, (group, member): &(Text, Text)) -> Option<Observed> {
         let aggregator = self.aggregator.as_ref()?;
         let [hash, member_hash] = [group, member].map(|text| text_hash(text, self.caches.hasher()));
@@ -395,9 +402,9 @@ impl EventCorrelator {
         })
     }
 
-    /// Runs the second stage for the aggregate event of a group. `notes` is true if the event is
-    /// known to pass the last stage. The event's name is derived from the time, as in client-go,
-    /// but is never one that a recorder has given to an event.
+    /// Runs the second stage for a group's aggregate event. `notes` is true if the event is known
+    /// to pass the last stage. The event's name is derived from the time, as in client-go, but
+    /// never equals a name that a recorder has given to an event.
     fn observe_group(
         &self,
         lookup: &Lookup<'_>,
@@ -436,13 +443,13 @@ fn has_budget(lookup: &Lookup<'_>, filter: &BucketRules, access: &mut Access<'_>
 
 /// The result of the first stage, or how to determine it.
 enum Fold {
-    /// Not known yet. The event's fields decide.
+    /// The result is not known yet, and is determined by the event's fields.
     ByFields,
-    /// The result with the user-supplied key. `None` if the event is not folded.
+    /// The result for the user-supplied key. `None` if the event is not folded.
     Done(Option<Observed>),
 }
 
-/// Returns the entry of a key, if it has one of these names.
+/// Returns a key's entry if the entry has one of these names.
 fn named<'a>(key: &CorrelationKey, names: [&Text; 2], access: &'a mut Access<'_>) -> Option<&'a mut Seen> {
     access.find_event(&key.0).filter(|seen| names.contains(&seen.name()))
 }

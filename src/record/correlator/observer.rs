@@ -1,25 +1,27 @@
-//! The second stage of a correlator, which counts a repeated event instead of storing another one.
+//! A correlator's second stage, which counts repeats of an event instead of storing them
+//! separately.
 
 use super::key::Key;
 use crate::record::event::{Event, Stored, Text, Timestamp};
 use crate::sync::Arc;
 
-/// The known state of an event that has been seen, as it should be in the store.
+/// The known state of an event that has been seen, as the store should have it.
 pub(super) struct Seen {
     stored: Stored,
-    /// Whether an occurrence has passed the spam filter, so that the store has the event or will
-    /// have it.
+    /// Whether an occurrence has passed the spam filter, which means that the store has the event
+    /// or is due to receive it.
     has_passed: bool,
 }
 
 impl Seen {
     /// Returns the state of an event that has not been seen, with a count of zero. An event that
-    /// arrived with a count of zero or less therefore counts as new again.
+    /// arrived with a count of zero or less therefore counts as new when it is seen again.
     pub(super) fn nothing() -> Self {
         Self { stored: Stored::default(), has_passed: false }
     }
 
-    /// Counts one more occurrence if the event has been seen before. Returns whether it has.
+    /// Counts one more occurrence if the event has been seen before. Returns whether it has been
+    /// seen.
     pub(super) fn count(&mut self) -> bool {
         let count = &mut self.stored.count;
         let is_repeat = *count > 0;
@@ -29,7 +31,7 @@ impl Seen {
         is_repeat
     }
 
-    /// Returns the fields for the repeat that has just been counted.
+    /// Returns the stored fields for the repeat that has just been counted.
     pub(super) fn stored(&self) -> Stored {
         self.stored.clone()
     }
@@ -49,7 +51,7 @@ impl Seen {
         self.stored = Stored::from(event);
     }
 
-    /// Records the first occurrence of an event that the correlator itself created as stored.
+    /// Records that the first occurrence of an event created by the correlator itself is stored.
     pub(super) fn store_own(&mut self, name: Text, now: Timestamp) {
         self.stored = Stored { name, count: 1, first_timestamp: Some(now), ..Stored::default() };
     }
@@ -66,10 +68,11 @@ impl Seen {
     /// seen keeps its name.
     pub(super) fn confirm(&mut self, stored: &Stored, keeps_name: bool) {
         let before = self.stored.count;
-        // client-go never learns the name under which an aggregate event was stored.
+        // An aggregate event keeps its name, as in client-go, which never learns the name under
+        // which such an event was stored.
         let name = if keeps_name && before > 0 { &self.stored.name } else { &stored.name }.clone();
-        // A response may arrive after the next occurrence has been counted, and a count never
-        // decreases.
+        // A response may arrive after the next occurrence has been counted, but a count must never
+        // decrease.
         self.has_passed = true;
         self.stored = Stored {
             name,
@@ -89,11 +92,11 @@ pub(super) struct Observed {
     pub(super) is_known: bool,
     /// Whether the entry records that this occurrence or an earlier one has passed.
     pub(super) is_noted: bool,
-    /// `None` for an event that is not to be written.
+    /// The event's entry. `None` if the event is not to be written.
     pub(super) entry: Option<ObservedEntry>,
 }
 
-/// The entry on which an event is counted.
+/// The entry under which an event is counted.
 pub(super) struct ObservedEntry {
     pub(super) key: Arc<Key>,
     /// The fields that the event to be stored takes over from the entry. `None` if the entry was
@@ -102,7 +105,8 @@ pub(super) struct ObservedEntry {
 }
 
 impl ObservedEntry {
-    /// Gives the event to be stored its name, version, first time and count. Returns the key.
+    /// Copies the entry's name, version, first timestamp and count to the event to be stored.
+    /// Returns the key.
     pub(super) fn carry_over_to(self, event: &mut Event) -> Arc<Key> {
         if let Some(Stored { name, resource_version, count, first_timestamp }) = self.stored {
             event.count = count;

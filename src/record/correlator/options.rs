@@ -1,4 +1,4 @@
-//! Options of a correlator: plain data, and four functions.
+//! A correlator's options, which are plain data and four functions.
 
 use std::fmt;
 
@@ -17,16 +17,16 @@ pub(super) type MessageFn = Arc<dyn Fn(&Event) -> Text + Send + Sync>;
 pub(super) type SpamKeyFn = Arc<dyn Fn(&Event) -> Text + Send + Sync>;
 pub(super) type SkipFn = Arc<dyn Fn(&Event) + Send + Sync>;
 
-/// The maximum number of entries of a cache that the options accept.
+/// The maximum cache size, in entries, that the options accept.
 const MAX_ENTRIES: usize = 1 << 24;
 
 /// Options of an [`EventCorrelator`](super::EventCorrelator). The defaults are client-go's.
 ///
-/// They can be read from a configuration file, with the setters' names as keys. client-go's names
-/// are accepted as well. An interval is a string such as `10m`, or a number of seconds. `null`
-/// switches a stage off. A missing key takes its default, and an unknown key is an error. An
-/// out-of-range value causes an error that names the option when a correlator or a broadcaster is
-/// built or a recording is started.
+/// They can be read from a configuration file, in which the keys are the names of the setters.
+/// client-go's names are accepted as well. An interval is a string such as `10m`, or a number of
+/// seconds. `null` disables a stage. A missing key takes the default value, and an unknown key is
+/// an error. If a value is out of range, building a correlator or a broadcaster, or starting a
+/// recording, fails with an error that names the option.
 ///
 /// # Examples
 ///
@@ -106,14 +106,14 @@ impl Default for CorrelatorOptions {
 }
 
 impl CorrelatorOptions {
-    /// Returns the options of a correlator that folds no similar events and skips nothing:
+    /// Returns options for a correlator that neither folds similar events nor skips any events.
     /// [`aggregation`](Self::aggregation) and [`spam_filter`](Self::spam_filter) are `None`.
     ///
-    /// Events are still counted. An event that is equal to an earlier one in source, object
-    /// (without its resource version), type, reason and message is not stored again. It updates the
-    /// stored event, which keeps its name and its first time, and whose count is incremented. The
-    /// correlator keeps [`cache_size`](Self::cache_size) events for this. An event that it has
-    /// evicted is stored as a new one, with its own name.
+    /// Events are still counted. An event with the same source, object (ignoring its resource
+    /// version), type, reason and message as an earlier event is not stored again. Instead, it
+    /// updates the stored event, which keeps its name and first timestamp, and whose count is
+    /// incremented. The correlator keeps [`cache_size`](Self::cache_size) events for this purpose.
+    /// If it has evicted an event, the next occurrence is stored as a new event with its own name.
     ///
     /// # Examples
     ///
@@ -136,10 +136,10 @@ impl CorrelatorOptions {
         Self { aggregation: None, spam_filter: None, ..Self::default() }
     }
 
-    /// Sets the number of entries that each of the three caches holds: groups of similar events,
-    /// events, and budgets. 1 to 16,777,216, default 4096. A full cache evicts its least recently
-    /// used entry. [`EventCorrelator`](super::EventCorrelator) documents when this order is
-    /// approximate.
+    /// Sets the maximum number of entries in each of the three caches, which hold groups of similar
+    /// events, events, and budgets. It must be between 1 and 16,777,216, and defaults to 4096. A
+    /// full cache evicts its least recently used entry. [`EventCorrelator`](super::EventCorrelator)
+    /// documents when this order is approximate.
     ///
     /// # Examples
     ///
@@ -163,7 +163,7 @@ impl CorrelatorOptions {
         self
     }
 
-    /// Sets when similar events are folded into one. `None` switches folding off.
+    /// Sets when similar events are folded into one. `None` disables folding.
     ///
     /// # Examples
     ///
@@ -181,7 +181,7 @@ impl CorrelatorOptions {
         self
     }
 
-    /// Sets the budget of each source, object and type. `None` switches the filter off.
+    /// Sets the budget for each combination of source, object and type. `None` disables the filter.
     ///
     /// # Examples
     ///
@@ -205,11 +205,12 @@ impl CorrelatorOptions {
     /// default.
     ///
     /// The hook receives the event as it was passed to the correlator. It runs on the thread that
-    /// correlates, outside every lock of the library. If the options are a recording's, this is the
-    /// recording's own thread. The hook must be quick, and must not wait for its own broadcaster.
-    /// An event that the hook records may be skipped too, and the hook then runs for that event as
-    /// well. If the hook panics, the panic is caught: the event is skipped all the same, and a
-    /// recording counts the panic in [`panics`](crate::stats::RecordingStats::panics).
+    /// correlates the event, which does not hold any of the library's locks at that time. If the
+    /// options belong to a recording, this is the recording's own thread. The hook must be fast,
+    /// and must not wait for its own broadcaster. If the hook itself records an event, that event
+    /// may be skipped too, and the hook is then called for it as well. If the hook panics, the
+    /// panic is caught and the event is still skipped or held. A recording counts the panic in
+    /// [`panics`](crate::stats::RecordingStats::panics).
     ///
     /// # Examples
     ///
@@ -240,8 +241,9 @@ impl CorrelatorOptions {
     }
 
     /// Sets the function that decides which events are similar. The first string that it returns
-    /// names the group, the second the member. By default the first string is derived from
-    /// everything except the message and the field path, and the second is the message.
+    /// identifies the group, and the second one identifies the member within the group. By default,
+    /// the first string is derived from everything except the message and the field path, and the
+    /// second is the message.
     ///
     /// # Examples
     ///
@@ -270,8 +272,8 @@ impl CorrelatorOptions {
         self
     }
 
-    /// Sets the function that generates the message of an aggregate event, from the latest event of
-    /// its group. By default it is the latest event's message with the prefix
+    /// Sets the function that generates an aggregate event's message from the latest event in the
+    /// group. By default, this is the latest event's message with the prefix
     /// `(combined from similar events): `.
     ///
     /// # Examples
@@ -298,8 +300,8 @@ impl CorrelatorOptions {
         self
     }
 
-    /// Sets the function that decides which events share a budget. By default these are the events
-    /// with the same source, object and type.
+    /// Sets the function that decides which events share a budget. By default, events with the same
+    /// source, object and type share one.
     ///
     /// # Examples
     ///
@@ -327,8 +329,8 @@ impl CorrelatorOptions {
         self
     }
 
-    /// Sets the clock for the interval of a group, the times of an aggregate event, and the
-    /// budgets.
+    /// Sets the clock that is used for group intervals, for the timestamps of aggregate events, and
+    /// for budgets.
     ///
     /// # Examples
     ///

@@ -1,9 +1,9 @@
-//! The last stage of a correlator: a budget for each source and object, so that no single pair of
+//! A correlator's last stage, which gives each source and object a budget so that no single pair of
 //! them can crowd out the rest.
 //!
-//! Each key has a token bucket, which is full at first. Every event takes one token. If the bucket
-//! has none, the event is skipped, but counted. The arithmetic is the same as in Go's
-//! `x/time/rate`, in the same order of operations, so that borderline decisions are the same.
+//! Each key has a token bucket, which is initially full. Every event takes one token. If the bucket
+//! is empty, the event is skipped but still counted. The arithmetic is the same as in Go's
+//! `x/time/rate`, including the order of operations, so that borderline decisions are the same.
 
 use std::time::Duration;
 
@@ -29,8 +29,8 @@ impl BucketRules {
         Self {
             exempts_warnings: options.exempt_warnings,
             burst: f64::from(options.burst),
-            // The value is widened, not converted by its digits. 1/300 is 0.0033333334140479565, as
-            // in Go.
+            // The `f32` value itself is widened, and not its decimal representation, so 1/300
+            // becomes 0.0033333334140479565, as in Go.
             rate: f64::from(options.qps),
             key,
         }
@@ -40,7 +40,8 @@ impl BucketRules {
         self.key.is_some()
     }
 
-    /// Returns the budget's key. Returns `None` if the user did not set a function for it.
+    /// Returns the user-supplied key of the budget, or `None` if the user has not set a function
+    /// for it.
     pub(super) fn custom_key(&self, event: &Event) -> Option<Text> {
         self.key.as_ref().map(|key| key(event))
     }
@@ -53,14 +54,14 @@ impl BucketRules {
         self.exempts_warnings && event.event_type() == Some(EventType::Warning)
     }
 
-    /// Takes one token for one more event. Returns whether the event is within the budget.
+    /// Takes one token for an event. Returns whether the event is within the budget.
     pub(super) fn take(&self, bucket: &mut Bucket, now: Timestamp) -> bool {
-        // The bucket gains nothing if the clock went backwards.
+        // The bucket does not gain any tokens if the clock went backwards.
         let gained = go_seconds(now.duration_since(bucket.last)) * self.rate;
         let tokens = (bucket.tokens + gained).min(self.burst) - 1.0;
-        // A wait of less than a nanosecond counts as none.
+        // A wait of less than a nanosecond counts as no wait.
         let accepted = tokens >= 0.0 || -tokens / self.rate * 1e9 < 1.0;
-        // Only an accepted event updates the time, even backwards.
+        // Only an accepted event updates the time, even if the clock went backwards.
         if accepted {
             *bucket = Bucket { tokens, last: now };
         }

@@ -1,7 +1,7 @@
-//! Options of two stages of a correlator: plain data, which is checked together with the
-//! correlator's options.
+//! The options of two of a correlator's stages. They are plain data, which is validated together
+//! with the correlator's options.
 //!
-//! Every default is a constant of client-go's `tools/record/events_cache.go`.
+//! Every default is taken from a constant in client-go's `tools/record/events_cache.go`.
 
 use std::time::Duration;
 
@@ -60,28 +60,28 @@ struct AggregationObject {
     max_interval: Duration,
 }
 
-/// The budget for the events of one source about one object, of one type.
+/// The budget for events of one type from one source about one object.
 ///
-/// All reasons of that type share the budget, so a flood of events with one reason uses it up for
-/// the others. [`spam_key`](crate::CorrelatorOptions::spam_key) can give each reason a separate
-/// budget.
+/// Events share the budget regardless of their reason, so a flood of events with one reason uses it
+/// up for the others. [`spam_key`](crate::CorrelatorOptions::spam_key) can give each reason a
+/// separate budget.
 ///
-/// With the default budget, a burst of 25 events passes, and then one event every five minutes.
-/// The store determines the outcome of the others:
+/// With the default budget, a burst of 25 events passes, and then one event every five minutes. The
+/// outcome for the other events depends on whether the store has the event:
 ///
 /// - If the store has the event, the recording holds its count and writes it later: at a flush,
 ///   when the recording ends, after
 ///   [`refresh_every`](crate::record::RecordingBuilder::refresh_every), or with the next equal
-///   event that passes. This write uses no budget. The count and the last time in the store are
-///   then exact, and the events count as updated.
-/// - If no equal event has passed, the event is skipped, and a sink never gets it. A recording
+///   event that passes. This write does not use the budget. Afterwards, the count and the last
+///   timestamp in the store are exact, and the events count as updated.
+/// - If no equal event has passed, the event is skipped, and a sink never receives it. A recording
 ///   counts it in [`skipped`](crate::stats::RecordingStats::skipped), and does not report it to
 ///   `on_loss`.
 ///
 /// You can change this in four ways:
 ///
-/// - [`spam_filter(None)`](crate::CorrelatorOptions::spam_filter) switches the filter off, so
-///   nothing is skipped.
+/// - [`spam_filter(None)`](crate::CorrelatorOptions::spam_filter) disables the filter, so no events
+///   are skipped.
 /// - [`burst`](Self::burst) and [`qps`](Self::qps) make the budget larger.
 /// - [`exempt_warnings`](Self::exempt_warnings) lets all warnings pass.
 /// - [`on_skip`](crate::CorrelatorOptions::on_skip) reports each event that does not pass.
@@ -148,16 +148,16 @@ impl Default for SpamFilter {
 }
 
 impl Aggregation {
-    /// Sets the number of different messages at which folding begins: similar events with one of
+    /// Sets the number of different messages at which folding begins. Similar events with one of
     /// the first `messages - 1` messages stay separate events. The minimum is 1, which folds all
-    /// events. Default 10.
+    /// events. Defaults to 10.
     pub fn max_events(mut self, messages: usize) -> Self {
         self.max_events = messages;
         self
     }
 
-    /// Sets how long a group is kept after its last similar event. More than zero, default 10
-    /// minutes.
+    /// Sets how long a group is kept after its most recent event. It must be more than zero, and
+    /// defaults to 10 minutes.
     ///
     /// # Examples
     ///
@@ -199,21 +199,23 @@ impl Aggregation {
 }
 
 impl SpamFilter {
-    /// Sets the number of events that may pass in a burst. At least 1, default 25.
+    /// Sets the number of events that may pass in a burst. It must be at least 1, and defaults to
+    /// 25.
     #[doc(alias = "BurstSize")]
     pub fn burst(mut self, events: u32) -> Self {
         self.burst = events;
         self
     }
 
-    /// Sets the number of additional events per second, in the long run. More than zero, default
-    /// 1/300.
+    /// Sets the number of additional events per second that may pass in the long run. It must be
+    /// more than zero, and defaults to 1/300.
     pub fn qps(mut self, events: f32) -> Self {
         self.qps = events;
         self
     }
 
-    /// Sets whether events of type `Warning` always pass without using the budget. Default false.
+    /// Sets whether events of type `Warning` always pass without using the budget. Defaults to
+    /// `false`.
     ///
     /// # Examples
     ///

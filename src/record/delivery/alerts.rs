@@ -1,6 +1,6 @@
-//! Log lines about a failing sink, with the feature `tracing`. The first line of each kind is
-//! written immediately, and then at most one every ten seconds. Without the feature, only the
-//! statistics report a failure.
+//! Log lines about a failing sink, which require the `tracing` feature. The first line of each kind
+//! is written immediately, and further lines at most once every ten seconds. Without the feature,
+//! failures are not logged, and only the statistics report them.
 
 use crate::catch::catch_panic;
 use crate::clock::Clock;
@@ -34,12 +34,13 @@ impl Alerts {
         Self { hook, ..Self::default() }
     }
 
-    /// Calls the hook, because the store is unavailable. Returns whether the hook panicked.
+    /// Calls the hook to report that the store is unavailable. Returns whether the hook panicked.
     pub(super) fn begin(&mut self, recording: &str, since: Timestamp, cause: &str) -> bool {
         self.tell(&Outage { recording, group: None, since, cause: Some(cause) })
     }
 
-    /// Logs that the store responds again, and calls the hook. Returns whether the hook panicked.
+    /// Logs that the store is responding again, and calls the hook. Returns whether the hook
+    /// panicked.
     pub(super) fn end(&mut self, recording: &str, since: Timestamp) -> bool {
         self.answers(recording, since);
         self.tell(&Outage { recording, group: None, since, cause: None })
@@ -59,7 +60,7 @@ impl Alerts {
         self.tell(&outage)
     }
 
-    /// Logs that a group works again, and calls the hook. Returns whether the hook panicked.
+    /// Logs that a group is working again, and calls the hook. Returns whether the hook panicked.
     pub(super) fn group_ends(
         &mut self,
         clock: &Clock,
@@ -100,8 +101,8 @@ mod log {
 
     const PAUSE: Duration = Duration::from_secs(10);
 
-    /// The rate limit of one kind of line: the time until which no line is written, and the number
-    /// of lines left out since the last one.
+    /// The rate limiter for one kind of line. It holds the time until which no line is written, and
+    /// the number of lines omitted since the last one.
     #[derive(Default)]
     pub(super) struct Silence {
         until: Deadline,
@@ -109,7 +110,7 @@ mod log {
     }
 
     impl Silence {
-        /// Writes a line now, or counts it as left out. Returns whether the line was written.
+        /// Writes a line now, or counts it as omitted. Returns whether the line was written.
         fn say(&mut self, clock: &Clock, say: impl FnOnce(u64)) -> bool {
             if self.until.is_some() && !clock.has_passed(self.until) {
                 self.unmentioned += 1;
@@ -117,7 +118,7 @@ mod log {
             }
             self.until = clock.deadline(PAUSE);
             let unmentioned = std::mem::take(&mut self.unmentioned);
-            // The subscriber is the user's code, and may panic.
+            // The `tracing` subscriber is user code, and may panic.
             catch_panic(|| say(unmentioned));
             true
         }
@@ -145,7 +146,7 @@ mod log {
             });
         }
 
-        /// Logs that a group is degraded, or works again.
+        /// Logs that a group is degraded or is working again.
         pub(crate) fn degraded(&mut self, clock: &Clock, outage: &Outage<'_>) {
             if outage.cause.is_none() {
                 self.group_end.say(clock, |unmentioned| tracing::info!(unmentioned, "{outage}"));
@@ -154,7 +155,7 @@ mod log {
             }
         }
 
-        /// Logs that the store responds again, if its outage has been logged.
+        /// Logs that the store is responding again, if its outage has been logged.
         pub(crate) fn answers(&mut self, recording: &str, since: Timestamp) {
             if std::mem::take(&mut self.is_told) {
                 let recording = escape(recording);

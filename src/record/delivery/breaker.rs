@@ -1,13 +1,16 @@
-//! A circuit breaker for a store, or for a group of its events, that may be unavailable.
+//! A circuit breaker, which stops writes while a store, or a group of its events, is unavailable.
 //!
 //! The store's breaker opens when the sink reports that the store itself is unavailable
-//! ([`SinkErrorKind::Unavailable`]). A group's breaker opens when no operation of the group gets a
-//! response ([`SinkErrorKind::GroupUnavailable`]). Any response closes the breaker. While it is
-//! open, the driver writes nothing to the store or for the group, except one probe after each
-//! pause. Any other failure concerns only its own key.
+//! ([`SinkErrorKind::Unavailable`]). A group's breaker opens when the store does not respond for
+//! the group ([`SinkErrorKind::GroupUnavailable`]) or refuses to serve it
+//! ([`SinkErrorKind::Forbidden`]). Here, such a refusal does not count as a response. Any response
+//! closes the breaker. While a breaker is open, the driver sends no writes to the store or for the
+//! group, except for one probe after each pause. Breakers are ignored while the recording is
+//! ending. Any other failure affects only its own key.
 //!
-//! [`SinkErrorKind::Unavailable`]: crate::sink::SinkErrorKind::Unavailable
+//! [`SinkErrorKind::Forbidden`]: crate::sink::SinkErrorKind::Forbidden
 //! [`SinkErrorKind::GroupUnavailable`]: crate::sink::SinkErrorKind::GroupUnavailable
+//! [`SinkErrorKind::Unavailable`]: crate::sink::SinkErrorKind::Unavailable
 
 use std::time::Duration;
 
@@ -17,9 +20,9 @@ use crate::record::event::Timestamp;
 pub(super) struct CircuitBreaker {
     /// The time of day when the breaker opened. `None` while it is closed.
     since: Option<Timestamp>,
-    /// The number of attempts without a response since then.
+    /// The number of attempts without a response since the breaker opened.
     attempts: u64,
-    /// The number of rounds without a response since then.
+    /// The number of rounds without a response since the breaker opened.
     rounds: u32,
     /// The time when the next probe is due.
     until: Duration,
@@ -35,9 +38,10 @@ pub(super) struct CircuitBreaker {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BreakerState {
     Closed,
-    /// One write, to find out whether the store is available again.
+    /// One write may be sent, to find out whether the store is available again.
     HalfOpen,
-    /// Nothing until this time. With `None`, nothing until a running attempt gets a response.
+    /// Nothing may be written until this time or, with `None`, as long as a running attempt may
+    /// still get a response.
     Open(Option<Duration>),
 }
 
@@ -59,7 +63,7 @@ impl CircuitBreaker {
     }
 
     /// Ends a round of responses. If the breaker is open and some attempt in the round had no
-    /// response, returns the number of such rounds in a row, and the back-off that the store
+    /// response, returns the number of such consecutive rounds, and the back-off that the store
     /// requested. Otherwise returns `None`.
     pub(super) fn end_round(&mut self) -> Option<(u32, Option<Duration>)> {
         if self.has_answered {
@@ -78,12 +82,12 @@ impl CircuitBreaker {
         self.until = self.until.max(until);
     }
 
-    /// Makes the next probe due.
+    /// Makes the next probe due immediately.
     pub(super) fn end_wait(&mut self) {
         self.until = Duration::ZERO;
     }
 
-    /// Returns the time of day when the breaker opened. Returns `None` while it is closed.
+    /// Returns the time of day when the breaker opened, or `None` while it is closed.
     pub(super) fn since(&self) -> Option<Timestamp> {
         self.since
     }
@@ -92,8 +96,8 @@ impl CircuitBreaker {
         self.attempts
     }
 
-    /// Returns what may be written now. `is_idle` returns whether there is no running attempt whose
-    /// response is worth waiting for.
+    /// Returns the state of the breaker, which determines what may be written now. `is_idle` must
+    /// return `true` if no attempt is running whose response is worth waiting for.
     pub(super) fn state(
         &self,
         is_idle: impl FnOnce() -> bool,

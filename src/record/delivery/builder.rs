@@ -1,4 +1,4 @@
-//! The options of a recording.
+//! A recording's options.
 
 use std::fmt;
 use std::time::Duration;
@@ -69,7 +69,7 @@ impl<T> Choice<T> {
 }
 
 impl<'b> RecordingBuilder<'b> {
-    /// Creates a builder from the builder of a watcher that reports its own losses.
+    /// Creates a recording builder from a watch builder whose watcher reports its own losses.
     pub(crate) fn new(
         watch: WatchBuilder<'b, Event>,
         correlator: CorrelatorOptions,
@@ -93,9 +93,10 @@ impl<'b> RecordingBuilder<'b> {
         }
     }
 
-    /// Sets the name of the recording in statistics and errors, and of its thread. The threads that
-    /// call the sink have the same name with the prefix `1/`, `2/` and so on. Default `recording`,
-    /// then `recording-2` and so on.
+    /// Sets the recording's name, which appears in statistics and errors and is also the name of
+    /// its thread. The threads that call the sink have the same name with the prefix `1/`, `2/` and
+    /// so on. By default, the first recording is named `recording`, the second one `recording-2`,
+    /// and so on.
     ///
     /// # Examples
     ///
@@ -114,12 +115,13 @@ impl<'b> RecordingBuilder<'b> {
         self
     }
 
-    /// Sets the maximum number of events that wait while the sink is slow or fails. 1 to
-    /// 16,777,216, with the broadcaster's setting as the default. On an
+    /// Sets the maximum number of events that wait while the sink is slow or failing. It must be
+    /// between 1 and 16,777,216, and defaults to the broadcaster's setting. On an
     /// [inline](crate::EventBroadcaster::new_inline) broadcaster, the default is the sum of
-    /// `incoming_capacity` and `queue_capacity`. A repeat of an event whose write is pending takes
-    /// no space, except with [`WriteOrder::Bus`]. When the limit is reached, any additional
-    /// events are lost, including repeats.
+    /// `incoming_capacity` and `queue_capacity`. A repeat of an event whose write is pending does
+    /// not take up space, except with [`WriteOrder::Bus`]. When the limit is reached, the
+    /// [`overflow`](Self::overflow) policy applies to any additional event, even if it is a repeat.
+    /// By default, the event is lost.
     ///
     /// # Examples
     ///
@@ -138,16 +140,15 @@ impl<'b> RecordingBuilder<'b> {
     }
 
     /// Sets how many events in one [group](crate::EventSink::group) may wait or be in progress,
-    /// once other groups are known. All groups that are slow or not served share twice this number.
-    /// Any additional event in the group is lost and counts as
-    /// [`group_full`](crate::stats::RecordingStats::group_full), so that it takes no capacity from
-    /// other groups. A repeat of an event that waits or is in progress is not refused. 1 or more.
-    /// While there is only one group, and with [`OverflowPolicy::Wait`], a group may use the whole
-    /// queue.
+    /// once other groups are known. It must be at least 1. All groups that are slow or not served
+    /// share twice this number. Any additional event in a group is lost and counts as
+    /// [`group_full`](crate::stats::RecordingStats::group_full), so that it does not take capacity
+    /// from other groups. A repeat of an event that is waiting or in progress is not refused. While
+    /// there is only one group, and with [`OverflowPolicy::Wait`], a group may use the whole queue.
     ///
-    /// Default: a quarter of [`queue_capacity`](Self::queue_capacity). A group that is neither slow
-    /// nor unserved may also use any free capacity in the first half of the queue, so that a burst
-    /// in one group uses capacity that no other group needs.
+    /// Defaults to a quarter of [`queue_capacity`](Self::queue_capacity). With this default, a
+    /// group that is neither slow nor unserved may also use any free capacity in the first half of
+    /// the queue, so that a burst in one group can use capacity that no other group needs.
     ///
     /// # Examples
     ///
@@ -165,12 +166,13 @@ impl<'b> RecordingBuilder<'b> {
         self
     }
 
-    /// Sets what happens to an event while [`queue_capacity`](Self::queue_capacity) events wait.
-    /// The default is the broadcaster's policy.
+    /// Sets what happens to an event while [`queue_capacity`](Self::queue_capacity) events are
+    /// waiting. The default is the broadcaster's policy.
     ///
-    /// [`Wait`](OverflowPolicy::Wait) loses nothing. A failing sink then blocks all watchers for as
-    /// long as its writes are retried, and recorders find the broadcaster full.
-    /// [`Evict`](OverflowPolicy::Evict) would end the recording, so `start` refuses it.
+    /// With [`Wait`](OverflowPolicy::Wait), no events are lost in the recording's queue. However, a
+    /// failing sink then blocks all watchers for as long as its writes are retried, and recorders
+    /// find the broadcaster full. [`Evict`](OverflowPolicy::Evict) would end the recording, so
+    /// `start` refuses it.
     ///
     /// # Examples
     ///
@@ -214,7 +216,7 @@ impl<'b> RecordingBuilder<'b> {
     }
 
     /// Sets how events are aggregated, counted and deferred. The recording always uses the
-    /// broadcaster's clock, whatever clock the options have.
+    /// broadcaster's clock, regardless of the clock in the options.
     ///
     /// # Examples
     ///
@@ -240,11 +242,11 @@ impl<'b> RecordingBuilder<'b> {
     }
 
     /// Sets how events with an [event time](crate::record::EventBroadcasterBuilder::event_time) are
-    /// counted. The correlator sees only events without one.
+    /// counted. The correlator handles only events without an event time.
     ///
-    /// Default: the default [`SeriesOptions`]. With [`WriteOrder::Bus`] the default is
+    /// Defaults to the default [`SeriesOptions`]. With [`WriteOrder::Bus`], it defaults to
     /// [`SeriesUpdate::Always`](crate::record::SeriesUpdate::Always), because a log contains every
-    /// event. With `None`, events are not counted, and each is stored as a new one.
+    /// event. With `None`, events are not counted, and each is stored as a new event.
     ///
     /// # Examples
     ///
@@ -272,14 +274,14 @@ impl<'b> RecordingBuilder<'b> {
     }
 
     /// Sets the minimum time between two writes of one stored event, so that a fast-growing count
-    /// costs few writes. 1 ms or more. Default `None`: each repeat that the spam filter passes is
-    /// written.
+    /// causes few writes. It must be at least 1 ms. Defaults to `None`, in which case each repeat
+    /// that passes the spam filter is written.
     ///
-    /// A repeat that follows too soon is counted and held, and the last count is written when the
-    /// time has passed. It is written earlier at a flush, and when the recording ends. If the
-    /// counts of more than [`cache_size`](CorrelatorOptions::cache_size) keys are held, the count
-    /// of the key with the least time left is also written early. An event that is held takes no
-    /// space in the queue. For events with an event time use
+    /// A repeat that arrives too soon is counted and held, and the latest count is written once the
+    /// time has passed. A flush, or the end of the recording, causes the count to be written
+    /// earlier. If counts are held for more than [`cache_size`](CorrelatorOptions::cache_size)
+    /// keys, the count of the key with the least time left is also written early. A held event does
+    /// not take up space in the queue. For events with an event time, use
     /// [`SeriesUpdate::Every`](crate::record::SeriesUpdate::Every).
     ///
     /// # Examples
@@ -312,9 +314,10 @@ impl<'b> RecordingBuilder<'b> {
         self
     }
 
-    /// Sets the maximum time for which a count that the spam filter stopped is held. 1 ms or more.
-    /// With `None`, the count is written only at a flush and when the recording ends. By default
-    /// the sink decides ([`EventSink::refresh_every`](crate::EventSink::refresh_every)).
+    /// Sets the maximum time for which a count that the spam filter stopped is held. It must be at
+    /// least 1 ms. With `None`, the count is written only at a flush and when the recording ends.
+    /// By default, the sink decides
+    /// ([`EventSink::refresh_every`](crate::EventSink::refresh_every)).
     ///
     /// # Examples
     ///
@@ -357,9 +360,9 @@ impl<'b> RecordingBuilder<'b> {
     /// Sets a function that decides whether a temporary error is worth another attempt. It is
     /// called for errors of the [kinds](crate::sink::SinkErrorKind) `Retry`, `Unavailable`,
     /// `GroupUnavailable` and `Forbidden`. If `worth` returns `false`, the event is dropped
-    /// immediately, and counts as exhausted, or as rejected if it was forbidden. By default every
-    /// such error is worth another attempt. `worth` runs on the recording's thread. If it panics,
-    /// the event is retried.
+    /// immediately, and counts as exhausted, or as rejected if the error is `Forbidden`. By
+    /// default, every such error is worth another attempt. `worth` runs on the recording's thread.
+    /// If it panics, the event is retried.
     ///
     /// # Examples
     ///
@@ -381,12 +384,12 @@ impl<'b> RecordingBuilder<'b> {
     ///
     /// - The sink returns an error of the kind `Unavailable`.
     /// - The sink answers no operation for more than one second while at least one is in progress.
-    ///   A fake clock does not measure this time.
+    ///   Fake clocks do not measure this time.
     /// - Two [groups](crate::EventSink::group), or the only group, are not served, and no other
     ///   operation is answered.
     ///
     /// If there are several groups, the hook is also called when one of them is slow or not served,
-    /// and when it works again ([`Outage::group`]). The hook runs on the recording's thread. A
+    /// and when it is working again ([`Outage::group`]). The hook runs on the recording's thread. A
     /// panic in the hook is caught and counted.
     ///
     /// The statistics contain the same information:
@@ -409,7 +412,7 @@ impl<'b> RecordingBuilder<'b> {
     }
 
     /// Sets the order in which the sink receives the writes, and whether it receives all of them.
-    /// By default the sink decides ([`EventSink::write_order`](crate::EventSink::write_order)).
+    /// By default, the sink decides ([`EventSink::write_order`](crate::EventSink::write_order)).
     ///
     /// # Examples
     ///
@@ -432,12 +435,12 @@ impl<'b> RecordingBuilder<'b> {
         self
     }
 
-    /// Sets how many threads call the sink. 1 to 256, default 1. With [`WriteOrder::Bus`] only 1 is
-    /// allowed. The recording's own thread never calls the sink, except for its
-    /// [`group`](crate::EventSink::group) method.
+    /// Sets the number of threads that call the sink. It must be between 1 and 256, and defaults to
+    /// 1. With [`WriteOrder::Bus`], only 1 is allowed. The recording's own thread never calls the
+    /// sink, except for its [`group`](crate::EventSink::group) method.
     ///
     /// Additional threads help a sink that performs one operation, or one batch, at a time and
-    /// waits for a network. Each thread takes the next writes when it is free. A call that hangs
+    /// blocks on the network. Each thread takes the next writes when it is free. A call that hangs
     /// occupies its thread, and delays the events that this thread has taken. A sink whose
     /// [`mode`](crate::EventSink::mode) is [`InFlight`](crate::sink::SinkMode::InFlight) needs only
     /// one thread.

@@ -1,16 +1,16 @@
-//! The driver of a recording. It correlates the events, passes them to the writers, retries failed
+//! A recording's driver, which correlates the events, passes them to the writers, retries failed
 //! writes, and records the outcomes.
 //!
-//! One thread makes all decisions, in rounds. In each round it does this:
+//! One thread makes all decisions, in rounds. In each round, it performs these steps:
 //!
 //! 1. It processes the sink's answers.
-//! 2. It makes the writes ready whose retry is due.
-//! 3. It reads events, and turns each into a pending write, or replaces the pending write for its
-//!    key.
+//! 2. It makes those writes ready whose retry is due.
+//! 3. It reads events. Each becomes a pending write, or replaces the pending write for its key.
 //! 4. It gives the ready writes to the free writers.
 //! 5. It reports its progress.
 //!
-//! The driver never calls the sink, so it reads events even while the sink is busy or hangs.
+//! The driver does not call the sink, except to determine an event's group, so it continues to read
+//! events even while a write hangs or the sink is busy.
 
 mod failure;
 mod intake;
@@ -39,38 +39,39 @@ use super::retry::{RetryIf, RetryPolicy};
 use super::write::{Ops, Ticket};
 use super::writers::Writers;
 
-/// The time after which a sink that has answered nothing counts as unavailable.
+/// The time without any answer after which a sink counts as unavailable.
 const SILENCE: Duration = Duration::from_secs(1);
 
 /// The state of a running recording, which is owned by the recording's thread.
 pub(super) struct Driver {
     // The fields are dropped in this order, the reader last. A thread that waits for the recording
-    // to end therefore also waits until the sink and the correlator's functions are dropped.
+    // to end therefore also waits until the sink and the correlator's functions have been dropped.
     pub(super) writers: Writers,
-    /// The only owner of its caches and of the user-supplied functions in its options, so that both
-    /// are dropped when the recording ends.
+    /// The correlator is the only owner of its caches and of the user-supplied functions in its
+    /// options, so that both are dropped when the recording ends.
     pub(super) correlator: EventCorrelator,
     /// The series, in which events with an event time are counted.
     pub(super) series: SeriesMemory,
-    /// The running flushes. While there are any, nothing is held.
+    /// The running flushes. While any flush is running, no writes are held.
     pub(super) flushes: Arc<Flushes>,
     pub(super) pending: PendingWrites,
-    /// The dropped events that a later write may still carry.
+    /// The dropped events whose counts a later write may still include.
     pub(super) refused: RefusedCounts,
     pub(super) breaker: CircuitBreaker,
     /// The groups whose breakers have recorded an answer or a miss in this round.
     pub(super) judged: Vec<GroupIndex>,
     /// The number of answers so far.
     pub(super) answers: u64,
-    /// When the sink answered last, by the monotonic clock and as time of day.
+    /// When the sink last answered, as monotonic time and as time of day.
     pub(super) answered: Option<(Duration, Timestamp)>,
-    /// The number of answers when the store was last found to be unavailable.
+    /// The value of `answers` when the store was last found to be unavailable.
     pub(super) away_at: u64,
     /// When the driver last tried to give work to the writers.
     pub(super) looked_at: Duration,
-    /// The time at which a group becomes slow if an operation in progress has no answer by then.
+    /// The time at which a group becomes slow if an operation in progress has not been answered by
+    /// then.
     pub(super) slow_at: Option<Duration>,
-    /// Whether the sick groups have changed since they were last published.
+    /// Whether the information about sick groups has changed since it was last published.
     pub(super) has_new_groups: bool,
     pub(super) alerts: Alerts,
     /// Whether the recording was already ending when this round began.
@@ -80,7 +81,7 @@ pub(super) struct Driver {
     pub(super) clock: Clock,
     pub(super) retry: RetryPolicy,
     pub(super) retry_if: Option<RetryIf>,
-    /// The counters so far. The descriptions of failures are only those that have not been
+    /// The counters so far. Only those descriptions of failures are present that have not been
     /// published yet.
     pub(super) tally: RecordingStats,
     /// The published counters, except those that the watcher itself keeps.
@@ -94,14 +95,14 @@ pub(super) struct Driver {
 }
 
 impl Driver {
-    /// Runs until the bus has ended or the recording has been stopped, and every event has its
+    /// Runs until the bus has ended or the recording has been stopped, and every event has an
     /// outcome.
     pub(super) fn run(mut self) {
         let mut is_over = false;
         loop {
             let has_answers = self.take_answers();
-            // The stage is read before the sink gets work, so that every write that is given to the
-            // sink once the recording is ending gets its one attempt.
+            // The stage is read before work is given to the sink, so that every write given to the
+            // sink while the recording is ending gets its one attempt.
             let stage = self.reader.stage();
             self.is_ending = stage != EndStage::Running;
             if stage == EndStage::Abandoned {
@@ -122,9 +123,10 @@ impl Driver {
                 self.sleep(is_over, stage);
             }
         }
-        // The user's functions are dropped one by one, because each may panic.
+        // The user-supplied functions are dropped individually, because each may panic.
         let Self { writers, pending, correlator, alerts, retry_if, reader, .. } = self;
-        // The last writer drops the sink. The groups also hold the sink, so they are dropped first.
+        // The last writer drops the sink. The groups also hold a reference to the sink, so they are
+        // dropped first.
         drop(pending);
         drop(writers);
         catch_panic(|| drop(correlator));
@@ -133,8 +135,8 @@ impl Driver {
         drop(reader);
     }
 
-    /// Makes the writes ready that have waited long enough. Once the recording is ending, these are
-    /// all waiting writes.
+    /// Makes those writes ready that have waited long enough for their next attempt. Once the
+    /// recording is ending, this applies to all waiting writes.
     fn retry_due(&mut self) {
         if self.breaker_state() == BreakerState::Closed {
             let (clock, is_ending) = (&self.clock, self.is_ending);
@@ -142,7 +144,7 @@ impl Driver {
         }
     }
 
-    /// Gives work to the free writers. Returns whether it gave any.
+    /// Gives work to the free writers. Returns whether any work was given.
     fn give_work(&mut self) -> bool {
         let now = self.moment_after(Duration::ZERO);
         self.looked_at = now;
@@ -179,24 +181,24 @@ impl Driver {
         any
     }
 
-    /// Returns how many operations the sink may get now.
+    /// Returns how many operations may be given to the sink now.
     fn free_places(&self) -> usize {
         let in_flight = self.pending.in_flight();
-        // In the order of the bus, the next write waits for the answer to the previous one.
+        // With `WriteOrder::Bus`, the next write waits for the answer to the previous one.
         if self.order == WriteOrder::Bus && in_flight > 0 {
             return 0;
         }
         self.writers.free(in_flight, self.pending.groups.are_several())
     }
 
-    /// Publishes the progress. The outcomes are published first, so that each delivered event has
-    /// one, unless it waits together with another event.
+    /// Publishes the driver's progress. The outcomes are published first, so that each event that
+    /// counts as delivered has an outcome, unless it is waiting together with another event.
     fn publish_progress(&mut self) {
         let correlator = self.correlator.stats();
         self.tally.aggregated = correlator.aggregated;
         self.tally.evicted = correlator.evicted + self.series.evicted();
         let mut stats = self.stats.lock();
-        // The strings are moved, because copies would be two allocations in every round.
+        // The strings are moved, because copying them would cost two allocations in every round.
         let last_refusal = self.tally.last_refusal.take().or_else(|| stats.last_refusal.take());
         let last_failure = self.tally.last_failure.take().or_else(|| stats.last_failure.take());
         let degraded_groups = if std::mem::take(&mut self.has_new_groups) {
@@ -217,7 +219,7 @@ impl Driver {
             BreakerState::Closed => self.pending.next_due(),
             // The probe has become due since the last check.
             BreakerState::HalfOpen if self.pending.has_any() && self.free_places() > 0 => return,
-            // There is nothing to try, or no free writer to try it.
+            // There is no write to probe with, or no free writer to perform the probe.
             BreakerState::HalfOpen => None,
             BreakerState::Open(until) => until,
         };

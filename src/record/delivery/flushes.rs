@@ -1,4 +1,4 @@
-//! The running flushes. While there are any, no recording holds writes.
+//! The running flushes. While any flush is running, no recording holds writes.
 
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicUsize, Ordering};
@@ -8,14 +8,14 @@ pub(super) struct Flushes {
     running: AtomicUsize,
 }
 
-/// A flush that runs until this is dropped.
+/// A guard for a running flush, which ends when the guard is dropped.
 pub(crate) struct RunningFlush(Arc<Flushes>);
 
 impl Flushes {
-    /// Begins a flush. The caller then wakes the recordings.
+    /// Begins a flush. The caller must then wake the recordings.
     pub(super) fn begin(self: &Arc<Self>) -> RunningFlush {
-        // Relaxed: the fence in `wake` orders this before the read of the recording's cell. Its
-        // partner is the recording's fence between arming the cell and its last check.
+        // Relaxed: the fence in `wake` orders this before the read of the recording's cell. That
+        // fence pairs with the recording's fence between arming the cell and its last check.
         self.running.fetch_add(1, Ordering::Relaxed);
         RunningFlush(self.clone())
     }
@@ -28,8 +28,8 @@ impl Flushes {
 
 impl Drop for RunningFlush {
     fn drop(&mut self) {
-        // Relaxed: a count. A recording that reads a stale value only writes earlier than it has
-        // to.
+        // Relaxed: a count. A recording that reads a stale value only writes earlier than
+        // necessary.
         self.0.running.fetch_sub(1, Ordering::Relaxed);
     }
 }

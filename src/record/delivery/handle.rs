@@ -38,7 +38,7 @@ use super::flushes::{Flushes, RunningFlush};
 pub struct RecordingHandle {
     pub(super) watch: WatchHandle,
     pub(super) stats: Arc<Mutex<RecordingStats>>,
-    /// The thread that the sink needs. It does not wait for the recording.
+    /// The thread that the sink needs, if any. Calls on this thread do not wait for the recording.
     pub(super) needed: Option<NeededThread>,
 }
 
@@ -64,8 +64,8 @@ impl RecordingHandle {
         self.watch.stop();
     }
 
-    /// Waits until the recording has ended, and returns `true`. Returns `false` on timeout. On one
-    /// of the same broadcaster's threads, and on the thread that the sink
+    /// Waits until the recording has ended. Returns `true` if it has ended, and `false` on timeout.
+    /// On one of the same broadcaster's threads, and on the thread that the sink
     /// [needs](crate::EventSink::needed_thread), the call does not wait.
     ///
     /// # Blocking
@@ -94,7 +94,7 @@ impl RecordingHandle {
         self.needed.as_ref().is_some_and(NeededThread::is_current)
     }
 
-    /// Returns the counters of the recording so far.
+    /// Returns the recording's counters so far.
     ///
     /// # Examples
     ///
@@ -116,8 +116,8 @@ impl RecordingHandle {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn stats(&self) -> RecordingStats {
-        // The watcher's counters are read first, so that each delivered event has its outcome or
-        // waits together with another event.
+        // The watcher's counters are read first, so that each event that counts as delivered has an
+        // outcome or is waiting together with another event.
         let watcher = self.watch.stats();
         RecordingStats { watcher, ..self.stats.lock().clone() }
     }
@@ -139,11 +139,11 @@ pub(crate) struct Recordings {
 
 #[derive(Default)]
 struct List {
-    /// The number of recordings for which a start was attempted, for the default names.
+    /// The number of default names that have been assigned.
     named: u64,
-    /// The listed recordings, in the order of their start.
+    /// The listed recordings, in the order in which they were started.
     recordings: Vec<RecordingHandle>,
-    /// The sum of the recordings that have ended and are no longer listed.
+    /// The summed counters of the recordings that have ended and are no longer listed.
     departed: Option<RecordingStats>,
 }
 
@@ -156,7 +156,7 @@ impl Recordings {
         Self { clock, losses, flushes: Arc::default(), list: Mutex::new(List::default()) }
     }
 
-    /// Makes the recordings write the counts that they hold, until the returned value is dropped.
+    /// Makes the recordings write the counts that they hold, until the returned guard is dropped.
     pub(crate) fn begin_flush(&self) -> RunningFlush {
         let flush = self.flushes.begin();
         self.list.lock().recordings.iter().for_each(|recording| wake_reader(&recording.watch));
@@ -169,15 +169,15 @@ impl Recordings {
         self.running().into_iter().find(RecordingHandle::needs_this_thread).map(|recording| recording.watch)
     }
 
-    /// Waits for the recordings whose sinks do not need this thread. Each wait is limited to the
-    /// time that is `left` by then.
+    /// Waits for the recordings whose sinks do not need this thread. `left` returns the remaining
+    /// time, which limits each wait.
     pub(crate) fn join_others(&self, left: impl Fn() -> Duration) {
         for recording in self.running() {
             let _ = recording.join(left());
         }
     }
 
-    /// Returns the number of unhandled events of each running recording, with the recording's name.
+    /// Returns each running recording's number of unhandled events, together with its name.
     pub(crate) fn unhandled(&self) -> Vec<(u64, String)> {
         let unhandled = |recording: RecordingHandle| {
             let stats = recording.stats();
@@ -188,7 +188,7 @@ impl Recordings {
     }
 
     /// Returns the running recordings. The caller may call their sinks' functions, because the
-    /// list's lock is free again.
+    /// list's lock has been released.
     fn running(&self) -> Vec<RecordingHandle> {
         let list = self.list.lock();
         list.recordings.iter().filter(|recording| !recording.watch.is_finished()).cloned().collect()
@@ -201,7 +201,8 @@ impl Recordings {
     }
 
     pub(super) fn add(&self, recording: RecordingHandle) {
-        // Dropped after the lock is free again, because a handle owns a function of the sink.
+        // Dropped after the lock has been released, because a handle owns one of the sink's
+        // functions.
         let ended: Vec<_>;
         let mut list = self.list.lock();
         if list.recordings.len() >= LISTED {
@@ -217,8 +218,8 @@ impl Recordings {
         list.recordings.push(recording);
     }
 
-    /// Returns the counters of each recording so far. The first entry is the sum of those that
-    /// ended long ago, if there are any.
+    /// Returns each recording's counters so far. Once ended recordings have been merged, the first
+    /// entry is their sum.
     pub(crate) fn stats(&self) -> Vec<RecordingStats> {
         // Lock order: `Recordings::list` before `RecordingHandle::stats` and `Driver::stats`, as in
         // `add`.

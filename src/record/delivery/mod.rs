@@ -1,11 +1,14 @@
-//! Recordings. Each takes events from its own watcher, correlates them, and writes them to a sink.
+//! Recordings, each of which takes events from its own watcher, correlates them, and writes them to
+//! a sink.
 //!
-//! A recording is a handler of the bus on its own thread, so flush and shutdown wait for it like
-//! any other handler. It has its own correlator, so two sinks count independently. Its threads:
+//! A recording runs as a handler on its own thread, so flush and shutdown wait for it as they do
+//! for any other handler. It has its own correlator, so two sinks count independently. It uses
+//! these threads:
 //!
-//! - The [`driver`] decides about each event in order, and keeps the newest state of each stored
-//!   event that has not reached the store yet ([`pending`]).
-//! - The [`writers`] call the sink. Each takes a batch of the writes that are pending at that time.
+//! - The [`driver`] makes a decision about each event in order. For each stored event, it keeps the
+//!   newest state that has not reached the store yet ([`pending`]).
+//! - The [`writers`] call the sink. Each writer takes a batch of the writes that are pending at
+//!   that time.
 //!
 //! An event that has not been written counts against the watcher's queue, unless a later state of
 //! the same stored event covers it. When the recording is stopped or the bus is closed, the pauses

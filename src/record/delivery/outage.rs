@@ -1,4 +1,4 @@
-//! The report of an outage to the program.
+//! Reports outages to the program.
 
 use std::fmt;
 
@@ -9,8 +9,8 @@ use crate::record::event::Timestamp;
 /// again.
 pub(super) type OutageHook = Box<dyn FnMut(&Outage<'_>) + Send>;
 
-/// The start or the end of an outage of a recording's store, as
-/// [`on_outage`](crate::record::RecordingBuilder::on_outage) receives it.
+/// The start or the end of an outage of a recording's store, as passed to the
+/// [`on_outage`](crate::record::RecordingBuilder::on_outage) hook.
 ///
 /// # Examples
 ///
@@ -52,8 +52,8 @@ pub struct Outage<'a> {
     pub group: Option<&'a str>,
     /// The time of day when the outage began.
     pub since: Timestamp,
-    /// The sink's error, truncated and escaped, or a note that the sink does not respond. `None` at
-    /// the end of the outage, when the store responds or serves the group again.
+    /// The sink's error, truncated and escaped, or a note that the sink is not responding. `None`
+    /// at the end of the outage, when the store responds or serves the group again.
     #[doc(alias = "is_over")]
     pub cause: Option<&'a str>,
 }

@@ -1,21 +1,20 @@
 //! The pending writes of a recording: the states that the store does not have yet.
 //!
-//! A write carries the whole state of a stored event, with its count. Only the newest state of each
-//! event therefore matters, and each key has at most one pending write. A later decision for the
-//! key replaces what the write carries, wherever the write is:
+//! A write contains the complete state of a stored event, including its count. Only the newest
+//! state of each event therefore matters, and each key has at most one pending write. A later
+//! decision for the key replaces the contents of the write, wherever the write is:
 //!
-//! - It is ready, and waits in a lane.
-//! - It waits for its next attempt.
-//! - It waits for a write of the same key that the sink has.
+//! - It is ready and waiting in a lane.
+//! - It is waiting for its next attempt.
+//! - It is waiting for a write of the same key that the sink has.
 //! - It is held ([`hold`]).
 //!
 //! Each group of events has a lane, which holds the group's keys in the order in which they became
-//! pending. The sink gets the next write of a key only after it has answered the last one, so it
-//! gets the writes of a key sequentially, with growing counts.
+//! pending. The sink is given the next write of a key only after it has answered the previous one,
+//! so it receives the writes of a key sequentially, with increasing counts.
 //!
-//! With [`WriteOrder::Bus`] nothing is replaced. One lane holds all writes in the order of the
-//! events, and a write that waits for its next attempt blocks the lane. Only a write that is held
-//! is replaced.
+//! With [`WriteOrder::Bus`], only held writes are replaced. One lane holds all writes in the order
+//! of the events, and a write that is waiting for its next attempt blocks the lane.
 
 mod groups;
 mod hold;
@@ -50,15 +49,15 @@ const KEPT: usize = 1024;
 pub(super) struct PendingWrites {
     order: WriteOrder,
     keys: Vec<KeyState>,
-    /// The places without a key.
+    /// The places in `keys` that have no key.
     free: Vec<KeyIndex>,
     /// The place of the newest write of each key.
     by_key: HashTable<KeyIndex>,
     pub(super) groups: Groups,
     under_way: UnderWayList,
-    /// The writes that wait for their next attempt.
+    /// The writes that are waiting for their next attempt.
     waiting: BTreeSet<Entry>,
-    /// The same writes, by the time when they are due.
+    /// The same writes, by the time at which they are due.
     due: BTreeSet<(Duration, KeyIndex)>,
     /// The last probe. If no write is ready, the next waiting write after this one becomes the next
     /// probe.
@@ -91,7 +90,7 @@ impl PendingWrites {
         }
     }
 
-    /// Returns whether the store has everything.
+    /// Returns whether no write is pending or in progress.
     pub(super) fn is_empty(&self) -> bool {
         self.free.len() + self.idle == self.keys.len()
     }
@@ -114,7 +113,7 @@ impl PendingWrites {
 
     /// Returns whether there are writes that may be given to the sink now.
     pub(super) fn has_ready(&self) -> bool {
-        // In the order of the bus, a write that waits for its next attempt blocks all others.
+        // With `WriteOrder::Bus`, a write that is waiting for its next attempt blocks all others.
         self.ready > 0 && (self.order == WriteOrder::PerKey || self.waiting.is_empty())
     }
 
@@ -129,7 +128,7 @@ impl PendingWrites {
         Some((key.as_ref()?, name))
     }
 
-    /// Returns the first offset whose event has no outcome yet. Returns `None` if all have one.
+    /// Returns the first offset whose event has no outcome yet, or `None` if all events have one.
     pub(super) fn offset(&mut self) -> Option<u64> {
         let waiting = self.waiting.first().map(|(offset, _)| *offset);
         let under_way = self.under_way.first_offset();
@@ -140,12 +139,12 @@ impl PendingWrites {
 
     // ── new writes ──
 
-    /// Adds a new write. Returns the number of events that no longer take queue capacity, because
-    /// an earlier write covers them, or because the write is held.
+    /// Adds a new write. Returns the number of events that no longer take up queue capacity,
+    /// because an earlier write covers them, or because the write is held.
     ///
     /// # Errors
     ///
-    /// Returns the place of the key and the write if the group has reached its share.
+    /// Returns the key's place and the write if the group has reached its share.
     pub(super) fn admit(
         &mut self,
         key: WriteKey,
@@ -154,8 +153,8 @@ impl PendingWrites {
     ) -> Result<u64, (KeyIndex, Box<Write>)> {
         let at = self.index_of(key, &write, now);
         let state = &self.keys[at as usize];
-        // An earlier write does not carry this write's count, so its success could not make up for
-        // a refusal of this one.
+        // If this write were refused, the success of an earlier write could not make up for that,
+        // because the earlier write does not include this write's count.
         let has_earlier = state.pending.is_some() || state.is_sent;
         if !has_earlier && !self.groups.has_room(state.group, self.share, self.len() as u64) {
             return Err((at, Box::new(write)));
@@ -163,7 +162,7 @@ impl PendingWrites {
         Ok(self.pass(at, write, now))
     }
 
-    /// Removes a key that did not get a write after all.
+    /// Removes a key that was added for a write that has been refused.
     pub(super) fn dismiss(&mut self, at: KeyIndex) {
         if self.keys[at as usize].is_idle() && !self.is_quiet(at) {
             self.remove_idle(at);
@@ -180,8 +179,8 @@ impl PendingWrites {
         if is_same && (self.order == WriteOrder::PerKey || state.is_held() || state.is_idle()) {
             return at;
         }
-        // This write is a separate one, because of the order, or because the correlator has evicted
-        // the stored event and started another one. A held count is written first.
+        // This write stays separate, either because of the write order, or because the correlator
+        // has evicted the stored event and started another one. A held count is written first.
         self.release(at, now);
         if self.keys[at as usize].is_idle() {
             self.remove_idle(at);
@@ -191,7 +190,7 @@ impl PendingWrites {
         self.add(key, write, Some(at))
     }
 
-    /// Adds a key, after an earlier place of it if there is one.
+    /// Adds a key. `earlier` is the place of the same key's previous writes, if there is one.
     fn add(&mut self, key: WriteKey, write: &Write, earlier: Option<KeyIndex>) -> KeyIndex {
         let hash = key.hash();
         let name = write.event.metadata.name.clone();
@@ -201,8 +200,8 @@ impl PendingWrites {
         let at = self.free.pop().unwrap_or(self.keys.len() as KeyIndex);
         match self.keys.get_mut(at as usize) {
             Some(free) => *free = state,
-            // The index fits, because a watcher's queue holds at most 2^24 events, and the memory
-            // holds at most 2^24 each of series, held writes and keys.
+            // The index fits, because a watcher's queue holds at most 2^24 events, and at most 2^24
+            // series, 2^24 held writes and 2^24 keys are kept in memory.
             None => self.keys.push(state),
         }
         self.idle += 1;
@@ -216,8 +215,8 @@ impl PendingWrites {
         at
     }
 
-    /// Replaces the pending write of a key, or adds it to the end of its lane. A held write is now
-    /// sent, too.
+    /// Replaces the pending write of a key, or adds it to the end of its lane. If the pending write
+    /// was held, it is released.
     fn replace(&mut self, at: KeyIndex, write: Write) -> u64 {
         let was_held = self.unhold(at);
         let state = &mut self.keys[at as usize];
@@ -236,8 +235,8 @@ impl PendingWrites {
         free
     }
 
-    /// Adds the pending write of a key to the end of its lane, unless it has to wait for the write
-    /// that the sink has.
+    /// Counts the pending write of a key for its group, and adds the write to the end of its lane
+    /// unless the sink has a write of the key.
     fn make_ready(&mut self, at: KeyIndex) {
         let group = self.group(at);
         self.groups.at_mut(group).load += 1;
@@ -261,7 +260,7 @@ impl PendingWrites {
         self.keys[at as usize].group
     }
 
-    /// Takes the pending write of a key, wherever it is.
+    /// Takes the pending write of a key, wherever the write is.
     fn take(&mut self, at: KeyIndex) -> Option<Write> {
         let state = &mut self.keys[at as usize];
         let (write, group, is_sent) = (state.pending.take()?, state.group, state.is_sent);
@@ -283,7 +282,7 @@ impl PendingWrites {
     // ── back from the sink ──
 
     /// Ends the write that the sink had. `stored` holds the current name and version of the stored
-    /// event, for the pending write of the key. It is `None` if the write was dropped.
+    /// event, which the key's pending write then uses. It is `None` if the write was dropped.
     pub(super) fn finish(&mut self, at: KeyIndex, stored: Option<(Text, Text)>) {
         self.note_settled(at);
         let state = &mut self.keys[at as usize];
@@ -304,9 +303,9 @@ impl PendingWrites {
         }
     }
 
-    /// Puts back a write that the sink had, until this time, or with `None` for an immediate retry.
-    /// Returns the number of events that no longer take queue capacity, because the write now also
-    /// covers the pending write of its key.
+    /// Puts back a write that the sink had. The write waits until the given time or, with `None`,
+    /// is ready for an immediate retry. Returns the number of events that no longer take up queue
+    /// capacity, because the write now also covers the pending write of its key.
     pub(super) fn put_back(&mut self, at: KeyIndex, mut write: Write, until: Option<Duration>) -> u64 {
         let room = self.take(at).map_or(0, |later| write.absorb(later));
         self.note_back(at);
@@ -328,8 +327,8 @@ impl PendingWrites {
         room
     }
 
-    /// Gives a new name to a stored event, and to its later writes if they are separate writes. The
-    /// time that this takes is proportional to their number.
+    /// Gives a new name to a stored event, and to its later writes if they are separate. This takes
+    /// time proportional to the number of those writes.
     pub(super) fn rename(&mut self, at: KeyIndex, name: &Text) {
         let old = self.keys[at as usize].name.clone();
         let mut next = at;
@@ -345,8 +344,8 @@ impl PendingWrites {
         }
     }
 
-    /// Returns the time at which the next write is due for another attempt. Returns `None` if no
-    /// write waits.
+    /// Returns the time at which the next write is due for another attempt, or `None` if no write
+    /// is waiting.
     pub(super) fn next_due(&self) -> Option<Duration> {
         self.due.first().map(|(at, _)| *at)
     }
@@ -358,15 +357,15 @@ impl PendingWrites {
         }
     }
 
-    /// Makes a write ready that waits for its next attempt.
+    /// Makes a waiting write ready for its next attempt.
     fn retry(&mut self, at: KeyIndex) {
         if let Some(write) = self.take(at) {
             self.put_back(at, write, None);
         }
     }
 
-    /// Removes all writes except those that the sink has, of one group or of all, and returns them
-    /// in the order of the events.
+    /// Removes all writes of one group, or of all groups, except those that the sink has. Returns
+    /// the removed writes in the order of the events.
     pub(super) fn drain(&mut self, group: Option<GroupIndex>) -> Vec<(GroupIndex, Write)> {
         let mut left = Vec::new();
         for at in 0..self.keys.len() as KeyIndex {
@@ -444,7 +443,8 @@ mod tests {
     }
 
     /// The last write of a series may have the same offset as its previous write, which the sink
-    /// still has. If the previous write is put back, the two become one, which is taken once.
+    /// still has. If the previous write is put back, the two are merged into one, which must be
+    /// taken only once.
     #[test]
     fn a_write_that_comes_back_beside_one_of_its_offset_is_taken_once() {
         let mut pending = PendingWrites::new(WriteOrder::PerKey, None, SHARE, PACE);
@@ -472,7 +472,7 @@ mod tests {
         assert_eq!(pending.offset(), None);
     }
 
-    /// Events that a series has held are older than the events that have arrived since, and are
+    /// Events that a series has held are older than the events that have arrived since, so they are
     /// taken first.
     #[test]
     fn a_write_of_older_events_comes_first() {

@@ -1,4 +1,4 @@
-//! The dropped events, by key, kept for as long as a later write may carry their count.
+//! The dropped events by key, which are kept for as long as a later write may include their count.
 
 use std::collections::HashMap;
 
@@ -6,11 +6,12 @@ use super::write::WriteKey;
 use crate::record::event::Text;
 use crate::record::loss::LossReason;
 
-/// Dropped events, by stored event. A count includes all earlier occurrences, so the next write of
-/// the same event that the store accepts compensates for them.
+/// The counts of dropped events, by stored event. A stored event's count includes all earlier
+/// occurrences, so the next write of the event that the store accepts compensates for the dropped
+/// ones.
 pub(super) struct RefusedCounts {
     recent: HashMap<WriteKey, Refused>,
-    /// The entries that were previously in `recent`. They are dropped when the next ones replace
+    /// The entries that were previously in `recent`. They are dropped when newer entries replace
     /// them.
     older: HashMap<WriteKey, Refused>,
     /// The maximum number of recent entries.
@@ -41,8 +42,8 @@ impl RefusedCounts {
         self.recent.insert(key.clone(), Refused { name: name.clone(), counts });
     }
 
-    /// Removes and returns the dropped events, if the stored event still has this name. Otherwise
-    /// the correlator has started another one, whose count does not include them.
+    /// Removes and returns the dropped events, if the stored event still has this name. Otherwise,
+    /// the correlator has started another event, whose count does not include them.
     pub(super) fn take(&mut self, key: &WriteKey, name: &Text) -> Option<Vec<(LossReason, u64)>> {
         if self.recent.is_empty() && self.older.is_empty() {
             return None;

@@ -9,8 +9,8 @@ use crate::error::BuildError;
 use crate::record::sink::SinkError;
 use crate::serde_object::object_only;
 
-/// A function that returns whether an error that a sink reports as temporary is worth another
-/// attempt.
+/// A function that decides whether another attempt is worthwhile after an error that a sink reports
+/// as temporary.
 pub(super) type RetryIf = Box<dyn FnMut(&SinkError) -> bool + Send>;
 
 /// A policy that determines how often, and when, a recording retries a failed write.
@@ -20,19 +20,19 @@ pub(super) type RetryIf = Box<dyn FnMut(&SinkError) -> bool + Send>;
 /// error that the sink reports as temporary ([`SinkErrorKind`](crate::sink::SinkErrorKind)), unless
 /// [`retry_if`](crate::record::RecordingBuilder::retry_if) returns `false`.
 ///
-/// An event that waits for a retry delays only later events of the same key. These are counted
-/// until then, the next attempt writes the newest count, and they share the attempts of the waiting
-/// event. With [`WriteOrder::Bus`](crate::sink::WriteOrder::Bus), an event that waits delays all
-/// events that follow it.
+/// An event that is waiting for a retry delays only later events with the same key. These events
+/// are counted until then, the next attempt writes the newest count, and they share the waiting
+/// event's attempts. With [`WriteOrder::Bus`](crate::sink::WriteOrder::Bus), a waiting event delays
+/// all events that follow it.
 ///
 /// If the sink reports that the store itself is unavailable (`SinkErrorKind::Unavailable`), the
-/// recording stops writing. After each pause it tries one event, each time for a different key if
-/// there is one, until the store responds. The pauses are those of this policy. A probe without a
-/// response does not count as an attempt for its event. Until the store responds, events wait, up
-/// to the capacity of the queue. With a [`delay`](Self::delay) of zero, the recording retries
-/// without a pause. An event that is not to be retried, because [`attempts`](Self::attempts) is 1
-/// or because of [`retry_if`](crate::record::RecordingBuilder::retry_if), does not make other
-/// events wait.
+/// recording stops writing. After each pause, it tries to write one event as a probe, for a
+/// different key each time if there is one, until the store responds. This policy determines the
+/// pauses. A probe without a response does not count as an attempt for its event. Until the store
+/// responds, events wait in the queue, up to its capacity. With a [`delay`](Self::delay) of zero,
+/// the recording retries without a pause. An event that is not to be retried, because
+/// [`attempts`](Self::attempts) is 1 or because of
+/// [`retry_if`](crate::record::RecordingBuilder::retry_if), does not make other events wait.
 ///
 /// # Examples
 ///
@@ -115,34 +115,34 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Sets the total number of attempts for an event. 1 or more, default 12. A probe of an
-    /// unavailable store does not count.
+    /// Sets the total number of attempts for an event. It must be at least 1, and defaults to 12. A
+    /// probe of an unavailable store does not count.
     pub fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts;
         self
     }
 
-    /// Sets the pause before the second attempt. Zero means no pause. Default 10 s.
+    /// Sets the pause before the second attempt. Zero means no pause. Defaults to 10 s.
     pub fn delay(mut self, pause: Duration) -> Self {
         self.delay = pause;
         self
     }
 
-    /// Sets the factor by which each pause is multiplied to give the next one. 1 or more. Default
-    /// 1, which makes all pauses equal.
+    /// Sets the factor by which each pause is multiplied to give the next one. It must be at least
+    /// 1. Defaults to 1, which makes all pauses equal.
     pub fn factor(mut self, factor: u32) -> Self {
         self.factor = factor;
         self
     }
 
-    /// Sets which pauses are shortened at random. Default [`Jitter::First`].
+    /// Sets which pauses are shortened at random. Defaults to [`Jitter::First`].
     pub fn jitter(mut self, jitter: Jitter) -> Self {
         self.jitter = jitter;
         self
     }
 
     /// Sets the upper limit for pauses that the factor increases or a sink requests. A longer
-    /// [`delay`](Self::delay) is not shortened. Default 1 min.
+    /// [`delay`](Self::delay) is not shortened. Defaults to 1 min.
     pub fn max_delay(mut self, pause: Duration) -> Self {
         self.max_delay = pause;
         self

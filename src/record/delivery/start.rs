@@ -1,4 +1,4 @@
-//! The start of a recording.
+//! Starts a recording.
 
 use std::time::Duration;
 
@@ -32,12 +32,12 @@ impl RecordingBuilder<'_> {
     /// - [`WatchError::Invalid`] if an option is out of range.
     /// - [`WatchError::Thread`] if the system cannot start a thread.
     /// - [`WatchError::WouldDeadlock`] if this is called on one of this broadcaster's threads while
-    ///   the incoming queue is full or, on an inline broadcaster, inside a call. See
+    ///   the incoming queue is full or, on an inline broadcaster, inside another call. See
     ///   [`WatchBuilder::watch`](crate::WatchBuilder::watch).
     ///
     /// # Blocking
     ///
-    /// Blocks like [`WatchBuilder::watch`](crate::WatchBuilder::watch).
+    /// Blocks under the same conditions as [`WatchBuilder::watch`](crate::WatchBuilder::watch).
     ///
     /// # Examples
     ///
@@ -77,8 +77,9 @@ impl RecordingBuilder<'_> {
             let share = share(self.group_queue_capacity, reader.capacity(), watch.stats().policy);
             let grouping = (order == WriteOrder::PerKey).then_some(sink as Arc<dyn EventSink>);
             let (stats, losses) = (stats.clone(), recordings.losses.clone());
-            // The recording is listed before it runs. A thread that sees an effect of the recording
-            // therefore finds it listed, even during a concurrent shutdown.
+            // The recording is added to the list before it runs. A thread that observes an effect
+            // of the recording therefore finds the recording in the list, even during a concurrent
+            // shutdown.
             recordings.add(RecordingHandle { watch, stats: stats.clone(), needed: needed.clone() });
             let driver = Driver {
                 writers,
@@ -118,7 +119,7 @@ impl RecordingBuilder<'_> {
 /// Returns a group's share of the waiting writes.
 fn share(chosen: Option<usize>, capacity: u64, policy: Option<OverflowPolicy>) -> Share {
     match (policy, chosen) {
-        // With `Wait`, nothing is lost because a queue is full.
+        // With `Wait`, a full queue does not cause losses, so a group's share is unlimited.
         (Some(OverflowPolicy::Wait), _) => Share { of_one: u64::MAX, lent: u64::MAX },
         (_, Some(len)) => Share { of_one: len as u64, lent: 0 },
         (_, None) => Share { of_one: (capacity / 4).max(1), lent: capacity / 2 },

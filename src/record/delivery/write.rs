@@ -11,7 +11,7 @@ use crate::record::sink::{OpId, SinkOp};
 /// The place of a key in the list of pending writes.
 pub(super) type KeyIndex = u32;
 
-/// The key of a stored event: writes with equal keys are about one event.
+/// The key of a stored event. Writes with equal keys concern the same event.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) enum WriteKey {
     /// The correlator counts the event.
@@ -35,8 +35,8 @@ impl From<CorrelationKey> for WriteKey {
     }
 }
 
-/// Operations and their numbers. Where possible, they are moved from one list to another as a
-/// whole, because events are large.
+/// Operations and their IDs. Where possible, whole lists are moved instead of single operations,
+/// because events are large.
 #[derive(Default)]
 pub(super) struct Ops {
     pub(super) ids: Vec<OpId>,
@@ -50,39 +50,39 @@ impl Ops {
     }
 }
 
-/// An event that should be in the store, with what is known about the attempts to write it.
+/// An event to be written to the store, together with what is known about the attempts to write it.
 pub(super) struct Write {
     pub(super) event: Event,
     pub(super) ticket: Ticket,
 }
 
-/// Everything about a write except the event, which the sink has while the operation is in
-/// progress.
+/// Everything about a write except the event itself. While the operation is in progress, the sink
+/// has the event.
 #[derive(Default)]
 #[allow(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 pub(super) struct Ticket {
-    /// The offset that determines the position of the write among the others. This is the offset of
-    /// the first event that the write covers, or of the last event that was counted while the write
-    /// was held.
+    /// The offset that determines the write's position among the others. This is the offset of the
+    /// first event that the write covers, or of the last event that was counted while the write was
+    /// held.
     pub(super) offset: u64,
-    /// The number of delivered events that the write covers. 0 for the last write of a series that
-    /// contains nothing new for the store.
+    /// The number of delivered events that the write covers. This is 0 for the last write of a
+    /// series if it contains nothing new for the store.
     pub(super) events: u64,
     /// The number of these events that still count against the watcher's queue.
     pub(super) in_hand: u64,
-    /// Whether the first of these events is a new one, and counts as created.
+    /// Whether the first of these events is new and therefore counts as created.
     pub(super) is_new: bool,
-    /// Whether each attempt begins as a patch. It then creates the event only if the patch does not
+    /// Whether each attempt begins as a patch. The event is then created only if the store does not
     /// find it.
     pub(super) is_update: bool,
     /// Whether the next attempt creates the event.
     pub(super) creates: bool,
     /// The number of attempts that failed. A probe without an answer does not count.
     pub(super) failed: u32,
-    /// The count of the first attempt to create the event that ended without an answer as to
-    /// whether it succeeded. `None` if there was none.
+    /// The event's count in the first attempt to create it that may have succeeded although it was
+    /// not answered. `None` if there was no such attempt.
     pub(super) unsure: Option<i32>,
-    /// Whether the event's name was taken, and the event has a new one.
+    /// Whether the event has a new name because its original name was already taken.
     pub(super) is_renamed: bool,
     /// Whether the next attempt is not the first one.
     pub(super) is_retry: bool,
@@ -91,9 +91,9 @@ pub(super) struct Ticket {
     /// Whether the write was last given to the sink to find out whether the store is available
     /// again.
     pub(super) is_probe: bool,
-    /// When the sink was first denied the write since the write last failed in another way.
+    /// When the write was first refused as forbidden since it last failed in another way.
     pub(super) refused_at: Option<Duration>,
-    /// The time of day when the first attempt failed. `None` if none has failed.
+    /// The time of day when the first attempt failed. `None` if no attempt has failed.
     pub(super) failing_since: Option<Timestamp>,
 }
 
@@ -107,7 +107,7 @@ impl Ticket {
 }
 
 impl Write {
-    /// Returns the write of one event, which is new or a repeat.
+    /// Returns the write for a single event, which is either new or a repeat.
     pub(super) fn of(event: Event, offset: u64, is_new: bool) -> Self {
         let (events, in_hand, is_update, creates) = (1, 1, !is_new, is_new);
         let ticket = Ticket { offset, events, in_hand, is_new, is_update, creates, ..Ticket::default() };
@@ -122,7 +122,7 @@ impl Write {
         (WriteKey::Series(key), Self { event, ticket })
     }
 
-    /// Makes the next attempt of an update a patch again.
+    /// Makes an update's next attempt a patch again.
     pub(super) fn turn_to_patch(&mut self) {
         self.ticket.creates = !self.ticket.is_update;
     }
@@ -139,17 +139,17 @@ impl Write {
         self.ticket.unsure = None;
     }
 
-    /// Takes over the name and the version of the stored event, which the store returned for the
-    /// previous write of the same event.
+    /// Adopts the name and the version of the stored event that the store returned for the previous
+    /// write of the same event.
     pub(super) fn follow(&mut self, name: Text, version: Text) {
         self.event.metadata.name = name;
         self.event.metadata.set_resource_version(version);
     }
 
-    /// Replaces the event by a later state of it, which contains everything in this one, and more.
-    /// Returns the number of events that no longer take queue capacity.
+    /// Replaces the event with a later state of the same event, which includes everything in the
+    /// current state. Returns the number of events that no longer take up queue capacity.
     ///
-    /// A new event gets the later count, time and message, as if the store had applied a patch.
+    /// A new event takes the later count, time and message, as if the store had applied a patch.
     pub(super) fn absorb(&mut self, later: Self) -> u64 {
         let Self { mut event, ticket } = later;
         if self.ticket.is_update {
@@ -187,7 +187,7 @@ impl Write {
         self.ticket.doubt(times(&self.event));
     }
 
-    /// Returns whether the event stored under this name can only be this one, written by an attempt
+    /// Returns whether the event stored under this name must be this one, written by an attempt
     /// whose answer was lost.
     pub(super) fn is(&self, stored: &Event) -> bool {
         let about = |event: &Event| {
@@ -201,7 +201,7 @@ impl Write {
             (event.source.clone(), event.first_timestamp.map(Timestamp::as_secs), timed)
         };
         let says = |event: &Event| [event.type_.clone(), event.reason.clone()];
-        // The write may have a different message since that attempt.
+        // The write's message may have changed since that attempt.
         let is_said = stored.message == self.event.message || self.ticket.unsure.is_some();
         is_said
             && about(&self.event) == about(stored)
@@ -210,7 +210,7 @@ impl Write {
     }
 }
 
-/// Returns how often an event was seen, according to its own fields.
+/// Returns the number of times that an event was seen, according to its own fields.
 pub(super) fn times(event: &Event) -> i32 {
     match event.series() {
         Some(series) if is_timed(event) => series.count,

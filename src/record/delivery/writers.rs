@@ -1,5 +1,5 @@
-//! The writers: the threads that call the sink. The recording's own thread never calls it, except
-//! for an event's group.
+//! The writers, which are the threads that call the sink. The recording's own thread calls the sink
+//! only to determine an event's group.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,27 +13,27 @@ use crate::sync::{Arc, Mutex, Parker, Unparker, park_until, thread};
 
 use super::write::{Ops, times};
 
-/// The maximum number of operations that the sink gets in one batch.
+/// The maximum number of operations in one batch for the sink.
 pub(super) const BATCH: usize = 256;
 
-/// The maximum time that a writer's batch of operations should take. If batches take longer twice
-/// in a row, the next one is half as large, otherwise it may be twice as large. A working sink
-/// therefore answers several times a second.
+/// The maximum time that a writer's batch of operations should take. If two consecutive batches
+/// take longer, the next one is half as large. After a batch that does not take longer, the next
+/// one may be twice as large. A working sink therefore answers several times a second.
 const LONG_CALL: Duration = Duration::from_millis(250);
 
 /// The size of the first batch. It is small, so that even a slow sink answers soon.
 const FIRST_BATCH: usize = 16;
 
-/// The driver's view of the writers. The last of their threads to exit drops the sink.
+/// The driver's handle to the writers. The last of their threads to exit drops the sink.
 pub(super) struct Writers {
     mode: SinkMode,
     order: WriteOrder,
     queue: Arc<Mutex<Queue>>,
     replies: Arc<Replies>,
     threads: Vec<(Unparker, thread::JoinHandle<()>)>,
-    /// The number of operations that a free writer may get.
+    /// The number of operations that a free writer may be given.
     limit: usize,
-    /// When the last operations were given out, and how many they were. `None` when they are done.
+    /// When the last operations were given out, and how many there were. `None` once they are done.
     round: Option<(Duration, usize)>,
     /// Whether the previous round was slow.
     was_slow: bool,
@@ -46,14 +46,14 @@ pub(super) struct Writers {
 struct Queue {
     ids: VecDeque<OpId>,
     ops: VecDeque<SinkOp>,
-    /// The number of operations that a writer takes together.
+    /// The number of operations that a writer takes at a time.
     share: usize,
     /// The writers that have nothing to do.
     idle: Vec<usize>,
     /// Whether a writer has become idle since the driver last checked.
     has_news: bool,
     is_closed: bool,
-    /// Caught panics of the sink that affected several operations.
+    /// The number of caught sink panics that affected several operations.
     panics: u64,
 }
 
@@ -66,7 +66,8 @@ impl Writers {
         watch: &WatchHandle,
     ) -> std::io::Result<Self> {
         let driver = watch.clone();
-        // If a thread cannot start, dropping this ends the threads that have started.
+        // If a thread cannot be started, dropping this value ends the threads that are already
+        // running.
         let mut this = Self {
             mode: sink.mode(),
             order,
@@ -90,12 +91,11 @@ impl Writers {
                 watch: watch.clone(),
             };
             let unparker = parker.unparker();
-            // The number is at the beginning, because Linux truncates the name of a thread to 15
-            // bytes.
+            // The number comes first, because Linux truncates thread names to 15 bytes.
             let thread = thread::spawn(format!("{}/{name}", number + 1), move || writer.run(&parker))?;
             this.threads.push((unparker, thread));
         }
-        // A thread counts as free from here on, and not only once it first runs.
+        // From now on, each thread counts as free, even if it has not run yet.
         this.queue.lock().idle = (0..count).collect();
         Ok(this)
     }
@@ -105,13 +105,15 @@ impl Writers {
     pub(super) fn places(&self, has_groups: bool) -> usize {
         match self.mode {
             SinkMode::InFlight(places) => places.max(1),
-            // An operation that is queued after a slow one of another group would wait for it.
+            // An operation that is queued after another group's slow operation would have to wait
+            // for it.
             SinkMode::OneByOne if has_groups => self.threads.len(),
             _ => self.threads.len().saturating_mul(self.limit),
         }
     }
 
-    /// Returns how many operations the free writers may get, if this many are in progress.
+    /// Returns how many operations may be given to the free writers while `under_way` operations
+    /// are in progress.
     pub(super) fn free(&self, under_way: usize, has_groups: bool) -> usize {
         let queue = self.queue.lock();
         // A writer that has become idle since the check in `settle` gets its work in the next
@@ -150,7 +152,7 @@ impl Writers {
         }
     }
 
-    /// Takes the answers that have arrived. The caller then checks for free writers.
+    /// Takes the answers that have arrived. The caller must then check for free writers.
     pub(super) fn take_answers(&mut self) -> Vec<(OpId, Reply)> {
         self.queue.lock().has_news = false;
         let mut answers = std::mem::take(&mut self.answers);
@@ -158,9 +160,9 @@ impl Writers {
         answers
     }
 
-    /// Takes back an empty list, to reuse its allocation. Adjusts the number of operations that a
-    /// writer may get, if the last ones are done. `now` is `None` if the clock is fake, because a
-    /// call takes real time.
+    /// Takes back an empty list to reuse its allocation. If the last operations are done, adjusts
+    /// the number of operations that a writer may be given. `now` is `None` if the clock is fake,
+    /// because a call takes real time.
     pub(super) fn settle(&mut self, answers: Vec<(OpId, Reply)>, now: Option<Duration>) {
         self.answers = answers;
         let is_done = || {
@@ -183,7 +185,7 @@ impl Writers {
         }
     }
 
-    /// Returns the number of panics since the last call that affected several operations.
+    /// Returns, and resets, the number of panics that affected several operations.
     pub(super) fn take_panics(&self) -> u64 {
         std::mem::take(&mut self.queue.lock().panics)
     }
@@ -195,7 +197,7 @@ impl Writers {
 }
 
 impl Drop for Writers {
-    /// Waits for the writers. Afterwards, the sink has been dropped.
+    /// Waits for the writers to exit, after which the sink has been dropped.
     fn drop(&mut self) {
         self.queue.lock().is_closed = true;
         for (unparker, _) in &self.threads {
@@ -212,11 +214,11 @@ impl Drop for Writers {
 struct Next {
     /// Whether there will be no more operations.
     is_closed: bool,
-    /// Whether the driver may have more work to give out from now on.
+    /// Whether the driver may now be able to give out more work.
     has_news: bool,
 }
 
-/// A writer, on its own thread.
+/// A writer, which runs on its own thread.
 struct Writer<S> {
     sink: Arc<S>,
     number: usize,
@@ -232,7 +234,7 @@ impl<S: EventSink> Writer<S> {
         let watch = self.watch.clone();
         watch.on_bus_thread(move || {
             self.work(parker);
-            // The last writer drops the sink, which may panic and may call back.
+            // The last writer drops the sink, which may panic or call back into the bus.
             catch_panic(|| drop(self));
         });
     }
@@ -245,7 +247,7 @@ impl<S: EventSink> Writer<S> {
             if is_empty && is_closed {
                 break;
             }
-            // The driver checks for answers and free writers.
+            // Wakes the driver, which then checks for answers and free writers.
             if has_news || is_empty && std::mem::take(&mut has_worked) {
                 self.replies.wake();
             }
@@ -262,7 +264,7 @@ impl<S: EventSink> Writer<S> {
         }
     }
 
-    /// Takes the next operations. If there are none, this writer is idle from here on.
+    /// Takes the next operations. If there are none, this writer is idle from now on.
     fn next(&self, ops: &mut Ops) -> Next {
         let mut queue = self.queue.lock();
         let at = queue.idle.iter().position(|idle| *idle == self.number);
@@ -279,8 +281,9 @@ impl<S: EventSink> Writer<S> {
             Some(at) if most > 0 => drop(queue.idle.swap_remove(at)),
             _ => {}
         }
-        // A writer is free while no operation waits. It is either this one, which has just become
-        // idle, or another one, because this one took the last operation.
+        // The driver is notified if a writer is free while no operation is waiting. That writer is
+        // either this one, which has just become idle, or another one, because this one took the
+        // last operation.
         let is_new = if most == 0 { at.is_none() } else { queue.ops.is_empty() };
         let has_news = is_new && !queue.idle.is_empty();
         queue.has_news |= has_news;
@@ -288,8 +291,8 @@ impl<S: EventSink> Writer<S> {
     }
 
     fn perform_one_by_one(&self, ops: &mut Ops) {
-        // The driver is woken when a writer has nothing left to do. Before that, it could not give
-        // out any work.
+        // The driver is woken only when a writer has nothing left to do, because the driver could
+        // not give out any work before that.
         for (id, op) in ops.ids.drain(..).zip(ops.ops.drain(..)) {
             let reply = self.perform(op);
             self.replies.push_quietly([(id, reply)]);
@@ -303,8 +306,8 @@ impl<S: EventSink> Writer<S> {
         }
     }
 
-    /// Submits operations together. If the sink panics, the operations that it has not answered may
-    /// or may not have been done, so each of them is submitted again separately.
+    /// Submits operations as one batch. If the sink panics, the operations that it has not answered
+    /// may or may not have been performed, so each of them is submitted again separately.
     fn submit(&self, ops: &mut Ops) {
         let is_alone = ops.ids.len() == 1;
         let (ids, ops) = (std::mem::take(&mut ops.ids), std::mem::take(&mut ops.ops));

@@ -14,24 +14,24 @@ use super::super::pending::{GroupIndex, Trouble};
 use super::super::write::{KeyIndex, Ticket, Write};
 use super::Driver;
 
-/// The number of consecutive operations without an answer after which a group gets no more attempts
-/// while the recording is ending.
+/// The number of consecutive operations that the store did not serve after which a group gets no
+/// more attempts while the recording is ending.
 const MISSES: u32 = 3;
 
 /// The time for which a refused group is retried before its events are lost. An API server that has
-/// just started refuses allowed users for up to 1.5 s, until it knows its roles.
+/// just started refuses even authorised users for up to 1.5 s, until it knows its roles.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// An attempt that failed.
+/// A failed attempt.
 pub(super) struct Attempt {
     pub(super) group: GroupIndex,
-    /// The number of answers that the group had when the attempt began.
+    /// The number of answers that the group had received when the attempt began.
     pub(super) answers: u64,
     pub(super) took: Duration,
     pub(super) now: Duration,
 }
 
-/// The subject of a failure.
+/// The scope of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Concern {
     Key,
@@ -66,8 +66,8 @@ impl Driver {
         self.give_up(at, write, reason, error);
     }
 
-    /// Returns what a failure is about. If the group has had an answer since the attempt began, the
-    /// store serves it, and the failure concerns only the event.
+    /// Returns the scope of a failure. If the group has received an answer since the attempt began,
+    /// the store is serving the group, so the failure concerns only the event.
     fn concern(&self, error: &SinkError, attempt: &Attempt) -> Concern {
         match error.kind() {
             SinkErrorKind::Unavailable => Concern::Store,
@@ -79,15 +79,15 @@ impl Driver {
         }
     }
 
-    /// Handles a refusal whose cause is not the event. A store that has just started may refuse
-    /// operations that it allows shortly afterwards, so the group waits for a while before its
-    /// events are lost.
+    /// Handles a refusal that is not caused by the event itself. A store that has just started may
+    /// refuse operations that it allows shortly afterwards, so the group waits for a while before
+    /// its events are lost.
     fn forbidden(&mut self, at: KeyIndex, mut write: Write, error: SinkError, attempt: &Attempt) {
         let (group, now) = (attempt.group, Timestamp::from(self.clock.now()));
         let entry = self.pending.groups.at_mut(group);
         let first = *entry.refused_at.get_or_insert(attempt.now);
-        // If the sink may perform some operations and not others, the group has had answers since
-        // the last refusal.
+        // If the sink is allowed to perform some operations and not others, the group has received
+        // answers since the last refusal.
         let before = std::mem::replace(&mut entry.refused_answers, entry.answers);
         let is_served = entry.answers > attempt.answers || before > 0 && entry.answers > before;
         let own = *write.ticket.refused_at.get_or_insert(attempt.now);
@@ -98,11 +98,11 @@ impl Driver {
         let waits = !write.ticket.is_last && self.retry.attempts > 1 && self.is_worth_it(&error);
         let lost = is_over || !waits;
         self.miss_group(group, now, error.retry_after(), waits && !is_served);
-        // A refusal does not indicate that the store serves others again.
+        // A refusal does not show that the store is serving other groups again.
         self.breaker.missed(now, error.retry_after(), false);
         self.note_failure(&mut write.ticket, &error, now, group, Concern::Group);
         if lost {
-            // The sink's own code may format the cause, and may panic.
+            // Formatting the cause may call the sink's own code, which may panic.
             let cause = catch_panic_message(|| error.source().map(ToString::to_string)).ok().flatten();
             self.give_up(at, write, LossReason::Rejected, error);
             if has_lasted(first) {
@@ -157,13 +157,13 @@ impl Driver {
         match concern {
             Concern::Store => {
                 self.breaker.missed(now, error.retry_after(), lost.is_none());
-                // The store may refuse all groups once more when it is available again.
+                // A store that has just become available again may refuse all groups for a while.
                 self.pending.groups.forget_refusals();
             }
             Concern::Group => {
                 self.miss_group(group, now, error.retry_after(), lost.is_none());
-                // If the store is unavailable and now does not respond for a group, the next probe
-                // of the store follows after a pause.
+                // If the store is unavailable and does not respond for a group, the next probe of
+                // the store is made only after a pause.
                 self.breaker.missed(now, error.retry_after(), false);
             }
             Concern::Key => {}
@@ -179,8 +179,8 @@ impl Driver {
             self.decided += self.pending.put_back(at, write, Some(until));
         }
         if is_last && concern == Concern::Group && self.pending.groups.at(group).missed >= MISSES {
-            // Each additional attempt would take as long, and the recording would wait for all of
-            // them before it ends.
+            // Each additional attempt would take just as long, and the recording would have to wait
+            // for all of them before it could end.
             let why = || {
                 SinkError::new(SinkErrorKind::GroupUnavailable, "the store does not respond for its group")
             };
@@ -200,8 +200,8 @@ impl Driver {
         }
     }
 
-    /// Reports why an attempt failed. This happens immediately and not only when the event is
-    /// dropped.
+    /// Reports why an attempt failed. The failure is reported immediately, and not only when the
+    /// event is dropped.
     fn note_failure(
         &mut self,
         ticket: &mut Ticket,
@@ -211,7 +211,7 @@ impl Driver {
         concern: Concern,
     ) {
         let first = *ticket.failing_since.get_or_insert(now);
-        // The sink's own code may format the error, and may panic.
+        // Formatting the error may call the sink's own code, which may panic.
         let text = catch_panic_message(|| error.to_string()).unwrap_or_default();
         let has_groups = self.pending.groups.are_several();
         let entry = self.pending.groups.at_mut(group);

@@ -15,8 +15,9 @@ use super::super::writers::BATCH;
 use super::Driver;
 
 impl Driver {
-    /// Reads events until there is a batch of them or there are no more. Sets `is_over` if there
-    /// will be no more events. Returns whether there were any.
+    /// Reads events until it has read a batch, no more events are available, or the recording is
+    /// [full](Self::is_full). Sets `is_over` if no more events will arrive. Returns whether any
+    /// events were read.
     pub(super) fn read_events(&mut self, is_over: &mut bool) -> bool {
         let (mut taken, now) = (0, self.moment_after(Duration::ZERO));
         // A series whose time has passed must not continue with these events.
@@ -41,15 +42,16 @@ impl Driver {
 
     /// Returns whether no event can be read until something has been written.
     pub(super) fn is_full(&self) -> bool {
-        // The final write of a series takes no queue capacity. If the store does not keep up with
-        // the writes of evicted series, reading stops. The same is true of the held writes.
+        // The final write of a series does not take up queue capacity. If the store does not keep
+        // up with the writes of evicted series, reading therefore stops. The same applies to held
+        // writes.
         let held = (self.series.capacity() + self.pending.capacity()) as u64;
         let most = self.reader.capacity().saturating_add(held);
         self.reader.is_full() || self.pending.len() as u64 >= most
     }
 
-    /// Counts an event in a series if it has an event time and no count, because a correlator
-    /// counts in fields that such an event does not have.
+    /// Counts an event in a series if it has an event time and no count, because the correlator
+    /// uses fields for counting that such an event does not have. Correlates any other event.
     fn count(&mut self, event: &Event, offset: u64, now: Duration) {
         if !is_timed(event) {
             return self.correlate(event, offset, now);
@@ -65,7 +67,7 @@ impl Driver {
         }
     }
 
-    /// Makes a write pending, unless the group has reached its share of the waiting writes. Events
+    /// Makes a write pending, unless its group has reached its share of the waiting writes. Events
     /// beyond that share are lost.
     fn admit(&mut self, key: WriteKey, write: Write, now: Duration) {
         let (at, write) = match self.pending.admit(key, write, now) {

@@ -13,8 +13,8 @@ use super::{Driver, SILENCE};
 const LISTED: usize = 16;
 
 impl Driver {
-    /// Ends a round of answers: sets when the next probe is due if the store is unavailable, and
-    /// the same for each group.
+    /// Ends a round of answers. If the store is unavailable, sets when its next probe is due, and
+    /// does the same for each unavailable group.
     pub(super) fn end_round(&mut self) {
         if let Some((rounds, wait)) = self.breaker.end_round() {
             let until = self.moment_after(self.retry.pause(rounds, wait));
@@ -40,14 +40,14 @@ impl Driver {
         }
     }
 
-    /// Determines whether the store is available, and reports any change. If the recording is done,
-    /// no event is waiting for the store.
+    /// Determines whether the store is available, and reports any change. Once the recording is
+    /// done, no event is waiting for the store, so the store no longer counts as unavailable.
     pub(super) fn judge_store(&mut self, is_done: bool) {
         let silent_since = self.silent_since();
         let known = self.tally.unavailable_since;
         let away_since = self.breaker.since().into_iter().chain(self.groups_away_since()).min();
         // Only an answer ends an outage. A new group, or an attempt that ends without an answer,
-        // does not.
+        // does not end it.
         let found = away_since.into_iter().chain(silent_since).min();
         if found.is_some() {
             self.away_at = self.answers;
@@ -69,7 +69,8 @@ impl Driver {
                     self.tally.panics += u64::from(self.alerts.begin(&self.name, since, &failure.text));
                 }
             }
-            // When the recording ends, the store may still be unavailable.
+            // When the recording ends, the store may still be unavailable, so the end of the outage
+            // is not reported.
             (Some(since), None) if !is_done => {
                 self.pending.groups.probe_closed();
                 self.has_new_groups = true;
@@ -97,8 +98,8 @@ impl Driver {
         }
     }
 
-    /// Returns the time since which the store has answered no group: two groups are closed, or the
-    /// only group is, and nothing has been answered since.
+    /// Returns the time since which the store has not answered any group. This is the case if at
+    /// least two groups, or the only group, were closed and no operation has been answered since.
     fn groups_away_since(&self) -> Option<Timestamp> {
         let groups = &self.pending.groups;
         let sick = groups.sick().iter().map(|group| groups.at(*group));
@@ -107,8 +108,8 @@ impl Driver {
         since.filter(|_| !groups.are_several() || silent.count() > 1)
     }
 
-    /// Returns the time since which the sink has answered nothing, if that is longer than a working
-    /// sink needs.
+    /// Returns the time since which the sink has not answered any operation, if that is longer than
+    /// a working sink needs.
     fn silent_since(&self) -> Option<Timestamp> {
         if self.answered.is_some_and(|(at, _)| !self.has_lasted(at, SILENCE)) {
             return None;
@@ -119,8 +120,8 @@ impl Driver {
 
     /// Returns the time at which the sink will have been silent for too long if it has not answered
     /// by then. Returns `None` if no call is running, or if the store already counts as
-    /// unavailable. A time that has passed since the last [judgement](Self::judge_store) ends the
-    /// sleep immediately.
+    /// unavailable. If this time has passed since the last [judgement](Self::judge_store), the
+    /// driver's sleep ends immediately.
     pub(super) fn silence_begins(&self) -> Option<Duration> {
         if self.clock.is_fake() || self.pending.in_flight() == 0 {
             return None;
@@ -131,14 +132,14 @@ impl Driver {
         (!is_told).then(|| at.saturating_add(SILENCE))
     }
 
-    /// Returns the time since which the sink has answered nothing while an operation is in
+    /// Returns the time since which the sink has not answered any operation although one is in
     /// progress.
     fn silence(&self) -> Option<(Duration, Timestamp)> {
         let groups = &self.pending.groups;
         if groups.are_several() {
             // An operation that began before the last answer, or when its group was sick, does not
-            // indicate the state of the store. Neither does a waiting group while others have
-            // nothing to send.
+            // indicate the state of the store. Neither does a single waiting group while the other
+            // groups have nothing to send.
             let answered = self.answered.map_or(Duration::ZERO, |(at, _)| at);
             let well = || self.pending.under_way().filter(|op| !op.was_sick);
             let first = well().filter(|op| op.since.0 >= answered).min_by_key(|op| op.since)?;
@@ -149,16 +150,16 @@ impl Driver {
         Some(self.answered.map_or(first.since, |answered| answered.max(first.since)))
     }
 
-    /// Returns whether a call of the sink that began at `since` takes at least `time`. A call takes
-    /// real time, which a fake clock does not measure.
+    /// Returns whether a call to the sink that began at `since` has lasted for at least `time`. A
+    /// call takes real time, which a fake clock does not measure.
     pub(super) fn has_lasted(&self, since: Duration, time: Duration) -> bool {
         !self.clock.is_fake() && self.has_passed(since.saturating_add(time))
     }
 
     // ── groups ──
 
-    /// Returns the time at which a group becomes slow if an operation in progress has no answer by
-    /// then.
+    /// Returns the time at which a group becomes slow if an operation in progress has not been
+    /// answered by then.
     fn next_slow(&mut self) -> Option<Duration> {
         if !self.pending.groups.are_several() {
             return None;
@@ -172,8 +173,8 @@ impl Driver {
         if self.pending.groups.sick().is_empty() || self.free_places() == 0 {
             return None;
         }
-        // A group that was due when the driver last gave out work has its probe, or there was no
-        // place for it.
+        // A group whose probe was due when the driver last gave out work either got its probe then,
+        // or there was no place for it.
         self.pending.groups.next_probe(self.looked_at)
     }
 
@@ -201,15 +202,16 @@ impl Driver {
         }
     }
 
-    /// Reports once that a group is sick. If a group was closed during an outage of the store, it
-    /// is probed first, if there is a place for the probe.
+    /// Reports once that a group is sick. A group that was closed during an outage of the store is
+    /// probed before it is reported, if there is a place for the probe.
     fn tell(&mut self, group: GroupIndex) {
         let now = Timestamp::from(self.clock.now());
         let has_no_probe = self.pending.groups.slow_have_places(self.writers.places(true));
         let entry = self.pending.groups.at_mut(group);
         let is_known = entry.trouble.as_ref().is_some_and(|trouble| !trouble.was_store);
         if !is_known && !entry.is_closed() {
-            // A median is precise to the nanosecond.
+            // The limit may derive from a median, which is precise to the nanosecond, so only its
+            // milliseconds are shown.
             let text = format!("an operation has taken more than {} ms", entry.slow_after.as_millis());
             entry.trouble = Some(Box::new(Trouble { since: now, text, is_told: false, was_store: false }));
         }

@@ -31,7 +31,7 @@ impl Driver {
         any
     }
 
-    /// Gives the write of an answered operation its outcome, or puts it back.
+    /// Sets the outcome of the write of an answered operation, or puts the write back.
     fn settle(&mut self, id: OpId, reply: Reply, now: Duration) {
         if let Reply::Unsure(times) = reply {
             return self.pending.doubt(id, times);
@@ -105,7 +105,7 @@ impl Driver {
         self.pending.finish(at, Some((name, version)));
     }
 
-    /// Recounts dropped events, because a write has now carried them.
+    /// Recounts dropped events as updated, because a write has now included their counts.
     fn recount(&mut self, at: KeyIndex) {
         let Some((key, name)) = self.pending.key(at) else { return };
         for (reason, events) in self.refused.take(key, name).into_iter().flatten() {
@@ -120,13 +120,14 @@ impl Driver {
         matches!(self.pending.key(at), Some((WriteKey::Series(_), _)))
     }
 
-    /// Handles the answer that the store already has an event of this name.
+    /// Handles an answer that reports that the store already has an event with this name.
     pub(super) fn taken(&mut self, at: KeyIndex, mut write: Write, error: SinkError) {
         let is_update = write.ticket.is_update;
         let is_same = match error.stored() {
             Some(stored) => write.is(stored),
             // Either an earlier attempt to create the event succeeded although its answer was lost,
-            // or another client has recreated the event of a series, whose name no other event has.
+            // or another client has recreated a series' event. No other event has the name of a
+            // series' event.
             None => write.ticket.unsure.is_some() || is_update && self.is_series(at),
         };
         if is_same && !is_update {
@@ -159,8 +160,8 @@ impl Driver {
         self.decided += self.pending.put_back(at, write, None);
     }
 
-    /// Handles the answer that an earlier attempt has created the event. If the write has a later
-    /// state by now, that state still has to be written.
+    /// Handles an answer that reports that an earlier attempt has created the event. If the write
+    /// now contains a later state, that state still has to be written.
     fn stored_already(&mut self, at: KeyIndex, mut write: Write, known: Option<(Stored, i32)>) {
         let least = known.as_ref().map(|(_, times)| *times).or(write.ticket.unsure);
         let stored = known.map_or_else(|| Stored::from(&write.event), |(stored, _)| stored);
@@ -194,7 +195,7 @@ impl Driver {
         let events = ticket.events;
         *outcome(&mut self.tally, reason) += events;
         if reason != LossReason::Abandoned {
-            // The sink's own code may format the error, and may panic.
+            // Formatting the error may call the sink's own code, which may panic.
             self.tally.last_refusal = catch_panic_message(|| error.to_string()).ok();
         }
         if events > 0 {
@@ -205,7 +206,7 @@ impl Driver {
         self.discard(error);
     }
 
-    /// Drops everything except the operations that the sink has, because a shutdown's deadline has
+    /// Drops all writes except the operations that the sink has, because a shutdown's deadline has
     /// passed.
     pub(super) fn abandon(&mut self) {
         self.write_held();
@@ -213,7 +214,7 @@ impl Driver {
         self.lose_group(None, LossReason::Abandoned, || SinkError::retry(why));
     }
 
-    /// Drops and reports the waiting writes of one group, or of all.
+    /// Drops and reports the waiting writes of one group, or of all groups.
     pub(super) fn lose_group(
         &mut self,
         group: Option<GroupIndex>,
@@ -226,7 +227,7 @@ impl Driver {
         }
     }
 
-    /// Drops an error. Its cause belongs to the sink and may panic when it is dropped, and the
+    /// Drops an error. Its cause belongs to the sink and may panic when it is dropped, but the
     /// event must not be lost because of that.
     pub(super) fn discard(&mut self, error: SinkError) {
         if catch_panic(|| drop(error)).is_none() {
@@ -235,7 +236,7 @@ impl Driver {
     }
 }
 
-/// Returns the counter of the events that were dropped for this reason.
+/// Returns the counter for events that were dropped for this reason.
 fn outcome(tally: &mut RecordingStats, reason: LossReason) -> &mut u64 {
     match reason {
         LossReason::AlreadyExists => &mut tally.already_existed,

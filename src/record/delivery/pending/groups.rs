@@ -1,13 +1,15 @@
-//! The groups of a recording's events, and which of them may have a place now.
+//! The groups of a recording's events, and the rules that determine which group may have a place
+//! now. A place allows one operation to be in progress.
 //!
-//! The sink names the group of an event. A group is sick if it is slow or closed. A sick group gets
-//! a bounded share of the operations in progress and of the waiting writes:
+//! The sink determines the group of each event. A group is sick if it is slow or closed. Sick
+//! groups get a bounded share of the operations in progress and of the waiting writes:
 //!
-//! - A group is *slow* if its operations take long ([`slow`](super::slow)).
+//! - A group is *slow* if its operations take too long ([`slow`](super::slow)).
 //! - A group is *closed* while its breaker is open.
-//! - The sick groups together may use half of all places, and each of them one, in turns. A new
-//!   group may use one until its first answer. Any other group may use a quarter, or all of them if
-//!   no other group has anything to send, except that the last quarter is reserved for groups that
+//! - The sick groups together may use half of all places. Each of them may use one place, and they
+//!   take turns. A new group may use one place until it receives its first answer. Any other group
+//!   may use a quarter of the places or, if only sick groups also have something to send, all of
+//!   them. In both cases, a quarter of the places remains reserved for groups that are not sick and
 //!   have no operation in progress.
 //! - Each group has a share of the waiting writes, and the sick groups together have twice that
 //!   share. A group that is not sick may have more while the queue is empty enough.
@@ -39,10 +41,10 @@ pub(in super::super) struct Group {
     pub(super) keys: usize,
     pub(super) load: u64,
     under_way: usize,
-    /// Whether the group has had an answer.
+    /// Whether the group has received an answer.
     pub(super) is_known: bool,
     pub(super) is_slow: bool,
-    /// The duration of the operation that made the group slow.
+    /// The time limit that an operation reached when it made the group slow.
     pub(in super::super) slow_after: Duration,
     pub(super) quick: u8,
     pub(in super::super) breaker: CircuitBreaker,
@@ -51,18 +53,18 @@ pub(in super::super) struct Group {
     /// The number of answers that the sink had given to all groups when this group was closed.
     /// `None` while it is not closed.
     pub(in super::super) closed_at: Option<u64>,
-    /// When the store first refused to serve the group since it last served it.
+    /// The time of the first refusal since the store last served the group.
     pub(in super::super) refused_at: Option<Duration>,
-    /// The number of consecutive unanswered operations.
+    /// The number of consecutive operations that the store did not serve, either because it did not
+    /// respond or because it refused them as forbidden.
     pub(in super::super) missed: u32,
     /// Why the group is sick, and since when. `None` while it is not sick.
     pub(in super::super) trouble: Option<Box<Trouble>>,
     /// When an operation of the group last ended.
     pub(super) ended_at: Duration,
-    /// The number of answers when the store last refused to serve the group.
+    /// The value of `answers` when the store last refused to serve the group.
     pub(in super::super) refused_answers: u64,
-    /// The position in the order in which groups have become idle. `None` while the group is not
-    /// idle.
+    /// The position in the order in which groups became idle. `None` while the group is not idle.
     idle_since: Option<u64>,
 }
 
@@ -73,8 +75,8 @@ pub(in super::super) struct Trouble {
     pub(in super::super) text: String,
     /// Whether the hook has been called.
     pub(in super::super) is_told: bool,
-    /// Whether this was part of an outage of the store that has ended. Only a failed probe, or a
-    /// missing place for a probe, attributes it to the group.
+    /// Whether this was part of an outage of the store that has ended. It is attributed to the
+    /// group only if a probe fails, or if there is no place for a probe.
     pub(in super::super) was_store: bool,
 }
 
@@ -96,24 +98,24 @@ pub(in super::super) struct Share {
     pub(in super::super) lent: u64,
 }
 
-/// The places for the operations that may be in progress.
+/// The places for operations that may be in progress at the same time.
 #[derive(Clone, Copy, Debug)]
 pub(in super::super) struct Places {
     pub(in super::super) total: usize,
     pub(in super::super) free: usize,
-    /// Whether each event should get its one attempt, whatever the state of its group.
+    /// Whether each event should get its one attempt, regardless of its group's state.
     pub(in super::super) is_ending: bool,
 }
 
 pub(in super::super) struct Groups {
-    /// The sink, which names the groups. `None` if there is only one.
+    /// The sink, which determines each event's group. `None` if there is only one group.
     sink: Option<Arc<dyn EventSink>>,
     list: Vec<Group>,
     free: Vec<GroupIndex>,
     by_name: HashMap<Text, GroupIndex, ahash::RandomState>,
-    /// The group whose name is empty: the only one of most sinks.
+    /// The group with an empty name, which is the only group of most sinks.
     unnamed: Option<GroupIndex>,
-    /// The groups with ready writes, in turn.
+    /// The groups with ready writes, in the order of their turns.
     turn: VecDeque<GroupIndex>,
     pub(super) sick: Vec<GroupIndex>,
     /// The groups that have been sick, and why.
@@ -154,7 +156,7 @@ impl Groups {
         &mut self.list[group as usize]
     }
 
-    /// Returns the group of an event, and adds it if it is new.
+    /// Returns an event's group. Adds the group if it is new.
     pub(super) fn of(&mut self, event: &Event) -> GroupIndex {
         let name = match &self.sink {
             Some(sink) => catch_panic(|| sink.group(event)).unwrap_or_default(),
@@ -244,7 +246,7 @@ impl Groups {
         let entry = &mut self.list[group as usize];
         entry.ready -= 1;
         if entry.ready == 0 {
-            // Usually the group is the last one, whose turn it was.
+            // Usually this group is the last one in the queue, because it has just had its turn.
             if self.turn.back() == Some(&group) {
                 self.turn.pop_back();
             } else {
@@ -253,7 +255,7 @@ impl Groups {
         }
     }
 
-    /// Clears the entries of one lane or of all, which have no ready writes.
+    /// Clears the entries of one lane or of all lanes. These lanes must not have any ready writes.
     pub(super) fn clear_lanes(&mut self, group: Option<GroupIndex>) {
         match group {
             Some(group) => self.at_mut(group).lane = Lane::default(),
@@ -267,7 +269,7 @@ impl Groups {
         turn.iter().filter_map(|group| list[*group as usize].lane.next(keys)).min()
     }
 
-    /// Returns whether the group may have one more waiting write. All sick groups together have
+    /// Returns whether the group may have another waiting write. All sick groups together have
     /// twice the share of one group.
     pub(super) fn has_room(&self, group: GroupIndex, share: Share, waiting: u64) -> bool {
         let entry = self.at(group);
@@ -295,7 +297,7 @@ impl Groups {
         }
         let sick = || self.sick.iter().map(|sick| self.at(*sick));
         let of_sick: usize = sick().map(|sick| sick.under_way).sum();
-        // The sick groups have a separate share.
+        // The sick groups have a separate share, so they do not count here.
         let is_alone = self.turn.len() - sick().filter(|sick| sick.ready > 0).count() <= 1;
         for _ in 0..self.turn.len() {
             let group = self.turn.pop_front()?;
@@ -434,7 +436,7 @@ mod tests {
             event.reason = number.to_string().into();
             event
         };
-        // This one has something to write.
+        // This group has something to write.
         let kept = groups.of(&event(0));
         groups.add_key(kept);
         for number in 1..10 * KEPT {

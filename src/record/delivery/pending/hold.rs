@@ -1,9 +1,10 @@
-//! Writes that are held: counts that the store does not have yet.
+//! Writes that are held, with counts that the store does not have yet.
 //!
-//! A repeat that the spam filter stopped is held until its count is refreshed. With `update_every`,
-//! any repeat that follows the last write of its key too soon is held. A held write is a pending
-//! write that is not in a lane. Later repeats replace what it carries, and the next write of the
-//! key replaces it. Held events have left the queue, so their number is limited here.
+//! A repeat that the spam filter stopped is held until its count is due to be refreshed. With
+//! `update_every`, any repeat that arrives too soon after the last write of its key is held as
+//! well. A held write is a pending write that is not in a lane. Later repeats replace its contents,
+//! and the next write of the key replaces the held write. Held events have left the queue, so their
+//! number is limited here.
 
 use std::time::Duration;
 
@@ -30,8 +31,8 @@ impl PendingWrites {
     }
 
     /// Adds a write that the spam filter stopped. If the key has a pending write that is not held,
-    /// that write carries it. Otherwise it is held. Returns the number of events that no longer
-    /// take queue capacity.
+    /// the new write is merged into that one. Otherwise, the new write is held. Returns the number
+    /// of events that no longer take up queue capacity.
     pub(in super::super) fn hold(&mut self, key: WriteKey, write: Write, now: Duration) -> u64 {
         let at = self.index_of(key, &write, now);
         if self.is_on_its_way(at) {
@@ -41,7 +42,8 @@ impl PendingWrites {
         self.hold_until(at, write, until, now)
     }
 
-    /// Adds a write that may be sent, unless the last write of its key was too recent.
+    /// Adds a write that may be sent. If the last write of its key was too recent, the write is
+    /// held, unless it can be merged into a pending write that is not held.
     pub(super) fn pass(&mut self, at: KeyIndex, write: Write, now: Duration) -> u64 {
         let quiet = self.keys[at as usize].hold.as_ref().and_then(|hold| hold.quiet);
         match quiet.filter(|until| *until > now) {
@@ -86,7 +88,7 @@ impl PendingWrites {
         free
     }
 
-    /// Removes a write from the held ones.
+    /// Removes a write from the held writes. Returns whether it was held.
     pub(super) fn unhold(&mut self, at: KeyIndex) -> bool {
         let until = self.keys[at as usize].hold.as_mut().and_then(|hold| hold.until.take());
         until.is_some_and(|until| self.holds.held.remove(&(until, at)))
@@ -154,7 +156,7 @@ impl PendingWrites {
         }
     }
 
-    /// Returns whether the key is kept although nothing is pending.
+    /// Returns whether the key is kept even if no write is pending.
     pub(super) fn is_quiet(&self, at: KeyIndex) -> bool {
         self.keys[at as usize].hold.as_ref().is_some_and(|hold| hold.quiet.is_some())
     }
@@ -183,7 +185,7 @@ impl PendingWrites {
         }
     }
 
-    /// Notes that the write that the sink had is pending again, together with a later one.
+    /// Notes that the write that the sink had is pending again, possibly merged with a later one.
     pub(super) fn note_back(&mut self, at: KeyIndex) {
         let Some(hold) = &mut self.keys[at as usize].hold else { return };
         match (hold.sent_since.take(), hold.pending_since) {
@@ -196,7 +198,7 @@ impl PendingWrites {
         }
     }
 
-    /// Removes everything about the writes of a key.
+    /// Removes a key's [`Hold`] with all its entries in the lists.
     pub(super) fn end_hold(&mut self, at: KeyIndex) {
         let Some(hold) = self.keys[at as usize].hold.take() else { return };
         let Hold { until, quiet, pending_since, sent_since } = *hold;
@@ -211,7 +213,7 @@ impl PendingWrites {
         }
     }
 
-    /// Notes that the pending write is gone, and the sink does not have it.
+    /// Notes that the pending write was removed without being given to the sink.
     pub(super) fn note_gone(&mut self, at: KeyIndex) {
         if let Some(since) = self.keys[at as usize].hold.as_mut().and_then(|hold| hold.pending_since.take()) {
             self.holds.since.remove(&(since, at));

@@ -1,4 +1,4 @@
-//! The data of the keys whose writes are held.
+//! The data about the keys whose writes are held.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::super::write::KeyIndex;
 use crate::error::BuildError;
 
-/// The shortest time that an option accepts.
+/// The shortest time that the options accept.
 const SHORTEST: Duration = Duration::from_millis(1);
 
 /// The times between the writes of a key.
@@ -17,8 +17,8 @@ pub(in super::super) struct Pace {
     /// The time after which a count that the spam filter stopped is written. `None` if it is
     /// written only at a flush and when the recording ends.
     pub(in super::super) refresh_every: Option<Duration>,
-    /// The maximum number of keys whose writes are held, and of keys whose last write is kept for
-    /// `update_every`.
+    /// The maximum number of keys whose writes are held, and of keys for which the time of the last
+    /// write is kept for `update_every`.
     pub(in super::super) capacity: usize,
 }
 
@@ -34,7 +34,7 @@ impl Pace {
     }
 }
 
-/// The data of a key whose writes are held, or may have to be.
+/// The data about a key whose writes are held, or may have to be held.
 #[derive(Default)]
 pub(super) struct Hold {
     /// The time when the pending write is released. `None` if it is not held.

@@ -11,30 +11,31 @@ use crate::record::event::{Event, Text};
 /// The offset of a write, which determines its position in the order, and the place of its key.
 pub(super) type Entry = (u64, KeyIndex);
 
-/// No place: there is no next write of the same key.
+/// Indicates that there is no next write of the same key.
 pub(super) const NOWHERE: KeyIndex = KeyIndex::MAX;
 
-/// The maximum number of bytes of a pending write in addition to its event.
+/// Limits the number of bytes that a pending write needs in addition to its event.
 const _: () = assert!(size_of::<KeyState>() <= size_of::<Event>() + 160);
 
 /// A key with its writes.
 pub(super) struct KeyState {
-    /// `None` only in a place without a key.
+    /// `None` only if this place is free.
     pub(super) key: Option<WriteKey>,
     /// The name by which the correlator knows the stored event.
     pub(super) name: Text,
     /// The group of the stored event.
     pub(super) group: GroupIndex,
-    /// The newest state that the sink has not been given.
+    /// The newest state that has not been given to the sink.
     pub(super) pending: Option<Write>,
-    /// The time of the pending write's next attempt, if it waits for one. `None` if it is ready.
+    /// The time of the pending write's next attempt, if it is waiting for one. `None` if it is
+    /// ready.
     pub(super) due: Option<Duration>,
     /// Whether the sink has a write of this key.
     pub(super) is_sent: bool,
-    /// The next write of the same key. This is used only in the order of the bus, in which the
-    /// writes of a key end sequentially, so that the place still belongs to the next write.
+    /// The place of the next write of the same key. This is used only with `WriteOrder::Bus`, where
+    /// the writes of a key end sequentially, so that the place still belongs to the next write.
     pub(super) next: KeyIndex,
-    /// `None` if nothing was held, and nothing has to be.
+    /// `None` if no write was held, and none has to be held.
     pub(super) hold: Option<Box<Hold>>,
 }
 
@@ -49,7 +50,7 @@ impl KeyState {
     }
 }
 
-/// The place of a group in the table.
+/// The place of a group in the list of groups.
 pub(in super::super) type GroupIndex = u32;
 
 /// The ready writes of one group. They are sent in the order of their offsets.
@@ -67,8 +68,8 @@ pub(super) struct Lane {
 impl Lane {
     /// Adds a ready write.
     pub(super) fn push(&mut self, entry: Entry) {
-        // A write that was held, by a series or here, is older than the writes that have arrived
-        // since.
+        // A write that was held, either by a series or as a pending write, is older than the writes
+        // that have arrived since.
         if self.new.back().is_some_and(|last| *last > entry) {
             self.again.insert(entry);
         } else {
@@ -76,23 +77,25 @@ impl Lane {
         }
     }
 
-    /// Removes a write that is taken.
+    /// Removes a write that is being taken.
     pub(super) fn remove(&mut self, entry: Entry) {
-        // Anywhere except at the front, its entry is now stale. A write that has been put back may
-        // have the same entry as an earlier one, so both lists are checked.
+        // Unless the entry is at the front of `new`, it stays in that list and is now stale. A
+        // write that has been put back may have the same entry as an earlier one, so both lists are
+        // checked.
         if self.new.front() == Some(&entry) {
             self.new.pop_front();
         }
         self.again.remove(&entry);
     }
 
-    /// Returns the write that is sent next. Returns `None` if none is ready.
+    /// Returns the write that is sent next, or `None` if no write is ready.
     pub(super) fn next(&mut self, keys: &[KeyState]) -> Option<Entry> {
         self.next_new(keys).into_iter().chain(self.again.first().copied()).min()
     }
 
-    /// Returns a write with which to find out whether the store serves the group again: a new one,
-    /// or else one that has been put back, each time a different one.
+    /// Returns a write to find out whether the store is serving the group again. This is a new
+    /// write or, if there is none, a write that has been put back. Each call returns a different
+    /// one if possible.
     pub(super) fn next_probe(&mut self, keys: &[KeyState]) -> Option<Entry> {
         let behind = (Bound::Excluded(self.probed), Bound::Unbounded);
         let again = self.again.range(behind).next().or(self.again.first()).copied();

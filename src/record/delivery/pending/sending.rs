@@ -28,9 +28,9 @@ impl PendingWrites {
         self.groups.judge_slow(under_way, now)
     }
 
-    /// Moves the next write, from the group whose turn it is, to the operations for the sink.
-    /// `note` receives it, and whether it is a probe of its group. Returns whether there was a
-    /// write for these places.
+    /// Moves the next write of the group whose turn it is to the operations for the sink. `note`
+    /// receives the write's ticket, and whether the write is a probe of its group. Returns whether
+    /// there was a write for these places.
     pub(in super::super) fn take_next(
         &mut self,
         places: Places,
@@ -52,8 +52,9 @@ impl PendingWrites {
     }
 
     /// Moves a write to the operations for the sink, to find out whether the store is available
-    /// again. It is a ready one, or else one that waits, each time a different one. An event on
-    /// which the store hangs therefore cannot keep the breaker open.
+    /// again. This is a ready write or, if there is none, one that is waiting for its next attempt,
+    /// and a different one each time if possible. An event on which the store hangs therefore
+    /// cannot keep the breaker open.
     pub(in super::super) fn take_probe(
         &mut self,
         since: (Duration, Timestamp),
@@ -96,7 +97,7 @@ impl PendingWrites {
         }
     }
 
-    /// Removes an operation from those that are in progress.
+    /// Removes an answered operation from those that are in progress.
     pub(in super::super) fn answered(&mut self, id: OpId) -> Option<UnderWay> {
         let op = self.under_way.remove(id)?;
         self.groups.end(op.group);

@@ -2,7 +2,7 @@
 //!
 //! A group is *slow* once one of its operations has run for [`SLOW`] and for [`TIMES`] times the
 //! median of the other groups' operations. It stays slow until [`QUICK`] consecutive answers were
-//! quick, or until it has had nothing to write for [`FORGOTTEN`].
+//! fast, or until it has had nothing to write for [`FORGOTTEN`].
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use super::lane::GroupIndex;
 
 /// The time for which an operation must have run before its group can be slow.
 const SLOW: Duration = Duration::from_millis(250);
-/// The same, if no other group has received an answer.
+/// The same time for a group if no other group has received an answer.
 const SLOW_ALONE: Duration = Duration::from_secs(1);
 /// How many times longer the operations of a slow group take than the operations of other groups.
 const TIMES: u32 = 10;
-/// The number of consecutive quick answers after which a group is no longer slow.
+/// The number of consecutive fast answers after which a group is no longer slow.
 const QUICK: u8 = 8;
 /// The time after which a group that has nothing to write is no longer sick.
 const FORGOTTEN: Duration = Duration::from_secs(60);
@@ -86,8 +86,9 @@ impl Groups {
         Some(self.limit(group)).filter(|limit| took >= *limit)
     }
 
-    /// Marks as slow the groups whose operations have run for too long. `under_way` has the
-    /// operations with their start times. Returns the time at which the next group becomes slow.
+    /// Marks as slow the groups whose operations have run for too long. `under_way` yields the
+    /// group and the start time of each operation. Returns the time at which the next group becomes
+    /// slow.
     pub(in super::super) fn judge_slow(
         &mut self,
         under_way: impl Iterator<Item = (GroupIndex, Duration)>,
@@ -122,7 +123,7 @@ impl Groups {
         self.judge_sick(group);
     }
 
-    /// Adds the group to the list of sick groups, or removes it.
+    /// Adds the group to the list of sick groups or removes it, depending on its state.
     pub(in super::super) fn judge_sick(&mut self, group: GroupIndex) {
         let (is_sick, listed) = (self.at(group).is_sick(), self.sick.iter().position(|sick| *sick == group));
         match listed {
@@ -135,7 +136,7 @@ impl Groups {
                     self.recovered.push((name, trouble));
                 }
             }
-            // The group was closed and served again in one round of answers.
+            // The group was closed and served again within one round of answers.
             None => self.at_mut(group).trouble = None,
             Some(_) => {}
         }

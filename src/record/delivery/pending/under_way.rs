@@ -1,4 +1,4 @@
-//! The operations in progress: the sink has them and has not answered them yet.
+//! The operations in progress, which the sink has but has not answered yet.
 
 use std::time::Duration;
 
@@ -13,24 +13,24 @@ pub(in super::super) struct UnderWay {
     pub(in super::super) at: KeyIndex,
     pub(in super::super) group: GroupIndex,
     pub(in super::super) ticket: Ticket,
-    /// When it began, by the monotonic clock and as time of day.
+    /// When it began, as monotonic time and as time of day.
     pub(in super::super) since: (Duration, Timestamp),
-    /// Whether its group was slow or closed then.
+    /// Whether its group was slow or closed at that time.
     pub(in super::super) was_sick: bool,
-    /// The number of answers that its group had at that time.
+    /// The number of answers that its group had received at that time.
     pub(in super::super) answers: u64,
 }
 
-/// The operations that are in progress, by number.
+/// The operations that are in progress, by ID.
 #[derive(Default)]
 pub(super) struct UnderWayList {
     list: Vec<Option<UnderWay>>,
-    /// The offsets of the writes, by number, or [`NONE`] where there is no write.
+    /// The offsets of the writes, by operation ID, or [`NONE`] if an ID is not in use.
     offsets: Vec<u64>,
     free: Vec<OpId>,
 }
 
-/// The offset of no write.
+/// The offset that indicates that there is no write.
 const NONE: u64 = u64::MAX;
 
 impl UnderWayList {
