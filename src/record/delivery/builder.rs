@@ -435,9 +435,9 @@ impl<'b> RecordingBuilder<'b> {
         self
     }
 
-    /// Sets the number of threads that call the sink. It must be between 1 and 256, and defaults to
-    /// 1. With [`WriteOrder::Bus`], only 1 is allowed. The recording's own thread never calls the
-    /// sink, except for its [`group`](crate::EventSink::group) method.
+    /// Sets the number of threads that call the sink, from 1 (the default) to 256. With
+    /// [`WriteOrder::Bus`], only 1 is allowed. The recording's own thread never calls the sink,
+    /// except for its [`group`](crate::EventSink::group) method.
     ///
     /// Additional threads help a sink that performs one operation, or one batch, at a time and
     /// blocks on the network. Each thread takes the next writes when it is free. A call that hangs
