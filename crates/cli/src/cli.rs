@@ -1,4 +1,4 @@
-//! The command line: the commands, and the error messages for invalid ones.
+//! The command-line interface: subcommands, and error messages for invalid arguments.
 
 use std::env;
 use std::error::Error;
@@ -18,7 +18,7 @@ use crate::{correlate, events, nats, supervise};
 #[cfg(feature = "analysis")]
 use crate::{replay, size};
 
-/// Records events, reads them, and finds out how long a queue must be
+/// Record, inspect and replay events, and find out how long a queue must be
 #[derive(Debug, Parser)]
 #[command(name = "eventcast", version, propagate_version = true, max_term_width = 100)]
 #[command(arg_required_else_help = true, after_help = AFTER_HELP)]
@@ -33,9 +33,8 @@ Examples:
   eventcast events get --types Warning
   eventcast supervise --help
 
-Exit status: 0 when all is well, 1 when something went wrong or was lost, 2 for
-bad usage and for input that cannot be used, 3 when `supervise` gave up on a
-command.";
+Exit status: 0 on success, 1 if something failed or events were lost, 2 for bad
+usage or unusable input, 3 if `supervise` gave up on a command.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -43,34 +42,34 @@ pub(crate) enum Command {
     Events(events::Args),
     #[cfg(feature = "analysis")]
     Replay(replay::Args),
-    /// Shows what the correlator makes of recorded events
+    /// Show how the correlator would have handled a cluster's events
     #[cfg(not(feature = "analysis"))]
-    #[command(before_help = "This build lacks the feature `analysis` for it.")]
+    #[command(before_help = "This build does not include the `analysis` feature.")]
     Replay(AnyArgs),
     Correlate(correlate::Args),
     #[cfg(feature = "analysis")]
     Size(size::Args),
-    /// Finds out how long a queue must be
+    /// Find out how long a queue must be
     #[cfg(not(feature = "analysis"))]
-    #[command(before_help = "This build lacks the feature `analysis` for it.")]
+    #[command(before_help = "This build does not include the `analysis` feature.")]
     Size(AnyArgs),
     Publish(nats::PublishArgs),
     Watch(nats::WatchArgs),
     #[cfg(feature = "help")]
     Completions(manual::CompletionsArgs),
-    /// Prints the completions for a shell
+    /// Generate a completion script for a shell
     #[cfg(not(feature = "help"))]
-    #[command(before_help = "This build lacks the feature `help` for it.")]
+    #[command(before_help = "This build does not include the `help` feature.")]
     Completions(AnyArgs),
     #[cfg(feature = "help")]
     Man(manual::ManArgs),
-    /// Prints a man page, or writes all of them
+    /// Print a man page, or write all man pages to a directory
     #[cfg(not(feature = "help"))]
-    #[command(before_help = "This build lacks the feature `help` for it.")]
+    #[command(before_help = "This build does not include the `help` feature.")]
     Man(AnyArgs),
 }
 
-/// Runs a command. Returns its exit status.
+/// Runs a command and returns its exit status.
 pub(crate) fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
     let is_well = match command {
         Command::Supervise(args) => return supervise::run(&args),
@@ -98,8 +97,7 @@ pub(crate) fn run(command: Command) -> Result<ExitCode, Box<dyn Error>> {
     Ok(if is_well { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Shows the help on stdout, or the error in the arguments on stderr. Exit status 2 means bad
-/// usage.
+/// Prints the help to stdout, or the argument error to stderr. The exit status for bad usage is 2.
 pub(crate) fn usage(mut error: clap::Error) -> ExitCode {
     if !error.use_stderr() {
         return match say(&error.render().to_string()) {
@@ -111,7 +109,7 @@ pub(crate) fn usage(mut error: clap::Error) -> ExitCode {
         };
     }
     if error.kind() == ErrorKind::ValueValidation {
-        // Our own readers of values name the option and the value.
+        // Our value parsers already include the option and the value in their messages.
         if let Some(cause) = error.source() {
             return bad_usage(&cause.to_string());
         }
@@ -125,8 +123,8 @@ pub(crate) fn usage(mut error: clap::Error) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Returns the text for a negative number or duration that the parser has taken for an option, and
-/// for which it suggests `--`, which would not help.
+/// Returns the error message for a negative number or duration that the parser mistook for an
+/// option. The parser's own message suggests `--`, which would not help.
 fn negative_value(error: &clap::Error, arguments: &[String]) -> Option<String> {
     let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidArg) else { return None };
     let is_negative = unknown.strip_prefix('-')?.starts_with(|c: char| c.is_ascii_digit());
@@ -140,7 +138,8 @@ fn negative_value(error: &clap::Error, arguments: &[String]) -> Option<String> {
         .then(|| format!("{option} must not begin with '-', got {}", quoted(value)))
 }
 
-/// Returns whether the command or one of its subcommands has this option, with a value after it.
+/// Returns whether the command or one of its subcommands has this option, and the option takes a
+/// value.
 fn takes_value(command: &clap::Command, option: &str) -> bool {
     let is_named = |argument: &clap::Arg| match option.strip_prefix("--") {
         Some(long) => argument.get_long() == Some(long),
@@ -157,8 +156,8 @@ pub(crate) fn bad_usage(problem: &str) -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Escapes the arguments in an error. The parser shows them as they are, and they may hold
-/// anything.
+/// Escapes the arguments in an error. The parser prints them unescaped, and they may contain any
+/// characters.
 fn escape_arguments(error: &mut clap::Error) {
     let escaped: Vec<(ContextKind, ContextValue)> = error
         .context()

@@ -1,4 +1,4 @@
-//! The command `eventcast`.
+//! The `eventcast` command.
 
 mod cli;
 mod correlate;

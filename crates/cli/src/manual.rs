@@ -1,4 +1,4 @@
-//! The commands `completions` and `man`, which describe the others.
+//! The `completions` and `man` commands, which generate documentation for the other commands.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -14,40 +14,40 @@ use crate::support::bad_usage::BadUsage;
 use crate::support::output::say;
 use crate::support::text::quoted;
 
-/// Prints the completions for a shell
+/// Generate a completion script for a shell
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   eventcast completions bash >> ~/.bash_completion
   eventcast completions fish > ~/.config/fish/completions/eventcast.fish")]
 pub(crate) struct CompletionsArgs {
-    /// The shell
+    /// The shell to generate completions for
     shell: Shell,
 }
 
-/// Prints a man page, or writes all of them
+/// Print a man page, or write all man pages to a directory
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   eventcast man events get | man -l -
   eventcast man --output ~/.local/share/man/man1")]
 pub(crate) struct ManArgs {
-    /// The command whose page to print [default: eventcast itself]
+    /// The command to print the page for [default: eventcast itself]
     #[arg(conflicts_with = "output")]
     command: Vec<String>,
-    /// Write a page for each command into this folder
-    #[arg(long, short, value_name = "FOLDER")]
+    /// Write a page for each command to this directory
+    #[arg(long, short, value_name = "DIR")]
     output: Option<PathBuf>,
 }
 
-/// Prints the completions of `command`.
+/// Prints a completion script for `command`.
 pub(crate) fn completions(args: &CompletionsArgs, command: &mut Command) -> Result<bool, Box<dyn Error>> {
     let mut text = Vec::new();
     clap_complete::generate(args.shell, command, "eventcast", &mut text);
     say(&String::from_utf8(text)?).map(|()| true)
 }
 
-/// Prints or writes the pages of `command`.
+/// Prints a man page of `command`, or writes all of its pages.
 pub(crate) fn man(args: &ManArgs, command: Command) -> Result<bool, Box<dyn Error>> {
     let mut root = command.disable_help_subcommand(true);
     root.build();
@@ -61,16 +61,16 @@ pub(crate) fn man(args: &ManArgs, command: Command) -> Result<bool, Box<dyn Erro
     for name in &args.command {
         command = command.find_subcommand(name).ok_or_else(|| {
             let words = quoted(&args.command.join(" "));
-            BadUsage(format!("there is no command {words}: see 'eventcast --help'"))
+            BadUsage(format!("unknown command {words}: see 'eventcast --help'"))
         })?;
     }
     say(&String::from_utf8(page(command)?.1)?).map(|()| true)
 }
 
-/// Returns the name of the file of a man page, and the page.
+/// Returns a man page and its file name, the name first.
 fn page(command: &Command) -> io::Result<(String, Vec<u8>)> {
     let end = command.get_after_long_help().or(command.get_after_help()).map(ToString::to_string);
-    // The generator would fill the lines of the examples to paragraphs.
+    // The generator would reflow the lines of the examples into paragraphs.
     let none = || Resettable::<StyledStr>::Reset;
     let command = command.clone().after_help(none()).after_long_help(none());
     let man = Man::new(command).source(concat!("eventcast ", env!("CARGO_PKG_VERSION")));

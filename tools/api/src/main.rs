@@ -1,11 +1,12 @@
 //! Compares the public API of the published libraries with the files that record it,
-//! `docs/api*.txt`. A change to the API then appears as a change to such a file, which a reviewer
-//! sees. `--write` writes the files. The program also checks that rustdoc's search finds the words
-//! in `docs/search-words.txt`.
+//! `docs/api*.txt`. Every change to the API therefore shows up as a change to one of these files,
+//! which a reviewer will notice. `--write` updates the files. The program also checks that
+//! rustdoc's search finds the words in `docs/search-words.txt`.
 //!
 //! The program reads rustdoc's JSON, which a stable rustdoc writes only with `RUSTC_BOOTSTRAP`.
-//! Therefore cargo runs this program instead of rustdoc, and the variable is set only there.
-//! Otherwise, build scripts that check it would cause half of the dependencies to be rebuilt.
+//! Cargo therefore runs this program instead of rustdoc, and the program sets the variable only
+//! for rustdoc. Otherwise, build scripts that check the variable would cause half of the
+//! dependencies to be rebuilt.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a program of the repository")]
 
 mod search;
@@ -22,16 +23,16 @@ use serde::Deserialize;
 
 type Done<T> = Result<T, Box<dyn Error>>;
 
-/// Each published library, and the file of its API.
+/// The published libraries, each with the file that records its API.
 const LIBRARIES: [(&str, &str); 4] = [
     ("eventcast", "docs/api.txt"),
     ("eventcast-kube", "docs/api-kube.txt"),
     ("eventcast-nats", "docs/api-nats.txt"),
     ("eventcast-sqlite", "docs/api-sqlite.txt"),
 ];
-/// Set for the program when it runs instead of rustdoc.
+/// The environment variable that is set when the program runs instead of rustdoc.
 const AS_RUSTDOC: &str = "EVENTCAST_API_AS_RUSTDOC";
-/// The format of rustdoc's JSON that the crate `public-api` reads.
+/// The version of rustdoc's JSON format that the `public-api` crate reads.
 const FORMAT: u32 = 57;
 
 fn main() -> ExitCode {
@@ -77,8 +78,9 @@ fn check_all() -> Done<bool> {
     Ok(is_same)
 }
 
-/// Returns the API of a library, one item per line, and the file with rustdoc's JSON, or `None` if
-/// this rustdoc writes another format. The run then reports that it skipped the comparison.
+/// Returns a library's API, one item per line, and the path of rustdoc's JSON. Returns `None` if
+/// this rustdoc writes another format version, in which case the run reports that it skipped the
+/// comparison.
 fn public_api(root: &Path, library: &str) -> Done<Option<(String, PathBuf)>> {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let built = Command::new(cargo)
@@ -110,7 +112,7 @@ fn public_api(root: &Path, library: &str) -> Done<Option<(String, PathBuf)>> {
 
 /// Returns cargo's target directory.
 fn target(root: &Path) -> Done<PathBuf> {
-    // This program is in `target/<profile>/`.
+    // This program's executable is in `target/<profile>/`.
     let program = env::current_exe()?;
     let folder = program.ancestors().nth(2).ok_or("cannot find the target folder")?;
     Ok(root.join(folder))
@@ -124,7 +126,7 @@ fn format(json: &Path) -> Done<u32> {
     Ok(serde_json::from_slice::<Header>(&fs::read(json)?)?.format_version)
 }
 
-/// Prints what is skipped, and repeats it in the last lines of `.ci/run`.
+/// Reports a skipped check on stdout and, if requested, in the summary at the end of `.ci/run`.
 fn skip(text: &str) -> Done<()> {
     println!("skipped: {text}");
     if let Some(file) = env::var_os("EVENTCAST_SKIPPED") {
@@ -134,7 +136,7 @@ fn skip(text: &str) -> Done<()> {
     Ok(())
 }
 
-/// Prints the lines that were added and removed. Returns whether there are none.
+/// Prints added and removed lines. Returns whether there are no differences.
 fn compare(file: &Path, now: &str) -> Done<bool> {
     let known =
         fs::read_to_string(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?;

@@ -1,17 +1,17 @@
-//! The words that rustdoc's search has to find, from rustdoc's JSON: the names of the public items,
-//! and their aliases.
+//! Checks that rustdoc's search finds certain words. It reads the names and aliases of the public
+//! items from rustdoc's JSON.
 //!
 //! An alias on a type in a private module is also in the JSON, but the search does not find it. The
-//! search finds the aliases on the `pub use` that re-exports the type.
+//! search only finds aliases on the `pub use` that re-exports the type.
 
 use std::collections::HashSet;
 
 use serde_json::Value;
 
-/// Words that people type when they search for what the library offers, one per line.
+/// Words that people search for when they look for the library's features, one per line.
 const WORDS: &str = include_str!("../../../docs/search-words.txt");
 
-/// The places in an item where its children are listed.
+/// The JSON paths at which an item lists its children.
 const CHILDREN: [&str; 8] = [
     "/inner/module/items",
     "/inner/struct/impls",
@@ -30,7 +30,7 @@ pub(crate) fn missing(json: &Value) -> Vec<&'static str> {
     WORDS.lines().filter(|word| !found.has(word)).collect()
 }
 
-/// The names and the aliases that the search has, as it compares them.
+/// The names and aliases in the search index, in the normalized form that the search compares.
 #[derive(Default)]
 struct Found {
     names: Vec<String>,
@@ -38,7 +38,7 @@ struct Found {
 }
 
 impl Found {
-    /// Adds an item with everything in it.
+    /// Adds an item and all items inside it.
     fn add(&mut self, json: &Value, id: &Value) {
         let Some(item) = json["index"].get(id.to_string()) else { return };
         if let Some(name) = item["name"].as_str().or(item["inner"]["use"]["name"].as_str()) {
@@ -57,7 +57,7 @@ impl Found {
     }
 
     fn add_children(&mut self, json: &Value, item: &Value) {
-        // The methods of a trait have their names from the trait.
+        // Skips trait implementations, because the trait defines the names of their methods.
         if item.pointer("/inner/impl/trait").is_some_and(|of| !of.is_null()) {
             return;
         }
@@ -65,8 +65,8 @@ impl Found {
         children.for_each(|child| self.add(json, child));
     }
 
-    /// Returns whether the search finds a word: as a whole name, or as a part of a name if the word
-    /// has no blank or slash.
+    /// Returns whether the search finds a word, either as a whole name or, if the word does not
+    /// contain a space, slash or hyphen, as a part of a name.
     fn has(&self, word: &str) -> bool {
         let word = normal(word);
         let is_single = !word.contains([' ', '/', '-']);
@@ -74,12 +74,12 @@ impl Found {
     }
 }
 
-/// Returns a name as the search compares it.
+/// Returns a name in the normalized form that the search compares.
 fn normal(name: &str) -> String {
     name.to_lowercase().replace('_', "")
 }
 
-/// Returns the aliases of an attribute, such as `#[doc(alias = "Sender")]`.
+/// Returns the aliases in an attribute, such as `#[doc(alias = "Sender")]`.
 fn aliases(attribute: &str) -> Vec<&str> {
     match attribute.split_once("doc(alias") {
         Some((_, aliases)) => aliases.split('"').skip(1).step_by(2).collect(),

@@ -1,6 +1,7 @@
-//! The book's code, compiled and run as documentation tests: `cargo test -p eventcast-book --doc`.
+//! Compiles and runs the code in the book as documentation tests: `cargo test -p eventcast-book
+//! --doc`.
 //!
-//! `mdbook build docs` builds pages from the same files.
+//! `mdbook build docs` builds the book's pages from the same files.
 
 #[cfg(doctest)]
 mod chapters {

@@ -1,4 +1,4 @@
-//! The book is complete, and its parts have the form that readers rely on.
+//! Checks that the book is complete and that its parts have the expected form.
 
 mod documents;
 
@@ -50,7 +50,7 @@ fn words(text: &str) -> usize {
     lines.flat_map(str::split_whitespace).filter(|word| word.contains(char::is_alphanumeric)).count()
 }
 
-/// A change that adds text to the documents has to shorten them elsewhere.
+/// A change that adds text to the documents must shorten them elsewhere.
 #[test]
 fn the_documents_are_short() {
     for (folder, most) in [("docs", MOST_WORDS_OF_THE_REFERENCE), ("docs/book", MOST_WORDS_OF_THE_BOOK)] {
@@ -65,8 +65,8 @@ fn only_prose_and_tables_have_words() {
     assert_eq!(words("One, `two` – three\n\n```rust\nfour();\n```\n<!-- six -->\n| five | - |\n"), 4);
 }
 
-/// The code of a page that no crate includes is never compiled, and so is a block that rustdoc does
-/// not take for Rust.
+/// If no crate includes a page, its code is never compiled. A block that rustdoc does not recognize
+/// as Rust is not compiled either.
 #[test]
 fn the_code_of_every_page_is_compiled() {
     const OTHERS: [&str; 9] = ["go", "json", "promql", "sh", "sql", "text", "toml", "yaml", "console"];
@@ -81,7 +81,7 @@ fn the_code_of_every_page_is_compiled() {
             let is_rust = is_rust || language.starts_with("rust,compile_fail");
             assert!(is_rust || OTHERS.contains(&language.as_str()), "{}: ```{language}", page.path);
         }
-        // `.ci/run outside` makes a crate of this page.
+        // `.ci/run outside` builds a crate from this page.
         if languages.iter().any(|language| language.starts_with("rust"))
             && page.path != "docs/model-checking.md"
         {
@@ -97,7 +97,7 @@ fn the_front_page_is_short() {
     assert!(lines <= MOST_LINES_OF_THE_README, "{lines} lines");
 }
 
-/// The search of a built book finds a page if it has all of the words of a query.
+/// The search in a built book finds a page if the page contains all words in the query.
 #[test]
 fn the_book_has_the_words_that_people_search_for() {
     let pages: Vec<_> = ["docs", "docs/book"].iter().flat_map(|folder| of(folder)).collect();

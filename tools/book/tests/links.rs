@@ -1,4 +1,4 @@
-//! Every link between the documents leads somewhere.
+//! Checks that no link between the documents is broken.
 
 mod documents;
 
@@ -22,7 +22,7 @@ fn anchors(document: &Document) -> Vec<String> {
         .collect()
 }
 
-/// Returns what is wrong with a link, if anything.
+/// Returns a description of the problem with a link, if there is one.
 fn fault(from: &Document, link: &str, anchors: &HashMap<String, Vec<String>>) -> Option<String> {
     if link.contains("://") {
         return None;
@@ -42,7 +42,7 @@ fn fault(from: &Document, link: &str, anchors: &HashMap<String, Vec<String>>) ->
     (!known).then(|| format!("{target} has no heading {anchor}"))
 }
 
-/// Resolves `.` and `..` in a path in the repository.
+/// Resolves `.` and `..` in a repository path.
 fn normal(path: &Path) -> String {
     let mut parts = Vec::new();
     for part in path.iter().map(|part| part.to_str().unwrap()) {

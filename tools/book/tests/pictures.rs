@@ -1,4 +1,4 @@
-//! The pictures of the book are those that the program `pictures` draws.
+//! Checks that the book's pictures are identical to the output of the `pictures` program.
 
 use std::process::Command;
 

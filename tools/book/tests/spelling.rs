@@ -1,7 +1,8 @@
-//! The documents are spelt in British English, apart from the words in `docs/words.txt`.
+//! Checks that the documents use British spelling, apart from the words in `docs/words.txt`.
 //!
 //! The dictionary is Hunspell's: the system's, or `en_GB.aff` and `en_GB.dic` in the directory that
-//! `EVENTCAST_DICTIONARY` names. Without one the spelling is not checked, and its test is ignored.
+//! `EVENTCAST_DICTIONARY` names. Without a dictionary, the spelling is not checked and the test is
+//! ignored.
 
 mod documents;
 
@@ -25,8 +26,8 @@ fn folder() -> PathBuf {
     env::var_os("EVENTCAST_DICTIONARY").map_or_else(|| "/usr/share/hunspell".into(), PathBuf::from)
 }
 
-/// Returns why the spelling cannot be checked. If `EVENTCAST_DICTIONARY` names a directory without
-/// a dictionary, the test runs and fails.
+/// Returns the reason why the spelling cannot be checked, if there is one. If
+/// `EVENTCAST_DICTIONARY` names a directory without a dictionary, the test runs and fails.
 fn missing() -> Option<String> {
     let is_there = env::var_os("EVENTCAST_DICTIONARY").is_some() || folder().join("en_GB.dic").exists();
     (!is_there).then(|| {
@@ -35,7 +36,7 @@ fn missing() -> Option<String> {
     })
 }
 
-/// Returns the words of a text. Numbers, names with a digit or an underscore, and paths do not
+/// Returns the words in a text. Numbers, names with a digit or an underscore, and paths do not
 /// count as words.
 fn words(prose: &str) -> impl Iterator<Item = &str> {
     prose.split(|c: char| c.is_whitespace() || "/=()[]{}<>+*|\"“”:;,…–→".contains(c)).filter_map(|word| {

@@ -1,4 +1,4 @@
-//! The text of the project is plain English, as far as a program can check it.
+//! Checks that the project's text is plain English, as far as a program can.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! The command line, and the error for an invalid one.
+//! Command-line parsing, and error messages for invalid arguments.
 
 use std::env;
 use std::process::ExitCode;
@@ -10,36 +10,37 @@ use jiff::fmt::friendly::SpanParser;
 
 use super::output::{complain, say};
 
-/// Runs all features at the same time for a given time, and checks order, accounting, gaps and
-/// memory. Prints one line a second, and at the end each violation.
+/// Exercises all features at the same time for a given duration, and checks order, accounting,
+/// gaps and memory. Prints a status line every second, and up to 20 violations at the end.
 ///
-/// A DURATION is numbers with units: 500ms, 1m30s, 8h. Ctrl-C ends the run early, and a second one
-/// ends it immediately.
+/// A DURATION is one or more numbers with units, such as 500ms, 1m30s or 8h. Ctrl-C ends the run
+/// early, and a second Ctrl-C exits immediately.
 ///
-/// Exit status: 0 when nothing was violated, 1 when something was, 2 for bad usage.
+/// Exit status: 0 if there were no violations, 1 if there were any, 2 for bad usage.
 #[derive(Debug, Parser)]
 #[command(name = "eventcast-soak", verbatim_doc_comment)]
 pub(crate) struct Args {
-    /// How long
+    /// How long to run
     #[arg(long = "for", value_name = "DURATION", default_value = "60s", value_parser = duration)]
     pub(crate) length: Duration,
-    /// Repeat the choices (not the timing) of another run [default: from the clock]
+    /// Seed for the random choices, to repeat the choices (but not the timing) of another run
+    /// [default: from the clock]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 }
 
 impl Args {
-    /// Returns the seed that was given, or one from the clock.
+    /// Returns the given seed, or a seed from the clock.
     pub(crate) fn seed(&self) -> u64 {
         let since = || SystemTime::now().duration_since(UNIX_EPOCH);
         self.seed.unwrap_or_else(|| since().map_or(0, |since| u64::from(since.subsec_nanos())))
     }
 }
 
-/// Reads the command line. If there is nothing to run, returns the status with which to exit.
+/// Parses the command line. If there is nothing to run, returns the exit status.
 pub(crate) fn read() -> Result<Args, ExitCode> {
-    // An argument may hold control characters. clap shows them as they are, or removes them if its
-    // feature `color` is on, which another program of the same build decides.
+    // Arguments may contain control characters. clap prints them unescaped, or removes them if its
+    // `color` feature is on, which depends on the other programs in the same build.
     let args = env::args_os().map(|arg| escape(&arg.to_string_lossy()).to_string());
     Args::try_parse_from(args).map_err(|error| {
         let text = error.render().to_string();

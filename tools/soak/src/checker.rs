@@ -1,8 +1,8 @@
-//! The checks of one watcher: order (G1), gaps in place (G7) and its accounting (G6).
+//! Checks one watcher: order (G1), gaps at the right place (G7) and accounting (G6).
 //!
-//! The journal, a watcher that loses nothing, assigns each event its position. Between two
-//! consecutive events of another watcher there must be exactly as many positions as the gap between
-//! them reports.
+//! The journal, a watcher that does not lose any events, assigns a position to each event. If
+//! another watcher receives two consecutive events, the number of positions between them must be
+//! exactly the number that the gap between them reports.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,20 +12,20 @@ use eventcast::stats::WatcherStats;
 use super::ledger::{Ledger, add};
 use super::tick::{Place, Tick};
 
-/// The length of the bus's longest batch, in events.
+/// The maximum length of a batch on the bus, in events.
 pub(crate) const MAX_BATCH: u64 = 32;
 
 pub(crate) struct Checker {
     ledger: Arc<Ledger>,
     name: String,
-    /// The only class that the watcher is offered, or `None` for all classes.
+    /// The only class of events that the watcher is offered, or `None` for all classes.
     class: Option<usize>,
     /// The number of events accepted before the registration.
     before: u64,
     prefix: u64,
     prefix_seen: u64,
-    /// The received events that have no position yet, each with the number of events missing before
-    /// it.
+    /// The received events that do not have a position yet, each with the number of events missing
+    /// before it.
     unplaced: VecDeque<(Arc<Place>, u64)>,
     last: Option<u64>,
     missing: u64,
@@ -88,20 +88,21 @@ impl Checker {
         add(&self.ledger.lagged, count);
     }
 
-    /// Counts an event whose `Clone` panicked. The event counts as delivered, but the reader cannot
-    /// know which event it was.
+    /// Counts an event whose `Clone` panicked. The bus counts the event as delivered, but the
+    /// reader does not know which event it was.
     pub(crate) fn unclonable(&mut self) {
         self.received += 1;
         self.missing += 1;
         add(&self.ledger.received, 1);
     }
 
-    /// Returns how many events have arrived, including the prefix.
+    /// Returns the number of events received so far, including the prefix.
     pub(crate) fn seen(&self) -> u64 {
         self.received + self.prefix_seen
     }
 
-    /// Compares the events that have a position by now. Returns whether all of them have one.
+    /// Checks the events that have a position by now. Returns whether no events are left without a
+    /// position.
     fn settle(&mut self) -> bool {
         while let Some((place, missing)) = self.unplaced.front() {
             let Some(at) = place.get(self.class.is_some()) else { return false };
@@ -123,21 +124,21 @@ impl Checker {
         true
     }
 
-    /// Returns whether the accounting of a watcher that has ended is right. For a while after the
+    /// Returns whether the accounting of a watcher that has ended is correct. For a while after the
     /// end, the result may still be `false`:
     ///
     /// - The watcher's events may not have their positions yet.
-    /// - The dispatcher may have been offering it something when it ended. Then the dispatcher
-    ///   takes that out of the queue again and counts it later.
+    /// - The dispatcher may have been offering events to the watcher when the watcher ended. In
+    ///   that case, the dispatcher removes these events from the queue again and counts them later.
     pub(crate) fn finish(&mut self, stats: Option<&WatcherStats>) -> bool {
         self.settle() && stats.is_none_or(|stats| self.agrees(stats))
     }
 
     fn agrees(&self, stats: &WatcherStats) -> bool {
         let dropped = stats.dropped.total();
-        // The gaps may or may not include the events that the stop itself loses. If a batch was
-        // being offered at the same time, a part of the batch may be counted as lost by the policy.
-        // An eviction does not show as a gap.
+        // The gaps may or may not include events that are lost because of the stop itself. If a
+        // batch was being offered at the same time, a part of the batch may be counted as lost by
+        // the policy. An eviction does not appear as a gap.
         let by_policy = dropped - stats.dropped.stopped - stats.dropped.abandoned;
         let least = if self.gave_up { 0 } else { by_policy.saturating_sub(MAX_BATCH) };
         stats.queued == 0
@@ -146,7 +147,7 @@ impl Checker {
             && (least..=dropped).contains(&self.lagged)
     }
 
-    /// Records as a fault that the watcher did not finish in time.
+    /// Records a fault because the watcher did not finish in time.
     pub(crate) fn stuck(&self, stats: Option<&WatcherStats>) {
         let Self { unplaced, received, lagged, .. } = self;
         let stats = stats.map(ToString::to_string).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The program's own counts, and the faults that it found.
+//! The program's own counts, and the faults that it has found.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -6,34 +6,34 @@ use std::sync::{Mutex, PoisonError};
 
 use eventcast::stats::BusStats;
 
-/// The number of faults that are kept. Later faults are only counted.
+/// The maximum number of faults to keep. Further faults are only counted.
 const FAULTS: usize = 20;
 
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    /// The number of events that publishes accepted.
+    /// The number of published events that were accepted.
     pub(crate) accepted: AtomicU64,
     pub(crate) full: AtomicU64,
     pub(crate) stopped: AtomicU64,
-    /// The number of events that readers and handlers received, prefixes excluded.
+    /// The number of events that readers and handlers received, not counting prefixes.
     pub(crate) received: AtomicU64,
     /// The sum of the gaps that readers and handlers received.
     pub(crate) lagged: AtomicU64,
     /// The number of events that the journal received.
     pub(crate) journal: AtomicU64,
-    /// The number of watchers that were registered and have ended.
+    /// The number of watchers that were registered and have since ended.
     pub(crate) visits: AtomicU64,
     /// The number of deliberate panics.
     pub(crate) panics: AtomicU64,
     pub(crate) flushes: AtomicU64,
     /// Whether the program has begun to end.
     pub(crate) over: AtomicBool,
-    /// Whether the publishers have to pause, while the counts are compared.
+    /// Whether the publishers must pause while the counts are compared.
     pub(crate) lull: AtomicBool,
     pub(crate) resting: AtomicU64,
     faults: Mutex<Vec<String>>,
     more: AtomicU64,
-    /// The threads and tasks at work, each with what it does.
+    /// The active threads and tasks, each with what it is doing.
     working: Mutex<BTreeMap<String, String>>,
 }
 
@@ -68,7 +68,7 @@ impl Ledger {
         self.over.load(Ordering::Relaxed)
     }
 
-    /// Notes what `who` is doing.
+    /// Records what `who` is doing.
     pub(crate) fn work(&self, who: &str, what: String) {
         self.working.lock().unwrap_or_else(PoisonError::into_inner).insert(who.to_owned(), what);
     }
@@ -82,8 +82,8 @@ impl Ledger {
         working.iter().map(|(who, what)| format!("{who} ({what})")).collect()
     }
 
-    /// Returns a line for each sum of the accounting (G6) that does not hold. No thread may be
-    /// publishing on the bus, and every watcher must have read everything.
+    /// Returns a line for each equation in the accounting (G6) that does not hold. No thread may be
+    /// publishing on the bus, and every watcher must have read all of its events.
     pub(crate) fn compare(&self, stats: &BusStats) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut equal = |what: &str, theirs: u64, ours: u64| {

@@ -1,16 +1,16 @@
-//! Uses every feature at the same time, for as long as you like, and continuously checks order,
-//! accounting, gaps and memory.
+//! Exercises every feature at the same time, for as long as you like, and continuously checks
+//! order, accounting, gaps and memory.
 //!
 //! ```sh
 //! cargo run --release -p eventcast-soak -- --for 60s
 //! cargo run --release -p eventcast-soak -- --for 8h --seed 7
 //! ```
 //!
-//! Threads and tasks publish at rates that vary. Watchers of all policies are created and dropped.
+//! Threads and tasks publish at varying rates. Watchers with all policies are created and dropped.
 //! They are read in every possible way, they panic, and they have filters, hooks and prefixes that
 //! panic. Some events have a `Clone` or a `Drop` that panics. Recorders write to a store and to a
-//! sink that fails. Every two seconds the publishers pause, and the counts of the bus must equal
-//! the counts of the program. `docs/verification.md` describes what this can and cannot detect.
+//! sink that fails. Every two seconds, the publishers pause, and the bus's counts must equal the
+//! program's own counts. `docs/verification.md` describes what this can and cannot detect.
 
 mod args;
 mod checker;
@@ -46,14 +46,14 @@ use record::Recording;
 use tick::Tick;
 use visit::{PATIENCE, Visitor};
 
-/// The time between two samples of memory, and between two pauses of the publishers.
+/// The time between two memory samples, and between two pauses of the publishers.
 const SAMPLE: Duration = Duration::from_millis(1000 / memory::RATE);
 const LULL: Duration = Duration::from_secs(2);
 
 const INCOMING: u64 = 64;
 const JOURNAL: u64 = 256;
 
-/// The numbers of publishers and of visitors on threads. There are as many again in tasks.
+/// The numbers of publishers and visitors on threads. The same numbers run in tasks.
 const SOURCES: usize = 2;
 const VISITORS: u64 = 5;
 
@@ -72,12 +72,14 @@ fn main() -> ExitCode {
     }
 }
 
-/// Runs the soak, ends it, and prints what was violated. Returns whether nothing was violated.
+/// Runs the soak test to the end, and prints the violations. Returns whether there were no
+/// violations.
 fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
     let seed = args.seed();
     let stop = Arc::new(AtomicBool::new(false));
     for signal in TERM_SIGNALS {
-        // The second signal finds the flag set, and ends the program.
+        // When a second signal arrives, the flag is already set, so that signal terminates the
+        // program.
         signal_hook::flag::register_conditional_shutdown(*signal, 130, stop.clone())?;
         signal_hook::flag::register(*signal, stop.clone())?;
     }
@@ -124,8 +126,8 @@ fn run(args: &Args) -> Result<bool, Box<dyn Error>> {
     Ok(faults.is_empty())
 }
 
-/// Sets a panic hook that only counts deliberate panics. Other panics are shown as usual, and are
-/// violations.
+/// Sets a panic hook that only counts deliberate panics. All other panics are printed as usual and
+/// count as violations.
 fn tell_only_of_other_panics(ledger: &Arc<Ledger>) {
     let usual = panic::take_hook();
     let ledger = ledger.clone();
@@ -142,7 +144,8 @@ fn tell_only_of_other_panics(ledger: &Arc<Ledger>) {
     }));
 }
 
-/// Spawns the watcher that loses nothing and assigns each event its position.
+/// Spawns the journal, a watcher that does not lose any events and assigns a position to each
+/// event.
 fn keep_journal(bus: &Broadcaster<Tick>, ledger: &Arc<Ledger>) -> Result<(), Box<dyn Error>> {
     let ledger = ledger.clone();
     let (mut in_class, mut last) = ([0; tick::CLASSES], [0; 2 * SOURCES]);
@@ -169,10 +172,10 @@ fn keep_journal(bus: &Broadcaster<Tick>, ledger: &Arc<Ledger>) -> Result<(), Box
     Ok(())
 }
 
-/// The number of threads and tasks at work.
+/// The number of active threads and tasks.
 type Working = Arc<AtomicU64>;
 
-/// A mark that one thread or task is at work, until the mark is dropped.
+/// Counts a thread or task as active until the value is dropped.
 struct Worker(Working);
 
 impl Worker {
@@ -230,7 +233,7 @@ fn start(
     Ok(working)
 }
 
-/// Watches until it is time to end. Prints a line each second, lets the counts be compared every
+/// Monitors the run until it is time to end. Prints a line every second, compares the counts every
 /// two seconds, and samples memory in between. Returns the samples, in bytes.
 fn watch_over(
     bus: &Broadcaster<Tick>,
@@ -278,8 +281,8 @@ fn watch_over(
     Ok(samples)
 }
 
-/// Checks that the number of living events does not exceed the bus's bound (G5) plus the events
-/// that publishers and readers hold themselves.
+/// Checks that the number of live events does not exceed the bus's bound (G5) plus the events that
+/// publishers and readers hold themselves.
 fn look_at_live_events(ledger: &Ledger) {
     let watchers = 2 * VISITORS + 1;
     let bus = INCOMING * MAX_BATCH + JOURNAL + 2 * VISITORS * plan::QUEUE + 2 * MAX_BATCH * (watchers + 1);
@@ -290,8 +293,8 @@ fn look_at_live_events(ledger: &Ledger) {
     }
 }
 
-/// Pauses the publishers until every watcher has read everything and the counts agree. Returns
-/// `false` if they do not agree in time.
+/// Pauses the publishers until every watcher has read all of its events and the counts agree.
+/// Returns `false` if the counts do not agree in time.
 fn hold_lull(bus: &Broadcaster<Tick>, ledger: &Ledger) -> bool {
     let start = Instant::now();
     ledger.lull.store(true, Ordering::SeqCst);

@@ -1,20 +1,20 @@
-//! A check that the program's memory use levels off.
+//! Checks that the program's memory use levels off.
 
 /// The number of samples per second.
 pub(crate) const RATE: u64 = 4;
 
-/// The number of samples that a verdict needs, because the first seconds belong to queues, caches
-/// and stores that fill up.
+/// The number of samples required for a verdict. During the first seconds, memory use grows because
+/// queues, caches and stores are filling up.
 const ENOUGH: usize = 20 * RATE as usize;
 
-/// The most by which the last third may exceed the second one, in bytes. In runs of a minute in
-/// which nothing leaks, the medians differ by less than 1 MiB either way: allocators keep freed
-/// pages, and each new thread brings an arena. One leaked event in 500 exceeds this in the 20
-/// seconds between the thirds of a minute. A slower leak shows in a longer run. (Events themselves
-/// are counted, so even a single leaked event is noticed at the end.)
+/// The maximum by which the last third may exceed the second third, in bytes. In one-minute runs
+/// without leaks, the medians differ by less than 1 MiB either way, because allocators keep freed
+/// pages and each new thread adds an arena. If one event in 500 leaks, the growth exceeds this
+/// limit in the 20 seconds between the thirds of a one-minute run. Slower leaks show up in longer
+/// runs. (Events themselves are counted, so even a single leaked event is detected at the end.)
 const TOLERANCE: u64 = 4 << 20;
 
-/// Returns the resident size in bytes, or `None` if `/proc` does not show it.
+/// Returns the resident size in bytes, or `None` if `/proc` does not provide it.
 pub(crate) fn resident() -> Option<u64> {
     #[cfg(target_os = "linux")]
     {
@@ -26,8 +26,8 @@ pub(crate) fn resident() -> Option<u64> {
     None
 }
 
-/// Returns a description of the sizes, and whether they level off. The second value is `None` if
-/// there are too few samples.
+/// Returns a description of the sizes, and whether they level off, which is `None` if there are too
+/// few samples.
 pub(crate) fn judge(samples: &[u64]) -> (String, Option<bool>) {
     if samples.is_empty() {
         return ("not known on this system".to_owned(), None);

@@ -1,4 +1,4 @@
-//! The plan of one watcher of the soak: its options, how it is read, and how it ends.
+//! The plan for one watcher in the soak test: its options, how it is read, and how it ends.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use super::dice::Dice;
 use super::ledger::{Ledger, get};
 use super::tick::{CLASSES, Mood, ON_PURPOSE, Tick};
 
-/// The upper bounds of a queue and of a prefix, in events.
+/// The maximum lengths of a queue and a prefix, in events.
 pub(crate) const QUEUE: u64 = 256;
 pub(crate) const PREFIX: u64 = 6;
 
 /// How a watcher ends when it has seen enough.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Leave {
-    /// Stopped, and read to the end.
+    /// Stopped and then read to the end.
     Stop,
     Drop,
     /// Dropped by a panic.
@@ -31,19 +31,19 @@ pub(crate) struct Plan {
     queue: u64,
     name: Option<String>,
     class: Option<usize>,
-    /// The number of the call in which the filter panics, counted from 1.
+    /// The number of the filter call that panics, counted from 1.
     filter_panics: Option<u64>,
-    /// The number of calls of the hook of which one panics.
+    /// One in this number of hook calls panics.
     hook_panics: Option<u64>,
     prefix: u64,
     prefix_panics: bool,
     pub(crate) stop_on_panic: bool,
-    /// The number of the call in which a handler panics, counted from 1.
+    /// The number of the handler call that panics, counted from 1.
     pub(crate) handler_panics: Option<u64>,
     /// The number of events that the watcher wants to see.
     pub(crate) enough: u64,
     pub(crate) leave: Leave,
-    /// The number of events of which, on average, one is followed by a short sleep.
+    /// On average, one in this number of events is followed by a short sleep.
     pub(crate) nap: u64,
 }
 
@@ -118,7 +118,7 @@ impl Plan {
         Some((builder, Checker::new(ledger, &name, class, get(&ledger.accepted), length)))
     }
 
-    /// Returns the sleep that is due, or `None` if none is.
+    /// Decides at random whether to sleep now. Returns the duration of the sleep, if any.
     pub(crate) fn nap(&self, dice: &mut Dice) -> Option<Duration> {
         dice.once_in(self.nap).then(|| dice.micros(400))
     }

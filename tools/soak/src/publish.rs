@@ -1,4 +1,4 @@
-//! Publishers, as threads and as tasks, at rates that vary.
+//! Publishers on threads and in tasks, with varying rates.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,7 +12,7 @@ use super::dice::Dice;
 use super::ledger::{Ledger, add};
 use super::tick::{CLASSES, Mood, Tick};
 
-/// The upper bound of a batch that is published here, in events.
+/// The maximum length of a published batch, in events.
 pub(crate) const BATCH: u64 = 48;
 
 /// The longest phase at one rate, in microseconds.
@@ -24,7 +24,7 @@ pub(crate) struct Source {
     dice: Dice,
     number: usize,
     next: u64,
-    /// The pause between two publishes, and the time until which it stays the same.
+    /// The pause between two publish calls, and the time at which the pause changes.
     pause: Duration,
     until: Instant,
 }
@@ -68,13 +68,13 @@ impl Source {
         };
         add(counter, refused.len() as u64);
         add(&self.ledger.accepted, (events - refused.len()) as u64);
-        // Refused events are dropped here, and some of them would panic.
+        // The refused events are dropped here. Without this, some of them would panic.
         for tick in &mut refused {
             tick.mood = Mood::Calm;
         }
     }
 
-    /// Returns how long to pause now, or `None` after the end.
+    /// Returns how long to pause now, or `None` once the bus has been closed.
     fn pace(&mut self) -> Option<Duration> {
         if self.ledger.is_over() && self.publisher.is_closed() {
             return None;
@@ -155,7 +155,7 @@ impl Source {
         }
     }
 
-    /// Counts this publisher as pausing, or no longer as pausing, when a pause begins or ends.
+    /// Updates the number of pausing publishers when a pause begins or ends.
     fn rest(&self, rests: &mut bool) {
         if *rests != self.wants_rest() {
             *rests = !*rests;

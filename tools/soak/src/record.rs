@@ -1,5 +1,5 @@
-//! The recorder's half: recorders, a log, a handler, and recordings to a store and to a sink that
-//! fails in every way.
+//! Exercises the recorder: recorders, a log, a handler, and recordings to a store and to a sink
+//! that fails in every way.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use super::ledger::{Ledger, add, get};
 use super::tick::ON_PURPOSE;
 use super::visit::PATIENCE;
 
-/// The largest number of events that the store holds.
+/// The maximum number of events in the store.
 const STORED: usize = 500;
 
 #[derive(Debug, Default)]
@@ -27,9 +27,10 @@ struct Counts {
     accepted: AtomicU64,
     full: AtomicU64,
     closed: AtomicU64,
-    /// The number of losses that the hook received.
+    /// The number of lost events that the hook received.
     reported: AtomicU64,
-    /// The number of events that the handler received, and of those on which it panicked.
+    /// The number of events that the handler received, and the number of events on which it
+    /// panicked.
     handled: AtomicU64,
     panicked: AtomicU64,
     lines: AtomicU64,
@@ -43,7 +44,7 @@ pub(crate) struct Recording {
     threads: Vec<thread::JoinHandle<()>>,
 }
 
-/// A sink that passes most calls on to a store. Occasionally it fails, sleeps or panics.
+/// A sink that forwards most calls to a store. Occasionally, it fails, sleeps or panics.
 #[derive(Clone)]
 struct Flaky {
     store: MemorySink,
@@ -131,7 +132,7 @@ impl Recording {
         Ok(recording)
     }
 
-    /// Starts a thread that records at rates that vary.
+    /// Starts a thread that records events at varying rates.
     fn record(&mut self, seed: u64, number: u64) -> std::io::Result<()> {
         let (ledger, counts) = (self.ledger.clone(), self.counts.clone());
         let recorder = self.events.recorder(format!("soak-{number}"));
@@ -162,7 +163,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Starts a thread whose recordings start, stop and are flushed.
+    /// Starts a thread that repeatedly starts, stops and flushes recordings.
     fn come_and_go(&mut self, seed: u64) -> Result<(), Box<dyn std::error::Error>> {
         let (ledger, events) = (self.ledger.clone(), self.events.clone());
         let store = small_store()?;
@@ -193,7 +194,7 @@ impl Recording {
         Ok(())
     }
 
-    /// Ends the recordings. By then everything must be handled and accounted for. Returns a
+    /// Ends the recordings, checks that all events were handled and accounted for, and returns a
     /// summary.
     pub(crate) fn end(self) -> String {
         let Self { ledger, counts, events, store, threads } = self;
@@ -213,7 +214,7 @@ impl Recording {
                 ledger.fault(format!("recorder: {what}: {theirs} in the statistics, {ours} counted"));
             }
         };
-        // A recording that was stopped tries each event that it still has once. If that fails, the
+        // A stopped recording tries to write each remaining event once. If a write fails, the
         // report is incomplete.
         let abandoned = stats.recordings.iter().any(|recording| recording.abandoned > 0);
         equal("incomplete", u64::from(!report.complete), u64::from(abandoned));
@@ -221,7 +222,7 @@ impl Recording {
         equal("full", stats.recorder.full, get(&counts.full));
         equal("closed", stats.recorder.closed, get(&counts.closed));
         let all = || stats.bus.watchers.iter().chain([&stats.bus.departed]);
-        // A later write may have included the count of an event whose loss was reported.
+        // A later write may have included the count of an event that was reported as lost.
         let mut carried = 0;
         let mut lost = get(&counts.full) + get(&counts.closed) + get(&counts.panicked);
         for watcher in all() {
@@ -234,8 +235,8 @@ impl Recording {
                 recording.already_existed + recording.rejected + recording.exhausted + recording.abandoned;
             carried += recording.coalesced;
         }
-        // Events that a stopped recording discards itself are counted, but the hook does not
-        // receive them.
+        // Events that a stopped recording discards itself are counted, but not reported to the
+        // hook.
         let reported = get(&counts.reported);
         equal(
             "losses passed to the hook",

@@ -1,5 +1,5 @@
-//! Short-lived watchers in tasks. They are received from, streamed, cancelled in the middle of a
-//! wait, or awaited as runners.
+//! Short-lived watchers in tasks. They are read with `recv_async`, read as streams, cancelled in
+//! the middle of a wait, or awaited as runners.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +25,7 @@ enum Form {
 }
 
 impl Visitor {
-    /// Makes visits in a loop, like [`run`](Visitor::run), but in a task.
+    /// Performs visits in a loop like [`run`](Visitor::run), but in a task.
     pub(crate) async fn run_async(mut self) {
         while self.visit_async().await {
             add(&self.ledger.visits, 1);
@@ -111,7 +111,7 @@ async fn step(form: Form, watcher: &mut Watcher<Tick>, checker: &mut Checker) ->
             }
         }
     };
-    // A task that always finds something would keep the others waiting.
+    // Otherwise, a task that always finds an event would starve the other tasks.
     tokio::task::consume_budget().await;
     match received {
         Ok(Some(delivery)) => take(delivery.as_ref(), checker),
@@ -121,7 +121,7 @@ async fn step(form: Form, watcher: &mut Watcher<Tick>, checker: &mut Checker) ->
     false
 }
 
-/// Waits until the accounting is right, or too much time has passed.
+/// Waits until the accounting is correct, or records a fault if that takes too long.
 async fn finish(checker: &Mutex<Checker>, stats: impl Fn() -> Option<WatcherStats>) {
     let start = Instant::now();
     while !lock(checker).finish(stats().as_ref()) {

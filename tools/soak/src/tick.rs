@@ -1,17 +1,17 @@
-//! The events of the soak. Each knows which publisher published it, and gets its position in the
-//! order from the journal.
+//! The events of the soak test. Each event contains the number of its publisher, and the journal
+//! assigns its position.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::thread;
 
-/// The number of classes of events. Some watchers want only one class.
+/// The number of event classes. Some watchers receive only one class.
 pub(crate) const CLASSES: usize = 4;
 
-/// The text with which every deliberate panic begins.
+/// The text with which the message of every deliberate panic begins.
 pub(crate) const ON_PURPOSE: &str = "on purpose";
 
-/// The number of events alive.
+/// The number of live events.
 static LIVE: AtomicI64 = AtomicI64::new(0);
 
 pub(crate) fn live() -> i64 {
@@ -46,9 +46,9 @@ impl Place {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Mood {
     Calm,
-    /// Its `Clone` panics.
+    /// The event's `Clone` panics.
     Unclonable,
-    /// Its `Drop` panics, but the `Drop` of its copies does not.
+    /// The event's `Drop` panics, but the `Drop` of its copies does not.
     Explosive,
 }
 

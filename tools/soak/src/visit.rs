@@ -1,4 +1,4 @@
-//! Short-lived watchers on threads of the program, each read in one of the possible ways.
+//! Short-lived watchers on the program's threads, each read in one of the possible ways.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -16,7 +16,7 @@ use super::ledger::{Ledger, add};
 use super::plan::{Leave, Plan};
 use super::tick::{ON_PURPOSE, Tick};
 
-/// A time that is exceeded only if something is stuck.
+/// A timeout that expires only if something is stuck.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How a watcher is read.
@@ -31,7 +31,7 @@ enum Form {
     Select,
 }
 
-/// The result of a step.
+/// The result of one step of reading.
 pub(crate) enum Step {
     More,
     Empty,
@@ -51,7 +51,7 @@ impl Visitor {
         Self { ledger: ledger.clone(), bus: bus.clone(), dice: Dice::new(seed, 2000 + number), name }
     }
 
-    /// Makes visits in a loop, until the bus has ended.
+    /// Performs visits in a loop until the bus has ended.
     pub(crate) fn run(mut self) {
         while self.visit() {
             add(&self.ledger.visits, 1);
@@ -69,7 +69,7 @@ impl Visitor {
         }
     }
 
-    /// Makes one visit. Returns `false` if the bus is closed.
+    /// Performs one visit. Returns `false` if the bus is closed.
     fn visit(&mut self) -> bool {
         let plan = Plan::new(&mut self.dice);
         match self.dice.roll(9) {
@@ -122,7 +122,7 @@ impl Visitor {
         true
     }
 
-    /// Runs a handler on a thread of the bus. Returns `false` if the bus is closed.
+    /// Runs a handler on one of the bus's threads. Returns `false` if the bus is closed.
     fn spawn(&mut self, plan: &Plan) -> bool {
         self.ledger.work(&self.name, format!("spawn, {plan:?}"));
         let Some((builder, checker)) = plan.build(&self.bus, &self.ledger, &self.name) else { return true };
@@ -132,7 +132,7 @@ impl Visitor {
             Err(error) => return self.is_open(&error),
         };
         let _ = on_enough.set(handle.clone());
-        // The handler stops its own watcher, except if it had enough before its handle was set.
+        // The handler stops its own watcher, unless it had seen enough before its handle was set.
         while !handle.join(Duration::from_millis(5)) {
             let Ok(seen) = checker.try_lock().map(|checker| checker.seen()) else { continue };
             if seen >= plan.enough {
@@ -163,8 +163,8 @@ impl Visitor {
         true
     }
 
-    /// Returns `false`, so that the visits end. The only permitted reason for not being registered
-    /// is that the bus has ended. Any other reason is a fault.
+    /// Returns `false`, which ends the visits. The only valid reason for a failed registration is
+    /// that the bus has ended. Any other reason is recorded as a fault.
     pub(crate) fn is_open(&self, error: &WatchError) -> bool {
         if !matches!(error, WatchError::Closed) || !self.ledger.is_over() {
             self.ledger.fault(format!("{}: {error}", self.name));
@@ -261,7 +261,7 @@ fn step(form: Form, watcher: &mut Watcher<Tick>, checker: &mut Checker) -> Step 
     }
 }
 
-/// Waits until the accounting is right, or too much time has passed.
+/// Waits until the accounting is correct, or records a fault if that takes too long.
 fn finish(checker: &mut Checker, stats: impl Fn() -> Option<WatcherStats>) {
     let start = Instant::now();
     while !checker.finish(stats().as_ref()) {
@@ -279,7 +279,7 @@ pub(crate) fn take(delivery: Delivery<&Tick>, checker: &mut Checker) {
     }
 }
 
-/// Notes a panic in a receive. Only an event's `Clone` may panic there.
+/// Records a panic during a receive. Only an event's `Clone` may panic there.
 pub(crate) fn panicked(copies: bool, checker: &mut Checker) {
     if copies {
         checker.unclonable();

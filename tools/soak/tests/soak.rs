@@ -1,4 +1,5 @@
-//! The soak as a process: a run of a few seconds finds no violation.
+//! Runs the soak test as a process, and checks that a run of a few seconds does not find any
+//! violations.
 
 use std::process::{Command, Output};
 
@@ -8,7 +9,7 @@ fn soak(args: &[&str]) -> Command {
     command
 }
 
-/// Returns what a program has printed, on stdout and on stderr.
+/// Returns the output of a program on stdout and on stderr.
 fn printed(output: Output) -> (String, String) {
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
     (text(output.stdout), text(output.stderr))

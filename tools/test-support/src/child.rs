@@ -1,21 +1,21 @@
-//! Tests in a separate process: the test program is started again for one test.
+//! Runs tests in a separate process, by starting the test program again for a single test.
 //!
-//! A test that checks or changes something that affects the whole process would otherwise interfere
-//! with the other tests of its program.
+//! This is for tests that check or change process-wide state, which would otherwise interfere with
+//! other tests in the same program.
 
 use std::env;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
-/// The variable that marks a process as a child. It holds the orders.
+/// The environment variable that marks a process as a child and contains its orders.
 const ORDERS: &str = "EVENTCAST_TEST_CHILD";
 
-/// The separator of the orders. No path or name contains it.
+/// The separator between orders. It does not occur in paths or names.
 const SEPARATOR: char = '\u{1f}';
 
 /// Runs the test in a separate process and then returns from the test. In the separate process, the
-/// macro does nothing. It is the first line of the test.
+/// macro does nothing. It must be the first line of the test.
 #[macro_export]
 macro_rules! in_own_process {
     () => {
@@ -25,7 +25,7 @@ macro_rules! in_own_process {
     };
 }
 
-/// Returns the name of the test in which it is used, as the test harness knows it.
+/// Returns the name of the enclosing test, as known to the test harness.
 #[macro_export]
 macro_rules! test_name {
     () => {{
@@ -34,12 +34,12 @@ macro_rules! test_name {
     }};
 }
 
-/// Returns the path of the function around another, without the crate's name.
+/// Returns the path of the function that encloses `here`, without the crate's name.
 #[doc(hidden)]
 pub fn test_around<T>(here: &T) -> &'static str {
     let path = std::any::type_name_of_val(here);
     let path = path.strip_suffix("::here").expect("the path of the function `here`");
-    // A closure in the test has the test's name before its own.
+    // The path of a closure in the test begins with the path of the test.
     let path = path.split("::{{closure}}").next().unwrap_or(path);
     path.split_once("::").expect("the crate's name stands first").1
 }
@@ -54,23 +54,23 @@ pub fn orders() -> Option<Vec<String>> {
     env::var(ORDERS).ok().map(|orders| orders.split(SEPARATOR).map(str::to_owned).collect())
 }
 
-/// Returns a command that runs this test again, as a child with orders. `through` is a command that
-/// starts the command that follows it.
+/// Returns a command that runs this test again, as a child with orders. `through` is a wrapper
+/// command, which executes the command line that follows it.
 fn command(through: &[&str], test: &str, orders: &[&str]) -> Command {
     let program = env::current_exe().expect("the path of this program");
     let mut words = through.iter().map(OsStr::new).chain([program.as_os_str()]);
     let mut command = Command::new(words.next().expect("the program is one"));
-    // An ignored test has asked for its child, so the child is not ignored.
+    // If an ignored test is running, its child must not be ignored.
     command.args(words).args(["--exact", test, "--include-ignored", "--nocapture", "--test-threads=1"]);
     command.env(ORDERS, orders.join(&SEPARATOR.to_string()));
     command
 }
 
-/// Runs this test again, as a child, and returns its status and the text that it wrote.
+/// Runs this test again, as a child, and returns its exit status and output.
 ///
 /// # Panics
 ///
-/// If the child cannot be started, or this program has no test of this name.
+/// Panics if the child cannot be started, or this program has no test with this name.
 pub fn output(test: &str) -> Output {
     let output = command(&[], test, &[""]).output().expect("a process can be started");
     let text = String::from_utf8_lossy(&output.stdout);
@@ -78,11 +78,11 @@ pub fn output(test: &str) -> Output {
     output
 }
 
-/// Runs this test again, as a child, and shows the text that it wrote.
+/// Runs this test again, as a child, and prints its output.
 ///
 /// # Panics
 ///
-/// If the child fails.
+/// Panics if the child fails.
 #[allow(clippy::print_stdout, reason = "the figures that the child printed belong to the test")]
 pub fn run(test: &str) {
     let output = output(test);
@@ -95,23 +95,23 @@ pub fn run(test: &str) {
 /// Sends a line to the parent immediately.
 pub fn say(line: &str) {
     let mut out = std::io::stdout().lock();
-    // The line is one write, so a child that is killed has sent all of it or nothing. If the parent
-    // is gone, the line is lost.
+    // The line is sent with a single write, so a child that is killed has sent either the whole
+    // line or nothing. If the parent has exited, the line is lost.
     let _ = out.write_all(format!("\n: {line}\n").as_bytes()).and_then(|()| out.flush());
 }
 
-/// Waits, in a child, for the parent's next line, and returns it.
+/// Waits in a child for the next line from the parent, and returns the line.
 ///
 /// # Panics
 ///
-/// If the standard input cannot be read.
+/// Panics if stdin cannot be read.
 pub fn listen() -> String {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).expect("the parent's line");
     line.trim_end().to_owned()
 }
 
-/// A running child, which is killed if it is not waited for.
+/// A running child process. Dropping the value without waiting kills the child.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -119,20 +119,21 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts the test of this name again, as a child with orders.
+    /// Starts the test with this name again, as a child with orders.
     ///
     /// # Panics
     ///
-    /// If the child cannot be started.
+    /// Panics if the child cannot be started.
     pub fn start(test: &str, orders: &[&str]) -> Self {
         Self::start_by(&[], test, orders)
     }
 
-    /// Does the same through a command that starts the command that follows it.
+    /// Like [`start`](Self::start), but through a wrapper command, which executes the command line
+    /// that follows it.
     ///
     /// # Panics
     ///
-    /// If the child cannot be started.
+    /// Panics if the child cannot be started.
     pub fn start_by(through: &[&str], test: &str, orders: &[&str]) -> Self {
         let mut child = command(through, test, orders)
             .stdin(Stdio::piped())
@@ -143,11 +144,11 @@ impl Running {
         Self { child, out }
     }
 
-    /// Waits for the child's next line. Returns `None` if the child has ended.
+    /// Waits for the next line from the child. Returns `None` if the child has ended.
     ///
     /// # Panics
     ///
-    /// If the child writes something other than text, or this program has no test of its name.
+    /// Panics if the child writes invalid UTF-8, or this program has no test with the child's name.
     pub fn hear(&mut self) -> Option<String> {
         let mut line = String::new();
         loop {
@@ -156,25 +157,25 @@ impl Running {
                 return None;
             }
             assert!(line != "running 0 tests\n", "the child finds no test of its name");
-            // The other lines of the test harness are skipped.
+            // Lines from the test harness are skipped.
             if let Some(said) = line.strip_prefix(": ").and_then(|said| said.strip_suffix('\n')) {
                 return Some(said.to_owned());
             }
         }
     }
 
-    /// Sends a line to a child that waits for one.
+    /// Sends a line to a child that is waiting for one.
     ///
     /// # Panics
     ///
-    /// If the child has ended.
+    /// Panics if the child has ended.
     pub fn tell(&mut self, line: &str) {
         let input = self.child.stdin.as_mut().expect("the input is a pipe");
         input.write_all(format!("{line}\n").as_bytes()).expect("the child reads");
         input.flush().expect("the child reads");
     }
 
-    /// Kills the child, and waits until it has ended.
+    /// Kills the child and waits until it has ended.
     ///
     /// # Panics
     ///
@@ -188,7 +189,7 @@ impl Running {
     ///
     /// # Panics
     ///
-    /// If the child fails.
+    /// Panics if the child fails.
     pub fn end(mut self) -> Vec<String> {
         let said: Vec<String> = std::iter::from_fn(|| self.hear()).collect();
         let status = self.child.wait().expect("the child ends");

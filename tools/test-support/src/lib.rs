@@ -1,4 +1,4 @@
-//! Helpers for the tests of the workspace: waits that fail instead of hanging, tests that run in a
+//! Helpers for the workspace's tests: waits that fail instead of hanging, tests that run in a
 //! separate process, programs and their output, random choices, and a harness for tests that not
 //! every machine can run.
 

@@ -1,10 +1,10 @@
-//! Programs with tests that not every machine can run, because they need a server, a dictionary or
+//! A harness for tests that not every machine can run, because they need a server, a dictionary or
 //! other files.
 //!
-//! An attribute cannot decide whether these exist, because they may appear after the program was
-//! compiled. Such a program has `harness = false` and a `main` that calls [`run`]. The harness is
-//! libtest-mimic, which counts a test that cannot run as ignored, and prints the reason after its
-//! name.
+//! An attribute cannot check whether these exist, because they may appear after the program was
+//! compiled. Such a test program therefore has `harness = false` and a `main` that calls [`run`].
+//! The harness is libtest-mimic, which counts a test that cannot run as ignored, and prints the
+//! reason after the test's name.
 
 use std::env;
 use std::fs::OpenOptions;
@@ -14,14 +14,14 @@ use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Completion, Conclusion, Trial};
 
-/// A test function, and its path in the program.
+/// The path of a test function in the program, and the function.
 pub type Test = (&'static str, fn());
 
-/// Tests that need the same, and the reason why they cannot run. `None` if they can.
+/// Tests with the same requirements, and the reason why they cannot run, or `None` if they can.
 pub type Group = (Option<String>, Vec<Test>);
 
-/// Returns the test functions of these paths, with their names. A test function that no list names
-/// is reported by the compiler, as one that is never used.
+/// Returns the test functions with these paths, together with their names. If a test function is
+/// missing from all lists, the compiler reports it as unused.
 #[macro_export]
 macro_rules! tests {
     ($($test:path),+ $(,)?) => {
@@ -29,19 +29,19 @@ macro_rules! tests {
     };
 }
 
-/// The options of the harness that a value follows.
+/// The harness options that take a value.
 const WITH_VALUE: [&str; 6] = ["--color", "--format", "--logfile", "--skip", "--test-threads", "-Z"];
 
-/// Runs the tests that the program's arguments select, and returns its exit code.
+/// Runs the tests selected by the program's arguments, and returns the exit code.
 ///
-/// - A test that cannot run is ignored, with the reason, which is also written to the file that
-///   `EVENTCAST_SKIPPED` names.
-/// - With `--include-ignored` or `--ignored` it runs nevertheless.
-/// - With `--list` it is an ignored one, so that `cargo nextest` skips it.
+/// - A test that cannot run is ignored, with a reason. The reason is also written to the file named
+///   by `EVENTCAST_SKIPPED`.
+/// - With `--include-ignored` or `--ignored`, the test runs nevertheless.
+/// - With `--list`, the test is listed as ignored, so that `cargo nextest` skips it.
 ///
 /// # Panics
 ///
-/// If that file cannot be written.
+/// Panics if that file cannot be written.
 pub fn run(groups: impl IntoIterator<Item = Group>) -> ExitCode {
     let skipped = env::var_os("EVENTCAST_SKIPPED").map(PathBuf::from);
     conclude(env::args(), groups, skipped.as_deref()).exit_code()
@@ -71,7 +71,7 @@ fn trial(
     arguments: &Arguments,
     skipped: Option<&Path>,
 ) -> Trial {
-    // The harness prints no reason for a test that it ignores by its flag.
+    // If a test is ignored by its flag, the harness does not print a reason.
     let by_flag = arguments.list || arguments.ignored || arguments.include_ignored;
     let is_ignored = missing.is_some();
     let skipped = skipped.map(Path::to_owned);
@@ -91,8 +91,8 @@ fn trial(
     trial.with_ignored_flag(by_flag && is_ignored)
 }
 
-/// Separates the options from the names of tests. The standard harness takes several names, and
-/// libtest-mimic takes one.
+/// Separates the options from the test names. The standard harness accepts several names, but
+/// libtest-mimic accepts only one.
 fn split(words: impl IntoIterator<Item = String>) -> (Vec<String>, Vec<String>) {
     let mut words = words.into_iter();
     let mut options: Vec<String> = words.by_ref().take(1).collect();
@@ -109,7 +109,8 @@ fn split(words: impl IntoIterator<Item = String>) -> (Vec<String>, Vec<String>) 
     (options, filters)
 }
 
-/// Lets the harness run the tests that one of the filters selects, and count the others.
+/// Makes the harness run the tests that match any of the filters, and count the others as filtered
+/// out.
 fn select(arguments: &mut Arguments, mut filters: Vec<String>, trials: &[Trial]) {
     if filters.len() < 2 {
         arguments.filter = filters.pop();
@@ -143,8 +144,8 @@ mod tests {
         [(None, crate::tests![passes, self::passes_too]), (missing, crate::tests![fails])]
     }
 
-    /// Returns the numbers of tests that passed, failed, were ignored and were filtered out, what
-    /// the harness printed, and the list of the tests that were skipped.
+    /// Returns the numbers of tests that passed, failed, were ignored and were filtered out, the
+    /// output of the harness, and the list of skipped tests.
     fn outcome(missing: bool, arguments: &[&str]) -> ([u64; 4], String, String) {
         let folder = tempfile::tempdir().unwrap();
         let (log, skipped) = (folder.path().join("log"), folder.path().join("skipped"));

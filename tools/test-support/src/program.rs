@@ -1,12 +1,12 @@
-//! Programs that a test runs to their end, such as the examples.
+//! Runs programs such as the examples to completion.
 
 use std::process::{Command, Output, Stdio};
 
-/// Runs a program to its end, which must succeed. Returns its output on stdout and on stderr.
+/// Runs a program, which must succeed, to completion. Returns its output on stdout and on stderr.
 ///
 /// # Panics
 ///
-/// If the program cannot be started, fails, or writes bytes that are not UTF-8.
+/// Panics if the program cannot be started, fails, or writes bytes that are not UTF-8.
 #[track_caller]
 pub fn run(program: &str) -> (String, String) {
     let output = Command::new(program).stdin(Stdio::null()).output().expect("the program starts");
@@ -20,11 +20,11 @@ fn printed(output: Output) -> (String, String) {
 }
 
 /// Checks that a program that writes to stdout succeeds if the reader has closed the pipe, like
-/// `head -1`, and fails with exit code 1 on a full disk. Neither is a panic.
+/// `head -1`, and fails with exit code 1 on a full disk. The program must not panic in either case.
 ///
 /// # Panics
 ///
-/// If one of these does not hold.
+/// Panics if any of these conditions does not hold.
 #[cfg(target_os = "linux")]
 #[track_caller]
 pub fn check_closed_pipe_and_full_disk(program: &str) {
@@ -53,7 +53,7 @@ pub fn check_closed_pipe_and_full_disk(program: &str) {
 ///
 /// # Panics
 ///
-/// If a line has more than 120 characters.
+/// Panics if a line has more than 120 characters.
 #[track_caller]
 pub fn check_width(program: &str) {
     for line in run(program).0.lines() {

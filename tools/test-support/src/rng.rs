@@ -1,12 +1,12 @@
-//! Random choices with a seed.
+//! Seeded random choices.
 
-/// A small random number generator (`SplitMix64`). It is written here, so that a seed means the
-/// same on each machine and after each update.
+/// A small random number generator (`SplitMix64`). It is implemented here so that a seed gives the
+/// same numbers on every machine and after every update.
 #[derive(Clone, Debug)]
 pub struct Rng(pub u64);
 
 impl Rng {
-    /// Returns any number.
+    /// Returns a random number.
     #[allow(clippy::should_implement_trait, reason = "the numbers have no end")]
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -16,7 +16,7 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// Returns a number below a limit, which must not be zero.
+    /// Returns a random number below `limit`, which must not be zero.
     pub fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }
@@ -26,24 +26,24 @@ impl Rng {
         self.below(times) == 0
     }
 
-    /// Returns one of these values, of which there must be one.
+    /// Returns one of the values in `from`, which must not be empty.
     pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len() as u64) as usize]
     }
 
-    /// Returns another generator, for another thread.
+    /// Returns another generator, for example for another thread.
     #[must_use]
     pub fn fork(&mut self) -> Self {
         Self(self.next())
     }
 }
 
-/// Returns the number of an environment variable, such as a seed: a decimal one, or a hexadecimal
-/// one after `0x`. Without the variable it is the default.
+/// Returns the number in an environment variable, such as a seed. The number is decimal, or
+/// hexadecimal after `0x`. If the variable is not set, returns the default.
 ///
 /// # Panics
 ///
-/// Panics if the variable holds something else.
+/// Panics if the variable contains anything else.
 #[must_use]
 pub fn env_number(name: &str, default: u64) -> u64 {
     let Ok(text) = std::env::var(name) else { return default };

@@ -1,18 +1,18 @@
-//! Waits in tests. A test that waits in vain fails.
+//! Waits in tests. If a wait takes too long, the test fails.
 
 use std::panic::resume_unwind;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// A timeout that only a hang reaches, even on a machine that stalls for a minute.
+/// A timeout that is reached only if a test hangs, even on a machine that stalls for a minute.
 pub const LONG: Duration = Duration::from_secs(180);
 
-/// Runs a test that might hang, and makes it fail if it does.
+/// Runs a test that might hang, and makes it fail if it hangs.
 ///
 /// # Panics
 ///
-/// If the test panics, or has not returned after [`LONG`].
+/// Panics if the test panics, or has not returned after [`LONG`].
 pub fn watched(test: impl FnOnce() + Send + 'static) {
     let (tx, rx) = mpsc::channel();
     let thread = thread::spawn(move || {
@@ -29,11 +29,11 @@ pub fn watched(test: impl FnOnce() + Send + 'static) {
     }
 }
 
-/// Waits for work on another thread that sends no signal, until `done` holds.
+/// Waits until `done` returns true, for work on another thread that does not send a signal.
 ///
 /// # Panics
 ///
-/// If `done` does not hold within [`LONG`].
+/// Panics if `done` does not return true within [`LONG`].
 #[track_caller]
 pub fn until(mut done: impl FnMut() -> bool) {
     let start = Instant::now();

@@ -1,8 +1,8 @@
-//! Checks of an inline bus on one thread, as a program for WebAssembly. `.ci/wasm` builds it for
+//! Checks an inline bus on a single thread, as a program for WebAssembly. `.ci/wasm` builds it for
 //! `wasm32-unknown-unknown` and runs it in Node.js. It makes the same checks on every other target.
 //!
-//! On that target, the standard library has no threads, no clock and no output. The host passes one
-//! function, `put`, which prints a byte.
+//! On that target, the standard library does not support threads, clocks or output. The host
+//! provides one function, `put`, which prints a byte.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -18,11 +18,11 @@ use eventcast::error::{FlushError, PublishError, RecvTimeoutError, TryRecvError,
 use eventcast::testing::FakeClock;
 use eventcast::{Broadcaster, BusOptions, Clock, Delivery, OverflowPolicy, Watcher};
 
-/// Whether the target has threads and a clock. If not, every timeout has expired.
+/// Whether the target has threads and a clock. Without these, every timeout expires immediately.
 const HAS_SYSTEM: bool = cfg!(not(all(target_family = "wasm", target_os = "unknown")));
-/// A timeout that passes quickly where there is a clock.
+/// A timeout that expires quickly on targets with a clock.
 const SHORT: Duration = Duration::from_millis(1);
-/// A timeout that a program with a clock never reaches.
+/// A timeout that is never reached on targets with a clock.
 const LONG: Duration = Duration::from_secs(3600);
 
 fn main() {
@@ -60,7 +60,7 @@ fn watcher(bus: &Broadcaster<u64>, policy: OverflowPolicy) -> Watcher<u64> {
     bus.watch_builder().overflow(policy).watch().unwrap()
 }
 
-/// Receives everything that is queued.
+/// Receives all queued events.
 fn received(watcher: &mut Watcher<u64>) -> Vec<Delivery<u64>> {
     std::iter::from_fn(|| watcher.try_recv().ok()).collect()
 }
@@ -157,7 +157,7 @@ fn nested() {
     assert_eq!(received(&mut watcher), [1, 2, 3].map(Event));
 }
 
-/// A waker that counts.
+/// A waker that counts its calls.
 #[derive(Default)]
 struct Counter(AtomicUsize);
 
@@ -268,7 +268,7 @@ fn timeouts() {
         let task = Arc::new(Counter::default());
         let _runner = bus.watch_builder().runner(|_| ()).unwrap();
         bus.publisher().publish(4).unwrap();
-        // A timer has no thread here. The poll does not wait either.
+        // The timer does not have a thread here, and the poll does not wait either.
         let flushed = task.poll(pin!(bus.flush_async(LONG)));
         assert!(matches!(flushed, Poll::Ready(Err(FlushError::Timeout { .. }))), "{flushed:?}");
         assert_eq!(limited.stats().dropped.timed_out, 3);
@@ -280,7 +280,7 @@ fn timeouts() {
     }
 }
 
-/// A `FakeClock` measures the limit of `WaitFor` wherever it is moved from.
+/// A `FakeClock` measures the limit of `WaitFor`, regardless of where it is advanced from.
 fn moved_clock() {
     let clock = FakeClock::new(SystemTime::UNIX_EPOCH + LONG);
     let options = BusOptions::default().inline(true).queue_capacity(1);
@@ -307,7 +307,7 @@ mod print {
         text.bytes().chain([b'\n']).for_each(|byte| put(u32::from(byte)));
     }
 
-    /// Prints the message of a panic, which then ends the program.
+    /// Prints the message of a panic, which then terminates the program.
     pub(super) fn panics() {
         std::panic::set_hook(Box::new(|panic| line(&panic.to_string())));
     }

@@ -1,4 +1,4 @@
-//! Compares the correlator's decisions with the expected ones, and reports where they differ.
+//! Compares the correlator's decisions with the expected decisions and reports the differences.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::vectors::Answer;
 use crate::support::text::plain;
 
-/// The number of differences that are shown, and the length of each value in characters.
+/// The maximum number of differences to show, and the maximum length of each value in characters.
 const SHOWN: usize = 10;
 const LENGTH: usize = 200;
 
@@ -45,9 +45,9 @@ impl fmt::Display for Comparison {
     }
 }
 
-/// Returns the decision without the parts in which the two need not agree. Absent, null, empty and
-/// zero are equivalent in an event. In an aggregate event, the parts that client-go does not keep
-/// are ignored.
+/// Returns the decision without the fields that may differ between the expected and the actual
+/// decision. In an event, absent, null, empty and zero values are equivalent. In an aggregate
+/// event, the fields that client-go does not keep are ignored.
 fn comparable(answer: &Value) -> Value {
     let mut answer = answer.clone();
     if let Some(event) = answer.get_mut("event") {

@@ -1,5 +1,5 @@
-//! The command `correlate`: prints the correlator's decision about each event, in the format of
-//! `tests/vectors`, to compare it with other correlators.
+//! The `correlate` command, which prints the correlator's decision about each event in the format
+//! of `tests/vectors`, so that it can be compared with the decisions of other correlators.
 
 mod compare;
 mod vectors;
@@ -15,40 +15,41 @@ use crate::support::lines::Lines;
 use crate::support::text::plain;
 
 const AFTER_HELP: &str = "\
-Input, in JSON lines: first {\"options\": {...}} with client-go's names
-(lruCacheSize, burstSize, qps, maxEvents, maxIntervalInSeconds; 0 or absent is
-the default), then for each event {\"at\": TIME, \"event\": {...}, \"server\": {...}}.
-The time is the clock's, and the event is of core/v1. Each write succeeds, and
-the correlator gets the store's answer. The server can change that: {\"name\": ..,
-\"resourceVersion\": ..} is the store's answer, {\"fail\": true} makes the write
-fail. Blank lines are skipped.
+Input: JSON lines. The first line is {\"options\": {...}} with client-go's names
+(lruCacheSize, burstSize, qps, maxEvents, maxIntervalInSeconds). An option that
+is 0 or absent has its default. Each further line is an event:
+{\"at\": TIME, \"event\": {...}, \"server\": {...}}. The clock is set to TIME, and the
+event is a core/v1 Event. By default, each write succeeds and the correlator
+receives the stored event. \"server\" overrides this: {\"name\": ..,
+\"resourceVersion\": ..} sets fields of the stored event, and {\"fail\": true} makes
+the write fail. Blank lines are skipped.
 
-Output, for each event: one line
+Output: one line for each event,
 {\"skip\": .., \"event\": .., \"patch\": .., \"error\": ..}. With --compare, each event
-of the input has such an object as \"expect\", and the output is the first
-differences.
+in the input must contain such an object as \"expect\", and the command prints the
+first differences instead.
 
-Exit status: 0 when all is well, 1 when something differs or cannot be written,
-2 for bad usage and for a line that cannot be read. The error has the number of
-the line.
+Exit status: 0 on success, 1 if a decision differs or the output cannot be
+written, 2 for bad usage or an invalid line. The error message includes the line
+number.
 
 Examples:
   eventcast correlate < events.jsonl > answers.jsonl
   eventcast correlate --compare < tests/vectors/aggregate.jsonl";
 
-/// Runs events from stdin through the correlator, and writes its answers to stdout.
+/// Run events from stdin through the correlator, and write its decisions to stdout
 #[derive(Clone, Copy, Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// Compare with the expected answers in the input instead, and show the first differences.
+    /// Compare the decisions with the expected ones in the input, and print the first differences
     #[arg(long)]
     compare: bool,
 }
 
-/// The reason why the command ends early.
+/// The reason why the command stopped early.
 enum Stop {
     Output(io::Error),
-    /// The input is wrong, with the reason.
+    /// The input is invalid, for the given reason.
     Input(String),
 }
 
@@ -58,11 +59,12 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// Prints or compares the decisions about all events. Returns whether everything was as expected.
+/// Prints or compares the decisions about all events. Returns whether all decisions were as
+/// expected.
 pub(crate) fn run(args: Args) -> Result<bool, Box<dyn Error>> {
     match answer_all(args.compare) {
         Ok(is_as_expected) => Ok(is_as_expected),
-        // The reader of the output has closed it, as in `| head`.
+        // The reader of the output has closed the pipe, as in `| head`.
         Err(Stop::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(true),
         Err(Stop::Output(error)) => Err(format!("cannot write to stdout: {error}").into()),
         Err(Stop::Input(error)) => Err(BadInput(error).into()),

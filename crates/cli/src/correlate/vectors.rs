@@ -1,4 +1,4 @@
-//! The format of the vectors: options, events, and decisions.
+//! The format of the test vectors: options, events, and decisions.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
@@ -20,7 +20,7 @@ struct Head {
     options: GoOptions,
 }
 
-/// The options of client-go. Zero means the default.
+/// client-go's options. Zero means the default.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct GoOptions {
@@ -49,7 +49,7 @@ fn set<O, T: Default + PartialEq>(options: O, setter: fn(O, T) -> O, value: T) -
     if value == T::default() { options } else { setter(options, value) }
 }
 
-/// One event, and what the store does with it.
+/// An event, and the store's response to the write.
 #[derive(Deserialize)]
 pub(crate) struct Vector {
     at: Timestamp,
@@ -73,7 +73,7 @@ impl Vector {
     }
 }
 
-/// Reads a JSON object. Serde would also accept an array, as the values of a struct in order.
+/// Reads a JSON object. Serde alone would also accept an array with the struct's fields in order.
 fn read_object<T: DeserializeOwned>(line: &str) -> Result<T, String> {
     if !line.trim_start().starts_with('{') {
         return Err("expected a JSON object".to_owned());
@@ -81,13 +81,13 @@ fn read_object<T: DeserializeOwned>(line: &str) -> Result<T, String> {
     serde_json::from_str(line).map_err(|error| json_error(&error))
 }
 
-/// Reads a struct from a JSON object only.
+/// Deserializes a struct, but only from a JSON object.
 fn fields<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<T, D::Error> {
     let fields = Map::deserialize(deserializer)?;
     T::deserialize(Value::Object(fields)).map_err(D::Error::custom)
 }
 
-/// Reads a struct like [`fields`]. Null means the default.
+/// Deserializes a struct like [`fields`], with null meaning the default.
 fn fields_or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -99,7 +99,7 @@ where
     T::deserialize(Value::Object(fields)).map_err(D::Error::custom)
 }
 
-/// A decision of the correlator.
+/// A correlator's decision.
 pub(crate) struct Answer {
     pub(crate) event: Option<Event>,
     pub(crate) patch: Option<String>,
@@ -113,16 +113,17 @@ impl Answer {
     }
 }
 
-/// A correlator on the vectors' clock, and the store to which it writes.
+/// A correlator that runs on the vectors' clock, and the simulated store to which it writes.
 pub(crate) struct Rig {
     clock: FakeClock,
     correlator: EventCorrelator,
-    /// The number of writes for each name. Without a `server`, this number is the version.
+    /// The number of writes for each name, which is the resource version unless `server` overrides
+    /// it.
     writes: HashMap<Text, u64>,
 }
 
 impl Rig {
-    /// Creates a rig with the options in the first line.
+    /// Creates a rig with the options from the first line of the input.
     pub(crate) fn new(line: &str) -> Result<Self, String> {
         let head: Head = read_object(line).map_err(|error| format!("cannot read the options: {error}"))?;
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH);

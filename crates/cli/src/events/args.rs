@@ -1,4 +1,4 @@
-//! The options of `events`.
+//! Command-line options of `events`.
 #![cfg_attr(not(feature = "sqlite-system"), allow(dead_code, reason = "only a store is asked"))]
 
 use std::path::PathBuf;
@@ -13,27 +13,29 @@ use crate::support::color::ColorArgs;
 use crate::support::text::quoted;
 use crate::support::{duration, number, store};
 
-/// Lists, describes and follows the events in a SQLite store
-#[cfg_attr(not(feature = "sqlite-system"), doc = "(this build lacks the feature `sqlite` for it)")]
+/// List, describe and watch the events in a SQLite store
+#[cfg_attr(
+    not(feature = "sqlite-system"),
+    doc = "(requires the `sqlite` feature, which this build does not include)"
+)]
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     args_override_self = true,
     after_help = "\
-The command only reads the store. Another program, such as `eventcast supervise
---store`, may write to it at the same time. The program that writes an event
-sets how long the store keeps it after its last write: `eventcast supervise`
-sets 30 days, or the time of its --keep.
+The command never modifies the store. Another program, such as `eventcast
+supervise --store`, may write to the store at the same time. How long the store
+keeps an event after its last write is set by the program that writes the event.
+For `eventcast supervise`, this is 30 days unless --keep is given.
 
 Examples:
   eventcast events get --types Warning --since 1h
   eventcast events describe process/server
   eventcast events watch --store /var/lib/server/events.db
 
-Exit status: 0 when all is well, 1 when the store cannot be read, 2 for bad
-usage."
+Exit status: 0 on success, 1 if the store cannot be read, 2 for bad usage."
 )]
 pub(crate) struct Args {
-    /// The store
+    /// The SQLite store to read
     #[arg(long, value_name = "FILE", global = true, default_value = "events.db")]
     #[arg(value_parser = OsStringValueParser::new().try_map(store::parse))]
     pub(crate) store: PathBuf,
@@ -48,16 +50,17 @@ pub(crate) enum Request {
     Watch(WatchArgs),
 }
 
-/// Prints the events, those written last at the end
+/// Print the events, with the most recently written ones last
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     args_override_self = true,
     after_help = "\
-The command takes little memory for any number of events. The first 1000 events
-set the width of a table's columns. On a terminal, long lines are cut. An event
-that changes while the command prints comes again, in its new form. Control
-characters and invisible ones are escaped, in JSON by JSON's rules. A DURATION
-is numbers with units: 500ms, 1m30s, 1h.
+The command uses little memory, whatever the number of events. The first 1000
+events determine the column widths of the table. On a terminal, long lines are
+truncated. An event that is updated while the command is printing is printed
+again with its new contents. Control characters and invisible characters are
+escaped, in JSON with JSON escapes. A DURATION is one or more numbers with
+units, such as 500ms, 1m30s or 1h.
 
 Examples:
   eventcast events get --for process/server --limit 20
@@ -66,7 +69,7 @@ Examples:
 pub(crate) struct GetArgs {
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
-    /// The N that were written last [default: all]
+    /// Print only the N most recently written events [default: all]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| limit(text))]
     pub(crate) limit: Option<usize>,
@@ -74,7 +77,7 @@ pub(crate) struct GetArgs {
     pub(crate) form: FormArgs,
 }
 
-/// Prints what happened to one object
+/// Print the events about one object
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     args_override_self = true,
@@ -84,7 +87,7 @@ Examples:
   eventcast events describe pod/web-0 --namespace shop"
 )]
 pub(crate) struct DescribeArgs {
-    /// The object
+    /// The object to describe
     #[arg(value_name = "KIND/NAME", value_parser = object)]
     pub(crate) object: ObjectReference,
     /// The object's namespace [default: any]
@@ -94,14 +97,14 @@ pub(crate) struct DescribeArgs {
     pub(crate) color: ColorArgs,
 }
 
-/// Prints the events, then each one that is written, until Ctrl-C
+/// Print the existing events, then each event as it is written, until Ctrl-C
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     args_override_self = true,
     after_help = "\
-The command also ends when nobody reads its output any more. From the first
+The command also exits when the reader of its output is gone. From the first
 event of a second namespace on, each line begins with the namespace. A DURATION
-is numbers with units: 500ms, 1m30s, 1h.
+is one or more numbers with units, such as 500ms, 1m30s or 1h.
 
 Examples:
   eventcast events watch --types Warning --limit 0
@@ -111,46 +114,45 @@ Examples:
 pub(crate) struct WatchArgs {
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
-    /// The N that were written last, of those that are there at the start [default: all]
+    /// Of the existing events, print only the N most recently written ones [default: all]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| limit(text))]
     pub(crate) limit: Option<usize>,
     #[command(flatten)]
     pub(crate) form: FormArgs,
-    /// How often to look
+    /// How often to poll the store for changes
     #[arg(long, value_name = "DURATION", default_value = "500ms")]
     #[arg(value_parser = |text: &str| duration::parse_positive("--interval", text))]
     pub(crate) interval: Duration,
 }
 
-/// The options that choose events.
+/// Options that select events.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct FilterArgs {
-    /// Events of this namespace [default: of all]
+    /// Only events in this namespace [default: all namespaces]
     #[arg(long, short, value_parser = NonEmptyStringValueParser::new())]
     namespace: Option<String>,
-    /// Events about this object, or this kind of object
+    /// Only events about this object, or about objects of this kind
     #[arg(long = "for", value_name = "KIND[/NAME]")]
     #[arg(value_parser = NonEmptyStringValueParser::new().try_map(|text| reference(&text)))]
     object: Option<ObjectReference>,
-    /// Events of this type, such as Warning
+    /// Only events of this type, such as Warning
     #[arg(long = "types", value_name = "TYPE", value_parser = NonEmptyStringValueParser::new().try_map(type_))]
     type_: Option<String>,
-    /// Events with this reason, such as `BackOff`
+    /// Only events with this reason, such as `BackOff`
     #[arg(long, value_parser = NonEmptyStringValueParser::new())]
     reason: Option<String>,
-    /// Events that were seen within this time
+    /// Only events last seen within this time
     #[arg(long, value_name = "DURATION")]
     #[arg(value_parser = |text: &str| duration::parse("--since", text))]
     since: Option<Duration>,
 }
 
-/// The options for how events look.
+/// Options for the output format.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct FormArgs {
-    /// The form of the events: a table for people, or core/v1 as JSON, which watch prints line by
-    /// line
-    #[arg(long = "output", short = 'o', value_name = "FORM", default_value = "table")]
+    /// Output format: a human-readable table, or core/v1 JSON (one event per line with watch)
+    #[arg(long = "output", short = 'o', value_name = "FORMAT", default_value = "table")]
     pub(crate) form: Form,
     #[command(flatten)]
     pub(crate) color: ColorArgs,
@@ -163,8 +165,8 @@ pub(crate) enum Form {
 }
 
 impl FilterArgs {
-    /// Returns what may be wrong with the filter if no event matches: a store may contain any type,
-    /// but nearly all events have one of two.
+    /// Returns a hint about a likely mistake in the filter, for when no event matches. A store may
+    /// contain events of any type, but nearly all events have one of the two usual types.
     pub(crate) fn hint(&self) -> Option<String> {
         let type_ = self.type_.as_ref().filter(|type_| !usual_types().contains(&type_.as_str()))?;
         let [normal, warning] = usual_types();
@@ -197,13 +199,13 @@ fn limit(text: &str) -> Result<usize, String> {
     number::parse("--limit", 0..=1 << 24, text).map(|limit| limit as usize)
 }
 
-/// Reads `KIND/NAME`.
+/// Parses `KIND/NAME`.
 fn object(text: &str) -> Result<ObjectReference, String> {
     whole(text)
         .ok_or_else(|| format!("the object must be KIND/NAME, such as pod/web-0, got {}", quoted(text)))
 }
 
-/// Reads `KIND/NAME`, or only a kind.
+/// Parses `KIND/NAME`, or a kind alone.
 fn reference(text: &str) -> Result<ObjectReference, String> {
     if !text.contains('/') {
         return Ok(ObjectReference::new(text.to_owned(), ""));
@@ -218,7 +220,8 @@ fn whole(text: &str) -> Option<ObjectReference> {
     is_good.then(|| ObjectReference::new(kind.to_owned(), name.to_owned()))
 }
 
-/// Reads a type: the two usual ones regardless of case, others as they are.
+/// Parses an event type. The two usual types are matched case-insensitively, and any other type is
+/// returned unchanged.
 fn type_(text: String) -> Result<String, String> {
     if text.contains(',') {
         return Err(format!(

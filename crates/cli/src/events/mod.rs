@@ -1,6 +1,7 @@
-//! The command `events`.
+//! The `events` command.
 //!
-//! Without the feature `sqlite` the command exists, but only reports that it needs this feature.
+//! Without the `sqlite` feature, the command still exists, but only reports that it requires the
+//! feature.
 
 mod args;
 #[cfg(feature = "sqlite-system")]
@@ -24,8 +25,8 @@ pub(crate) fn run(args: Args) -> Result<bool, Box<dyn Error>> {
 
     let store = SqliteSink::open_read_only(&args.store).map_err(|error| match error.kind() {
         SqliteErrorKind::Missing => format!(
-            "{}: the file does not exist; choose the path of a store with --store, or let `eventcast supervise \
-             --store` create one",
+            "{}: the file does not exist; set the path of a store with --store, or create a store with \
+             `eventcast supervise --store`",
             error.path().display()
         ),
         _ => error.to_string(),

@@ -1,4 +1,4 @@
-//! Prints the events of a store once, page by page.
+//! Prints the events in a store once, page by page.
 
 use std::error::Error;
 use std::io::{self, BufWriter, StdoutLock, Write as _};
@@ -14,8 +14,7 @@ use crate::support::output::{complain, say};
 use crate::support::store::expired_events;
 use crate::support::text::harmless_json;
 
-/// The number of events that are printed together. The first such part determines the widths of a
-/// table's columns.
+/// The number of events in a page. The first page determines the column widths of the table.
 const PART: usize = 1000;
 
 pub(crate) fn get(store: &SqliteSink, args: &GetArgs) -> Result<(), Box<dyn Error>> {
@@ -28,7 +27,7 @@ pub(crate) fn get(store: &SqliteSink, args: &GetArgs) -> Result<(), Box<dyn Erro
         return Ok(());
     }
     let expired = expired(store)?;
-    // An empty list is a valid result, but events that have expired explain it.
+    // An empty list is a valid result, but expired events explain why it is empty, so mention them.
     if args.form.form == Form::Table || !expired.is_empty() {
         complain(&format!("eventcast: no events found{expired}"));
     }
@@ -41,7 +40,7 @@ pub(crate) fn get(store: &SqliteSink, args: &GetArgs) -> Result<(), Box<dyn Erro
 pub(crate) fn describe(store: &SqliteSink, args: &DescribeArgs) -> Result<(), Box<dyn Error>> {
     let object = args.object.clone().in_namespace(args.namespace.clone().unwrap_or_default());
     let events = store.find(&EventQuery::default().object(object))?;
-    // Messages are shown in full here, so that at least one command does so.
+    // Messages are not truncated here, so that at least one command shows them in full.
     say(&event_table(args.color).describe(&events))?;
     let expired = expired(store)?;
     if events.is_empty() && !expired.is_empty() {
@@ -50,14 +49,14 @@ pub(crate) fn describe(store: &SqliteSink, args: &DescribeArgs) -> Result<(), Bo
     Ok(())
 }
 
-/// Returns how many events of the store have expired, in parentheses after a blank, or an empty
-/// string if none has.
+/// Returns the number of expired events in the store, as a parenthesized suffix with a leading
+/// space. Returns an empty string if no events have expired.
 fn expired(store: &SqliteSink) -> Result<String, Box<dyn Error>> {
     let count = store.stats()?.expired;
     Ok(if count == 0 { String::new() } else { format!(" ({})", expired_events(count)) })
 }
 
-/// Prints the table. Returns whether there was no event.
+/// Prints the table. Returns whether no events matched.
 fn table(store: &SqliteSink, query: &EventQuery, color: ColorArgs) -> Result<bool, Box<dyn Error>> {
     let mut out = Out::new();
     let table = event_table(color).width(stdout_width());
@@ -78,7 +77,7 @@ fn table(store: &SqliteSink, query: &EventQuery, color: ColorArgs) -> Result<boo
     Ok(is_empty)
 }
 
-/// Returns whether the table needs the column for the namespace of an event. Reads until the second
+/// Returns whether the table needs a namespace column. Stops reading when it finds a second
 /// namespace.
 fn has_several_namespaces(store: &SqliteSink, query: &EventQuery) -> Result<bool, Box<dyn Error>> {
     let mut first = None;
@@ -91,7 +90,7 @@ fn has_several_namespaces(store: &SqliteSink, query: &EventQuery) -> Result<bool
     Ok(false)
 }
 
-/// Prints a core/v1 `EventList`, with one event on each line. Returns whether there was no event.
+/// Prints a core/v1 `EventList` with one event per line. Returns whether no events matched.
 fn list(store: &SqliteSink, query: &EventQuery) -> Result<bool, Box<dyn Error>> {
     let mut out = Out::new();
     let mut before = "{\"kind\":\"EventList\",\"apiVersion\":\"v1\",\"metadata\":{},\"items\":[\n";
@@ -110,7 +109,7 @@ fn list(store: &SqliteSink, query: &EventQuery) -> Result<bool, Box<dyn Error>> 
     Ok(is_empty)
 }
 
-/// A writer to stdout that stops when the reader does.
+/// A buffered writer to stdout that reports when the reader has closed the pipe.
 struct Out(BufWriter<StdoutLock<'static>>);
 
 impl Out {

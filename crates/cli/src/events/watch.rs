@@ -1,4 +1,4 @@
-//! Prints the events in the store, and then each new one as it is written, line by line.
+//! Prints the events in the store, and then each event as it is written, one per line.
 
 use std::error::Error;
 use std::fs;
@@ -21,7 +21,7 @@ use crate::support::output::complain;
 use crate::support::signals::flag_of_signals;
 use crate::support::text::{harmless_json, plain};
 
-/// The longest time between two checks of the signal flag while the watch waits for events.
+/// The longest time between two checks of the signal flag while the watch is waiting for events.
 const NAP: Duration = Duration::from_millis(50);
 
 pub(crate) fn watch(mut store: SqliteSink, args: &WatchArgs) -> Result<(), Box<dyn Error>> {
@@ -32,13 +32,13 @@ pub(crate) fn watch(mut store: SqliteSink, args: &WatchArgs) -> Result<(), Box<d
     let mut printer = Printer::new(args.form);
     let is_over = flag_of_signals().map_err(|error| format!("cannot wait for signals: {error}"))?;
     let mut file = identity(store.path());
-    // The limit applies to the events that exist at the start.
+    // The limit applies only to the events that exist at the start.
     let mut first = args.limit.map(|limit| query.clone().last(limit));
     let mut seen = 0;
     loop {
         let newest = store.version()?;
         if newest < seen {
-            complain("eventcast: the store was emptied, and the watch begins again");
+            complain("eventcast: the store was emptied, restarting the watch");
             seen = 0;
         }
         let wanted = first.take().unwrap_or_else(|| query.clone()).after(seen);
@@ -53,20 +53,20 @@ pub(crate) fn watch(mut store: SqliteSink, args: &WatchArgs) -> Result<(), Box<d
         if !print_out()? || !rest(args.interval, &is_over) {
             return Ok(());
         }
-        // A program that has a file open still sees the file after its removal, although nothing is
-        // written to it any longer.
+        // A program that has a file open can still read it after the file was removed, but new
+        // events go to the file that replaced it.
         let now = identity(store.path());
         if now.is_some() && now != file {
-            // A file that is still being created is not a store yet.
+            // If the file is still being created, it is not yet a valid store.
             let Ok(other) = SqliteSink::open_read_only(store.path()) else { continue };
-            complain("eventcast: another file replaced the store, and the watch begins again");
+            complain("eventcast: the store was replaced by another file, restarting the watch");
             (store, file, seen) = (other, now, 0);
         }
     }
 }
 
-/// Returns the identity of the file at a path, as far as files can be distinguished, or `None` if
-/// there is none.
+/// Returns the identity of the file at a path, as far as the platform can distinguish files.
+/// Returns `None` if there is no file.
 fn identity(path: &Path) -> Option<(u64, u64)> {
     #[cfg(unix)]
     {
@@ -77,13 +77,13 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     fs::metadata(path).ok().map(|_| (0, 0))
 }
 
-/// Prints the contents of the buffer. Returns whether stdout still has a reader.
+/// Flushes stdout. Returns whether stdout still has a reader.
 fn print_out() -> Result<bool, Box<dyn Error>> {
     is_read(io::stdout().lock().flush())
 }
 
-/// Waits for the interval. Returns whether to continue: the program has not been asked to exit, and
-/// stdout may still have a reader.
+/// Waits for the interval. Returns whether to continue, which is the case unless the program was
+/// asked to exit or stdout is known to have no reader.
 fn rest(interval: Duration, is_over: &AtomicBool) -> bool {
     let start = Instant::now();
     while !is_over.load(Ordering::Relaxed) {
@@ -99,7 +99,7 @@ fn rest(interval: Duration, is_over: &AtomicBool) -> bool {
 }
 
 /// Waits for at most this time, and only while stdout has a reader. Returns whether the reader is
-/// gone. A file and a terminal always have one.
+/// gone. Files and terminals always count as having a reader.
 #[cfg(unix)]
 fn has_no_reader_within(nap: Duration) -> bool {
     use rustix::event::{PollFd, Timespec, poll};
@@ -107,13 +107,13 @@ fn has_no_reader_within(nap: Duration) -> bool {
     // No events are requested, because the system always reports that the other end was closed.
     let mut pipe = [PollFd::new(&out, PollFlags::empty())];
     let timeout = Timespec { tv_sec: 0, tv_nsec: nap.min(NAP).subsec_nanos().into() };
-    // An error means that a signal interrupted the call.
+    // The call fails only if a signal interrupts it.
     if poll(&mut pipe, Some(&timeout)).is_err() {
         return false;
     }
     let found = pipe[0].revents();
     if found.contains(PollFlags::NVAL) {
-        // The system cannot wait for this kind of file, and poll has returned immediately.
+        // The system cannot poll this kind of file, so poll has returned immediately.
         std::thread::sleep(nap);
     }
     is_left(found)
@@ -131,7 +131,7 @@ fn has_no_reader_within(nap: Duration) -> bool {
     false
 }
 
-/// A writer of events to stdout, each on one line.
+/// Prints events to stdout, one per line.
 struct Printer {
     form: Form,
     is_colored: bool,
@@ -157,8 +157,8 @@ impl Printer {
         is_read(io::stdout().lock().write_all((self.line(event) + "\n").as_bytes()))
     }
 
-    /// Returns an event on one line. From the first event of a second namespace on, a line begins
-    /// with the namespace.
+    /// Formats an event as one line. From the first event of a second namespace on, each line
+    /// begins with the namespace.
     fn line(&mut self, event: &Event) -> String {
         if self.form == Form::Json {
             return harmless_json(&event.to_json());
@@ -177,7 +177,8 @@ impl Printer {
     }
 }
 
-/// Returns the columns of an event, separated by two blanks and at least as wide as before.
+/// Formats the columns of an event, separated by two spaces. No column is narrower than in earlier
+/// lines.
 fn columns(event: &Event, is_colored: bool, columns: &mut LogColumns) -> String {
     let Event { involved_object: object, type_, reason, message, .. } = event;
     let count = event.occurrences();

@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, Cursor, Read as _};
 use encoding_rs_io::DecodeReaderBytes;
 use flate2::bufread::MultiGzDecoder;
 
-/// Compressed formats that another program has to decompress: their first bytes and that program.
+/// Compressed formats that another program must decompress: the magic bytes and the program to use.
 const COMPRESSED: [(&[u8], &str); 4] = [
     (b"\x28\xb5\x2f\xfd", "zstd -dc"),
     (b"\xfd7zXZ", "xz -dc"),
@@ -13,11 +13,12 @@ const COMPRESSED: [(&[u8], &str); 4] = [
     (b"PK\x03\x04", "unzip -p"),
 ];
 
-/// The maximum number of times that an input is compressed. Some archives compress a compressed log
-/// again, and an endless input can be compressed into itself.
+/// The maximum number of compression layers. Some archives compress logs that are already
+/// compressed, and a file can be crafted that decompresses to itself endlessly.
 const MAX_LAYERS: usize = 4;
 
-/// Decodes gzip and UTF-16, which are recognized by their first bytes. Other input is unchanged.
+/// Decodes gzip and UTF-16, which are recognized by their first bytes. Other input is passed
+/// through unchanged.
 pub(crate) fn decoded(mut reader: Box<dyn BufRead>) -> io::Result<Box<dyn BufRead>> {
     for _ in 0..=MAX_LAYERS {
         let (head, rest) = peek(reader, 5)?;
@@ -25,8 +26,9 @@ pub(crate) fn decoded(mut reader: Box<dyn BufRead>) -> io::Result<Box<dyn BufRea
             return Ok(Box::new(BufReader::new(DecodeReaderBytes::new(rest))));
         }
         if let Some((_, program)) = COMPRESSED.iter().find(|(magic, _)| head.starts_with(magic)) {
-            let text =
-                format!("it is compressed: decompress it first, as with '{program} FILE | eventcast ...'");
+            let text = format!(
+                "the input is compressed: decompress it first, as with '{program} FILE | eventcast ...'"
+            );
             return Err(io::Error::other(text));
         }
         if !head.starts_with(b"\x1f\x8b") {
@@ -35,17 +37,18 @@ pub(crate) fn decoded(mut reader: Box<dyn BufRead>) -> io::Result<Box<dyn BufRea
         // A gzip file can have several members, for example after `cat a.gz b.gz`.
         reader = Box::new(BufReader::new(MultiGzDecoder::new(rest)));
     }
-    let text =
-        format!("it is compressed more than {MAX_LAYERS} times: decompress it first, as with 'gzip -dc'");
+    let text = format!(
+        "the input is compressed more than {MAX_LAYERS} times: decompress it first, as with 'gzip -dc'"
+    );
     Err(io::Error::other(text))
 }
 
-/// Returns up to `len` bytes from the beginning, and a reader of the whole input.
+/// Returns up to `len` bytes from the beginning of the input, and a reader for the whole input.
 pub(crate) fn peek(mut reader: Box<dyn BufRead>, len: usize) -> io::Result<(Vec<u8>, Box<dyn BufRead>)> {
     let mut head = Vec::new();
     let is_broken = reader.by_ref().take(len as u64).read_to_end(&mut head);
     match is_broken {
-        // The error occurs again when the input is read past these bytes.
+        // If there are some bytes, the error occurs again when the input is read past them.
         Err(error) if head.is_empty() => return Err(error),
         _ => {}
     }
@@ -108,7 +111,7 @@ mod tests {
         for count in [5, 50] {
             let error = text(layers(count)).unwrap_err();
             assert!(
-                error.to_string().starts_with("it is compressed more than 4 times: decompress"),
+                error.to_string().starts_with("the input is compressed more than 4 times: decompress"),
                 "{error}"
             );
         }

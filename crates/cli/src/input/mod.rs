@@ -1,7 +1,7 @@
-//! Reads events from files and pipes, for every command that needs them.
+//! Reads events from files and pipes for all commands that process existing events.
 //!
-//! The library parses JSON. This module adds the sources, decoding, YAML, and the summary of
-//! problems.
+//! The library parses JSON. This module adds input sources, decoding, YAML, and a summary of the
+//! problems found.
 
 mod decode;
 mod problems;
@@ -16,8 +16,8 @@ use eventcast::event::{EventReader, ReadEvent};
 pub(crate) use problems::{Problem, Problems, Reason};
 pub(crate) use source::Source;
 
-/// Calls `found` for each event and each problem. Fails if nothing at all can be read, or if the
-/// input has to be decompressed by another program first.
+/// Calls `found` for each event and each problem. Fails if nothing at all can be read, or if
+/// another program must decompress the input first.
 pub(crate) fn read(
     reader: Box<dyn BufRead>,
     mut found: impl FnMut(Result<ReadEvent, Problem>),
@@ -39,13 +39,13 @@ mod tests {
     use std::fs;
     use std::io::{BufReader, Cursor, Write as _};
 
-    /// Returns inputs in every format and encoding.
+    /// Returns sample inputs in every format and encoding.
     fn forms() -> Vec<Vec<u8>> {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cases");
         let mut paths: Vec<_> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
         paths.sort();
         let mut forms: Vec<Vec<u8>> = paths.into_iter().map(|path| fs::read(path).unwrap()).collect();
-        // Larger inputs have no other format, and would only take longer.
+        // Larger inputs do not add any formats, and would only make the test slower.
         forms.retain(|form| form.len() < 10_000);
         let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
         encoder.write_all(&forms[0]).unwrap();
@@ -99,7 +99,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
-        /// Any mutated input is read to its end, and messages contain no control characters.
+        /// Every mutated input is read to the end without a panic, and no message contains control
+        /// characters.
         #[test]
         fn no_input_panics(input in mutated()) {
             let len = input.len();
@@ -111,7 +112,7 @@ mod tests {
                 }
             });
             prop_assert!(result.is_ok() || found == 0);
-            // A compressed input can be larger than its bytes.
+            // The decompressed input can be larger than the input itself.
             prop_assert!(found <= 1000 * (len + 1));
         }
     }

@@ -1,4 +1,4 @@
-//! Problems with the input, summarized in one line per reason.
+//! Problems with the input, summarized as one line per reason.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,11 @@ use crate::support::text::plain;
 /// The maximum length of a description, in characters.
 const LENGTH: usize = 200;
 
-/// The reason for skipping a part of the input, in the order of the summary.
+/// The reason why a part of the input was skipped. The variants are in the order of the summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reason {
     Read(Kind),
-    /// An event without a time.
+    /// The event has no time.
     Undated,
 }
 
@@ -48,7 +48,7 @@ impl From<EventReadError> for Problem {
     }
 }
 
-/// All problems of an input.
+/// All problems found in an input.
 #[derive(Debug, Default)]
 pub(crate) struct Problems(BTreeMap<Reason, (u64, Problem)>);
 
@@ -62,7 +62,8 @@ impl Problems {
         self.0.iter().filter(|(reason, _)| reason.is_loss()).map(|(_, (count, _))| count).sum()
     }
 
-    /// Returns one line per reason: the number, the first occurrence, and the remedy.
+    /// Returns one line per reason, with the number of occurrences, the first occurrence, and the
+    /// remedy.
     pub(crate) fn lines(&self) -> Vec<String> {
         self.0.iter().map(|(reason, (count, first))| line(*reason, *count, first)).collect()
     }
@@ -81,15 +82,15 @@ fn line(reason: Reason, count: u64, Problem { line, text, .. }: &Problem) -> Str
         Kind::Text => format!("skipped {}, {place}: {text}", many("line")),
         Kind::NotAnEvent => format!("skipped {}, {place}: {text}", many("document")),
         Kind::Malformed => {
-            format!("cannot read {}, {place}: {text}: write it again, or remove it", many("broken document"))
+            format!("cannot read {}, {place}: {text}: fix it or remove it", many("malformed document"))
         }
         Kind::Invalid => {
-            format!("cannot read {}, {place}: {text}: correct it, or remove it", many("event"))
+            format!("cannot read {}, {place}: {text}: fix it or remove it", many("event"))
         }
         Kind::CutOff => {
-            format!("{text}, in line {line}: what came before counts: write it again for the rest")
+            format!("{text}, in line {line}: only the events before this were used: export them all again")
         }
-        Kind::Io => format!("cannot read on behind line {line}: {text}: what came before counts"),
+        Kind::Io => format!("cannot read after line {line}: {text}: only the events before this were used"),
         _ => format!("cannot read {}, {place}: {text}", many("document")),
     }
 }
@@ -109,7 +110,7 @@ mod tests {
             problems.lines(),
             [
                 "skipped 1 line, in line 7: 'x' is not JSON",
-                r"cannot read 997 events, the first in line 3: bad \u{1b}: correct it, or remove it",
+                r"cannot read 997 events, the first in line 3: bad \u{1b}: fix it or remove it",
             ]
         );
         assert_eq!(problems.lost(), 997);

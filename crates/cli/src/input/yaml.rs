@@ -9,37 +9,38 @@ use serde_json::Value;
 use super::problems::{Problem, Reason};
 use super::yaml_value::Elements;
 
-/// The number of bytes that are inspected to distinguish YAML from JSON.
+/// The number of bytes to inspect when distinguishing YAML from JSON.
 pub(crate) const HEAD: usize = 64 << 10;
-/// The maximum length of a document, in bytes. The document is held in memory as a whole, and its
-/// events one at a time.
+/// The maximum length of a document, in bytes. The whole text of a document is kept in memory, but
+/// its events are parsed one at a time.
 const MAX_DOCUMENT: u64 = 256 << 20;
-/// Words before a colon that start a log line.
+/// Words that start a log line if a colon follows them.
 const LOG_WORDS: [&str; 7] = ["debug", "error", "fatal", "info", "trace", "warn", "warning"];
 
 type Found<'a> = &'a mut dyn FnMut(Result<ReadEvent, Problem>);
 
-/// Returns whether the input is YAML rather than JSON. Either may be preceded by lines of text.
+/// Returns whether the input is YAML rather than JSON. In both cases, lines of plain text may
+/// precede the document.
 pub(crate) fn is_yaml(head: &[u8]) -> bool {
     let head = String::from_utf8_lossy(head);
     let mut lines = head.trim_start_matches('\u{feff}').lines();
-    // YAML with events has no such line: a value in flow style needs indentation.
+    // YAML with events has no such line, because flow-style values in it are indented.
     let has_json = lines.clone().any(opens_json);
     !has_json && lines.any(begins)
 }
 
 fn opens_json(line: &str) -> bool {
-    // Log lines often start with a bracket.
+    // A bracket alone is not enough, because log lines often start with one.
     let is_list = |rest: &str| rest.is_empty() || rest.starts_with(['{', '[', ']', '"']);
     line.starts_with('{') || line.strip_prefix('[').is_some_and(|rest| is_list(rest.trim_start()))
 }
 
-/// Returns whether a YAML document with events can start with this line.
+/// Returns whether this line can be the first line of a YAML document with events.
 fn begins(line: &str) -> bool {
     separates(line) || line.starts_with("%YAML") || begins_with_field(line.strip_prefix("- ").unwrap_or(line))
 }
 
-/// Returns whether the line starts with the name of a field, such as `apiVersion:`.
+/// Returns whether the line starts with a field name, such as `apiVersion:`.
 fn begins_with_field(line: &str) -> bool {
     let Some((name, rest)) = line.split_once(':') else { return false };
     let is_name = name.starts_with(|c: char| c.is_ascii_lowercase())
@@ -47,7 +48,7 @@ fn begins_with_field(line: &str) -> bool {
     is_name && (rest.is_empty() || rest.starts_with([' ', '\r', '\n'])) && !LOG_WORDS.contains(&name)
 }
 
-/// Returns whether the line ends a document, and possibly starts the next one.
+/// Returns whether the line is a document separator or end marker.
 fn separates(line: &str) -> bool {
     ["---", "..."].iter().any(|mark| {
         line.strip_prefix(mark).is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '\r', '\n']))
@@ -59,7 +60,7 @@ pub(crate) fn read(mut reader: Box<dyn BufRead>, found: Found<'_>) -> io::Result
     let (mut line, mut is_text, mut ends_line) = (0, true, true);
     loop {
         let start = document.text.len();
-        // One byte more than allowed, to detect longer documents.
+        // Reads one byte more than allowed, to detect documents that are too long.
         let room = (MAX_DOCUMENT + 1).saturating_sub(start as u64).max(1);
         let len = match reader.by_ref().take(room).read_until(b'\n', &mut document.text) {
             Ok(len) => len,
@@ -78,7 +79,7 @@ pub(crate) fn read(mut reader: Box<dyn BufRead>, found: Found<'_>) -> io::Result
         let text = String::from_utf8_lossy(&document.text[start..]).into_owned();
         let text = text.trim_start_matches('\u{feff}');
         if is_text && !begins(text) {
-            // YAML would parse it as part of the first document.
+            // The YAML parser would treat this line as part of the first document.
             document.text.truncate(start);
             if !text.trim().is_empty() && !text.starts_with('#') {
                 found(Err(Problem::new(
@@ -92,7 +93,7 @@ pub(crate) fn read(mut reader: Box<dyn BufRead>, found: Found<'_>) -> io::Result
         }
         is_text = false;
         if text.starts_with('%') && document.text[..start].trim_ascii().is_empty() {
-            // Directives do not affect events.
+            // Directives do not affect events, so they are skipped.
             document.text.truncate(start);
             continue;
         }
@@ -103,7 +104,7 @@ pub(crate) fn read(mut reader: Box<dyn BufRead>, found: Found<'_>) -> io::Result
             document = Document { text: next, begin: line, is_too_long: false };
         }
         if document.text.len() as u64 > MAX_DOCUMENT {
-            // Only the end of the document still matters.
+            // From now on, only the end of the document matters.
             document.text = Vec::new();
             document.is_too_long = true;
         }
@@ -112,7 +113,7 @@ pub(crate) fn read(mut reader: Box<dyn BufRead>, found: Found<'_>) -> io::Result
 
 struct Document {
     text: Vec<u8>,
-    /// The line in which the document begins.
+    /// The number of the line in which the document begins.
     begin: u64,
     is_too_long: bool,
 }
@@ -121,8 +122,8 @@ impl Document {
     fn end(&mut self, found: Found<'_>) {
         if self.is_too_long {
             let text = format!(
-                "a document of YAML is held as a whole, and must be at most {} MiB: write JSON, as with \
-                 'kubectl get events -A -o json'",
+                "a YAML document is held in memory as a whole, and must be at most {} MiB: use JSON instead, as \
+                 with 'kubectl get events -A -o json'",
                 MAX_DOCUMENT >> 20
             );
             found(Err(Problem::new(Reason::Read(Kind::TooLarge), self.begin, &text)));
@@ -159,9 +160,9 @@ impl Document {
     }
 }
 
-/// Returns the parser's options: `yes` and similar words are strings as in YAML 1.2, and the only
-/// limits are the length above and the default ones on aliases, so that a small document cannot
-/// expand.
+/// Returns the parser's options. As in YAML 1.2, `yes` and similar words are strings. The only
+/// limits are `MAX_DOCUMENT` and the default limits on aliases, which prevent a small document from
+/// expanding.
 fn options() -> serde_saphyr::Options {
     let large = usize::MAX;
     serde_saphyr::options! {
@@ -176,7 +177,7 @@ fn options() -> serde_saphyr::Options {
     }
 }
 
-/// Reads the events of a parsed document. The library handles lists and envelopes.
+/// Reads the events in a parsed document. The library handles lists and envelopes.
 fn event_of(value: &Value, line: u64, found: Found<'_>) {
     let json = value.to_string();
     for event in EventReader::new(json.as_bytes()) {

@@ -1,20 +1,20 @@
-//! Parses YAML into JSON values, and the elements of lists one at a time.
+//! Parses YAML into JSON values. The elements of lists are parsed one at a time.
 
 use std::fmt;
 
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// The maximum memory of an element, in bytes, as a rough estimate. Aliases can make an element
-/// much larger than its text.
+/// The maximum memory that an element may use, in bytes, as a rough estimate. With aliases, an
+/// element can be much larger than its text.
 const MAX_ELEMENT: usize = 64 << 20;
-/// The estimated size of a value without the contents of strings, in bytes.
+/// The estimated size of a value in bytes, not counting the contents of strings.
 const VALUE: usize = 64;
 
 /// Passes the elements of a document to a function.
 pub(super) struct Elements<'a> {
     element: &'a mut dyn FnMut(&Value),
-    /// Whether a list lacks the `kind` that the API writes after its items.
+    /// Whether a list has no `kind`, which the API server writes after the items.
     pub(super) is_cut_off: bool,
 }
 
@@ -57,7 +57,7 @@ impl<'de> Visitor<'de> for &mut Elements<'_> {
         while let Some(key) = map.next_key::<String>()? {
             let is_items = key == "items";
             if object.contains_key(&key) || is_items && is_list {
-                // Files that were concatenated without a separator.
+                // A repeated key means that files were concatenated without a separator.
                 self.end(std::mem::take(&mut object), is_list);
                 (is_list, left) = (false, MAX_ELEMENT);
             }
@@ -116,7 +116,7 @@ impl<'de> Visitor<'de> for &mut Elements<'_> {
     }
 }
 
-/// Builds a value, up to a limit on its memory.
+/// Builds a value with bounded memory use.
 struct Bounded<'a> {
     left: &'a mut usize,
 }
@@ -125,7 +125,7 @@ impl Bounded<'_> {
     fn take<E: de::Error>(&mut self, bytes: usize) -> Result<(), E> {
         let left = self.left.checked_sub(VALUE + bytes);
         *self.left =
-            left.ok_or_else(|| E::custom(format_args!("an event of more than {} MiB", MAX_ELEMENT >> 20)))?;
+            left.ok_or_else(|| E::custom(format_args!("an event is larger than {} MiB", MAX_ELEMENT >> 20)))?;
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! The options of `publish` and `watch`.
+//! Command-line options of `publish` and `watch`.
 #![cfg_attr(not(feature = "nats"), allow(dead_code, reason = "the help names them in every build"))]
 
 use std::convert::Infallible;
@@ -9,16 +9,16 @@ use std::time::Duration;
 use crate::support::{duration, number};
 
 const PUBLISH_HELP: &str = "\
-Each line is an event: JSON as it is, and other text as a JSON string. Empty
-lines are skipped. The server acknowledges the events, and keeps them in the
-stream, which is created if there is none. While the server is unavailable, the
-command tries again, and reads no further lines once its queue is full. Each
-change of the connection is a line on stderr, with the reason.
+Each line is published as one event. JSON is sent unchanged, and any other text
+is sent as a JSON string. Empty lines are skipped. The server acknowledges the
+events and stores them in the stream. While the server is unavailable, the
+command keeps retrying, and stops reading lines once its queue is full. Each
+change of the connection status is reported on stderr, with the reason.
 
 Exit status: 0 if every event was acknowledged, 1 otherwise, 2 for bad usage.
 
-The address may contain a user and a password, or a token. Other users of this
-machine can read the command line, so prefer the environment for it.
+The address may contain a user name and a password, or a token. Other users of
+this machine can see the command line, so prefer the environment variable.
 
 Examples:
   eventcast publish --nats nats://127.0.0.1:4222 < events.jsonl
@@ -26,13 +26,13 @@ Examples:
   eventcast publish --nats tls://example.com --ca ca.pem --creds me.creds";
 
 const WATCH_HELP: &str = "\
-Each event is a line of JSON on stdout. A gap is a line on stderr, with the
-number of events that are missing there. Each change of the connection is a line
-on stderr, with the reason. The watch continues until Ctrl-C, also while the
-server is unavailable.
+Each event is printed to stdout as a line of JSON. Each gap is reported on
+stderr, with the number of missing events. Each change of the connection status
+is reported on stderr, with the reason. The command runs until Ctrl-C, or until
+it has printed --count events, even while the server is unavailable.
 
-The address may contain a user and a password, or a token. Other users of this
-machine can read the command line, so prefer the environment for it.
+The address may contain a user name and a password, or a token. Other users of
+this machine can see the command line, so prefer the environment variable.
 
 Examples:
   eventcast watch --nats nats://127.0.0.1:4222
@@ -40,7 +40,7 @@ Examples:
   eventcast watch --nats nats://127.0.0.1:4222 --filter 'events.*.Warning.>'
   eventcast watch --nats nats://127.0.0.1:4222 --resume position.json";
 
-/// The address of a server. `Debug` does not show it, because it may contain a password.
+/// A server's address. The `Debug` output omits it, because it may contain a password.
 #[derive(Clone)]
 pub(crate) struct Address(pub(crate) String);
 
@@ -50,77 +50,78 @@ impl fmt::Debug for Address {
     }
 }
 
-/// The server, and how to sign in there.
+/// The server, and how to authenticate with it.
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ServerArgs {
-    /// The address of a server of NATS, with JetStream
+    /// The address of a NATS server with JetStream
     #[arg(long, value_name = "URL", env = "EVENTCAST_NATS_URL", hide_env_values = true)]
     #[arg(value_parser = |text: &str| Ok::<_, Infallible>(Address(text.to_owned())))]
     pub(crate) nats: Address,
-    /// The certificates of the authorities to trust, in PEM form [default: the system's]
+    /// The CA certificates to trust, in PEM format [default: the system's]
     #[arg(long, value_name = "FILE", env = "EVENTCAST_NATS_CA", hide_env_values = true)]
     pub(crate) ca: Option<PathBuf>,
-    /// The certificate of this client, in PEM form
+    /// The client certificate, in PEM format
     #[arg(long, value_name = "FILE", env = "EVENTCAST_NATS_CERT", hide_env_values = true)]
     #[arg(requires = "key")]
     pub(crate) cert: Option<PathBuf>,
-    /// The key of the client's certificate, in PEM form
+    /// The private key of the client certificate, in PEM format
     #[arg(long, value_name = "FILE", env = "EVENTCAST_NATS_KEY", hide_env_values = true)]
     #[arg(requires = "cert")]
     pub(crate) key: Option<PathBuf>,
-    /// Sign in with these credentials, as nsc writes them
+    /// Authenticate with this credentials file, as written by nsc
     #[arg(long, value_name = "FILE", env = "EVENTCAST_NATS_CREDS", hide_env_values = true)]
     pub(crate) creds: Option<PathBuf>,
-    /// Sign in with the nkey whose seed is in this file
+    /// Authenticate with the nkey whose seed is in this file
     #[arg(long, value_name = "FILE", env = "EVENTCAST_NATS_NKEY", hide_env_values = true)]
     #[arg(conflicts_with = "creds")]
     pub(crate) nkey: Option<PathBuf>,
 }
 
-/// Publishes the lines of stdin as events on a bus that other processes share
+/// Publish the lines of stdin as events on a bus shared between processes
 #[derive(Clone, Debug, clap::Args)]
-#[cfg_attr(not(feature = "nats"), command(before_help = "This build lacks the feature `nats` for it."))]
+#[cfg_attr(not(feature = "nats"), command(before_help = "This build does not include the `nats` feature."))]
 #[command(after_help = PUBLISH_HELP)]
 pub(crate) struct PublishArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
-    /// The stream, which is created if there is none
+    /// The stream to publish to, created if it does not exist
     #[arg(long, value_name = "NAME", default_value = "EVENTS")]
     pub(crate) stream: String,
-    /// The subject of the events. Its first token is the stream's
+    /// The subject to publish to. Its first token is the stream's subject prefix
     #[arg(long, value_name = "SUBJECT", default_value = "events")]
     pub(crate) subject: String,
-    /// The most bytes that the stream keeps, if this command creates it
+    /// The maximum size of the stream in bytes, if this command creates it
     #[arg(long, value_name = "BYTES", default_value = "1073741824")]
     #[arg(value_parser = |text: &str| number::parse("--max-bytes", 1..=1 << 62, text))]
     pub(crate) max_bytes: u64,
-    /// The longest wait for the server: for space in the queue, and after the last line
+    /// Maximum wait for space in the queue, and for acknowledgements after the last line
     #[arg(long, value_name = "DURATION", default_value = "30s")]
     #[arg(value_parser = |text: &str| duration::parse("--timeout", text))]
     pub(crate) timeout: Duration,
 }
 
-/// Prints the events of a bus that other processes share, and what is missing
+/// Print the events on a bus shared between processes, and report gaps
 #[derive(Clone, Debug, clap::Args)]
-#[cfg_attr(not(feature = "nats"), command(before_help = "This build lacks the feature `nats` for it."))]
+#[cfg_attr(not(feature = "nats"), command(before_help = "This build does not include the `nats` feature."))]
 #[command(after_help = WATCH_HELP)]
 pub(crate) struct WatchArgs {
     #[command(flatten)]
     pub(crate) server: ServerArgs,
-    /// The stream
+    /// The stream to watch
     #[arg(long, value_name = "NAME", default_value = "EVENTS")]
     pub(crate) stream: String,
-    /// Only subjects of this form, with * for a token and > for all further ones
+    /// Only subjects that match this pattern, where * matches one token and > matches all remaining
+    /// tokens
     #[arg(long, value_name = "SUBJECT")]
     pub(crate) filter: Option<String>,
-    /// Begin with the first event that the stream has [default: with the next one]
+    /// Start with the oldest event in the stream [default: with the next new event]
     #[arg(long)]
     pub(crate) all: bool,
-    /// Keep the position in this file, and begin there
+    /// Save the position to this file, and resume from it
     #[arg(long, value_name = "FILE")]
     pub(crate) resume: Option<PathBuf>,
-    /// End after so many events
-    #[arg(long, value_name = "EVENTS")]
+    /// Exit after this number of events
+    #[arg(long, value_name = "N")]
     pub(crate) count: Option<u64>,
 }
 

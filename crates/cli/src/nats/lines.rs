@@ -1,5 +1,5 @@
-//! Events as the same JSON lines as in the messages. The commands do not interpret the lines, so
-//! they can process the events of any bus.
+//! A codec that treats events as raw JSON lines. The commands do not interpret the lines, so they
+//! work with the events of any bus.
 
 use eventcast_nats::{Codec, CodecError, Framing, Json};
 

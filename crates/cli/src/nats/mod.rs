@@ -1,6 +1,7 @@
-//! The commands `publish` and `watch`: a bus that several processes share, over a NATS server.
+//! The `publish` and `watch` commands, which share a bus between processes over a NATS server.
 //!
-//! Without the feature `nats` the commands exist, but only report that they need this feature.
+//! Without the `nats` feature, the commands still exist, but only report that they require the
+//! feature.
 
 mod args;
 #[cfg(feature = "nats")]

@@ -1,4 +1,4 @@
-//! Lines of stdin as events.
+//! Publishes the lines of stdin as events.
 
 use std::error::Error;
 use std::io;
@@ -19,7 +19,7 @@ use crate::support::lines::Lines;
 use crate::support::output::complain;
 use crate::support::text::plain;
 
-/// Publishes the lines. Returns whether the server has acknowledged them all.
+/// Publishes the lines. Returns whether the server has acknowledged all of them.
 pub(crate) fn publish(args: &PublishArgs) -> Result<bool, Box<dyn Error>> {
     let subject = Subject::new(&args.subject);
     if subject.as_str() != args.subject {
@@ -39,7 +39,8 @@ pub(crate) fn publish(args: &PublishArgs) -> Result<bool, Box<dyn Error>> {
     let builder = NatsPublisherBuilder::with_codec(options, Raw).subject(move |_| subject.clone());
     let out = builder.on_status(show).attach(&bus).map_err(refusal)?;
     let is_read = send_lines(&bus, &out, args.timeout)?;
-    // A wait for space in the queue has used up the time.
+    // If publishing failed, waiting for queue space may have used up the timeout, so do not wait
+    // any longer.
     let deadline = Instant::now() + if is_read { args.timeout } else { Duration::ZERO };
     let left = || deadline.saturating_duration_since(Instant::now());
     let is_offered = bus.flush(left()).is_ok();
@@ -48,8 +49,8 @@ pub(crate) fn publish(args: &PublishArgs) -> Result<bool, Box<dyn Error>> {
     Ok(is_read && is_offered && report.complete && report.stats.lost() == 0)
 }
 
-/// Publishes the lines of stdin on the bus. Returns false, and reports the cause, if a line found
-/// no space in time, or if the bridge has ended.
+/// Publishes the lines of stdin on the bus. If the queue has no space for a line in time, or if the
+/// bridge has ended, reports the cause and returns false.
 fn send_lines(
     bus: &Broadcaster<String>,
     out: &NatsPublisher,
@@ -63,12 +64,13 @@ fn send_lines(
             continue;
         }
         if out.status().state == RemoteState::Ended {
-            complain(&format!("eventcast: line {number} and those after it are not published"));
+            complain(&format!("eventcast: line {number} and all later lines were not published"));
             return Ok(false);
         }
         match publisher.publish_timeout(as_json(line)?, timeout) {
             Err(error) if error.is_full() => {
-                let text = format!("line {number} and those after it are not published: the queue was full");
+                let text =
+                    format!("line {number} and all later lines were not published: the queue was full");
                 complain(&format!("eventcast: {text} for {}", duration::show(timeout)));
                 return Ok(false);
             }
@@ -78,7 +80,7 @@ fn send_lines(
     Ok(true)
 }
 
-/// Returns a line as JSON: unchanged if it is JSON, and otherwise as a string.
+/// Returns a line as JSON: unchanged if it is valid JSON, and otherwise as a JSON string.
 fn as_json(line: String) -> Result<String, serde_json::Error> {
     let is_json = serde_json::from_str::<IgnoredAny>(&line).is_ok();
     if is_json { Ok(line) } else { serde_json::to_string(&line) }

@@ -1,4 +1,4 @@
-//! The server of both commands, and the lines about it on stderr.
+//! The connection to the server for both commands, and its status lines on stderr.
 
 use std::error::Error;
 
@@ -10,19 +10,19 @@ use crate::support::bad_usage::BadUsage;
 use crate::support::output::complain;
 use crate::support::text::plain;
 
-/// Returns the options for a server, and prints the server to which the command connects.
+/// Returns the connection options, and prints the address of the server.
 pub(super) fn connection(args: &ServerArgs) -> Result<ConnectionOptions, Box<dyn Error>> {
     let mut options = ConnectionOptions::new(&args.nats.0);
     options.tls.ca.clone_from(&args.ca);
     options.tls.client = args.cert.clone().zip(args.key.clone());
     options.auth = args.creds.clone().map(Auth::CredentialsFile).or(args.nkey.clone().map(Auth::NkeyFile));
     options.check().map_err(refusal)?;
-    // Without the password that the URL may contain.
+    // The `Display` form omits the password that the URL may contain.
     complain(&format!("eventcast: connecting to {}", plain(&options.to_string())));
     Ok(options)
 }
 
-/// Prints the status of the server.
+/// Prints the connection status.
 pub(super) fn show(status: &RemoteStatus) {
     complain(&format!("eventcast: {}", plain(&status.to_string())));
 }

@@ -1,4 +1,4 @@
-//! Events as lines of stdout.
+//! Prints events as lines on stdout.
 
 use std::error::Error;
 use std::sync::atomic::Ordering;
@@ -19,10 +19,10 @@ use crate::support::text::{harmless_json, plain};
 
 /// The longest time between two checks of the signal flag.
 const NAP: Duration = Duration::from_millis(50);
-/// The time that the reader has to save its position at the end.
+/// The time that the subscriber has at the end to save its position.
 const END: Duration = Duration::from_secs(5);
 
-/// Prints events until it has printed enough of them, or a signal arrives.
+/// Prints events until the requested number has been printed or a signal arrives.
 pub(crate) fn watch(args: &WatchArgs) -> Result<bool, Box<dyn Error>> {
     let is_over = flag_of_signals().map_err(|error| format!("cannot wait for signals: {error}"))?;
     let mut options = SubscriberOptions::default();
@@ -32,7 +32,7 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<bool, Box<dyn Error>> {
     options.resume.clone_from(&args.resume);
     options.start = if args.all { Start::All } else { Start::New };
     let builder = NatsSubscriberBuilder::with_codec(options, Raw);
-    // A persistent fault is reported once.
+    // A persistent fault is reported only once.
     let last = Mutex::new(String::new());
     let told = builder.on_status(show).on_error(move |text| {
         let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);

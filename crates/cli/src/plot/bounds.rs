@@ -1,4 +1,4 @@
-//! The ends of an axis, its ticks, and the text at these.
+//! The bounds of an axis, its ticks, and the tick labels.
 
 use std::ops::Range;
 
@@ -7,16 +7,17 @@ use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, Value
 use super::drawing::{Panel, Scale};
 use crate::support::number::grouped;
 
-/// The minimum distance of a tick from the next one and from an end, as a fraction of the axis.
+/// The minimum distance between two ticks, and between a tick and an end of the axis, as fractions
+/// of the axis length.
 const APART: f64 = 0.06;
 const APART_FROM_END: f64 = 0.09;
 /// The maximum number of ticks on an axis with a linear scale, not counting its ends.
 const TICKS: f64 = 7.0;
-/// The smallest value on an axis with a logarithmic scale. Smaller values are shown as this one.
+/// The smallest value on a logarithmic axis. Smaller values are drawn at this position.
 const LEAST: f64 = 1e-6;
 
 impl Scale {
-    /// Returns where the value is on the axis.
+    /// Returns the position of the value on the axis.
     fn place(self, value: f64) -> f64 {
         match self {
             Self::Linear => value,
@@ -25,7 +26,7 @@ impl Scale {
     }
 }
 
-/// The ends of an axis, and its ticks from one end to the other.
+/// The scale of an axis, and its ticks from one end to the other.
 #[derive(Clone, Debug)]
 pub(super) struct Bounds {
     scale: Scale,
@@ -33,12 +34,13 @@ pub(super) struct Bounds {
 }
 
 impl Bounds {
-    /// Returns the bounds of the x axis: from the first point to the last one, both with a tick.
+    /// Returns the bounds of the x axis, from the smallest to the largest value, with a tick at
+    /// each end.
     pub(super) fn exact(panel: &Panel) -> Self {
         let scale = panel.x.scale;
         let (from, to) = ends(scale, &panel.lines.iter().flat_map(|line| &line.places).map(|place| place.0));
         let span = scale.place(to) - scale.place(from);
-        // A range without a round number in it is divided evenly.
+        // A range with few round numbers in it gets ticks at linear steps.
         let steps = match steps(scale, from, to) {
             few if few.len() < 5 => steps(Scale::Linear, from, to),
             enough => enough,
@@ -55,7 +57,8 @@ impl Bounds {
         Self { scale, ticks }
     }
 
-    /// Returns the bounds of the y axis: from a round value to a round value, around all points.
+    /// Returns the bounds of the y axis, rounded outwards to round values so that they include all
+    /// points.
     pub(super) fn rounded(panel: &Panel) -> Self {
         let scale = panel.y.scale;
         let (from, to) = ends(scale, &panel.lines.iter().flat_map(|line| &line.places).map(|place| place.1));
@@ -96,7 +99,7 @@ impl ValueFormatter<f64> for Bounds {
     }
 }
 
-/// Returns the minimum and the maximum of the values. They differ.
+/// Returns the minimum and the maximum of the values, widened if necessary so that they differ.
 fn ends(scale: Scale, values: &(impl Iterator<Item = f64> + Clone)) -> (f64, f64) {
     let finite = || values.clone().filter(|value| value.is_finite());
     let (least, most) = (finite().fold(f64::INFINITY, f64::min), finite().fold(f64::NEG_INFINITY, f64::max));
@@ -109,7 +112,7 @@ fn ends(scale: Scale, values: &(impl Iterator<Item = f64> + Clone)) -> (f64, f64
     }
 }
 
-/// Returns round values. The first is at most `from`, and the last at least `to`.
+/// Returns round values, the first at most `from` and the last at least `to`.
 fn steps(scale: Scale, from: f64, to: f64) -> Vec<f64> {
     match scale {
         Scale::Linear => {
@@ -130,14 +133,14 @@ fn steps(scale: Scale, from: f64, to: f64) -> Vec<f64> {
     }
 }
 
-/// Returns the next number of the form 1, 2 or 5 times a power of ten.
+/// Rounds up to the next number that is 1, 2 or 5 times a power of ten.
 fn round_up(value: f64) -> f64 {
     let power = 10_f64.powf(value.log10().floor());
     let factor = [1.0, 2.0, 5.0].into_iter().find(|factor| factor * power >= value * (1.0 - 1e-9));
     power * factor.unwrap_or(10.0)
 }
 
-/// Returns a number such as `0.01`, `1.5` or `10,000`.
+/// Formats a number, for example as `0.01`, `1.5` or `10,000`.
 fn number(value: f64) -> String {
     // Three significant digits.
     let decimals =

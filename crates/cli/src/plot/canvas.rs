@@ -1,4 +1,4 @@
-//! The area that a drawing covers, and its sizes.
+//! The drawing area and its dimensions.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;

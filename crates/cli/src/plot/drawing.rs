@@ -16,21 +16,20 @@ pub(crate) struct Panel {
     pub(crate) marks: Vec<Mark>,
 }
 
-/// A line from point to point, with markers.
+/// A polyline through data points, with markers.
 #[derive(Clone, Debug)]
 pub(crate) struct Line {
     pub(crate) label: String,
-    /// The number of the thing that the line is about. Lines about the same thing share their
-    /// colour and their marker.
+    /// The index of the series. Lines of the same series share a colour and a marker.
     pub(crate) series: usize,
-    /// The number of the pattern of dashes. Number 0 is solid, 1 dashed, 2 dotted, 3 sparsely
-    /// dotted. Lines that may be close to each other differ in it.
+    /// The dash pattern: 0 is solid, 1 dashed, 2 dotted, 3 sparsely dotted. Lines that may be close
+    /// to each other have different patterns.
     pub(crate) dashes: usize,
-    /// The points, in the order of x.
+    /// The data points, ordered by x.
     pub(crate) places: Vec<(f64, f64)>,
 }
 
-/// A vertical line with a word. It is left out if it is outside the x axis.
+/// A vertical line with a label. It is omitted if it is outside the range of the x axis.
 #[derive(Clone, Debug)]
 pub(crate) struct Mark {
     pub(crate) at: f64,
@@ -39,7 +38,7 @@ pub(crate) struct Mark {
 
 #[derive(Clone, Debug)]
 pub(crate) struct Axis {
-    /// The label, with the unit.
+    /// The label, including the unit.
     pub(crate) label: String,
     pub(crate) scale: Scale,
 }

@@ -1,11 +1,11 @@
-//! The font of a drawing: its sizes, and text that fits a width.
+//! The font of a drawing: font sizes, and fitting text into a given width.
 
 use plotters::prelude::*;
 use unicode_width::UnicodeWidthChar as _;
 
 use crate::support::text;
 
-/// The sizes of the text, as plotters counts them: a quarter more than in pixels.
+/// The font sizes as plotters counts them, which is a quarter more than in pixels.
 pub(super) const TITLE_SIZE: u32 = 18;
 pub(super) const SIZE: u32 = 16;
 pub(super) const SMALL: u32 = 14;
@@ -15,13 +15,13 @@ pub(super) fn font(size: u32) -> TextStyle<'static> {
     ("sans-serif", size).into_font().color(&DARK)
 }
 
-/// Returns the text as it can be shown in an XML document.
+/// Escapes text so that it can be shown in an XML document.
 pub(super) fn plain(text: &str) -> String {
-    // The only characters that a terminal accepts and XML does not.
+    // These are the only characters that are safe on a terminal but not allowed in XML.
     text::plain(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
 }
 
-/// Returns the text as it can be shown, cut to this width in pixels.
+/// Returns the escaped text, truncated to this width in pixels.
 pub(super) fn fitted(text: &str, width: u32, size: u32) -> String {
     const CUT: &str = "..";
     let text = plain(text);
@@ -39,7 +39,7 @@ pub(super) fn fitted(text: &str, width: u32, size: u32) -> String {
     shown + CUT
 }
 
-/// Returns the width of a text in pixels, in the widest of the usual fonts.
+/// Estimates the width of the text in pixels, based on the widest of the usual fonts.
 pub(super) fn text_width(text: &str, size: u32) -> u32 {
     let width = |c: char| match c {
         'm' | 'w' | 'M' | 'W' | '@' | '%' => 1.0,

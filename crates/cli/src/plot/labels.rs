@@ -1,5 +1,5 @@
-//! Text in a drawing, fitted to its position: the labels at the ends of lines, and the words of the
-//! marks.
+//! Text that is placed and fitted into a drawing: the labels at the ends of lines, and the labels
+//! of marks.
 
 use std::ops::Range;
 
@@ -16,11 +16,11 @@ use super::lines::{Drawn, Style, draw_sample};
 
 /// The height of a label, in pixels.
 pub(super) const ROW: i32 = 18;
-/// The lengths of the line from a line's end to its label, and of the sample before the label, in
-/// pixels.
+/// The lengths in pixels of the leader from a line's end to its label, and of the sample before the
+/// label.
 const LEADER: i32 = 12;
 const SAMPLE: i32 = 36;
-/// The space between a text and the thing that it describes, in pixels.
+/// The space between text and the element that it labels, in pixels.
 const GAP: i32 = 6;
 const GREY: RGBColor = RGBColor(0x77, 0x77, 0x77);
 
@@ -28,14 +28,14 @@ pub(super) const CENTRED: Pos = Pos { h_pos: HPos::Center, v_pos: VPos::Center }
 const LEFT: Pos = Pos { h_pos: HPos::Left, v_pos: VPos::Center };
 const RIGHT: Pos = Pos { h_pos: HPos::Right, v_pos: VPos::Center };
 
-/// Returns the space to the right of a panel for the labels of its lines, in pixels.
+/// Returns the space that a panel needs on its right for the line labels, in pixels.
 pub(super) fn room(lines: &[Drawn]) -> u32 {
     let labels = lines.iter().flat_map(|line| &line.labels);
     let widest = labels.map(|label| text_width(&plain(label), SIZE)).max().unwrap_or(0);
     ((LEADER + SAMPLE + GAP) as u32 + widest + MARGIN).min(WIDTH / 3)
 }
 
-/// Draws the vertical lines, each with its word above the panel.
+/// Draws the vertical lines of the marks, each with its label above the panel.
 pub(super) fn draw_marks<'a>(
     area: &Area<'a>,
     chart: &Chart<'a, '_>,
@@ -44,7 +44,7 @@ pub(super) fn draw_marks<'a>(
 ) -> Result<(), Failure<'a>> {
     let (across, down) = chart.plotting_area().get_pixel_range();
     let at = |mark: &Mark| x.map(&mark.at, (across.start, across.end - 1));
-    // Each word has its own row, so words never overlap.
+    // Each label has its own row, so labels never overlap.
     let middle = |row: usize| down.start - ROW * row as i32 - ROW / 2;
     for (row, mark) in marks.iter().enumerate() {
         let ends = [(at(mark), middle(row) - ROW / 2), (at(mark), down.end)];
@@ -58,7 +58,7 @@ pub(super) fn draw_marks<'a>(
         let width = text_width(&text, SIZE) as i32;
         let (place, from, anchor) =
             if is_left { (at + GAP, at + 1, LEFT) } else { (at - GAP, at - GAP - width, RIGHT) };
-        // The line of another mark does not go through the word.
+        // The white background keeps the line of another mark from crossing the label.
         let ground = [(from, y - ROW / 2), (from + GAP + width - 1, y + ROW / 2 - 2)];
         area.draw(&Rectangle::new(ground, WHITE.filled()))?;
         area.draw(&Text::new(text, (place, y), font(SIZE).pos(anchor)))?;
@@ -66,23 +66,23 @@ pub(super) fn draw_marks<'a>(
     Ok(())
 }
 
-/// Returns the marks that are on the x axis, in their order.
+/// Returns the marks within the range of the x axis, ordered by position.
 pub(super) fn shown_marks<'p>(panel: &'p Panel, x: &Bounds) -> Vec<&'p Mark> {
     let mut marks: Vec<&Mark> = panel.marks.iter().filter(|mark| x.contains(mark.at)).collect();
     marks.sort_by(|a, b| a.at.total_cmp(&b.at));
     marks
 }
 
-/// A label in its row. The first label of a line has a sample of the line beside it.
+/// A label on its own row. A sample of the line is drawn next to the line's first label.
 struct Label<'l> {
     text: &'l str,
-    /// The position that the label would have without the others.
+    /// The preferred vertical position, ignoring the other labels.
     wanted: i32,
     sample: Option<(Style, (i32, i32))>,
 }
 
-/// Draws the labels of the lines, as near to the ends of the lines as the other labels allow. If
-/// not all labels fit, the last row shows how many are left out.
+/// Draws the line labels, each as close to the end of its line as the other labels allow. If not
+/// all labels fit, the last row shows the number of omitted labels.
 pub(super) fn draw_labels<'a>(
     area: &Area<'a>,
     chart: &Chart<'a, '_>,
@@ -129,8 +129,8 @@ fn labels<'l>(chart: &Chart, lines: &'l [Drawn]) -> Vec<Label<'l>> {
     ends.into_iter().flat_map(of_line).collect()
 }
 
-/// Returns a row for each desired position, in order, at least the height of a label apart, and
-/// within the bounds if they have enough space.
+/// Returns a position for each label, in order and close to the preferred positions. The positions
+/// are at least one label height apart, and within the bounds if there is enough space.
 fn spread(wanted: &[i32], bounds: Range<i32>) -> Vec<i32> {
     let mut rows: Vec<i32> = Vec::with_capacity(wanted.len());
     for place in wanted {

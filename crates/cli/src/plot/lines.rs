@@ -1,4 +1,4 @@
-//! The lines, with the markers at their positions.
+//! Draws the lines and their markers.
 
 use plotters::coord::ranged1d::Ranged as _;
 use plotters::element::DashedPathElement;
@@ -8,8 +8,9 @@ use super::bounds::Bounds;
 use super::canvas::{Area, Chart, Failure, PANEL_HEIGHT, WIDTH};
 use super::drawing::{Line, Panel};
 
-/// The colours, which people with a colour vision deficiency can also distinguish. All of them are
-/// dark enough for a white background. With more series, the colours repeat.
+/// The line colours. People with a colour vision deficiency can distinguish them, and all of them
+/// are dark enough for a white background. If there are more series than colours, the colours
+/// repeat.
 const COLOURS: [RGBColor; 6] = [
     RGBColor(0x00, 0x72, 0xb2),
     RGBColor(0xd5, 0x5e, 0x00),
@@ -18,13 +19,13 @@ const COLOURS: [RGBColor; 6] = [
     RGBColor(0x33, 0x33, 0x33),
     RGBColor(0x8c, 0x6d, 0x00),
 ];
-/// The patterns of dashes: the length of a dash and of the gap after it, in pixels.
+/// The dash patterns: the lengths of a dash and of the gap after it, in pixels.
 const DASHES: [Option<(i32, i32)>; 4] = [None, Some((10, 5)), Some((2, 3)), Some((3, 9))];
 const MARKERS: usize = 5;
-/// The width of a line, and half the width of a marker, in pixels.
+/// The line width, and half the marker width, in pixels.
 const LINE_WIDTH: u32 = 2;
 const MARKER_SIZE: i32 = 4;
-/// The minimum distance from one marker of a line to the next one, in pixels.
+/// The minimum distance between two markers on a line, in pixels.
 const MARKERS_APART: i32 = 24;
 
 /// The style of a line.
@@ -38,23 +39,24 @@ pub(super) struct Style {
 /// A line as it is drawn.
 #[derive(Debug)]
 pub(super) struct Drawn {
-    /// The label of the line, followed by the labels of the other lines that coincide with it, such
-    /// as `= wait`.
+    /// The line's label, followed by the labels of any other lines that coincide with it, such as
+    /// `= wait`.
     pub(super) labels: Vec<String>,
     pub(super) style: Style,
     places: Vec<(f64, f64)>,
 }
 
 impl Drawn {
-    /// Returns where the line ends, in pixels of the whole drawing.
+    /// Returns the end of the line in pixel coordinates of the whole drawing.
     pub(super) fn end(&self, chart: &Chart) -> Option<(i32, i32)> {
         self.places.last().map(|place| chart.backend_coord(place))
     }
 }
 
-/// Returns the lines of a panel. Lines that coincide are merged.
+/// Returns the lines to draw in a panel, with coinciding lines merged.
 pub(super) fn drawn(panel: &Panel, x: &Bounds, y: &Bounds) -> Vec<Drawn> {
-    // The panel is a bit smaller than this, so lines that coincide here do so there too.
+    // The actual panel is slightly smaller than this, so lines that coincide here also coincide
+    // there.
     let pixel =
         |place: &(f64, f64)| (x.map(&place.0, (0, WIDTH as i32)), y.map(&place.1, (0, PANEL_HEIGHT as i32)));
     let lie_on_each_other = |one: &[(f64, f64)], other: &[(f64, f64)]| {
@@ -88,7 +90,8 @@ fn style(line: &Line) -> Style {
     }
 }
 
-/// Draws the lines, the first one below the others. It can be seen through the gaps in the others.
+/// Draws the lines. The first line is drawn first, and remains visible through the gaps in later
+/// lines.
 pub(super) fn draw<'a>(area: &Area<'a>, chart: &Chart<'a, '_>, lines: &[Drawn]) -> Result<(), Failure<'a>> {
     for line in lines {
         let places: Vec<_> = line.places.iter().map(|place| chart.backend_coord(place)).collect();
@@ -98,7 +101,7 @@ pub(super) fn draw<'a>(area: &Area<'a>, chart: &Chart<'a, '_>, lines: &[Drawn]) 
     Ok(())
 }
 
-/// Returns the points that have a marker: the ends, and others that are far enough apart.
+/// Returns the points to mark: both ends, and other points that are far enough apart.
 fn marked(places: &[(i32, i32)]) -> impl Iterator<Item = (i32, i32)> {
     let (end, mut before) = (places.last().copied(), None);
     places.iter().copied().filter(move |place| {
@@ -114,7 +117,7 @@ fn marked(places: &[(i32, i32)]) -> impl Iterator<Item = (i32, i32)> {
     })
 }
 
-/// Draws a short line with a marker in its middle, for the label of a line.
+/// Draws a sample of a line style for a label: a short line with a marker in the middle.
 pub(super) fn draw_sample<'a>(
     area: &Area<'a>,
     style: Style,
@@ -133,7 +136,7 @@ fn draw_line<'a>(area: &Area<'a>, style: Style, places: &[(i32, i32)]) -> Result
     }
 }
 
-/// Draws a marker. The markers are hollow, so a marker below another one can be seen.
+/// Draws a marker. Markers are hollow, so that a marker underneath another one remains visible.
 fn draw_marker<'a>(area: &Area<'a>, style: Style, (x, y): (i32, i32)) -> Result<(), Failure<'a>> {
     let (size, stroke) = (MARKER_SIZE, style.colour.stroke_width(LINE_WIDTH));
     let closed = |points: &[(i32, i32)]| {

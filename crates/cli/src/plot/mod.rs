@@ -1,9 +1,9 @@
-//! Drawings of sweeps: panels one above the other, each with lines over the same kind of axis.
+//! Drawings of sweeps: panels stacked vertically, with the same kind of x axis in each.
 //!
-//! Each line has its own colour, marker and dashes, so the drawing can also be read without
-//! colours. Lines that would coincide are drawn once, and their label names them all: `= b` follows
-//! if they are equal, `≈ b` if they differ by less than the width of a line. The label of a line is
-//! at its end.
+//! Series differ in colour and marker, and lines that may be close to each other differ in their
+//! dash patterns, so the drawing can also be read without colours. Coinciding lines are drawn once,
+//! with a label for each of them: `= b` if the lines are equal, and `≈ b` if they differ by less
+//! than the width of a line. The label of a line is placed at its end.
 #![allow(clippy::cast_possible_wrap, reason = "pixels, rows and panels are few")]
 #![allow(clippy::cast_precision_loss, reason = "a tick is at most a few steps from zero")]
 #![allow(clippy::cast_sign_loss, reason = "no width is negative")]
@@ -25,7 +25,7 @@ use self::lines::Drawn;
 
 pub(crate) use self::drawing::{Axis, Drawing, Line, Mark, Panel, Scale};
 
-/// Draws. Returns an SVG document.
+/// Renders the drawing as an SVG document.
 pub(crate) fn svg(drawing: &Drawing) -> Result<String, String> {
     let mut svg = String::new();
     let size = (WIDTH, TITLE_HEIGHT + PANEL_HEIGHT * drawing.panels.len() as u32);
@@ -35,13 +35,14 @@ pub(crate) fn svg(drawing: &Drawing) -> Result<String, String> {
 }
 
 fn draw<'a>(area: &Area<'a>, drawing: &Drawing) -> Result<(), Failure<'a>> {
-    // The drawing looks the same in dark viewers, because its background is not transparent.
+    // An opaque background makes the drawing look the same in dark viewers.
     area.fill(&WHITE)?;
     let title = font::fitted(&drawing.title, WIDTH - 2 * canvas::MARGIN, font::TITLE_SIZE);
     let middle = (WIDTH as i32 / 2, TITLE_HEIGHT as i32 / 2 + 4);
     area.draw(&Text::new(title, middle, font::font(font::TITLE_SIZE).pos(labels::CENTRED)))?;
     let laid_out: Vec<Laid> = drawing.panels.iter().map(Laid::out).collect();
-    // The same for each panel, so a length is at the same position in all of them.
+    // The width is the same for all panels, so that an x value has the same position in each of
+    // them.
     let labels_width = laid_out.iter().map(|laid| labels::room(&laid.lines)).max().unwrap_or(0);
     for (number, laid) in laid_out.into_iter().enumerate() {
         let top = (TITLE_HEIGHT + PANEL_HEIGHT * number as u32) as i32;
@@ -51,7 +52,7 @@ fn draw<'a>(area: &Area<'a>, drawing: &Drawing) -> Result<(), Failure<'a>> {
     area.present()
 }
 
-/// A panel with its bounds, and with the lines that are drawn in it.
+/// A panel with its computed bounds, and the lines to draw in it.
 struct Laid<'p> {
     panel: &'p Panel,
     x: Bounds,

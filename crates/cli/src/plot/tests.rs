@@ -5,7 +5,7 @@ use super::{Axis, Drawing, Line, Mark, Panel, Scale, WIDTH, svg};
 const HOSTILE: &str = "<b a=\"1\">&'x' ]]> \u{1b}[2J\0\r\n\u{202e}\u{ffff}";
 const SHOWN: &str = r#"<b a="1">&'x' ]]> \u{1b}[2J\u{0}\r\n\u{202e}"#;
 
-/// The colours of the series, and of the marks.
+/// The colours of some series, and of the marks.
 const FIRST: &str = "#0072B2";
 const SECOND: &str = "#D55E00";
 const FOURTH: &str = "#CC79A7";
@@ -28,7 +28,7 @@ fn drawn(panels: Vec<Panel>) -> String {
     svg(&Drawing { title: "a title".to_owned(), panels }).expect("it can be drawn")
 }
 
-/// Returns all text in a drawing, which must be well-formed.
+/// Returns all text in a drawing. The drawing must be well-formed.
 fn texts(svg: &str) -> Vec<String> {
     let document = Document::parse(svg).unwrap_or_else(|error| panic!("{error}: {svg}"));
     let texts = document.descendants().filter(|node| node.has_tag_name("text"));
@@ -55,7 +55,7 @@ fn hostile_text_is_escaped_everywhere() {
     let svg = svg(&Drawing { title: hostile(), panels: vec![panel] }).unwrap();
     let texts = texts(&svg);
     assert_eq!(texts.iter().filter(|text| text.contains("<b a=")).count(), 5, "{texts:?}");
-    // A label that is too long is cut.
+    // One of the five may be truncated because it is too long.
     assert!(texts.iter().filter(|text| text.contains(SHOWN)).count() >= 4, "{texts:?}");
     let is_bad = |c: char| (c.is_control() && c != '\n') || matches!(c, '\u{202e}' | '\u{ffff}');
     assert!(!svg.contains(is_bad), "{svg:?}");
@@ -82,12 +82,12 @@ fn equal_lines_are_merged_and_share_a_label() {
     ];
     let svg = drawn(vec![panel(lines, &[])]);
     assert_has(&texts(&svg), &["drop_oldest", "= wait", "≈ wait_for", "drop_incoming"]);
-    // Only the lines with numbers 0 and 3 have markers: three, and one beside the label.
+    // Only lines 0 and 3 have markers: one at each of the three points, and one next to the label.
     assert_eq!(svg.matches("<circle").count(), 4);
     assert_eq!(polylines(&svg, FOURTH, |points| points.len() == 5).len(), 4, "{svg}");
 }
 
-/// Returns the polylines of this colour whose points satisfy `wanted`.
+/// Returns the polylines in this colour whose points satisfy `wanted`.
 fn polylines(svg: &str, stroke: &str, wanted: impl Fn(&[(i32, i32)]) -> bool) -> Vec<Vec<(i32, i32)>> {
     let document = Document::parse(svg).unwrap();
     let is_wanted = |node: &Node| node.has_tag_name("polyline") && node.attribute("stroke") == Some(stroke);
@@ -108,7 +108,7 @@ fn lines_that_overlap_differ_in_more_than_their_colour() {
     assert_eq!(svg.matches("<circle").count(), 4, "the markers of the first line");
     let is_square = |points: &[(i32, i32)]| points.len() == 5 && points.first() == points.last();
     assert_eq!(polylines(&svg, SECOND, is_square).len(), 4, "the markers of the second line");
-    // The first line is solid, and the second one consists only of dashes.
+    // The first line is solid, and the second line consists only of dashes.
     let across = |points: &[(i32, i32)]| points.last().unwrap().0 - points[0].0;
     assert_eq!(polylines(&svg, FIRST, |points| points.len() == 3 && across(points) > 300).len(), 1);
     let is_dash = |points: &[(i32, i32)]| points.len() <= 3 && (1..=10).contains(&across(points));
@@ -135,8 +135,9 @@ fn a_mark_is_a_line_with_a_word() {
     assert!(vertical(&drawn(vec![panel(lines(), &[])])).is_empty());
 }
 
-/// Returns the left end, the right end and the middle of each text, in pixels, by a font whose
-/// letters are as wide as usual in a wide font, except for a W.
+/// Returns the left end, the right end, the vertical position and the contents of each text
+/// element. The ends are in pixels, for a wide font in which all letters except W have the same
+/// width.
 fn boxes(svg: &str) -> Vec<(f64, f64, f64, String)> {
     let document = Document::parse(svg).unwrap();
     let texts = document.descendants().filter(|node| node.has_tag_name("text"));
@@ -145,7 +146,7 @@ fn boxes(svg: &str) -> Vec<(f64, f64, f64, String)> {
         let text = node.text().unwrap_or_default().trim().to_owned();
         let width =
             text.chars().map(|c| if c == 'W' { 0.99 } else { 0.63 }).sum::<f64>() * number("font-size");
-        // The label of the y axis stands upright.
+        // The label of the y axis is rotated.
         let width = if node.has_attribute("transform") { 10.0 } else { width };
         let left = match node.attribute("text-anchor") {
             Some("middle") => number("x") - width / 2.0,

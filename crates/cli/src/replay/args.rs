@@ -1,4 +1,4 @@
-//! The options of the correlator as flags.
+//! The correlator's options as command-line flags.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -16,41 +16,41 @@ pub(super) const MAX_INTERVAL: Duration = Duration::from_secs(600);
 pub(super) const BURST: u32 = 25;
 const QPS: f32 = 1.0 / 300.0;
 
-/// Every option of the correlator, with the library's default.
+/// All of the correlator's options, with the library's defaults.
 #[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "Options of the correlator")]
+#[command(next_help_heading = "Correlator options")]
 pub(crate) struct CorrelatorArgs {
-    /// Entries of each cache.
+    /// Number of entries in each cache
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| whole::<usize>("--cache-size", text))]
     #[arg(default_value_t = CACHE_SIZE)]
     pub(super) cache_size: usize,
-    /// Fold similar events from this number on.
+    /// Aggregate similar events once there are this many
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| whole::<usize>("--max-events", text))]
     #[arg(default_value_t = MAX_EVENTS)]
     pub(super) max_events: usize,
-    /// Begin anew after this time without a similar event.
+    /// Start a new aggregate after this time without a similar event
     #[arg(long, value_name = "DURATION", allow_hyphen_values = true, default_value = "10m")]
     #[arg(value_parser = |text: &str| duration::parse("--max-interval", text))]
     pub(super) max_interval: Duration,
-    /// Fold nothing.
+    /// Disable aggregation
     #[arg(long)]
     pub(super) no_aggregation: bool,
-    /// Events of one source about one object that pass in a burst.
+    /// Burst size of the spam filter, for events from one source about one object
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| whole::<u32>("--burst", text))]
     #[arg(default_value_t = BURST)]
     pub(super) burst: u32,
-    /// How many more of them each second.
+    /// Rate at which the spam filter refills, in events per second
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| number::<f32>("--qps", "a number", text))]
     #[arg(default_value_t = QPS)]
     qps: f32,
-    /// Skip nothing.
+    /// Disable the spam filter
     #[arg(long)]
     pub(super) no_spam_filter: bool,
-    /// Never skip a Warning.
+    /// Exempt Warnings from the spam filter
     #[arg(long)]
     exempt_warnings: bool,
 }
@@ -71,7 +71,8 @@ fn whole<T: FromStr>(option: &str, text: &str) -> Result<T, String> {
     number(option, "a whole number that is not negative", text)
 }
 
-/// Reads the number of `option`. Returns what `option` must be, if the text is not such a number.
+/// Parses the number for `option`. If the text is invalid, returns an error that specifies what
+/// `option` must be.
 fn number<T: FromStr>(option: &str, form: &str, text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("{option} must be {form}, got {}", quoted(text)))
 }

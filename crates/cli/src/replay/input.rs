@@ -1,4 +1,4 @@
-//! The events to replay, with the states of each event merged.
+//! Reads the events to replay, and merges the states of each event.
 
 use std::collections::HashSet;
 use std::io::BufRead;
@@ -13,21 +13,22 @@ use crate::support::progress::Progress;
 
 /// The maximum number of events after expanding counts.
 const MAX_EVENTS: usize = 5_000_000;
-/// The number of events between updates of the progress line.
+/// The number of events between two updates of the progress line.
 const STEP: usize = 4096;
 
 #[derive(Default)]
 pub(crate) struct Input {
     /// The events to replay, ordered by time.
     pub(crate) events: Vec<Dated>,
-    /// The number of events, including those without an object, which are not replayed.
+    /// The number of events, including events without an object, which are not replayed.
     pub(crate) number: u64,
     /// The number of events without an object.
     pub(crate) without_object: u64,
     pub(crate) problems: Problems,
-    /// The number of documents that were not compared with others because of `--remember`.
+    /// The number of documents that could not be compared with others because of the `--remember`
+    /// limit.
     pub(crate) forgotten: u64,
-    /// The number of deletions, which add nothing.
+    /// The number of deletions, which are not replayed.
     pub(crate) deleted: u64,
     /// The sum of the counts of the events, before they were set to 1.
     pub(crate) occurrences: u64,
@@ -41,14 +42,14 @@ pub(crate) struct Input {
 pub(crate) struct Dated {
     pub(crate) at: Timestamp,
     pub(crate) event: Event,
-    /// The counts of its states and the times at which they were reached.
+    /// The counts in the event's states, and the times at which the counts were reached.
     steps: Steps,
 }
 
 #[derive(Debug)]
 enum Steps {
     One(u32),
-    /// In increasing order of the counts.
+    /// Ordered by increasing count.
     Many(Vec<(u32, Timestamp)>),
 }
 
@@ -75,20 +76,22 @@ impl Steps {
     }
 }
 
-/// State that is only needed while reading.
+/// State that is needed only while reading.
 #[derive(Default)]
 struct Known {
-    /// The index of each event by its number, or `None` for an event without a time.
+    /// Maps the number of each event to its index in `events`, or to `None` for an event without a
+    /// time.
     places: Vec<Option<u32>>,
     texts: Texts,
 }
 
-/// Long strings, which events share: many events concern the same objects and hosts.
+/// Interned long strings. Many events concern the same objects and hosts, so they share the
+/// strings.
 #[derive(Default)]
 struct Texts(HashSet<Text>);
 
 impl Texts {
-    /// The maximum length of a string that is stored inline and needs no allocation.
+    /// The maximum length of a string that is stored inline, without an allocation.
     const SHORT: usize = 23;
 
     fn shared(&mut self, text: Text) -> Text {
@@ -103,8 +106,8 @@ impl Texts {
     }
 }
 
-/// Reads all events. Fails if the input as a whole is unusable. The result includes the problems
-/// with individual events, and [`Input::finish`] prepares it.
+/// Reads all events. Fails if the input as a whole is unusable. Problems with individual events are
+/// part of the result. Call [`Input::finish`] to prepare the result for the replay.
 pub(crate) fn read(reader: Box<dyn BufRead>, is_expanded: bool, remembered: usize) -> Result<Input, String> {
     let mut input = Input { is_expanded, ..Input::default() };
     let mut states = States::new(remembered);
@@ -135,7 +138,7 @@ impl Input {
         if state.is_first {
             known.places.push(None);
         }
-        // The creation time is the last resort, because it is only the time of the first write.
+        // The creation time is only a fallback, because it is the time of the first write.
         let at = read.event.last_seen().or(read.event.metadata.creation_timestamp());
         let Some(at) = at else {
             self.problems.add(Problem::new(Reason::Undated, read.line, "an event without a time"));
@@ -157,7 +160,8 @@ impl Input {
         }
     }
 
-    /// Sorts the events, expands their counts if requested, and removes those without an object.
+    /// Sorts the events, expands their counts if requested, and removes the events without an
+    /// object.
     pub(crate) fn finish(&mut self) -> Result<(), String> {
         self.occurrences = self.events.iter().map(|event| u64::from(event.steps.count())).sum();
         if self.is_expanded {
@@ -188,8 +192,8 @@ fn names_object(object: &ObjectReference) -> bool {
     [&object.kind, &object.name, &object.uid].iter().any(|text| !text.is_empty())
 }
 
-/// Returns the event to replay: only the fields that the correlator uses, with a count of 1 and the
-/// given time. The first time is kept for the expansion of the count.
+/// Returns the event to replay, with only the fields that the correlator uses, a count of 1 and the
+/// given time. The first time is kept for expanding the count.
 fn replayed(mut event: Event, at: Timestamp, texts: &mut Texts) -> Event {
     let mut share = |text: &mut Text| texts.shared(std::mem::take(text));
     let mut replayed = Event::default();
@@ -215,14 +219,14 @@ fn replayed(mut event: Event, at: Timestamp, texts: &mut Texts) -> Event {
     replayed.type_ = share(&mut event.type_);
     replayed.reporting_controller = share(&mut event.reporting_controller);
     replayed.reporting_instance = share(&mut event.reporting_instance);
-    // Each event has a different name, and the correlator's decisions do not depend on it.
+    // Each event has a different name, but the correlator's decisions do not depend on the name.
     replayed.metadata.name = Text::from_static("event");
     replayed.count = 1;
     replayed
 }
 
-/// Adds each occurrence of an event: evenly distributed from the first time to the first state, and
-/// then from each state to the next.
+/// Adds the individual occurrences of an event. They are evenly distributed from the event's first
+/// time to the first state, and then from each state to the next.
 fn expand(dated: Dated, events: &mut Vec<Dated>) {
     let Dated { at, event, steps } = dated;
     let steps = match steps {
@@ -234,8 +238,8 @@ fn expand(dated: Dated, events: &mut Vec<Dated>) {
     for (count, at) in steps {
         let times = count - counted;
         let begin = previous.unwrap_or(first).min(at);
-        // The first occurrence is at the first time, and the last one of each state at the time of
-        // that state.
+        // The first occurrence is at the event's first time, and the last occurrence in each state
+        // is at the time of that state.
         let gaps = if previous.is_none() { times - 1 } else { times };
         let span = at.duration_since(begin);
         for left in (0..times).rev() {

@@ -1,5 +1,5 @@
-//! The command `replay`: shows what the correlator would have done with a cluster's events, and
-//! plots the effect of other options.
+//! The `replay` command, which shows what the correlator would have done with a cluster's events,
+//! and plots the effect of other option values.
 
 mod args;
 mod input;
@@ -31,34 +31,34 @@ use crate::support::text::{plain, quoted};
 
 const AFTER_HELP: &str = "\
 Reads the output of kubectl, jq, watches, exporters and audit logs: JSON (one
-or more documents, lists, JSON lines) and YAML, in UTF-8 or UTF-16, also
+or more documents, lists, JSON lines) and YAML, in UTF-8 or UTF-16, optionally
 compressed with gzip. Documents with the same namespace, name and uid are
-states of the same event. A JSON document can have up to 16 MiB. A YAML
-document is held in memory as a whole, and can have up to 256 MiB.
+treated as states of the same event. A JSON document can have up to 16 MiB. A
+YAML document is held in memory as a whole, and can have up to 256 MiB.
 
 Each event is replayed at its own time, with a count of 1, through the
-correlator of the program that reported it. Anything that cannot be read is
-skipped, and stderr gets one line per reason. Ctrl-C ends the reading early and
-prints the result for what was read. A second one ends the program.
+correlator of the program that reported it. Input that cannot be read is
+skipped, with one line per reason on stderr. Ctrl-C stops reading and prints the
+result for the events read so far. A second Ctrl-C exits immediately.
 
-A DURATION is numbers with units: 500ms, 5s, 1m30s, 1h.
+A DURATION is one or more numbers with units, such as 500ms, 5s, 1m30s or 1h.
 
-Exit status: 0 when the result was written, even if text or documents that are
-not events were skipped, 1 when events could not be read, the input was
-truncated or the result could not be written, 2 for bad usage, without any
-events, or with --strict if an event cannot be read.
+Exit status: 0 if the result was written, even if text or documents that are not
+events were skipped, 1 if events could not be read, the input was truncated or
+the result could not be written, 2 for bad usage, if there are no events, or
+with --strict if an event cannot be read.
 
 Examples:
   kubectl get events -A -o json | eventcast replay -
   eventcast replay --burst 50 --max-events 5 events.json
   eventcast replay --sweep burst=5..100 --output burst.svg events.json";
 
-/// Shows what the correlator makes of a cluster's events.
+/// Show how the correlator would have handled a cluster's events
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The events (core/v1 or events.k8s.io/v1). A dash means stdin, which is also the default in
-    /// a pipe.
+    /// File with the events (core/v1 or events.k8s.io/v1). A dash means stdin, which is also the
+    /// default in a pipe
     #[arg(value_hint = ValueHint::FilePath)]
     file: Option<PathBuf>,
     #[command(flatten)]
@@ -67,29 +67,29 @@ pub(crate) struct Args {
     output: OutputArgs,
 }
 
-/// The flags for the events as a whole, and for the output.
+/// Flags for the input as a whole, and for the output.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Output")]
 struct OutputArgs {
-    /// Take an event with a count of N as N events, evenly spread between its first and last time.
-    /// At most 5,000,000 events.
+    /// Replay an event with a count of N as N events, evenly spread between its first and last
+    /// time. The limit is 5,000,000 events in total
     #[arg(long)]
     expand: bool,
-    /// Write figures for machines.
+    /// Print the result as JSON
     #[arg(long)]
     json: bool,
-    /// Draw the result for each value as an SVG. OPTION is max-events, max-interval (in seconds),
-    /// burst or cache-size.
+    /// Replay with up to 64 values from a range, and draw the results as an SVG. OPTION is
+    /// max-events, max-interval (in seconds), burst or cache-size
     #[arg(long, value_name = "OPTION=A..B", value_parser = Sweep::parse)]
     sweep: Option<Sweep>,
-    /// Write the SVG there, with a dash to stdout [default: stdout].
+    /// Write the SVG to this file, or to stdout for a dash [default: stdout]
     #[arg(short, long, value_name = "FILE", requires = "sweep", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
-    /// Fail if an event cannot be read, and print no figures.
+    /// Fail without a result if an event cannot be read
     #[arg(long)]
     strict: bool,
-    /// How many events to keep in memory to recognize their other states. With 0, each document is
-    /// a separate event
+    /// Number of events to keep in memory for recognizing their other states. With 0, each document
+    /// is a separate event
     #[arg(long, value_name = "N", default_value = "1000000")]
     #[arg(value_parser = |text: &str| number::parse("--remember", 0..=u64::from(u32::MAX), text))]
     remember: u64,
@@ -121,27 +121,27 @@ pub(crate) fn run(args: Args) -> Result<bool, Box<dyn Error>> {
     say(&report::text(&input, &outcome, columns)).map(|()| is_whole)
 }
 
-/// Reads the events until the input ends or until a signal.
+/// Reads events until the input ends or a signal arrives.
 fn read(source: &Source, output: &OutputArgs) -> Result<Input, Box<dyn Error>> {
     let is_over = flag_of_signals().map_err(|error| format!("cannot wait for signals: {error}"))?;
     let cannot = |error: String| BadInput(format!("cannot read {}: {}", source.name(), plain(&error)));
     let remembered = usize::try_from(output.remember).unwrap_or(usize::MAX);
     let input = source.open(is_over.clone())?;
     let mut input = input::read(input, output.expand, remembered).map_err(cannot)?;
-    // From here on, a signal ends the program.
+    // From now on, a signal terminates the program.
     if is_over.swap(true, Ordering::Relaxed) {
-        complain("eventcast: interrupted: the figures count what was read so far");
+        complain("eventcast: interrupted: the results cover the events read so far");
     }
     input.finish().map_err(BadInput)?;
     Ok(input)
 }
 
-/// Returns why there is nothing to replay.
+/// Returns the reason why there is nothing to replay.
 fn nothing(input: &Input) -> String {
     if input.deleted > 0 {
         return format!("no events to replay: the input has only {}", counted(input.deleted, "deletion"));
     }
-    "no events to replay: give the output of 'kubectl get events -A -o json', for example".to_owned()
+    "no events to replay: pass the output of 'kubectl get events -A -o json', for example".to_owned()
 }
 
 /// Prints the problems. Returns whether all events could be read. With `--strict`, a lost event is
@@ -150,26 +150,26 @@ fn name_problems(input: &Input, output: &OutputArgs) -> Result<bool, BadInput> {
     for line in input.problems.lines() {
         complain(&format!("eventcast: {line}"));
     }
-    // With 0, no comparison was requested.
+    // With `--remember 0`, the user did not request a comparison.
     if input.forgotten > 0 && output.remember > 0 {
         let forgotten = counted(input.forgotten, "document");
         complain(&format!(
-            "eventcast: {forgotten} could not be compared with earlier ones and count as separate events: \
-             raise --remember"
+            "eventcast: {forgotten} could not be compared with earlier documents and count as separate events: \
+             increase --remember"
         ));
     }
     let lost = input.problems.lost();
     if output.strict && lost > 0 {
         return Err(BadInput(format!(
-            "{} could not be read: leave --strict out to replay the others",
+            "{} could not be read: omit --strict to replay the rest",
             counted(lost, "part")
         )));
     }
     Ok(lost == 0)
 }
 
-/// Writes the drawing. With `--json`, writes the figures for the drawing, and then the drawing only
-/// if it has a file.
+/// Writes the drawing. With `--json`, writes the data of the drawing as JSON, and the drawing
+/// itself only if `--output` names a file.
 fn write_sweep(
     sweep: Sweep,
     points: &[(u32, run::Outcome)],

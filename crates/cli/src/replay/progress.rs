@@ -1,4 +1,5 @@
-//! The progress of a replay: the number of replayed events, the total, and the remaining time.
+//! The progress of a replay: the number of replayed events, the total number, and the remaining
+//! time.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -7,10 +8,10 @@ use crate::support::duration::rough;
 use crate::support::number::grouped;
 use crate::support::progress::Progress;
 
-/// The number of events below which a run is too short to show its progress.
+/// Runs with fewer events than this are too short to show progress.
 const LONG: usize = 20_000;
 
-/// The count of the replayed events, with a line that shows the count.
+/// Counts the replayed events and shows the count in a progress line.
 #[derive(Debug)]
 pub(crate) struct Replayed {
     line: Progress,
@@ -25,13 +26,13 @@ impl Replayed {
         Self { line, begin: Instant::now(), events: Cell::new(0), all }
     }
 
-    /// Counts more events.
+    /// Adds to the number of replayed events.
     pub(crate) fn add(&self, events: usize) {
         self.events.set(self.events.get() + events);
         self.line.show(|| text(self.events.get(), self.all, self.begin.elapsed()));
     }
 
-    /// Removes the line.
+    /// Removes the progress line.
     pub(crate) fn clear(&self) {
         self.line.clear();
     }

@@ -1,4 +1,4 @@
-//! The result of a run: one human-readable screen, or JSON.
+//! Prints the result of a run, as one human-readable screen or as JSON.
 
 use std::fmt::Write as _;
 
@@ -11,20 +11,20 @@ use crate::support::duration::rough;
 use crate::support::number::{counted, grouped};
 use crate::support::text::{cut as start, harmless_json, plain};
 
-/// The number of noisiest keys that are shown.
+/// The number of noisiest keys to show.
 const NOISIEST: usize = 10;
-/// The length of an object, and of the other names, in characters.
+/// The maximum widths of an object and of the other names, in columns.
 const OBJECT: usize = 56;
 const WIDTH: usize = 28;
-/// The width of the names on a terminal that is too narrow for the figures, in characters.
+/// The minimum width that is left for the names on a narrow terminal, in columns.
 const LEAST: usize = 20;
 
-/// Returns the report. The lines with names are cut to the terminal's width, if there is one.
+/// Returns the report. If there is a terminal, lines with names are truncated to its width.
 pub(crate) fn text(input: &Input, outcome: &Outcome, columns: Option<usize>) -> String {
     let mut out = String::new();
     // Writing to a string never fails.
     let _ = write_head(&mut out, input, outcome).and_then(|()| {
-        // If no event was judged, there are no figures.
+        // Without any replayed events, there are no figures to show.
         if outcome.keys.is_empty() {
             return Ok(());
         }
@@ -50,7 +50,7 @@ fn write_head(out: &mut String, input: &Input, outcome: &Outcome) -> std::fmt::R
             (1, _) => "1 of them names".to_owned(),
             (some, _) => format!("{} of them name", grouped(some)),
         };
-        writeln!(out, "{which} no object, so no correlator can judge them: see 'involvedObject'")?;
+        writeln!(out, "{which} no object, so no correlator can process them: see 'involvedObject'")?;
     }
     if !input.is_expanded && input.occurrences > input.number {
         let occurrences = grouped(input.occurrences);
@@ -135,8 +135,8 @@ pub(crate) fn percent(part: u64, whole: u64) -> f64 {
     100.0 * part as f64 / whole.max(1) as f64
 }
 
-/// Removes the middle of a text that is wider than `width` columns, because names often differ only
-/// at their ends.
+/// Removes the middle of text that is wider than `width` columns. The end is kept because names
+/// often differ only there.
 fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();

@@ -1,7 +1,7 @@
-//! Runs events through correlators whose writes always succeed.
+//! Runs events through correlators, with writes that always succeed.
 //!
-//! In a cluster, each program that reports events has its own correlator. So does each reporter
-//! here.
+//! In a cluster, each program that reports events has its own correlator. This replay therefore
+//! uses a separate correlator for each reporter.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -16,7 +16,7 @@ use super::input::Dated;
 use super::progress::Replayed;
 use crate::support::time::system_time;
 
-/// The number of events that are counted in one step.
+/// The number of events between two updates of the progress.
 const STEP: usize = 1024;
 
 /// The outcome of a run.
@@ -25,11 +25,11 @@ pub(crate) struct Outcome {
     pub(crate) stats: CorrelatorStats,
     /// The number of reporters.
     pub(crate) reporters: u64,
-    /// The counts of each key, with the most events first.
+    /// The counts for each key. The key with the most events is first.
     pub(crate) keys: Vec<(Key, Tally)>,
 }
 
-/// The object, reason and source by which events are counted, not escaped.
+/// The object, reason and source by which events are counted. The strings are not escaped.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Key {
     pub(crate) object: String,
@@ -50,14 +50,14 @@ impl Outcome {
         self.stats.created + self.stats.updated + self.stats.filtered
     }
 
-    /// Returns the number of writes to the store: one for each event that is not skipped. A
-    /// recording also writes the count of each stored event whose repeats were skipped, at the end.
+    /// Returns the number of writes to the store, one for each event that is not skipped. At the
+    /// end, a real recording also writes the count of each stored event whose repeats were skipped.
     pub(crate) fn calls(&self) -> u64 {
         self.stats.created + self.stats.updated
     }
 }
 
-/// The program that reported an event: its name and its host or instance.
+/// The program that reported an event, identified by its name and its host or instance.
 type Reporter = (Text, Text);
 
 pub(crate) fn run(
@@ -119,8 +119,8 @@ fn sum(all: impl Iterator<Item = CorrelatorStats>) -> CorrelatorStats {
     sum
 }
 
-/// Returns an error of the library, which begins with the name of an option, with that name
-/// replaced by the name of the flag.
+/// Rewrites an error from the library, which begins with an option name, so that it begins with the
+/// name of the flag instead.
 fn as_flag(error: &str) -> String {
     let (name, rest) = error.split_once(' ').unwrap_or((error, ""));
     format!("--{} {rest}", name.replace('_', "-"))
@@ -135,7 +135,7 @@ fn key_of(event: &Event) -> Key {
     Key { object: parts.join("/"), reason: event.reason.clone(), source: source.clone() }
 }
 
-/// Confirms to the correlator what a store would have returned.
+/// Confirms the write to the correlator, with the event that a store would have returned.
 fn store(correlator: &EventCorrelator, decision: Correlation, writes: &mut u64) {
     let (mut stored, key): (Event, CorrelationKey) = match decision {
         Correlation::Create { event, key, .. } | Correlation::Update { event, key, .. } => (event, key),

@@ -1,4 +1,4 @@
-//! Recognizes states of the same event.
+//! Recognizes documents that are states of the same event.
 
 use std::collections::HashMap;
 
@@ -7,21 +7,21 @@ use eventcast::{Event, Text, Timestamp};
 
 /// Recognizes documents that are states of the same event.
 ///
-/// A cluster updates the count of an event that recurs, so a watch, a log or two dumps contain the
-/// same event several times. Two documents are states of the same event if their namespace, name
-/// and UID are equal. Without a UID, namespace, name and first time must be equal, where the
-/// creation time replaces a missing first time. A document with neither a UID nor a name is always
-/// a separate event.
+/// A cluster updates the count of a recurring event, so a watch, a log or a pair of dumps can
+/// contain the same event several times. Two documents are states of the same event if their
+/// namespace, name and UID are equal. If there is no UID, their namespace, name and first time must
+/// be equal. The creation time replaces a missing first time. A document with neither a UID nor a
+/// name is always a separate event.
 ///
-/// The count of a state is the count of its series if it has one, otherwise the event's own count,
-/// and at least 1.
+/// The count of a state is the count of its series if it has a series, and the event's own count
+/// otherwise. It is at least 1.
 ///
-/// The later of two states is the one with the larger `resourceVersion` if both are numbers,
-/// otherwise the one with the larger count, and if the counts are equal, the one with the later
+/// Of two states, the later state is the one with the larger `resourceVersion` if both versions are
+/// numbers. Otherwise it is the state with the larger count or, if the counts are equal, the later
 /// time.
 ///
-/// Each event takes about 400 bytes. Beyond the limit, new events are not stored, so each of their
-/// states counts as a separate event.
+/// Each event takes about 400 bytes. Once the limit is reached, new events are not stored, so each
+/// of their states counts as a separate event.
 #[derive(Debug)]
 pub(crate) struct States {
     seen: HashMap<Key, Seen>,
@@ -34,7 +34,7 @@ pub(crate) struct States {
 /// The result of [`States::observe`]: how a document relates to the states before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct State {
-    /// The number of the event, in the order of their first states, starting at 0.
+    /// The number of the event, starting at 0 and in the order in which the first states were read.
     pub(crate) number: u64,
     /// Whether this is the first state of its event.
     pub(crate) is_first: bool,
@@ -51,7 +51,7 @@ struct Key {
     identity: Identity,
 }
 
-/// Distinguishes events with the same name.
+/// The part of the key that distinguishes events with the same name.
 #[derive(Debug, PartialEq, Eq, Hash)]
 enum Identity {
     /// A UID in the form of a UUID, as assigned by API servers.
@@ -67,7 +67,7 @@ struct Seen {
     latest: Order,
 }
 
-/// The values that determine which of two states is later.
+/// The values that determine which of two states is the later one.
 #[derive(Clone, Copy, Debug)]
 struct Order {
     resource_version: Option<u64>,
@@ -90,14 +90,14 @@ impl Order {
 }
 
 impl States {
-    /// Creates an empty set with a limit on the number of events. With 0, each document is a
-    /// separate event.
+    /// Creates an empty set with a limit on the number of events. With a limit of 0, each document
+    /// is a separate event.
     pub(crate) fn new(max_events: usize) -> Self {
         Self { seen: HashMap::default(), max_events, next: 0, forgotten: 0 }
     }
 
-    /// Adds a document. Returns how it relates to the earlier states of its event, or `None` for a
-    /// deletion.
+    /// Adds a document and returns how it relates to the earlier states of its event. Returns
+    /// `None` for a deletion.
     pub(crate) fn observe(&mut self, read: &ReadEvent) -> Option<State> {
         if read.is_deleted {
             return None;
@@ -146,8 +146,8 @@ fn key(event: &Event) -> Option<Key> {
     Some(Key { namespace: metadata.namespace.clone(), name: metadata.name.clone(), identity })
 }
 
-/// Parses a UUID in its canonical lower-case form, so that its key needs no allocation. Other
-/// spellings are different UIDs.
+/// Parses a UUID in its canonical lower-case form, so that the key does not need an allocation. Any
+/// other spelling counts as a different UID.
 fn uuid(text: &str) -> Option<u128> {
     let is_canonical = text.len() == 36
         && text.bytes().enumerate().all(|(at, byte)| match at {
@@ -164,7 +164,7 @@ mod tests {
 
     use super::States;
 
-    /// Returns the number of the event and the count for each document.
+    /// Returns the event number and the count for each document.
     fn observed(states: &mut States, input: &str) -> Vec<(u64, u32)> {
         let read = EventReader::new(input.as_bytes()).map(Result::unwrap);
         read.filter_map(|read| states.observe(&read)).map(|state| (state.number, state.count)).collect()

@@ -1,4 +1,4 @@
-//! One option over a range of values, with the results as a drawing.
+//! Replays the events with a range of values for one option, and draws the results.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::plot::{self, Axis, Drawing, Line, Mark, Panel, Scale};
 use crate::support::number::counted;
 use crate::support::text::quoted;
 
-/// The maximum number of values that are tried, evenly spread over the range.
+/// The maximum number of values to try. They are evenly spread over the range.
 const POINTS: u64 = 64;
 
 /// An option, and the range of its values.
@@ -46,7 +46,7 @@ impl Swept {
         }
     }
 
-    /// Returns the label of the axis: the name, and the unit.
+    /// Returns the axis label, which consists of the option's name and the unit.
     fn label(self) -> String {
         let unit = match self {
             Self::MaxEvents => "similar events",
@@ -68,7 +68,8 @@ impl Swept {
         }
     }
 
-    /// Returns the options with this value, or `None` if the stage that has the option is off.
+    /// Returns the correlator options with this value, or `None` if the stage to which the option
+    /// belongs is off.
     fn set(self, args: &CorrelatorArgs, value: u32) -> Option<CorrelatorOptions> {
         let is_off = match self {
             Self::MaxEvents | Self::MaxInterval => args.no_aggregation,
@@ -87,29 +88,30 @@ impl Swept {
 }
 
 impl Sweep {
-    /// Reads `OPTION=A..B`, both ends included.
+    /// Parses `OPTION=A..B`, where the range includes both ends.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let wrong = |what: &str| {
-            format!("--sweep: {what} in {}: write an option and a range, as in burst=5..100", quoted(text))
+            format!("--sweep: {what} in {}: use an option and a range, as in burst=5..100", quoted(text))
         };
-        let (name, range) = text.split_once('=').ok_or_else(|| wrong("there is no '='"))?;
+        let (name, range) = text.split_once('=').ok_or_else(|| wrong("missing '='"))?;
         let option = Swept::ALL.into_iter().find(|known| known.name() == name).ok_or_else(|| {
             let known = Swept::ALL.map(Swept::name).join(", ");
             wrong(&format!("the option must be one of {known}, got {}", quoted(name)))
         })?;
-        let (from, to) = range.split_once("..").ok_or_else(|| wrong("there is no '..'"))?;
+        let (from, to) = range.split_once("..").ok_or_else(|| wrong("missing '..'"))?;
         let number = |text: &str| {
             let error = || format!("the ends must be whole numbers up to {}, got {}", u32::MAX, quoted(text));
             text.parse::<u32>().map_err(|_| wrong(&error()))
         };
         let (from, to) = (number(from)?, number(to)?);
         if from == 0 || from >= to {
-            return Err(wrong("the range must begin with 1 or more and go up"));
+            return Err(wrong("the range must start at 1 or more and be ascending"));
         }
         Ok(Self { option, from, to })
     }
 
-    /// Returns all values in the range, or as many as are worth drawing.
+    /// Returns the values to try: all values in the range, or at most `POINTS` evenly spread
+    /// values.
     pub(crate) fn values(&self) -> Vec<u32> {
         let (from, span) = (u64::from(self.from), u64::from(self.to - self.from));
         let steps = span.min(POINTS - 1);
@@ -126,7 +128,7 @@ impl Sweep {
         let one = |value: u32| {
             let options = self.option.set(args, value).ok_or_else(|| {
                 format!(
-                    "cannot sweep {}: its stage is off: leave --no-aggregation and --no-spam-filter out",
+                    "cannot sweep {}: its stage is off: omit --no-aggregation and --no-spam-filter",
                     self.option.name()
                 )
             })?;
@@ -135,7 +137,7 @@ impl Sweep {
         self.values().into_iter().map(one).collect()
     }
 
-    /// Returns the figures of the drawing in machine-readable form.
+    /// Returns the data of the drawing as JSON.
     pub(crate) fn json(&self, points: &[(u32, Outcome)]) -> String {
         let points: Vec<_> = points
             .iter()
@@ -144,7 +146,8 @@ impl Sweep {
         format!("{}\n", json!({"option": self.option.name(), "points": points}))
     }
 
-    /// Returns the drawing, an SVG document. `source` is the file of the events, if there is one.
+    /// Returns the drawing as an SVG document. `source` is the file with the events, if there is
+    /// one.
     pub(crate) fn svg(&self, points: &[(u32, Outcome)], source: Option<&Path>) -> Result<String, String> {
         plot::svg(&self.drawing(points, source))
     }
@@ -175,7 +178,7 @@ impl Sweep {
     }
 }
 
-/// One line of the drawing: its name, and the count that it shows.
+/// A line in the drawing: its name, and the function that returns the count to show.
 type Series = (&'static str, fn(&Outcome) -> u64);
 
 const SERIES: [Series; 4] = [

@@ -1,10 +1,10 @@
-//! A check that the counts of all parties add up.
+//! Checks that the counts of the publisher, the bus and the watchers add up.
 
 use super::reader::Account;
 use super::run::Outcome;
 use crate::support::text::plain;
 
-/// Returns the counts that do not add up.
+/// Returns a description of each count that does not add up.
 pub(crate) fn faults(outcome: &Outcome) -> Vec<String> {
     let mut faults = Vec::new();
     let mut check = |who: &str, what: &str, left: u64, right: u64| {
@@ -27,9 +27,9 @@ pub(crate) fn faults(outcome: &Outcome) -> Vec<String> {
         check(name, "events out of place by the gaps", seen.misplaced, 0);
         let for_room = dropped.incoming + dropped.oldest + dropped.timed_out;
         check(name, "losses that the hook received = dropped", reported.lost, for_room);
-        // A handler that stops early does not receive the gap after its last event. It stops early
-        // if its watcher is stopped, or if the shutdown was not complete in time, even if its queue
-        // was empty.
+        // A handler that stops early does not receive the gap after its last event. A handler stops
+        // early if its watcher is stopped, or if the shutdown does not complete in time, even with
+        // an empty queue.
         let gave_up = !outcome.complete || dropped.stopped + dropped.abandoned > 0;
         let in_gaps = if gave_up { seen.lost.max(dropped.total()) } else { seen.lost };
         check(name, "lost in gaps = dropped", in_gaps, dropped.total());
@@ -37,7 +37,7 @@ pub(crate) fn faults(outcome: &Outcome) -> Vec<String> {
     faults
 }
 
-/// Returns the sums of all watchers in a line, such as
+/// Returns the totals of all watchers as one line, such as
 /// `published 18,000 = accepted 18,000 + refused 0; offered 72,000 = ..`.
 pub(crate) fn sums(outcome: &Outcome) -> String {
     use crate::support::number::grouped;
@@ -68,7 +68,7 @@ pub(super) mod tests {
     use eventcast::stats::{BusStats, DropReason, WatcherStats};
     use std::time::Duration;
 
-    /// Returns the outcome of a run with one watcher, which lost 6 of 10 events.
+    /// Returns the outcome of a run with one watcher that lost 6 of 10 events.
     pub(in super::super) fn outcome() -> Outcome {
         let time = Duration::from_secs(1);
         let watcher = Watcher {
@@ -122,7 +122,7 @@ pub(super) mod tests {
         assert!(sums(&outcome()).starts_with(expected), "{}", sums(&outcome()));
     }
 
-    /// The end comes too soon for the handler to receive the last gap.
+    /// The run ends before the handler can receive the last gap.
     #[test]
     fn a_gap_that_no_reader_sees_at_the_end_adds_up() {
         let mut outcome = outcome();

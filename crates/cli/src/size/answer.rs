@@ -1,4 +1,4 @@
-//! The first part of the output: the queue length that would have been enough.
+//! The first part of the output, which reports the queue length that would have been enough.
 
 use super::finding::{Enough, Finding};
 use super::reader::{Account, Watcher};
@@ -10,8 +10,7 @@ use super::sweep::{Point, Swept};
 use crate::support::number::grouped;
 
 /// Returns the result for each watcher, such as `base: 296 would have been enough. Its queue of 200
-/// lost 32.11 % of the events.`. If the bus's own queue was too short, the line about it is the
-/// first one.
+/// lost 32.11 % of the events.`. If the bus's own queue was too short, the first line reports this.
 pub(super) fn of_run(outcome: &Outcome, findings: &[Finding]) -> String {
     let mut text = wrapped("How long must the queue be, as far as this run can tell?", "    ");
     let refusal = Refusal::of(outcome);
@@ -27,7 +26,7 @@ pub(super) fn of_run(outcome: &Outcome, findings: &[Finding]) -> String {
     text
 }
 
-/// Returns the length that one watcher needs. `scope` follows the word "enough".
+/// Describes the queue length that one watcher needs. `scope` is inserted after the word "enough".
 fn answer(watcher: &Watcher, account: &Account, finding: &Finding, scope: &str) -> String {
     let (queue, enough) = (grouped(watcher.queue as u64), grouped(finding.queue()));
     let held = grouped(finding.enough.events());
@@ -71,7 +70,7 @@ fn with_seeds(spread: Spread) -> String {
     }
 }
 
-/// Returns how far apart the seeds are, and the margin of the largest length.
+/// Describes how much the lengths differ between seeds, and the margin of the largest length.
 fn of_seeds(spread: Spread) -> String {
     if spread.count == 1 {
         return "Another seed needs another length: add --seeds. ".to_owned();
@@ -94,7 +93,7 @@ pub(super) fn of_sweep(swept: Swept, points: &[Point]) -> String {
         Swept::Queue => "How long must the queue be, as far as these runs can tell?",
         Swept::Handler => "How long may the handler take, as far as these runs can tell?",
     };
-    // The values are in order from the smallest loss to the largest.
+    // Orders the values from the smallest expected loss to the largest.
     let ordered: Vec<&Point> = match swept {
         Swept::Queue => points.iter().rev().collect(),
         Swept::Handler => points.iter().collect(),
@@ -116,12 +115,12 @@ fn is_whole(point: &Point, index: usize) -> bool {
     point.findings[index].is_whole(&point.outcome.settings.watchers[index])
 }
 
-/// Returns the points without a loss, up to the first one with a loss.
+/// Returns the points before the first point with a loss.
 fn whole<'p>(ordered: &[&'p Point], index: usize) -> Vec<&'p Point> {
     ordered.iter().copied().take_while(|point| is_whole(point, index)).collect()
 }
 
-/// Returns which value was enough, and which one was not.
+/// Describes which value was enough and which value was not.
 fn edge(swept: Swept, ordered: &[&Point], index: usize) -> String {
     let shown = |point: &Point| match swept {
         Swept::Queue => grouped(point.value),
@@ -151,7 +150,7 @@ fn edge(swept: Swept, ordered: &[&Point], index: usize) -> String {
     }
 }
 
-/// Returns the computed length: for the runs with a loss, and for all runs if there are several
+/// Describes the computed length: of the runs with a loss, or of all runs if there are several
 /// seeds.
 fn computed(swept: Swept, points: &[Point], index: usize) -> String {
     let findings = || points.iter().map(|point| &point.findings[index]);
@@ -171,7 +170,7 @@ fn computed(swept: Swept, points: &[Point], index: usize) -> String {
     }
 }
 
-/// Returns the latency with the value that was just enough, if there is one.
+/// Describes the latency with the value that was just enough, if there is such a value.
 fn latency(swept: Swept, ordered: &[&Point], index: usize) -> String {
     whole(ordered, index).last().map_or_else(String::new, |point| {
         let latency = at_quantile(&point.outcome.accounts[index].seen.latency, 0.99);
@@ -196,7 +195,7 @@ mod tests {
                            23.08 % of the events, and offered them to no watcher.";
     const ACCEPTED: &str = "lengths below are for the 10 events that the bus accepted.";
 
-    /// The bus in this outcome refused 3 of 13 events, which is the first thing to report.
+    /// The bus in this outcome refused 3 of 13 events, so the answer reports this first.
     #[test]
     fn the_answer_is_the_length_and_how_it_is_known() {
         for (finding, expected) in [
@@ -269,7 +268,7 @@ mod tests {
                  34 at most."
             )
         );
-        // The machine was late, so more events waited than the handler's times imply.
+        // The machine was late, so more events were waiting than the handler's times imply.
         let late = answer(SPREAD, Enough::AtLeast(140));
         assert!(late.starts_with("140 or more would have been needed with each of 6 seeds. They"), "{late}");
         let one = answer(Spread { count: 1, ..SPREAD }, Enough::Held(34));
@@ -297,7 +296,8 @@ mod tests {
         assert!(words.join(" ").contains(&format!("runs can tell? {refused}")), "{text}");
     }
 
-    /// Returns the output of a sweep with these values, and with what was lost with each of them.
+    /// Returns the output of a sweep with these pairs of a value and the number of events lost with
+    /// it.
     fn swept(swept: Swept, values: &[(u64, u64)]) -> String {
         let point = |(value, lost): &(u64, u64)| Point {
             value: *value,

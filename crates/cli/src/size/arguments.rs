@@ -1,4 +1,4 @@
-//! The command line.
+//! Command-line options of `size`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,18 +17,18 @@ use super::times::Times;
 use crate::support::duration;
 use crate::support::number::{self, grouped};
 
-/// The largest number of events of a run. The run keeps the time of each publish.
+/// The maximum number of events in a run. The run stores the time of each publish.
 const MAX_EVENTS: u128 = 20_000_000;
 const MAX_LENGTH: Duration = Duration::from_secs(3600);
 
-/// Finds out how long a queue must be.
+/// Find out how long a queue must be
 ///
-/// Publishes at your rate to handlers as slow as yours, on the real bus. Prints what length would
-/// have been enough, and what each watcher lost, where and why.
+/// Publishes at a given rate to handlers with a given speed on a real bus. Prints the queue length
+/// that would have been enough, and how many events each watcher lost, when and why.
 #[derive(Debug, clap::Args)]
 #[command(args_override_self = true, after_help = help::EXAMPLES, after_long_help = help::LONG)]
 pub(crate) struct Args {
-    // In boxes, because the options of the other commands take less memory.
+    // Boxed, because the arguments of the other commands are much smaller.
     #[command(flatten)]
     load: Box<LoadArgs>,
     #[command(flatten)]
@@ -37,28 +37,28 @@ pub(crate) struct Args {
     output: Box<OutputArgs>,
 }
 
-/// The events that are published.
+/// The events to publish.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Load [default: bursts of 300 every 100ms]")]
 struct LoadArgs {
-    /// Events a second, evenly spread, 1 to 10000000.
+    /// Events per second, evenly spread, 1 to 10000000
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| number::parse("--rate", 1..=10_000_000, text))]
     rate: Option<u64>,
-    /// Events in one burst, 1 to 1000000, on top of --rate.
+    /// Events per burst, in addition to --rate, 1 to 1000000
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| number::parse("--burst", 1..=1_000_000, text))]
     burst: Option<u64>,
-    /// From one burst to the next [default: 100ms].
+    /// Time between bursts [default: 100ms]
     #[arg(long, value_name = "DURATION", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| duration::parse_positive("--every", text))]
     every: Option<Duration>,
-    /// Publish for this time, up to 1h and up to 20000000 events [default: 6s, in a sweep 1s for
-    /// each run].
+    /// How long to publish, up to 1h and 20000000 events [default: 6s, or 1s for each run of a
+    /// sweep]
     #[arg(long = "for", value_name = "DURATION", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| duration::parse_positive("--for", text))]
     length: Option<Duration>,
-    /// Length of the bus's own queue, 1 to 16777216.
+    /// Length of the bus's incoming queue, 1 to 16777216
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 1000)]
     #[arg(value_parser = |text: &str| number::parse("--incoming", 1..=MAX_QUEUE, text))]
     incoming: u64,
@@ -68,56 +68,56 @@ struct LoadArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Watchers [default: four that differ in one setting each]")]
 struct WatcherArgs {
-    /// Some watchers. Can be given several times, up to 256 in all.
+    /// Add a group of watchers. Can be repeated, up to 256 watchers in total
     #[arg(long, value_name = "SPEC", value_parser = Group::parse)]
     watchers: Vec<Group>,
-    /// Length of the queue, if the SPEC has none, in events, 1 to 16777216 [default: 200].
+    /// Queue length in events for watchers whose SPEC has none, 1 to 16777216 [default: 200]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| number::parse("--queue", 1..=MAX_QUEUE, text))]
     queue: Option<u64>,
-    /// Effect of a full queue, if the SPEC has none [default: drop_incoming].
+    /// Overflow policy for watchers whose SPEC has none [default: drop_incoming]
     #[allow(clippy::doc_markdown, reason = "the help shows the text as it is")]
     #[arg(long, value_name = "POLICY", value_parser = |text: &str| group::policy("--policy", text))]
     policy: Option<OverflowPolicy>,
-    /// Time of the handler for an event, if the SPEC has none [default: 200us].
+    /// Time per event for handlers whose SPEC has none [default: 200us]
     #[arg(long, value_name = "HANDLER", value_parser = handler, allow_negative_numbers = true)]
     handler: Option<Times>,
-    /// Seed of the handlers' random times.
+    /// Seed for the handlers' random times
     #[arg(long, value_name = "N", allow_negative_numbers = true, default_value_t = 1)]
     #[arg(value_parser = |text: &str| number::parse("--seed", 0..=u64::MAX, text))]
     seed: u64,
-    /// Seeds for which the length is computed, from --seed on, 1 to 1000. The answer is the largest
-    /// length [default: 99 if a handler's time is random, and fewer if the runs are very long].
+    /// Number of seeds to compute the length for, starting with --seed, 1 to 1000. The answer is
+    /// the largest length [default: 99 if a handler's time is random, fewer for very long runs]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| number::parse("--seeds", 1..=MAX_SEEDS, text))]
     seeds: Option<u64>,
-    /// Time that the watchers have at the end for the queued events.
+    /// Time for the watchers to finish the queued events at the end
     #[arg(long, value_name = "DURATION", allow_negative_numbers = true, default_value = "2s")]
     #[arg(value_parser = |text: &str| duration::parse("--grace", text))]
     grace: Duration,
 }
 
-/// The number of runs, and the form of the result.
+/// The number of runs, and the output format.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Output")]
 struct OutputArgs {
-    /// One run for each of some values, which grow by a constant factor: queue=10..10000 or
-    /// handler=1us..1ms.
+    /// Make runs with several values from a range, spaced by a constant factor, such as
+    /// queue=10..10000 or handler=1us..1ms
     #[arg(long, value_name = "RANGE", value_parser = Sweep::parse)]
     sweep: Option<Sweep>,
-    /// Number of values of the sweep, 2 to 64 [default: 10].
+    /// Number of values in the sweep, 2 to 64 [default: 10]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| number::parse("--points", 2..=MAX_POINTS, text))]
     points: Option<u64>,
-    /// Draw the sweep into this file, as an SVG.
+    /// Write a drawing of the sweep to this file, as an SVG
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     output: Option<PathBuf>,
-    /// Print one JSON document, with the figures of the tables.
+    /// Print the result as one JSON document
     #[arg(long)]
     json: bool,
 }
 
-/// A request on the command line: what to run, and how to show the result.
+/// The validated arguments: what to run, and how to show the result.
 pub(super) struct Request {
     pub(super) settings: Settings,
     pub(super) sweep: Option<Sweep>,
@@ -126,20 +126,20 @@ pub(super) struct Request {
 }
 
 impl Args {
-    /// Returns the request, or what is wrong with the options together.
+    /// Validates the combination of options. Returns the request, or an error message.
     pub(super) fn request(self) -> Result<Request, String> {
         let Self { load, watchers, output } = self;
         for (given, option) in [(output.points.is_some(), "--points"), (output.output.is_some(), "--output")]
         {
             if given && output.sweep.is_none() {
-                return Err(format!("{option} needs a sweep: add one, as in --sweep queue=10..10000"));
+                return Err(format!("{option} requires --sweep, as in --sweep queue=10..10000"));
             }
         }
         if output.output.as_deref().is_some_and(|path| path.as_os_str() == "-") {
             return Err("--output must be a file, got '-': the table goes to stdout".to_owned());
         }
         if load.every.is_some() && load.burst.is_none() {
-            return Err("--every needs bursts: set their length, as in --burst 300".to_owned());
+            return Err("--every requires --burst, as in --burst 300".to_owned());
         }
         let sweep = output.sweep.map(|sweep| sweep.with_points(output.points));
         let common = Group::common(watchers.queue, watchers.policy, watchers.handler);
@@ -147,7 +147,7 @@ impl Args {
             none if none.is_empty() => group::usual(&common, sweep.as_ref()),
             groups => groups,
         };
-        // In a sweep, this is the length of each run.
+        // In a sweep, this is the default length of each run.
         let usual_length = Duration::from_secs(if sweep.is_some() { 1 } else { 6 });
         let length = load.length.unwrap_or(usual_length);
         let runs = sweep.map_or(1, |sweep| sweep.values().len());

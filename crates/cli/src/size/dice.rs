@@ -1,10 +1,10 @@
-//! Random numbers that a seed repeats.
+//! Random numbers that are reproducible from a seed.
 
-/// A `SplitMix64` generator: small, and good enough to choose with.
+/// A `SplitMix64` generator, which is small and random enough for this purpose.
 pub(super) struct Dice(u64);
 
 impl Dice {
-    /// Creates the dice of one event. The same seed and number give the same rolls.
+    /// Creates the dice for one event. The same seed and number give the same rolls.
     pub(super) fn new(seed: u64, number: u64) -> Self {
         let mut dice = Self(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         dice.next();
@@ -19,7 +19,7 @@ impl Dice {
         z ^ (z >> 31)
     }
 
-    /// Returns one of `0..sides`.
+    /// Returns a random number in `0..sides`.
     pub(super) fn roll(&mut self, sides: u64) -> u64 {
         self.next() % sides
     }

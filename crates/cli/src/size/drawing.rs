@@ -1,4 +1,4 @@
-//! A sweep as a drawing: the loss above, the latency below.
+//! Draws a sweep, with the loss in the upper panel and the latency in the lower one.
 
 use super::load::Load;
 use super::shown::name;
@@ -41,7 +41,7 @@ fn across(swept: Swept) -> Axis {
     Axis { label: label.to_owned(), scale: Scale::Log }
 }
 
-/// Returns the lengths and the utilisation to compare with.
+/// Returns the reference values to mark on the x axis.
 fn marks(swept: Swept, load: &Load) -> Vec<Mark> {
     match swept {
         Swept::Queue => {
@@ -70,7 +70,7 @@ fn latencies(sweep: &Sweep, points: &[Point]) -> Vec<Line> {
             let nothing = latency.is_empty().then_some(f64::NAN);
             nothing.unwrap_or_else(|| (latency.value_at_quantile(quantile) as f64 / 1e6).max(LEAST))
         };
-        // The name goes at the end, because the end of a long label is cut.
+        // The name is last, because long labels are truncated at the end.
         let label = format!("p{:.0} of {name}", quantile * 100.0);
         Line { label, series: index, dashes, places: places(sweep, points, index, latency) }
     };
@@ -81,7 +81,7 @@ fn latencies(sweep: &Sweep, points: &[Point]) -> Vec<Line> {
     names(points).into_iter().enumerate().flat_map(both).collect()
 }
 
-/// Returns the names of the watchers, which are the same in each run.
+/// Returns the names of the watchers. All runs have the same watchers.
 fn names(points: &[Point]) -> Vec<String> {
     points.first().map_or_else(Vec::new, |point| point.outcome.settings.watchers.iter().map(name).collect())
 }

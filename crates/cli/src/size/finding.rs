@@ -1,5 +1,5 @@
-//! A finding about one watcher of a run: how much it lost, where that began and why, and what would
-//! have been enough.
+//! The finding about one watcher in a run: how many events it lost, where and why the loss began,
+//! and the queue length that would have been enough.
 
 use std::time::Duration;
 
@@ -13,20 +13,21 @@ use super::shadow::{Rush, Shadow, shadow};
 use crate::support::number::grouped;
 
 pub(crate) struct Finding {
-    /// The number of events lost to a full queue, without those that were abandoned at the end.
+    /// The number of events lost to a full queue, not counting the events that were abandoned at
+    /// the end.
     pub(crate) lost: u64,
     pub(crate) lost_percent: f64,
-    /// The offered load divided by the handler's capacity: the handler's time for the events of one
-    /// second in the long run, in seconds. Above 1 the handler cannot keep up.
+    /// The offered load divided by the handler's capacity. In other words, the time in seconds that
+    /// the handler needs for the events of an average second. Above 1, the handler cannot keep up.
     pub(crate) utilisation: f64,
     pub(crate) first: Option<FirstLoss>,
     pub(crate) enough: Enough,
-    /// The lengths with several seeds, if the handler's time is random.
+    /// The lengths needed with several seeds, if the handler's time is random.
     pub(crate) spread: Option<Spread>,
 }
 
 pub(crate) struct FirstLoss {
-    /// The time since the start.
+    /// The time since the start of the run.
     pub(crate) after: Duration,
     /// The number of the event, counted from 1.
     pub(crate) event: u64,
@@ -38,16 +39,17 @@ pub(crate) struct FirstLoss {
 /// The length of the queue that would have lost nothing in this run, in events.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Enough {
-    /// Nothing was lost: the largest number of events that the queue held.
+    /// Nothing was lost. Contains the largest number of events that the queue held.
     Held(u64),
-    /// Nothing was lost, because the bus waited: the length with which the bus would not have
-    /// waited.
+    /// Nothing was lost, because the bus waited. Contains the length with which the bus would not
+    /// have had to wait.
     Waited(u64),
-    /// The length computed from the handler's times.
+    /// Events were lost. Contains the length computed from the handler's times.
     Computed(u64),
-    /// The handler's times do not explain the loss: the largest length that was needed at any time.
+    /// The handler's times do not explain the loss. Contains the largest length that was needed at
+    /// any time.
     AtLeast(u64),
-    /// The handler is too slow, so a longer run would have needed more.
+    /// The handler is too slow, so a longer run would have needed a longer queue.
     Grows(u64),
 }
 
@@ -62,7 +64,7 @@ impl Enough {
         }
     }
 
-    /// Returns the machine-readable basis of the number.
+    /// Returns a machine-readable name for the basis of the number.
     pub(crate) fn basis(self) -> &'static str {
         match self {
             Self::Held(_) => "held",
@@ -75,24 +77,24 @@ impl Enough {
 }
 
 impl Finding {
-    /// Returns the findings about the watchers of a run, in their order.
+    /// Returns the findings about a run's watchers, in the order of the watchers.
     pub(crate) fn all(outcome: &Outcome) -> Vec<Self> {
         let each = outcome.settings.watchers.iter().zip(&outcome.accounts);
         let seeds = outcome.settings.seeds;
         each.map(|(watcher, account)| Self::new(watcher, account, &outcome.published, seeds)).collect()
     }
 
-    /// Returns the length that would have been enough with each of the seeds, in events.
+    /// Returns the length that would have been enough with every seed, in events.
     pub(crate) fn queue(&self) -> u64 {
         self.enough.events().max(self.spread.map_or(0, |spread| spread.most))
     }
 
-    /// Returns the machine-readable basis of this length.
+    /// Returns a machine-readable name for the basis of this length.
     pub(crate) fn basis(&self) -> &'static str {
         if self.queue() > self.enough.events() { "seeds" } else { self.enough.basis() }
     }
 
-    /// Returns whether the watcher lost nothing, and would lose nothing with any of the seeds.
+    /// Returns whether the watcher lost nothing and would not lose anything with any of the seeds.
     pub(crate) fn is_whole(&self, watcher: &Watcher) -> bool {
         let is_long_enough = |spread: Spread| spread.most <= watcher.queue as u64;
         let keeps_all = watcher.policy == OverflowPolicy::Wait;
@@ -107,8 +109,8 @@ impl Finding {
         let shadow = shadow(&published.times, time, wanted);
         let utilisation = utilisation(&shadow, published);
         let (queue, high_water) = (watcher.queue as u64, account.stats.high_water);
-        // A gap is the number of events that arrived while the queue was full and the handler was
-        // busy with one event.
+        // A gap counts the events that arrived while the queue was full and the handler was busy
+        // with one event.
         let needs = shadow.needs.max(queue + account.seen.longest.max(u64::from(lost > 0)));
         let is_explained = shadow.rush.is_some_and(|rush| explains(rush, queue));
         let enough = match lost {
@@ -131,7 +133,7 @@ impl Finding {
         });
         let lost_percent = percent(lost, account.stats.offered);
         let spread = match enough {
-            // No length is enough, whatever the seed.
+            // No length is enough with any seed.
             Enough::Grows(_) => None,
             _ => Spread::of(watcher, &published.times, seeds),
         };
@@ -139,20 +141,20 @@ impl Finding {
     }
 }
 
-/// Returns the handler's time for the events of one second in the long run, in seconds.
+/// Returns the time in seconds that the handler needs for the events of an average second.
 fn utilisation(shadow: &Shadow, published: &Published) -> f64 {
     let each = shadow.work.as_secs_f64() / published.times.len().max(1) as f64;
     let accepted = published.accepted as f64 / (published.accepted + published.refused).max(1) as f64;
     each * published.long_run * accepted * published.rate() / published.asked_rate().max(1e-9)
 }
 
-/// Returns whether more events had to wait than the queue holds, judging only by the handler's
-/// times.
+/// Returns whether, according to the handler's times alone, more events had to wait than the queue
+/// can hold.
 fn explains(rush: Rush, queue: u64) -> bool {
     rush.events - rush.handled > queue
 }
 
-/// Returns the cause, such as
+/// Returns the cause of the loss, such as
 /// `300 events came within 0.3 ms, the handler has time for 1 of them and the queue holds 200`.
 fn why(watcher: &Watcher, account: &Account, rush: Rush) -> String {
     let queue = watcher.queue as u64;
@@ -175,7 +177,7 @@ fn why(watcher: &Watcher, account: &Account, rush: Rush) -> String {
     )
 }
 
-/// Returns the time in milliseconds, such as `0.31 ms` or `1,234 ms`. Longer times have fewer
+/// Formats a time in milliseconds, for example as `0.31 ms` or `1,234 ms`. Longer times have fewer
 /// decimals.
 pub(crate) fn millis(time: Duration) -> String {
     let millis = time.as_secs_f64() * 1000.0;
@@ -205,7 +207,8 @@ mod tests {
         Watcher { name: "w".to_owned(), group: 0, queue, policy, times: Times::Fixed(MS), seed: 1 }
     }
 
-    /// Returns an account of a hundred simultaneous events each second, for two seconds.
+    /// Returns the publisher's counts for a hundred simultaneous events each second, for two
+    /// seconds.
     fn published() -> Published {
         let times = (0..200).map(|n| 5 + n / 100 * 1_000_000_000).collect();
         let (planned, took, late) = (MS * 2000, MS * 2000, histogram());

@@ -1,4 +1,4 @@
-//! The watchers that the command line requests.
+//! Groups of watchers from the command line.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use crate::support::duration;
 use crate::support::number;
 use crate::support::text::quoted;
 
-/// The maximum number of threads that a run starts for watchers.
+/// The maximum number of watchers in a run. Each watcher has a thread.
 const MAX_WATCHERS: usize = 256;
 const POLICIES: &str = "drop_incoming, drop_oldest, wait or wait_for:DURATION";
 
-/// Some watchers, with the settings that the command line specifies for them.
+/// A group of watchers, with the settings that the command line specifies for the group.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Group {
     count: usize,
@@ -26,15 +26,15 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Returns the settings for the groups that do not specify their own.
+    /// Returns the settings for groups that do not specify their own.
     pub(super) fn common(queue: Option<u64>, policy: Option<OverflowPolicy>, times: Option<Times>) -> Self {
         Self { queue: queue.map(|queue| queue as usize), policy, times, ..Self::default() }
     }
 
-    /// Reads a group, such as `3:queue=64,policy=drop_oldest,handler=exp:50us,name=slow`.
+    /// Parses a group, such as `3:queue=64,policy=drop_oldest,handler=exp:50us,name=slow`.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         const FORM: &str =
-            "write a count and settings, as in 3:queue=64,policy=drop_incoming,handler=exp:50us,name=slow";
+            "use a count and settings, as in 3:queue=64,policy=drop_incoming,handler=exp:50us,name=slow";
         let wrong = |why: String| format!("--watchers: {why} in {}: {FORM}", quoted(text));
         let (count, rest) = text.split_once(':').map_or((text, None), |(count, rest)| (count, Some(rest)));
         let allowed = |count: &usize| (1..=MAX_WATCHERS).contains(count);
@@ -44,10 +44,10 @@ impl Group {
         let mut group = Self { count, ..Self::default() };
         for pair in rest.into_iter().flat_map(|rest| rest.split(',')) {
             let (key, value) =
-                pair.split_once('=').ok_or_else(|| wrong(format!("there is no '=' in {}", quoted(pair))))?;
+                pair.split_once('=').ok_or_else(|| wrong(format!("missing '=' in {}", quoted(pair))))?;
             match key {
                 "name" if value.is_empty() || value.contains('\0') => {
-                    return Err(wrong("name must be one character or more, without NUL".to_owned()));
+                    return Err(wrong("name must be non-empty, without NUL characters".to_owned()));
                 }
                 "name" => group.name = Some(value.to_owned()),
                 "queue" => {
@@ -69,8 +69,9 @@ impl Group {
     }
 }
 
-/// Returns the default watchers, for a command line without any: four that differ in one thing
-/// each, or two that a sweep compares.
+/// Returns the default watchers, for a command line without `--watchers`. These are a base watcher
+/// and three others that each differ from it in one setting, or two watchers for a sweep to
+/// compare.
 pub(super) fn usual(common: &Group, sweep: Option<&Sweep>) -> Vec<Group> {
     let one = |name: &str| Group { count: 1, name: Some(name.to_owned()), ..Group::default() };
     let oldest = Some(OverflowPolicy::DropOldest);
@@ -89,7 +90,8 @@ pub(super) fn usual(common: &Group, sweep: Option<&Sweep>) -> Vec<Group> {
     }
 }
 
-/// Returns the watchers of these groups. A setting that a group does not specify is the common one.
+/// Creates the watchers of these groups. A setting that a group does not specify is taken from
+/// `common`.
 pub(super) fn watchers(groups: &[Group], common: &Group, seed: u64) -> Result<Vec<Watcher>, String> {
     let total = groups.iter().map(|group| group.count).sum::<usize>();
     if total > MAX_WATCHERS {
@@ -101,7 +103,7 @@ pub(super) fn watchers(groups: &[Group], common: &Group, seed: u64) -> Result<Ve
         for number in 1..=group.count {
             let name = if group.count == 1 { name.clone() } else { format!("{name}-{number}") };
             if watchers.iter().any(|other| other.name == name) {
-                return Err(format!("--watchers must have different names, got {} twice", quoted(&name)));
+                return Err(format!("--watchers must have unique names, got {} twice", quoted(&name)));
             }
             watchers.push(Watcher {
                 name,
@@ -109,8 +111,8 @@ pub(super) fn watchers(groups: &[Group], common: &Group, seed: u64) -> Result<Ve
                 queue: group.queue.or(common.queue).unwrap_or(200),
                 policy: group.policy.or(common.policy).unwrap_or_default(),
                 times: group.times.or(common.times).unwrap_or(Times::Fixed(Duration::from_micros(200))),
-                // Far from the seeds of its neighbours, because their events have numbers next to
-                // each other.
+                // The seeds of different watchers are far apart, because event numbers are
+                // consecutive.
                 seed: seed.wrapping_add((watchers.len() as u64 + 1) << 40),
             });
         }
@@ -118,9 +120,9 @@ pub(super) fn watchers(groups: &[Group], common: &Group, seed: u64) -> Result<Ve
     Ok(watchers)
 }
 
-/// Reads an overflow policy. The error begins with `option`.
+/// Parses an overflow policy. The error message begins with `option`.
 pub(super) fn policy(option: &str, text: &str) -> Result<OverflowPolicy, String> {
-    // `drop-oldest` is accepted like `drop_oldest`, the library's own form.
+    // `drop-oldest` is accepted as an alternative to the library's own form `drop_oldest`.
     let (name, time) = text.split_once(':').map_or((text, None), |(name, time)| (name, Some(time)));
     match (&*name.replace('-', "_"), time) {
         ("drop_incoming", None) => Ok(OverflowPolicy::DropIncoming),

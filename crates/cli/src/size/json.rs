@@ -1,5 +1,5 @@
-//! The result of a run in machine-readable form. The names are in `docs/performance.md`. Times are
-//! in microseconds unless the name has another unit.
+//! The result of a run as JSON. The field names are documented in `docs/performance.md`. Times are
+//! in microseconds unless the field name contains another unit.
 
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ pub(crate) fn run(outcome: &Outcome, findings: &[Finding]) -> Value {
     })
 }
 
-/// Returns the part about the bus's own queue, of this length.
+/// Returns the part about the bus's incoming queue, which has the length `incoming`.
 pub(crate) fn bus(refusal: Option<&Refusal>, incoming: usize) -> Value {
     json!({
         "queue": incoming,

@@ -1,4 +1,4 @@
-//! The lessons from a run, in sentences made from its figures.
+//! The conclusions from a run, as sentences generated from its figures.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use super::run::Outcome;
 use crate::support::number::grouped;
 use crate::support::text::quoted;
 
-/// The smallest change that is worth mentioning, in hundredths of what was offered.
+/// The smallest change that is worth mentioning, in percent of the offered events.
 const NOTABLE: f64 = 1.0;
-/// The number of watchers that are described one by one.
+/// The maximum number of watchers to describe individually.
 const TOLD: usize = 4;
 
-/// One watcher with everything that is known about it.
+/// A watcher with its account and its finding.
 #[derive(Clone, Copy)]
 struct Case<'a> {
     watcher: &'a Watcher,
@@ -31,8 +31,8 @@ impl Case<'_> {
     }
 }
 
-/// Returns comparisons of the first watcher with those that differ from it in one thing, and the
-/// conclusions.
+/// Compares the first watcher with the watchers that differ from it in one setting. Returns the
+/// comparisons and the conclusions as sentences.
 pub(crate) fn learned(outcome: &Outcome, findings: &[Finding]) -> Vec<String> {
     let cases: Vec<Case> = outcome
         .settings
@@ -99,8 +99,8 @@ fn is_too_slow(case: &Case) -> bool {
     was_short && case.finding.utilisation > 1.0
 }
 
-/// Returns the only difference between `base` and `other`, and what `other` has instead. Returns
-/// `None` if they do not differ, or differ in more than one thing.
+/// Returns the name of the only setting in which `base` and `other` differ, and a description of
+/// the difference. Returns `None` if they do not differ, or differ in more than one setting.
 fn difference(base: &Watcher, other: &Watcher) -> Option<(&'static str, String)> {
     let queue =
         || format!("a queue of {} instead of {}", grouped(other.queue as u64), grouped(base.queue as u64));
@@ -135,10 +135,10 @@ fn comparison(base: &Case, other: &Case, difference: &str) -> String {
     sentence
 }
 
-/// Returns which change made the biggest difference to the loss, or `None` if there is nothing to
-/// rank or nothing was lost.
+/// Describes which change reduced the loss most. Returns `None` if there is nothing to rank or
+/// nothing was lost.
 fn effect(base: &Case, compared: &[(&str, &Case, String)]) -> Option<String> {
-    // Rounded as it is shown, and without a minus before a zero.
+    // Rounds the value as displayed, and avoids a minus sign before a zero.
     let gain =
         |case: &Case| ((base.finding.lost_percent - case.finding.lost_percent) * 10.0).round() / 10.0 + 0.0;
     let mut ranked: Vec<_> = compared.iter().map(|(what, other, _)| (*what, gain(other))).collect();
@@ -157,8 +157,8 @@ fn effect(base: &Case, compared: &[(&str, &Case, String)]) -> Option<String> {
     ))
 }
 
-/// Returns why a watcher lost events although its handler is fast enough: too many arrived
-/// together. Returns `None` if that is not the case.
+/// Explains why a watcher lost events although its handler is fast enough, because too many events
+/// arrived together. Returns `None` if that is not the case.
 fn cause(case: &Case) -> Option<String> {
     let first = case.finding.first.as_ref()?;
     let Enough::Computed(enough) = case.finding.enough else { return None };

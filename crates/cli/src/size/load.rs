@@ -1,4 +1,4 @@
-//! The times at which events are due: evenly, in bursts, or both.
+//! The times at which events are due: evenly spread, in bursts, or both.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,13 +12,13 @@ const SECOND: u128 = 1_000_000_000;
 pub(crate) struct Load {
     /// The number of evenly spread events per second.
     pub(crate) rate: u64,
-    /// The number of simultaneous events. The first burst is at the very beginning.
+    /// The number of simultaneous events in a burst. The first burst is at the start of the run.
     pub(crate) burst: u64,
-    /// The time from one burst to the next, more than zero.
+    /// The time from one burst to the next. It is more than zero.
     pub(crate) every: Duration,
 }
 
-/// A number of events that are due at one time, in nanoseconds after the start.
+/// A number of events that are due at the same time, in nanoseconds after the start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Due {
     pub(crate) at: u64,
@@ -26,13 +26,13 @@ pub(crate) struct Due {
 }
 
 impl Load {
-    /// Returns how many events are due before this time.
+    /// Returns the number of events that are due before this time.
     pub(crate) fn events(&self, length: Duration) -> u128 {
         let even = (length.as_nanos() * u128::from(self.rate)).div_ceil(SECOND);
         even + u128::from(self.burst) * length.as_nanos().div_ceil(self.every.as_nanos())
     }
 
-    /// Returns the number of events per second in the long run.
+    /// Returns the long-run average number of events per second.
     pub(crate) fn long_run(&self) -> f64 {
         self.rate as f64 + self.burst as f64 / self.every.as_secs_f64()
     }
@@ -41,7 +41,8 @@ impl Load {
     pub(crate) fn schedule(&self, length: Duration) -> impl Iterator<Item = Due> + use<> {
         let Self { rate, burst, every } = *self;
         let end = length.as_nanos();
-        // By multiplication, so that nothing is lost to rounding, however long the run is.
+        // Multiplies instead of adding intervals, so that rounding errors do not accumulate in a
+        // long run.
         let even = move |number: u128| if rate == 0 { end } else { number * SECOND / u128::from(rate) };
         let bursts = move |number: u128| if burst == 0 { end } else { number * every.as_nanos() };
         let (mut next_even, mut next_burst) = (0, 0);

@@ -1,4 +1,4 @@
-//! A handler on the bus that takes its time, and the counts of the handler and of its hook.
+//! A handler on the bus that simulates work, and the counts kept by the handler and its drop hook.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -14,11 +14,11 @@ use super::times::Times;
 
 /// The longest queue that the bus accepts, in events.
 pub(crate) const MAX_QUEUE: u64 = 1 << 24;
-/// The time that the busiest machine may need.
+/// How long to wait for the watcher, which is enough even for a very busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// An event: a number, and times in nanoseconds since the start. The numbers of the events that the
-/// bus accepted are consecutive.
+/// An event, with its number, and times in nanoseconds since the start. The events that the bus
+/// accepts have consecutive numbers.
 #[derive(Clone, Copy)]
 pub(crate) struct Sample {
     pub(crate) number: u64,
@@ -26,11 +26,12 @@ pub(crate) struct Sample {
     pub(crate) published: u64,
 }
 
-/// The settings of one watcher.
+/// The settings of a watcher.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Watcher {
     pub(crate) name: String,
-    /// The number of the group. The watchers of one group are requested together.
+    /// The index of the watcher's group. All watchers in a group are created by the same
+    /// `--watchers` option.
     pub(crate) group: usize,
     pub(crate) queue: usize,
     pub(crate) policy: OverflowPolicy,
@@ -39,7 +40,7 @@ pub(crate) struct Watcher {
     pub(crate) seed: u64,
 }
 
-/// The handler's own counts of the events that it received.
+/// The handler's own counts of the events it received.
 #[derive(Clone)]
 pub(crate) struct Seen {
     pub(crate) events: u64,
@@ -47,17 +48,17 @@ pub(crate) struct Seen {
     pub(crate) lost: u64,
     pub(crate) gaps: u64,
     pub(crate) longest: u64,
-    /// The number of the event that must follow.
+    /// The number that the next event must have.
     pub(crate) next: u64,
-    /// The number of times that an event other than the expected one arrived.
+    /// The number of events that arrived when a different event was expected.
     pub(crate) misplaced: u64,
-    /// The times from when an event was due to the end of its handling, in nanoseconds.
+    /// The times from when an event was due until it was handled, in nanoseconds.
     pub(crate) latency: Histogram<u64>,
-    /// The times by which the handler was late by its plan, in nanoseconds.
+    /// How late the handler was compared with its plan, in nanoseconds.
     pub(crate) late: Histogram<u64>,
 }
 
-/// The losses to a full queue that the bus reported to the hook as they happened.
+/// The losses to a full queue, which the bus reported to the hook as they happened.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Reported {
     pub(crate) lost: u64,
@@ -96,14 +97,14 @@ impl Seen {
     }
 }
 
-/// Returns whether a longer queue would have kept the event. With any other reason, the event is
-/// lost at the end.
+/// Returns whether a longer queue would have prevented the loss. With any other reason, the event
+/// is lost at the end of the run.
 fn is_for_room(reason: DropReason) -> bool {
     matches!(reason, DropReason::Incoming | DropReason::Oldest | DropReason::TimedOut)
 }
 
-/// Creates a histogram for nanoseconds up to an hour, to three digits. A longer time counts as an
-/// hour.
+/// Creates a histogram of nanoseconds up to an hour, with a precision of three digits. Longer times
+/// count as an hour.
 pub(crate) fn histogram() -> Histogram<u64> {
     Histogram::new_with_max(3_600_000_000_000, 3).expect("these bounds are within the crate's")
 }
@@ -114,7 +115,7 @@ pub(crate) struct Reader {
     reported: Arc<Mutex<Reported>>,
 }
 
-/// Everything that is known about a watcher at the end.
+/// Everything that is known about a watcher at the end of a run.
 #[derive(Clone)]
 pub(crate) struct Account {
     /// Whether the handler has returned.
@@ -161,9 +162,9 @@ impl Reader {
         Ok(Self { handle, seen, reported })
     }
 
-    /// Waits until the handler has returned, and until the bus has counted everything that it
-    /// accepted. The dispatcher counts the events that it abandons at the deadline on its own
-    /// thread.
+    /// Waits until the handler has returned and the bus has counted every accepted event. The
+    /// second wait is needed because the dispatcher counts events that it abandons at the deadline
+    /// on its own thread.
     pub(crate) fn end(&self, accepted: u64) -> Account {
         let ended = self.handle.join(PATIENCE);
         let until = Instant::now() + PATIENCE;

@@ -1,5 +1,5 @@
-//! The events that the bus refused because its own queue was full. They were not offered to any
-//! watcher, so this result precedes the results of the watchers.
+//! Events that the bus refused because its incoming queue was full. They were not offered to any
+//! watcher, so the output reports them before the results of the watchers.
 
 use super::finding::{Enough, Finding};
 use super::run::{Outcome, percent};
@@ -7,21 +7,21 @@ use super::sweep::Point;
 use crate::support::number::grouped;
 use crate::support::text::quoted;
 
-/// The refused events of a run, or of the run of a sweep that refused the largest share.
+/// The refused events in a run, or in the run of a sweep that refused the largest share.
 #[derive(Debug, PartialEq)]
 pub(super) struct Refusal {
-    /// The length of the bus's own queue, in events.
+    /// The length of the bus's incoming queue, in events.
     pub(super) incoming: u64,
     pub(super) refused: u64,
     pub(super) accepted: u64,
-    /// The smallest length that can have been enough: the full queue, and the longest run of
-    /// consecutive events that found it full. The bus took nothing out of the queue during such a
-    /// run.
+    /// A lower bound for the length that would have been enough: the length of the queue, plus the
+    /// longest run of consecutive refused events. The bus took nothing out of the queue during such
+    /// a run.
     pub(super) at_least: u64,
 }
 
 impl Refusal {
-    /// Returns `None` if the bus refused nothing.
+    /// Returns the refused events, or `None` if the bus did not refuse any events.
     pub(super) fn of(outcome: &Outcome) -> Option<Self> {
         let (published, incoming) = (&outcome.published, outcome.settings.incoming as u64);
         (published.refused > 0).then(|| Self {
@@ -32,7 +32,7 @@ impl Refusal {
         })
     }
 
-    /// Returns the largest share of the runs, and the number of runs with a refused event.
+    /// Returns the refusal with the largest share, and the number of runs with refused events.
     pub(super) fn of_sweep(points: &[Point]) -> Option<(Self, usize)> {
         let refusals: Vec<Self> = points.iter().filter_map(|point| Self::of(&point.outcome)).collect();
         let (runs, at_least) = (refusals.len(), refusals.iter().map(|refusal| refusal.at_least).max()?);
@@ -44,7 +44,7 @@ impl Refusal {
         percent(self.refused, self.refused + self.accepted)
     }
 
-    /// Returns the result of a run, such as `--incoming: 99 or more would have been needed. The
+    /// Describes the result of a run, such as `--incoming: 99 or more would have been needed. The
     /// bus's own queue of 10 refused 89 % ..`.
     pub(super) fn answer(&self, outcome: &Outcome, findings: &[Finding]) -> String {
         let each = outcome.settings.watchers.iter().zip(findings);
@@ -65,7 +65,7 @@ impl Refusal {
         )
     }
 
-    /// Returns the result of a sweep in which this many runs refused events.
+    /// Describes the result of a sweep in which `refusing` of the runs refused events.
     pub(super) fn answer_of_sweep(&self, refusing: usize, runs: usize) -> String {
         format!(
             "{} refused events in {refusing} of {runs} runs, up to {:.2} % of them, and offered them to no \

@@ -110,7 +110,7 @@ fn latencies(outcome: &Outcome) -> String {
     table::render(&rows)
 }
 
-/// Returns where the loss began and why, or nothing if there was none.
+/// Describes where the loss began and why. Returns an empty string if there was no loss.
 fn story(watcher: &Watcher, account: &Account, finding: &Finding) -> String {
     let Some(first) = &finding.first else { return String::new() };
     let dropped = &account.stats.dropped;
@@ -135,7 +135,7 @@ fn story(watcher: &Watcher, account: &Account, finding: &Finding) -> String {
     [wrapped(&head, "    "), indented(&format!("why: {}", first.why), "    ")].concat()
 }
 
-/// Returns the time in seconds, such as `0.312 s`, or in milliseconds if it is below a tenth of a
+/// Formats a time in seconds, such as `0.312 s`, or in milliseconds if it is below a tenth of a
 /// second.
 fn seconds(time: Duration) -> String {
     if time < Duration::from_millis(100) { millis(time) } else { format!("{:.3} s", time.as_secs_f64()) }

@@ -1,4 +1,5 @@
-//! One run: publish by the clock, let the watchers finish, and gather what each party has counted.
+//! A single run: publishes on schedule, lets the watchers finish, and collects the counts of all
+//! parties.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,11 +19,11 @@ use crate::support::number::grouped;
 use crate::support::progress::Progress;
 use crate::support::text::{cut, plain};
 
-/// The longest pause before the publisher checks for Ctrl-C.
+/// The longest time for which the publisher sleeps before it checks for Ctrl-C.
 const NAP: Duration = Duration::from_millis(20);
-/// The time by which a publisher may be late at the end.
+/// How late a publisher may be at the end, in addition to a tenth of the run's length.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The time from one progress line to the next.
+/// The time between two updates of the progress line.
 const TICK: Duration = Duration::from_millis(100);
 
 /// The settings of a run.
@@ -31,9 +32,9 @@ pub(crate) struct Settings {
     pub(crate) load: Load,
     pub(crate) watchers: Vec<Watcher>,
     pub(crate) length: Duration,
-    /// The time that the watchers have at the end for the events in their queues.
+    /// How long the watchers may take at the end to handle the events in their queues.
     pub(crate) grace: Duration,
-    /// The seeds for which the lengths are computed. The run itself has the first one.
+    /// The seeds for which the lengths are computed. The run itself uses the first seed.
     pub(crate) seeds: Seeds,
     /// The length of the bus's incoming queue, in events.
     pub(crate) incoming: usize,
@@ -41,23 +42,22 @@ pub(crate) struct Settings {
 
 /// The publisher's own counts.
 pub(crate) struct Published {
-    /// The number of events per second that the load requests in the long run.
+    /// The load's long-run average number of events per second.
     pub(crate) long_run: f64,
-    /// The number of events that the load requested in the time that it had.
+    /// The number of events that were due in the time that the run had.
     pub(crate) asked: u64,
     pub(crate) accepted: u64,
     pub(crate) refused: u64,
     /// The largest number of consecutive events that the bus refused.
     pub(crate) refused_in_a_row: u64,
-    /// The time when the publisher began, in nanoseconds since the start of the clock that all
-    /// parties share.
+    /// The time when the publisher started, in nanoseconds on the clock that all parties share.
     pub(crate) begin: u64,
-    /// The time that the publishing was to take, and the time that it took.
+    /// The planned duration of the publishing, and its actual duration.
     pub(crate) planned: Duration,
     pub(crate) took: Duration,
-    /// The times from when an event was due to its publish, in nanoseconds.
+    /// The times from when an event was due until it was published, in nanoseconds.
     pub(crate) late: Histogram<u64>,
-    /// The time of each accepted event's publish, by the same clock.
+    /// The publish time of each accepted event, on the same clock.
     pub(crate) times: Vec<u64>,
 }
 
@@ -75,11 +75,11 @@ impl Published {
 pub(crate) struct Outcome {
     pub(crate) settings: Settings,
     pub(crate) interrupted: bool,
-    /// Whether every watcher finished what was accepted.
+    /// Whether every watcher finished all accepted events.
     pub(crate) complete: bool,
     pub(crate) published: Published,
     pub(crate) bus: BusStats,
-    /// The accounts of the watchers, in their order.
+    /// The accounts of the watchers, in the order of the settings.
     pub(crate) accounts: Vec<Account>,
 }
 
@@ -117,9 +117,9 @@ pub(crate) fn run(
     Ok(Outcome { settings: settings.clone(), interrupted, complete, published, bus: bus.stats(), accounts })
 }
 
-/// Publishes by the schedule, regardless of what happens to the events. A late publisher still
-/// publishes all events that have become due. It stops only after the whole time, a tenth of that
-/// time, and a second.
+/// Publishes on schedule, regardless of what happens to the events. A late publisher still
+/// publishes all events that have become due. Unless it is interrupted, it stops only when the
+/// planned duration, a tenth of it, and another second have passed.
 fn publish(
     settings: &Settings,
     publisher: &Publisher<Sample>,
@@ -173,15 +173,15 @@ fn publish(
     done.asked = settings.load.events(length) as u64;
     if done.took < length {
         done.planned = done.took;
-        // Events that were due when the publisher was to stop need not be published.
+        // Events that became due around the time of the interruption do not have to be published.
         let due = settings.load.events(done.took.saturating_sub(NAP)) as u64;
         done.asked = due.max(done.accepted + done.refused);
     }
     Ok(done)
 }
 
-/// Waits until this time, and returns the time after the wait. Returns earlier only if the
-/// publisher is to stop.
+/// Sleeps until this time, or until the publisher is asked to stop. Returns the time after the
+/// sleep.
 fn sleep_until(until: u64, floor: &Floor, stop: &AtomicBool) -> u64 {
     loop {
         let now = floor.now();
@@ -196,7 +196,7 @@ fn sleep_until(until: u64, floor: &Floor, stop: &AtomicBool) -> u64 {
 fn line(published: u64, elapsed: u64, settings: &Settings, stats: &BusStats) -> String {
     use std::fmt::Write as _;
 
-    /// The number of watchers that fit into a line.
+    /// The maximum number of watchers in the line.
     const SHOWN: usize = 4;
     let mut line = format!(
         "{:.1} of {:.1} s, {} events, {} refused; lost",

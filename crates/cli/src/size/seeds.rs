@@ -1,21 +1,21 @@
-//! The lengths that the queue of a random handler needs with several seeds.
+//! The queue lengths that a handler with random times needs with several seeds.
 //!
-//! Different seeds give different lengths. The time of each publish is known, so the run can be
-//! computed again with the handler's times of other seeds.
+//! Different seeds result in different lengths. The time of each publish is known, so the run can
+//! be recomputed with the handler's times for other seeds.
 
 use super::reader::Watcher;
 use super::shadow::shadow;
 use super::times::Times;
 
-/// The number of seeds if the command line gives none: one more run needs more than the largest of
-/// 99 with a probability of 1 %.
+/// The default number of seeds. With 99 seeds, the probability that another run needs more than the
+/// largest length is 1 %.
 const USUAL: u64 = 99;
-/// The largest number of random times for which the usual number of seeds is not reduced. They take
-/// a few seconds.
+/// The largest number of random times for which the default number of seeds is not reduced.
+/// Computing them takes a few seconds.
 const USUAL_WORK: u128 = 50_000_000;
 pub(super) const MAX_SEEDS: u64 = 1000;
 
-/// The first seed, and the number of seeds from there on.
+/// The first seed, and the number of consecutive seeds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Seeds {
     pub(crate) first: u64,
@@ -23,7 +23,7 @@ pub(crate) struct Seeds {
 }
 
 impl Seeds {
-    /// Returns as many seeds as requested, or the usual number for runs that publish this many
+    /// Returns the requested number of seeds, or the default number for runs that publish this many
     /// events in total.
     pub(crate) fn new(first: u64, asked: Option<u64>, watchers: &[Watcher], events: u128) -> Self {
         let random = watchers.iter().filter(|watcher| is_random(watcher.times)).count() as u128;
@@ -39,19 +39,19 @@ pub(crate) fn is_random(times: Times) -> bool {
     !matches!(times, Times::Fixed(_))
 }
 
-/// The lengths that would have been enough with each of the seeds, in events.
+/// Statistics of the lengths that would have been enough with each of the seeds, in events.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Spread {
     pub(crate) count: u64,
     pub(crate) least: u64,
     pub(crate) median: u64,
     pub(crate) most: u64,
-    /// The first seed that needs the most.
+    /// The first seed that needs the largest length.
     pub(crate) most_seed: u64,
 }
 
 impl Spread {
-    /// Returns `None` if the handler's time is not random.
+    /// Computes the lengths, or returns `None` if the handler's time is not random.
     pub(crate) fn of(watcher: &Watcher, published: &[u64], seeds: Seeds) -> Option<Self> {
         if !is_random(watcher.times) {
             return None;
@@ -74,8 +74,8 @@ impl Spread {
         })
     }
 
-    /// Returns N so that one in N runs with another seed needs more than the largest length. If one
-    /// seed is added to these, each of them is equally likely to need the most.
+    /// Returns N such that one in N runs with another seed needs more than the largest length. If
+    /// another seed is added, each of the seeds is equally likely to need the largest length.
     pub(crate) fn one_in(&self) -> u64 {
         self.count + 1
     }
@@ -121,7 +121,8 @@ mod tests {
         assert_eq!(spread(70, 1, 7), all, "the same seeds give the same lengths");
     }
 
-    /// More seeds never make the result smaller, and one additional seed rarely makes it larger.
+    /// Additional seeds never make the result smaller, and a single additional seed rarely makes it
+    /// larger.
     #[test]
     fn about_one_further_seed_in_so_many_needs_more() {
         let published = published();
@@ -134,10 +135,10 @@ mod tests {
             let one = Seeds { first: 0, count: 1 };
             Spread::of(&watcher(Times::Exp(US * 60), from), &published[..2000], one).unwrap().most
         };
-        // The tenth of ten seeds needs more than the nine before it, in 200 series.
+        // Counts in how many of 200 series the tenth seed needs more than the nine seeds before it.
         let more = (0..200).filter(|series| further(series * 10 + 9) > lengths(series * 10)).count();
-        // One in ten, and fewer where two seeds need the same length. The seeds are always the
-        // same.
+        // The expected share is one in ten, or less because two seeds may need the same length. The
+        // seeds are fixed, so the result does not vary.
         assert!((4..=26).contains(&more), "{more} of 200");
     }
 

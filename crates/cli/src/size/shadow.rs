@@ -1,8 +1,8 @@
-//! The events that the queue of a watcher would have held if it had been long enough.
+//! Computes how many events a watcher's queue would have held if it had been long enough.
 //!
-//! The time of each publish is known, and so is the time that each event takes to handle, even if
-//! the event was lost. The run can therefore be computed again with a queue that takes everything
-//! and a handler that is never late.
+//! The time of each publish is known, and so is the time that the handler takes for each event,
+//! even if the event was lost. The run can therefore be recomputed with an unbounded queue and a
+//! handler that is never late.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,29 +10,30 @@ use std::time::Duration;
 /// The result for one watcher.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Shadow {
-    /// The largest number of events that waited or were being handled. A queue of this length takes
-    /// them all.
+    /// The largest number of events that were waiting or being handled at the same time. A queue of
+    /// this length can hold them all.
     pub(crate) needs: u64,
-    /// The time for all events together.
+    /// The total handling time of all events.
     pub(crate) work: Duration,
-    /// The rush that the wanted event was part of.
+    /// The rush that contains the wanted event.
     pub(crate) rush: Option<Rush>,
 }
 
-/// The time from when the handler last had nothing to do to when the most events waited.
+/// The period from the last time when the handler was idle to the time when the most events were
+/// waiting.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Rush {
     pub(crate) events: u64,
     pub(crate) within: Duration,
-    /// The number of those events that the handler has time for within that period.
+    /// The number of these events that the handler can handle within that period.
     pub(crate) handled: u64,
 }
 
-/// Goes through events that were published at these times (nanoseconds, in order), and take the
-/// given time each.
+/// Simulates events that were published at these times (in nanoseconds and in order), each of which
+/// takes the given time to handle.
 pub(crate) fn shadow(published: &[u64], time: impl Fn(u64) -> Duration, wanted: Option<u64>) -> Shadow {
     let mut shadow = Shadow::default();
-    // The times when the waiting events will be done.
+    // The completion times of the waiting events.
     let mut there: VecDeque<u64> = VecDeque::new();
     let (mut first, mut peak) = (0, (0, 0));
     for (number, &now) in published.iter().enumerate() {
@@ -74,12 +75,13 @@ mod tests {
 
     #[test]
     fn a_burst_needs_its_length_minus_the_handled_events() {
-        // Ten simultaneous events are followed by another five ten time units later. Each takes
-        // two.
+        // Ten simultaneous events are followed by five more after ten time units. Each event takes
+        // two time units.
         let published: Vec<u64> = [[0; 10].as_slice(), &[10; 5]].concat();
         let found = shadow(&published, |_| NS * 2, Some(12));
         assert_eq!((found.needs, found.work), (10, NS * 30));
-        // Five of ten are done when the five arrive: ten again, and no more than that.
+        // Five of the ten events are done when the five more arrive, so the queue again needs ten,
+        // but not more.
         assert_eq!(found.rush, Some(Rush { events: 10, within: Duration::ZERO, handled: 0 }));
         let found = shadow(&published, |_| NS * 3, Some(3));
         assert_eq!(found.needs, 12);
@@ -109,8 +111,8 @@ mod tests {
     fn one_long_event_delays_the_others() {
         let published: Vec<u64> = (0..100).map(|n| n * 10).collect();
         let found = shadow(&published, |n| if n == 50 { NS * 100 } else { NS }, None);
-        // The long event, and those that arrive while it is handled. The event that arrives exactly
-        // when the long one is done does not count.
+        // These are the long event and the events that arrive while it is being handled. The event
+        // that arrives exactly when the long event is done does not count.
         assert_eq!(found.needs, 10);
     }
 }

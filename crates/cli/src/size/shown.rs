@@ -1,4 +1,4 @@
-//! How the results show text, names and figures.
+//! Formats text, names and figures for the results.
 
 use std::io;
 
@@ -9,8 +9,8 @@ use super::reader::Watcher;
 use crate::support::terminal;
 use crate::support::text::{cut, plain};
 
-/// Breaks a text into lines that can be read and that fit into the terminal, if there is one.
-/// Indents the lines after the first one.
+/// Wraps text into lines of a readable length that fit the terminal, if there is one. Indents all
+/// lines except the first.
 pub(super) fn wrapped(text: &str, indent: &str) -> String {
     wrapped_to(columns(), text, indent)
 }
@@ -50,7 +50,7 @@ fn indented_to(most: usize, text: &str, indent: &str) -> String {
     lines.lines().flat_map(|line| [indent, line, "\n"]).collect()
 }
 
-/// Returns a quantile in milliseconds, or `-` if nothing was recorded.
+/// Formats a quantile in milliseconds, or as `-` if nothing was recorded.
 pub(super) fn at_quantile(histogram: &Histogram<u64>, quantile: f64) -> String {
     if histogram.is_empty() {
         return "-".to_owned();
@@ -58,7 +58,7 @@ pub(super) fn at_quantile(histogram: &Histogram<u64>, quantile: f64) -> String {
     format!("{:.3}", histogram.value_at_quantile(quantile) as f64 / 1e6)
 }
 
-/// Returns the name as it can be shown, cut to the length that fits into a table.
+/// Returns the escaped name, truncated to fit into a table.
 pub(super) fn name(watcher: &Watcher) -> String {
     const WIDTH: usize = 24;
     let name = plain(&watcher.name);

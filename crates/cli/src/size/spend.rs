@@ -1,14 +1,14 @@
-//! The simulated work of a handler, which takes real time.
+//! Simulates a handler's work, which takes real time.
 //!
-//! Each handler has a plan. By the plan, the handler begins with an event when the handler is free
-//! and the event has arrived. It is free again when the time for the event has passed. The handler
-//! sleeps until then. If the system lets it oversleep, the handler makes up for that with the next
-//! events, so over many events it takes the time that it was asked to take. The handler is never
-//! quicker than its plan. If it differs from the plan, it is later, and the difference is measured.
+//! Each handler has a plan. According to the plan, the handler starts an event as soon as the
+//! handler is free and the event has arrived, and is free again when the time for the event has
+//! passed. The handler sleeps until then. If the system wakes it late, the handler makes up for the
+//! delay with the next events, so that over many events it takes the requested time. The handler is
+//! never ahead of its plan. It can only be late, and the lateness is measured.
 //!
-//! A handler spins for times below a tenth of a millisecond, because sleeping cannot be so short.
-//! Only as many handlers spin at the same time as leave one processor free for the publisher and
-//! the bus. The others sleep, and make up for it.
+//! For times below a tenth of a millisecond, a handler spins, because a sleep cannot be that short.
+//! The number of handlers that spin at the same time is limited so that one processor stays free
+//! for the publisher and the bus. The other handlers sleep, and make up for the delay.
 
 use std::hint;
 use std::sync::Arc;
@@ -18,18 +18,18 @@ use std::time::{Duration, Instant};
 
 /// The time below which a handler spins if a processor is free, in nanoseconds.
 const SHORT: u64 = 100_000;
-/// The time between two calls below which the next event was waiting, in nanoseconds. The handler
-/// could have begun that event if it had not overslept.
+/// If the time between two calls is shorter than this, in nanoseconds, the next event was already
+/// waiting. The handler could have started that event earlier if it had not overslept.
 const AT_ONCE: u64 = 20_000;
-/// The longest sleep before the handler checks for the end.
+/// The longest sleep before the handler checks whether the run has ended.
 const NAP: Duration = Duration::from_millis(20);
 
-/// The clock and the limits that the handlers of one run share.
+/// The clock and the limits that all handlers in a run share.
 #[derive(Clone)]
 pub(crate) struct Floor {
-    /// The time from which all times are counted.
+    /// The start of the run, from which all times are measured.
     start: Instant,
-    /// The number of additional handlers that may spin.
+    /// The number of additional handlers that may start to spin.
     spinners: Arc<AtomicUsize>,
     ending: Arc<AtomicBool>,
 }
@@ -44,12 +44,12 @@ impl Floor {
         }
     }
 
-    /// Returns the nanoseconds since the start.
+    /// Returns the time since the start, in nanoseconds.
     pub(crate) fn now(&self) -> u64 {
         self.start.elapsed().as_nanos() as u64
     }
 
-    /// Ends all waits: from now on no handler waits.
+    /// Ends all waits. From now on, no handler waits.
     pub(crate) fn end(&self) {
         self.ending.store(true, Ordering::Relaxed);
     }
@@ -78,10 +78,10 @@ impl Floor {
     }
 }
 
-/// The plan of one handler.
+/// A handler's plan.
 pub(crate) struct Plan {
     floor: Floor,
-    /// The time when the handler was to be done with the last event, and the time when it was.
+    /// The planned and the actual completion time of the last event.
     free_at: u64,
     back_at: u64,
 }
@@ -91,8 +91,8 @@ impl Plan {
         Self { floor, free_at: 0, back_at: 0 }
     }
 
-    /// Takes this time for an event that was published then. Returns the time at which the event is
-    /// done, and how late that is by the plan. Returns `None` if the run ends first.
+    /// Spends `time` on an event that was published at `published`. Returns the completion time of
+    /// the event, and how late that is according to the plan. Returns `None` if the run ends first.
     pub(crate) fn take(&mut self, published: u64, time: Duration) -> Option<(u64, u64)> {
         let now = self.floor.now();
         let from = begin(now, published, self.free_at, self.back_at);
@@ -104,8 +104,9 @@ impl Plan {
     }
 }
 
-/// Returns the time at which the plan begins with an event that is taken up now. If this event
-/// waited when the last one was to be done, the plan begins at that time.
+/// Returns the planned start time of an event that the handler starts now. If the event was already
+/// waiting when the handler woke up, that is the planned end of the previous event, or the time
+/// when this event was published if that is later.
 fn begin(now: u64, published: u64, free_at: u64, back_at: u64) -> u64 {
     if now.saturating_sub(back_at) < AT_ONCE { free_at.max(published).min(now) } else { now }
 }
@@ -117,7 +118,7 @@ mod tests {
 
     #[test]
     fn oversleeping_is_compensated_only_for_queued_events() {
-        // Done at 1000 by the plan, and actually at 61,000.
+        // The previous event was planned to end at 1000, but ended at 61,000.
         assert_eq!(begin(61_100, 0, 1000, 61_000), 1000, "it waited all the while");
         assert_eq!(begin(61_100, 40_000, 1000, 61_000), 40_000, "it came meanwhile");
         assert_eq!(begin(90_000, 0, 1000, 61_000), 90_000, "it came to a handler that had nothing to do");

@@ -1,4 +1,4 @@
-//! One setting over a range of values, and a run for each of them.
+//! Varies one setting over a range of values, with a run for each value.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,10 +13,10 @@ use crate::support::number;
 use crate::support::progress::Progress;
 use crate::support::text::quoted;
 
-/// The largest number of runs of a sweep.
+/// The maximum number of runs in a sweep.
 pub(crate) const MAX_POINTS: u64 = 64;
 const USUAL_POINTS: u64 = 10;
-/// The longest time of a handler in a sweep.
+/// The longest handler time in a sweep.
 const MAX_HANDLER: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,7 +33,7 @@ impl Swept {
         }
     }
 
-    /// Returns a value in the form used on the command line.
+    /// Formats a value in the form used on the command line.
     pub(crate) fn shown(self, value: u64) -> String {
         match self {
             Self::Queue => value.to_string(),
@@ -42,7 +42,7 @@ impl Swept {
     }
 }
 
-/// The setting that a sweep changes, and the range of its values: events, or nanoseconds.
+/// The setting that a sweep varies, and the range of its values, in events or nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Sweep {
     pub(crate) swept: Swept,
@@ -51,7 +51,7 @@ pub(crate) struct Sweep {
     points: u64,
 }
 
-/// One run of a sweep.
+/// A run in a sweep.
 pub(crate) struct Point {
     pub(crate) value: u64,
     pub(crate) outcome: Outcome,
@@ -59,21 +59,21 @@ pub(crate) struct Point {
 }
 
 impl Sweep {
-    /// Reads `queue=10..10000` or `handler=1us..1ms`, both ends included.
+    /// Parses `queue=10..10000` or `handler=1us..1ms`, where the range includes both ends.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let wrong = |what: &str| {
             format!(
-                "--sweep: {what} in {}: write queue=10..10000 or handler=1us..1ms, or the like",
+                "--sweep: {what} in {}: use queue=10..10000 or handler=1us..1ms, for example",
                 quoted(text)
             )
         };
-        let (what, range) = text.split_once('=').ok_or_else(|| wrong("there is no '='"))?;
+        let (what, range) = text.split_once('=').ok_or_else(|| wrong("missing '='"))?;
         let swept = match what {
             "queue" => Swept::Queue,
             "handler" => Swept::Handler,
             _ => return Err(wrong(&format!("the setting must be queue or handler, got {}", quoted(what)))),
         };
-        let (from, to) = range.split_once("..").ok_or_else(|| wrong("there is no '..'"))?;
+        let (from, to) = range.split_once("..").ok_or_else(|| wrong("missing '..'"))?;
         let value = |text: &str| match swept {
             Swept::Queue => number::parse("queue", 1..=MAX_QUEUE, text).map_err(|error| wrong(&error)),
             Swept::Handler => {
@@ -89,13 +89,13 @@ impl Sweep {
         };
         let (from, to) = (value(from)?, value(to)?);
         if from >= to {
-            return Err(wrong("the range must go up"));
+            return Err(wrong("the range must be ascending"));
         }
         Ok(Self { swept, from, to, points: USUAL_POINTS })
     }
 
-    /// Returns both ends and the values between them. Each value exceeds the previous one by the
-    /// same factor, and no value appears twice.
+    /// Returns both ends and the values between them, without duplicates. Before rounding,
+    /// consecutive values differ by a constant factor.
     pub(crate) fn values(&self) -> Vec<u64> {
         let factor = (self.to as f64 / self.from as f64).powf(1.0 / (self.points - 1) as f64);
         let mut values: Vec<u64> = (0..self.points - 1)
@@ -106,7 +106,7 @@ impl Sweep {
         values
     }
 
-    /// Returns the sweep with this number of values, if there is one.
+    /// Returns the sweep with this number of values, or unchanged if the number is `None`.
     pub(crate) fn with_points(self, points: Option<u64>) -> Self {
         Self { points: points.unwrap_or(self.points), ..self }
     }
@@ -126,8 +126,8 @@ impl Sweep {
         self.swept.shown(value)
     }
 
-    /// Makes a run for each value. After an interruption, returns the earlier runs, without the
-    /// interrupted one.
+    /// Makes a run for each value. After an interruption, returns the runs that had finished
+    /// before.
     pub(crate) fn run(
         &self,
         settings: &Settings,
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(sweep.values().len(), 10);
         let sweep = Sweep::parse("handler=1us..1ms").unwrap();
         assert_eq!(Sweep { points: 3, ..sweep }.values(), [1000, 31_623, 1_000_000]);
-        // Fewer values than requested, because there are no more.
+        // There are fewer values than requested, because the range has only three.
         assert_eq!(Sweep::parse("queue=1..3").unwrap().values(), [1, 2, 3]);
         assert_eq!(Sweep::parse("queue=1..16777216").unwrap().values().last(), Some(&16_777_216));
     }
@@ -171,18 +171,18 @@ mod tests {
     #[test]
     fn errors_list_the_allowed_values() {
         for (text, part) in [
-            ("", "there is no '=' in ''"),
-            ("queue", "there is no '='"),
-            ("queue=", "there is no '..'"),
-            ("queue=5", "there is no '..'"),
+            ("", "missing '=' in ''"),
+            ("queue", "missing '='"),
+            ("queue=", "missing '..'"),
+            ("queue=5", "missing '..'"),
             ("queues=1..2", "the setting must be queue or handler, got 'queues'"),
             ("queue=0..5", "queue must be a number from 1 to 16777216, got '0'"),
             ("queue=1..16777217", "queue must be a number from 1 to 16777216, got '16777217'"),
             ("queue=1..99999999999999999999", "queue must be a number from 1 to 16777216, got '9999"),
             ("queue=1us..2us", "queue must be a number from 1 to 16777216, got '1us'"),
-            ("queue=5..5", "the range must go up"),
-            ("queue=10..5", "the range must go up"),
-            ("handler=1ms..1us", "the range must go up"),
+            ("queue=5..5", "the range must be ascending"),
+            ("queue=10..5", "the range must be ascending"),
+            ("handler=1ms..1us", "the range must be ascending"),
             ("handler=0us..1us", "handler must be more than 0s and at most 10s, got '0us'"),
             ("handler=1us..11s", "handler must be more than 0s and at most 10s, got '11s'"),
             ("handler=1..2", "handler must be a duration such as 250ms or 1m30s, got '1' in 'handler"),
@@ -191,7 +191,7 @@ mod tests {
             let error = Sweep::parse(text).unwrap_err();
             assert!(error.contains(part), "{text}: {error}");
             assert!(
-                error.ends_with("write queue=10..10000 or handler=1us..1ms, or the like"),
+                error.ends_with("use queue=10..10000 or handler=1us..1ms, for example"),
                 "{text}: {error}"
             );
         }

@@ -71,7 +71,7 @@ pub(super) fn text(sweep: &Sweep, settings: &Settings, points: &[Point]) -> Stri
     text
 }
 
-/// Returns one warning of each kind, with the number of runs that had one.
+/// Returns one line for each kind of warning, with the number of runs that had such a warning.
 fn warnings(sweep: &Sweep, points: &[Point]) -> Vec<String> {
     let mut found: Vec<(Warning, u64, usize)> = Vec::new();
     for point in points {
@@ -90,7 +90,7 @@ fn warnings(sweep: &Sweep, points: &[Point]) -> Vec<String> {
     found.iter().map(line).collect()
 }
 
-/// Returns the result in machine-readable form.
+/// Returns the result as JSON.
 pub(super) fn json(sweep: &Sweep, settings: &Settings, points: &[Point], interrupted: bool) -> Value {
     let value = |point: &Point| match sweep.swept {
         Swept::Queue => json!(point.value),
@@ -108,7 +108,7 @@ pub(super) fn json(sweep: &Sweep, settings: &Settings, points: &[Point], interru
     })
 }
 
-/// Returns the counts that do not add up, in any of the runs.
+/// Returns a description of each count that does not add up, from all runs.
 pub(super) fn faults(points: &[Point]) -> Vec<String> {
     points.iter().flat_map(|point| accounting::faults(&point.outcome)).map(|fault| plain(&fault)).collect()
 }

@@ -1,9 +1,9 @@
-//! Rows in columns.
+//! Formats tables.
 
 use unicode_width::UnicodeWidthStr as _;
 
-/// Returns the rows in columns as wide as their widest cell on a terminal, separated by two blanks.
-/// Numbers are right-aligned.
+/// Formats rows as a table. Each column is as wide as its widest cell on a terminal, and two spaces
+/// separate the columns. Numbers are right-aligned.
 pub(crate) fn render(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {

@@ -1,4 +1,4 @@
-//! The time that a handler takes for an event: always the same, or drawn.
+//! The time that a handler takes for an event, which is constant or random.
 
 use std::fmt;
 use std::time::Duration;
@@ -7,31 +7,33 @@ use super::dice::Dice;
 use crate::support::duration;
 use crate::support::text::quoted;
 
-/// The longest mean, or end of a range, that can be requested.
+/// The longest time that can be requested, as a mean or as the end of a range.
 const MAX: Duration = Duration::from_secs(60);
-/// The end of every message about a bad handler.
+/// The end of every error message about an invalid handler.
 const FORM: &str =
-    "write a time up to 60s, as in 20us, or fixed:20us, exp:50us, uniform:10us..100us or pareto:50us";
-/// The shape of the heavy tail: its mean exists, its variance does not.
+    "use a time up to 60s, as in 20us, or fixed:20us, exp:50us, uniform:10us..100us or pareto:50us";
+/// The shape of the heavy-tailed distribution. With this shape, the mean is finite but the variance
+/// is not.
 const SHAPE: f64 = 1.5;
-/// The time at which the tail is cut, in means.
+/// The time at which the tail is cut off, as a multiple of the mean.
 const TAIL: f64 = 1000.0;
-/// The number of outcomes of the dice: as many as a float distinguishes between 0 and 1.
+/// The number of sides of the dice, which is the number of evenly spaced values between 0 and 1
+/// that a float can represent.
 const SIDES: u64 = 1 << 53;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Times {
     Fixed(Duration),
-    /// Any time between the two, each equally likely.
+    /// Uniformly distributed between the two times.
     Uniform(Duration, Duration),
-    /// Exponential, with this mean.
+    /// Exponentially distributed with this mean.
     Exp(Duration),
-    /// Pareto with a shape of 1.5 and this mean: mostly quick, occasionally very long.
+    /// Pareto-distributed with a shape of 1.5 and this mean: mostly short, occasionally very long.
     Pareto(Duration),
 }
 
 impl Times {
-    /// Reads `20us`, `fixed:20us`, `exp:50us`, `uniform:10us..100us`, `pareto:50us`.
+    /// Parses `20us`, `fixed:20us`, `exp:50us`, `uniform:10us..100us` or `pareto:50us`.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let wrong = |why: &str| format!("{why} in {}: {FORM}", quoted(text));
         let time = |part: &str| {
@@ -48,10 +50,10 @@ impl Times {
             "exp" => Ok(Self::Exp(more_than_zero(rest)?)),
             "pareto" => Ok(Self::Pareto(more_than_zero(rest)?)),
             "uniform" => {
-                let (from, to) = rest.split_once("..").ok_or_else(|| wrong("there is no '..'"))?;
+                let (from, to) = rest.split_once("..").ok_or_else(|| wrong("missing '..'"))?;
                 let (from, to) = (time(from)?, time(to)?);
                 if from >= to {
-                    return Err(wrong("the range must go up"));
+                    return Err(wrong("the range must be ascending"));
                 }
                 Ok(Self::Uniform(from, to))
             }
@@ -68,7 +70,7 @@ impl Times {
         }
     }
 
-    /// Returns the same shape with another mean.
+    /// Returns the same distribution with another mean.
     pub(crate) fn with_mean(self, mean: Duration) -> Self {
         match self {
             Self::Fixed(_) => Self::Fixed(mean),
@@ -81,10 +83,10 @@ impl Times {
         }
     }
 
-    /// Returns the time that the event of this number takes. The same seed and number give the same
-    /// time, so the time of a lost event is known too.
+    /// Returns the time that the event with this number takes. The same seed and number give the
+    /// same time, so the time of a lost event is known, too.
     pub(crate) fn of(self, seed: u64, number: u64) -> Duration {
-        // More than 0, at most 1.
+        // The chance is more than 0 and at most 1.
         let chance = || (Dice::new(seed, number).roll(SIDES) + 1) as f64 / SIDES as f64;
         match self {
             Self::Fixed(time) => time,
@@ -98,7 +100,7 @@ impl Times {
     }
 }
 
-/// The form that `parse` reads.
+/// Formats the time in the form that `parse` accepts.
 impl fmt::Display for Times {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -110,9 +112,9 @@ impl fmt::Display for Times {
     }
 }
 
-/// Returns the time in the form that `parse` reads, such as `1.5ms` or `20us`.
+/// Formats the time in the form that `parse` accepts, such as `1.5ms` or `20us`.
 pub(crate) fn shown(time: Duration) -> String {
-    // Nothing below a tenth of a microsecond, because no machine is that precise.
+    // Rounds up to a tenth of a microsecond, because no machine is more precise than that.
     let time = Duration::from_nanos((time.as_nanos() as u64).div_ceil(100) * 100);
     format!("{time:?}").replace('µ', "u")
 }
@@ -143,9 +145,9 @@ mod tests {
             ("exp:0us", "the mean must be more than 0s"),
             ("pareto:0s", "the mean must be more than 0s"),
             ("gauss:1us", "exp or pareto, got 'gauss'"),
-            ("uniform:1us", "there is no '..'"),
-            ("uniform:2us..1us", "the range must go up"),
-            ("uniform:2us..2us", "the range must go up"),
+            ("uniform:1us", "missing '..'"),
+            ("uniform:2us..1us", "the range must be ascending"),
+            ("uniform:2us..2us", "the range must be ascending"),
             ("61s", "the time must be at most 60s"),
             ("exp:99999999999999999999h", "the time must be a duration"),
             ("-1us", "got '-1us' in '-1us'"),
@@ -169,7 +171,7 @@ mod tests {
         let mean = |drawn: &[f64]| drawn.iter().sum::<f64>() / drawn.len() as f64;
         let near =
             |is: f64, should: f64| assert!((is / should - 1.0).abs() < 0.02, "{is} is not near {should}");
-        // The mean, the median and the 99th percentile, in means.
+        // The mean, the median and the 99th percentile, as multiples of the mean.
         for (times, expected) in [
             (Times::Fixed(US), [1.0, 1.0, 1.0]),
             (Times::Uniform(US * 10, US * 100), [1.0, 1.0, (10.0 + 0.99 * 90.0) / 55.0]),
@@ -185,7 +187,7 @@ mod tests {
         near(pareto[0], 1.0 / 3.0);
         near(pareto[50_000], 2.0_f64.powf(1.0 / 1.5) / 3.0);
         near(pareto[99_000], 100.0_f64.powf(1.0 / 1.5) / 3.0);
-        // Such a heavy tail reaches its mean late, and here the cut removes some of it.
+        // With such a heavy tail, the sample mean converges slowly, and the cut-off reduces it.
         assert!((0.85..1.1).contains(&mean(&pareto)), "{}", mean(&pareto));
         assert!(pareto[99_999] > 100.0 && pareto[99_999] <= 1000.0);
         assert!(drawn(Times::Uniform(US * 10, US * 100))[0] >= 10.0 / 55.0);

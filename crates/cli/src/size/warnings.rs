@@ -1,4 +1,4 @@
-//! Warnings about figures that are due to the machine, or that are not what was requested.
+//! Warnings about figures that the machine has distorted, or that differ from the request.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use super::reader::Account;
 use super::run::Outcome;
 use crate::support::number::grouped;
 
-/// The lateness above which a sleep is later than usual, in nanoseconds.
+/// The lateness above which a sleep counts as unusually late, in nanoseconds.
 const LATE: u64 = 1_000_000;
 
-/// A fact about the figures that the user should know before believing them.
+/// A fact that the user should know before trusting the figures.
 #[derive(Clone, Debug)]
 pub(crate) struct Warning {
-    /// The kind of the warning, which is the same for the same fact in another run.
+    /// The kind of warning, which is the same for the same problem in different runs.
     pub(crate) kind: &'static str,
     pub(crate) text: String,
 }

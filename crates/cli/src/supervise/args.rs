@@ -1,4 +1,4 @@
-//! The options of `supervise`.
+//! Command-line options of `supervise`.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -10,60 +10,63 @@ use crate::support::color::ColorArgs;
 use crate::support::text::quoted;
 use crate::support::{duration, number, store};
 
-/// Runs commands, starts those that end again, and records what happens to them as events
+/// Run commands, restart them when they exit, and record what happens to them as events
 #[derive(Clone, Debug, clap::Args)]
 #[command(args_override_self = true, after_help = AFTER_HELP)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a switch of its own on the command line")]
 pub(crate) struct Args {
-    /// Commands to run, each in one argument, which is split into words as a shell would
+    /// Commands to run. Each is a single argument, which is split into words like in a shell
     #[arg(value_name = "COMMAND", required = true)]
     pub(crate) commands: Vec<String>,
-    /// Stop after this time [default: at Ctrl-C or SIGTERM]
+    /// Stop after this time [default: run until Ctrl-C or SIGTERM]
     #[arg(long = "for", value_name = "DURATION")]
     #[arg(value_parser = |text: &str| duration::parse("--for", text))]
     pub(crate) stop_after: Option<Duration>,
-    /// The wait before the first restart. Each later wait is twice as long
+    /// Delay before the first restart. It doubles with each further restart
     #[arg(long, value_name = "DURATION", default_value = "100ms")]
     #[arg(value_parser = |text: &str| duration::parse_positive("--backoff", text))]
     pub(crate) backoff: Duration,
-    /// The longest wait
+    /// Maximum delay before a restart
     #[arg(long, value_name = "DURATION", default_value = "10s")]
     #[arg(value_parser = |text: &str| duration::parse_positive("--backoff-max", text))]
     pub(crate) backoff_max: Duration,
-    /// After a run of this length, begin with --backoff again
+    /// Reset the delay to --backoff after a run of at least this length
     #[arg(long, value_name = "DURATION", default_value = "10s")]
     #[arg(value_parser = |text: &str| duration::parse("--reset-after", text))]
     pub(crate) reset_after: Duration,
-    /// Stop restarting a command after N restarts since it last ran for --reset-after: 0 to 1000000
+    /// Stop restarting a command after N restarts since it last ran for --reset-after, 0 to 1000000
     /// [default: no limit]
     #[arg(long, value_name = "N", allow_negative_numbers = true)]
     #[arg(value_parser = |text: &str| number::parse("--max-restarts", 0..=1_000_000, text))]
     pub(crate) max_restarts: Option<u64>,
-    /// Do not restart a command that ended with exit code 0
+    /// Restart a command only if it failed, not if it ended with exit code 0
     #[arg(long)]
     pub(crate) on_failure: bool,
-    /// At the stop, the time between TERM and KILL
+    /// Time between TERM and KILL when stopping the commands
     #[arg(long, value_name = "DURATION", default_value = "2s")]
     #[arg(value_parser = |text: &str| duration::parse("--grace", text))]
     pub(crate) grace: Duration,
-    /// Set a variable in the environment of each COMMAND. May be repeated
+    /// Set an environment variable for each COMMAND. Can be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     pub(crate) env: Vec<(String, String)>,
-    /// Run each COMMAND in this folder
+    /// Run each COMMAND in this directory
     #[arg(long, value_name = "DIR", value_parser = OsStringValueParser::new().try_map(folder))]
     pub(crate) chdir: Option<PathBuf>,
     /// Run each COMMAND with `sh -c`
     #[arg(long)]
     pub(crate) shell: bool,
-    /// Let events show the arguments, not just the program
+    /// Include the arguments of each COMMAND in events, not just the program
     #[arg(long = "show-args")]
     pub(crate) shows_arguments: bool,
-    /// Keep the events in this SQLite file, and show first what earlier runs have left there
+    /// Store the events in this SQLite file, and start by showing the events from earlier runs
     /// [default: in memory]
-    #[cfg_attr(not(feature = "sqlite-system"), doc = "(this build lacks the feature `sqlite` for it)")]
+    #[cfg_attr(
+        not(feature = "sqlite-system"),
+        doc = "(requires the `sqlite` feature, which this build does not include)"
+    )]
     #[arg(long, value_name = "FILE", value_parser = OsStringValueParser::new().try_map(store::parse))]
     pub(crate) store: Option<PathBuf>,
-    /// Keep each event for this time after it was last written
+    /// Keep each event for this time after its last write
     #[arg(long, value_name = "DURATION", default_value = "30d", value_parser = keep)]
     pub(crate) keep: Duration,
     /// Print the stored events as a core/v1 `EventList`
@@ -72,10 +75,10 @@ pub(crate) struct Args {
     /// Do not log events as they happen
     #[arg(long)]
     pub(crate) quiet: bool,
-    /// Throw away what the commands write
+    /// Discard the commands' output
     #[arg(long)]
     pub(crate) no_output: bool,
-    /// Panic on purpose, to see that no command is left
+    /// Panic after this time, to check that no command is left running
     #[arg(long, value_name = "DURATION")]
     #[arg(value_parser = |text: &str| duration::parse("--panic-after", text))]
     pub(crate) panic_after: Option<Duration>,
@@ -83,7 +86,7 @@ pub(crate) struct Args {
     pub(crate) color: ColorArgs,
 }
 
-/// Reads `NAME=VALUE`. The value may be empty, and may contain more `=`.
+/// Parses `NAME=VALUE`. The value may be empty, and may contain further `=` characters.
 fn variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
@@ -93,7 +96,7 @@ fn variable(text: &str) -> Result<(String, String), String> {
 
 fn folder(path: OsString) -> Result<PathBuf, String> {
     if path.is_empty() {
-        return Err("--chdir needs a folder, as in --chdir /srv/app".to_owned());
+        return Err("--chdir requires a directory, as in --chdir /srv/app".to_owned());
     }
     Ok(path.into())
 }
@@ -105,28 +108,29 @@ fn keep(text: &str) -> Result<Duration, String> {
 }
 
 const AFTER_HELP: &str = "\
-A DURATION is numbers with units: 500ms, 5s, 1m30s, 12h, 30d.
+A DURATION is one or more numbers with units: 500ms, 5s, 1m30s, 12h, 30d.
 
-The log of events and the commands' output go to stderr, and the table of
-stored events and the accounting go to stdout. With --store, the table shows
-the events of this run. The file holds 100,000 events at most.
+The log of events and the commands' output go to stderr. The table of stored
+events and the accounting go to stdout. With --store, the table shows only the
+events of this run. The file holds at most 100,000 events.
 
-Each command runs in a process group of its own, without input. Its output is
-passed on unchanged. When a command ends, supervise kills the processes that
-it left in its group. A second Ctrl-C does not wait for the grace time.
+Each command runs in its own process group, with an empty stdin. Its output is
+passed through unchanged. When a command ends, supervise kills any processes
+left in its group. A second Ctrl-C skips the grace period.
 
-On Linux supervise also kills, at its end, each process that left its group
-(setsid), even if KILL ends supervise itself. On other systems such a process
-keeps running, and so do the commands if KILL ends supervise.
+On Linux, when supervise exits, it also kills processes that have left their
+group (setsid), even if supervise itself is killed with KILL. On other systems,
+such processes keep running, and so do the commands if supervise is killed with
+KILL.
 
-The commands inherit the environment of supervise, except for what --env sets.
-With --chdir, a program that is named by a relative path, such as ./server, is
-looked up in that folder. --store stays relative to the folder of supervise.
+The commands inherit the environment of supervise, in which --env adds or
+replaces variables. With --chdir, a program with a relative path, such as
+./server, is looked up in that directory. The path of --store is not affected by --chdir.
 
-With --on-failure or --max-restarts, supervise ends when no command is left to
-be restarted. The limit also counts restarts after exit code 0. When supervise
-gives up on a command, the others keep running, and the last lines on stderr
-name that command.
+With --on-failure or --max-restarts, supervise exits when no command is left to
+restart. The limit also counts restarts after exit code 0. When supervise gives
+up on a command, the others keep running, and the last lines on stderr name that
+command.
 
 Examples:
   eventcast supervise --for 5s 'sleep 0.3' 'false' 'echo hello'
@@ -135,9 +139,9 @@ Examples:
   eventcast supervise --store events.db --keep 90d -- ./server
   eventcast supervise --on-failure --max-restarts 5 './import today.csv'
 
-Exit status: 0 when stopped in order, or when all commands ended with exit
-code 0 under --on-failure. 1 when an event was lost or a process still runs, 2
-for bad usage, 3 when it gave up on a command, whatever else happened.";
+Exit status: 0 if supervise was stopped, or if all commands ended with exit code
+0 under --on-failure, 1 if an event was lost or a process is still running, 2
+for bad usage, 3 if supervise gave up on a command, whatever else happened.";
 
 #[cfg(test)]
 mod tests {

@@ -1,4 +1,4 @@
-//! The command `supervise`.
+//! The `supervise` command.
 //!
 //! Only Unix has process groups and signals, so the command itself is in `unix`.
 
@@ -17,5 +17,5 @@ pub(crate) fn become_command() -> Option<std::process::ExitCode> {
 
 #[cfg(not(unix))]
 pub(crate) fn run(_: &Args) -> Result<std::process::ExitCode, Box<dyn std::error::Error>> {
-    Err("cannot run commands: only Unix has the process groups and signals for it".into())
+    Err("cannot run commands: supervise requires process groups and signals, which only Unix has".into())
 }

@@ -1,9 +1,9 @@
-//! Input and settings that a command cannot use.
+//! The error for input or settings that a command cannot use.
 
 use std::error::Error;
 use std::fmt;
 
-/// An error in the input or in the settings. The exit status is then 2.
+/// An error in the input or in the settings, which results in exit status 2.
 #[derive(Debug)]
 pub(crate) struct BadInput(pub(crate) String);
 

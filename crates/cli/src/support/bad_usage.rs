@@ -1,9 +1,9 @@
-//! Arguments that do not belong together.
+//! The error for invalid arguments that the parser does not detect.
 
 use std::error::Error;
 use std::fmt;
 
-/// An error in the arguments that the parser does not detect. The exit status is then 2.
+/// An error in the arguments that the parser does not detect, which results in exit status 2.
 #[derive(Debug)]
 pub(crate) struct BadUsage(pub(crate) String);
 

@@ -1,4 +1,4 @@
-//! Colours on a terminal, for the words that a reader looks for.
+//! Colours on a terminal, for words that should stand out.
 
 use std::env;
 use std::io::IsTerminal;
@@ -6,27 +6,27 @@ use std::io::IsTerminal;
 use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
 
-/// A choice of when to use colours.
+/// When to use colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum When {
-    // A documentation comment here would make the help longer.
+    // Not a doc comment, because it would make the help longer.
     #[default]
     Auto,
     Always,
     Never,
 }
 
-/// The option `--color`.
+/// The `--color` option.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub(crate) struct ColorArgs {
-    /// When to colour the type Warning and the reason Failed. auto: on a terminal, unless
-    /// `NO_COLOR` is set
+    /// When to use colours for the type Warning and the reason Failed. With auto, colours are used
+    /// on a terminal unless `NO_COLOR` is set or `TERM` is dumb
     #[arg(long = "color", value_name = "WHEN", value_enum, default_value_t)]
     when: When,
 }
 
 impl ColorArgs {
-    /// Returns whether to use colours in this stream.
+    /// Returns whether to use colours on this stream.
     pub(crate) fn is_on(self, stream: &impl IsTerminal) -> bool {
         match self.when {
             When::Always => true,
@@ -36,24 +36,25 @@ impl ColorArgs {
     }
 }
 
-/// Returns whether the environment allows colours: neither `NO_COLOR` nor a terminal without them.
+/// Returns whether the environment allows colours. It does not if `NO_COLOR` is set and not empty,
+/// or if `TERM` is `dumb`.
 fn allows_color(variable: impl Fn(&str) -> Option<String>) -> bool {
     let is_refused = variable("NO_COLOR").is_some_and(|value| !value.is_empty());
     !is_refused && variable("TERM").as_deref() != Some("dumb")
 }
 
-/// Returns the type of an event in its colour, if it has one.
+/// Returns an event's type in its colour, if it has one.
 pub(crate) fn paint_type(word: &str) -> String {
     paint(word, "Warning", AnsiColor::Yellow)
 }
 
-/// Returns the reason of an event in its colour, if it has one.
+/// Returns an event's reason in its colour, if it has one.
 pub(crate) fn paint_reason(word: &str) -> String {
     paint(word, "Failed", AnsiColor::Red)
 }
 
-/// Returns a line of the log with its type and its reason in their colours. The line begins with a
-/// time, the type and the reason, separated by two blanks.
+/// Returns a log line with its type and reason in their colours. The line must begin with a time, a
+/// type and a reason, separated by two spaces.
 pub(crate) fn paint_line(line: &str) -> String {
     let mut cells: Vec<String> = line.splitn(4, "  ").map(str::to_owned).collect();
     if let [_, type_, reason, ..] = &mut cells[..] {
@@ -63,7 +64,7 @@ pub(crate) fn paint_line(line: &str) -> String {
 }
 
 fn paint(word: &str, painted: &str, color: AnsiColor) -> String {
-    // The word may be surrounded by the blanks of its column.
+    // The word may be padded to the width of its column.
     if word.trim() != painted {
         return word.to_owned();
     }

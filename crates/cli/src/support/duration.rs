@@ -1,5 +1,6 @@
-//! Durations as people write them: `500us`, `250ms`, `5s`, `1m30s`, `1.5h`, `30d`. The form is
-//! jiff's friendly format, as in the library's configuration, which has no days and weeks.
+//! Human-readable durations, such as `500us`, `250ms`, `5s`, `1m30s`, `1.5h` or `30d`. The format
+//! is jiff's friendly format. The library's configuration uses the same format, but without days
+//! and weeks.
 
 use std::time::Duration;
 
@@ -10,19 +11,20 @@ use super::text::quoted;
 
 const PRINTER: SpanPrinter = SpanPrinter::new().designator(Designator::HumanTime).spacing(Spacing::None);
 
-/// Reads the duration of `option`. Returns what `option` must be, if the text is not a duration.
+/// Parses the duration for `option`. If the text is invalid, returns an error that specifies what
+/// `option` must be.
 pub(crate) fn parse(option: &str, text: &str) -> Result<Duration, String> {
     let parsed = SpanParser::new().parse_unsigned_duration(text).ok().or_else(|| with_days(text));
     parsed.ok_or_else(|| format!("{option} must be a duration such as 250ms or 1m30s, got {}", quoted(text)))
 }
 
-/// Reads a duration that has days of 24 hours, or weeks.
+/// Parses a duration with weeks, or with days of 24 hours.
 fn with_days(text: &str) -> Option<Duration> {
     let span = SpanParser::new().parse_span(text).ok()?;
     span.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?.try_into().ok()
 }
 
-/// Does the same for an option that cannot be zero.
+/// Like [`parse`], but rejects zero.
 pub(crate) fn parse_positive(option: &str, text: &str) -> Result<Duration, String> {
     match parse(option, text)? {
         Duration::ZERO => Err(format!("{option} must be more than 0s, got {}", quoted(text))),
@@ -30,12 +32,12 @@ pub(crate) fn parse_positive(option: &str, text: &str) -> Result<Duration, Strin
     }
 }
 
-/// Returns a duration in the form that [`parse`] reads, in whole milliseconds.
+/// Formats a duration in the form that [`parse`] accepts, in whole milliseconds.
 pub(crate) fn show(duration: Duration) -> String {
     PRINTER.unsigned_duration_to_string(&Duration::from_millis(duration.as_millis() as u64))
 }
 
-/// Returns a number of seconds in its two largest units.
+/// Formats a number of seconds in its two largest units.
 #[cfg(feature = "analysis")]
 pub(crate) fn rough(seconds: u64) -> String {
     match (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60) {

@@ -1,4 +1,4 @@
-//! The table of events, in the form that suits stdout.
+//! The event table, adapted to stdout.
 
 use std::io;
 use std::time::SystemTime;
@@ -15,12 +15,12 @@ pub(crate) fn event_table(color: ColorArgs) -> EventTable {
     EventTable::new(SystemTime::now()).color(color.is_on(&io::stdout()))
 }
 
-/// Returns the width in columns if stdout is a terminal. Other outputs have no limit.
+/// Returns the width of stdout in columns, which is unlimited unless stdout is a terminal.
 pub(crate) fn stdout_width() -> usize {
     terminal::width(io::stdout()).unwrap_or(usize::MAX)
 }
 
-/// Returns the table of these events. The table has the column for the namespace if it needs it.
+/// Formats these events as a table. The table includes the namespace column only if it is needed.
 #[cfg(unix)]
 pub(crate) fn table_of(events: &[Event], color: ColorArgs) -> String {
     event_table(color).width(stdout_width()).rows(events)

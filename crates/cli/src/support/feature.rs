@@ -1,32 +1,32 @@
-//! Commands and options that this build lacks, because their feature is off.
+//! Commands and options that are not available in this build, because their feature is off.
 
 use super::bad_usage::BadUsage;
 
-/// The features that are off by default, each with whether this build has it.
+/// The features that are off by default, and whether each of them is on in this build.
 const EXTRAS: [(&str, bool); 3] = [
     ("nats", cfg!(feature = "nats")),
     ("sqlite", cfg!(feature = "sqlite")),
     ("sqlite-system", cfg!(all(feature = "sqlite-system", not(feature = "sqlite")))),
 ];
 
-/// Returns the error of a command or an option that needs a feature which this build lacks. The
-/// error includes the command that installs a build with that feature.
+/// Returns the error for a command or an option whose feature is off in this build. The error
+/// includes the command that installs a build with that feature.
 pub(crate) fn missing(asked: &str, feature: &str) -> BadUsage {
     BadUsage(format!(
-        "{asked} needs the feature `{feature}`, which this build lacks: run `cargo install --path crates/cli \
-         --features {}` in a clone of eventcast",
+        "{asked} requires the `{feature}` feature, which this build does not include: run `cargo install --path \
+         crates/cli --features {}` in a clone of eventcast",
         with_extras(feature, EXTRAS)
     ))
 }
 
-/// Returns the features of a build that has one feature more. It replaces this build, so it needs
-/// the extras that this build has.
+/// Returns the features for a build with one additional feature. The new build replaces this one,
+/// so it keeps the extras that this build has.
 fn with_extras<const N: usize>(feature: &str, extras: [(&str, bool); N]) -> String {
     let kept = extras.into_iter().filter(|(_, is_on)| *is_on).map(|(name, _)| name);
     [feature].into_iter().chain(kept).collect::<Vec<_>>().join(",")
 }
 
-/// The arguments of a command that this build lacks: any.
+/// Accepts any arguments, for a command that is not available in this build.
 #[cfg(not(all(feature = "analysis", feature = "help")))]
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct AnyArgs {

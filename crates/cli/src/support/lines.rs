@@ -1,12 +1,13 @@
-//! The lines of an unchecked input: counted, bounded, UTF-8.
+//! Reads the lines of untrusted input, with line numbers, a length limit and UTF-8 validation.
 
 use std::fmt;
 use std::io::{self, BufRead, Read as _};
 
-/// The longest line, in bytes. Every server limits an event to about a megabyte.
+/// The maximum length of a line, in bytes. Servers limit an event to about a megabyte.
 const MAX_LINE: u64 = 16 << 20;
 
-/// Returns the error in the JSON of a line. The caller names the number of the line.
+/// Formats an error in the JSON of a line, without the line number. The caller adds the line
+/// number.
 pub(crate) fn json_error(error: &serde_json::Error) -> String {
     error.to_string().replace(" at line 1 column ", " at column ")
 }
@@ -16,14 +17,14 @@ pub(crate) struct Lines<R> {
     number: usize,
 }
 
-/// A line with its number, counted from 1, or the fault in it.
+/// A line number, counted from 1, with the line or the error in it.
 pub(crate) type Line = (usize, Result<String, BadLine>);
 
-/// The fault of a line that cannot be read.
+/// The reason why a line cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum BadLine {
     TooLong,
-    /// The line is not UTF-8 from this byte on, counted from 1.
+    /// The line is not valid UTF-8 from this byte on, counted from 1.
     NotUtf8(usize),
 }
 
@@ -31,7 +32,7 @@ impl fmt::Display for BadLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooLong => write!(f, "a line must be at most {} MiB", MAX_LINE >> 20),
-            Self::NotUtf8(byte) => write!(f, "is not UTF-8 from byte {byte} on"),
+            Self::NotUtf8(byte) => write!(f, "invalid UTF-8 at byte {byte}"),
         }
     }
 }
@@ -41,10 +42,10 @@ impl<R: BufRead> Lines<R> {
         Self { reader, number: 0 }
     }
 
-    /// Returns the next line, without its end, or `None` after the last one.
+    /// Returns the next line without its newline, or `None` after the last line.
     pub(crate) fn next(&mut self) -> io::Result<Option<Line>> {
         let mut bytes = Vec::new();
-        // One byte more distinguishes a line of exactly this length from a longer one.
+        // Reads one byte more, to distinguish a line of exactly this length from a longer one.
         if self.reader.by_ref().take(MAX_LINE + 1).read_until(b'\n', &mut bytes)? == 0 {
             return Ok(None);
         }

@@ -1,15 +1,15 @@
-//! The columns of a log, whose lines are printed one by one.
+//! Column alignment for a log whose lines are printed one by one.
 
 use unicode_width::UnicodeWidthStr as _;
 
-/// The largest widths of the reason and of the object to which other lines are padded. They prevent
-/// one long name from moving the messages of all later lines.
+/// The maximum widths to which the reason and the object are padded. They prevent one long name
+/// from shifting the messages of all later lines.
 const MOST: [usize; 2] = [24, 40];
-/// The widths of the time and of the type, each with two blanks.
+/// The widths of the time and the type, each with two spaces.
 #[cfg(unix)]
 const TIME_AND_TYPE: usize = 22 + 9;
 
-/// The widths of the columns so far. They grow with the lines.
+/// The column widths so far, which grow as wider lines are printed.
 #[derive(Debug, Default)]
 pub(crate) struct LogColumns([usize; 2]);
 
@@ -24,7 +24,7 @@ impl LogColumns {
         padded
     }
 
-    /// Pads the reason and the object of a line of `EventBroadcaster::log_to`.
+    /// Pads the reason and the object in a line from `EventBroadcaster::log_to`.
     #[cfg(unix)]
     pub(crate) fn align(&mut self, line: &str) -> String {
         let columns = line.split_at_checked(TIME_AND_TYPE).and_then(|(head, rest)| {

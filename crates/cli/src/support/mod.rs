@@ -1,4 +1,5 @@
-//! The parts that several commands share: values on the command line, output, text for a terminal.
+//! Utilities that several commands share: parsing of option values, output, and text for a
+//! terminal.
 
 pub(crate) mod bad_input;
 pub(crate) mod bad_usage;

@@ -1,4 +1,4 @@
-//! Output that does not fail when it has no reader.
+//! Output that does not fail when nothing reads it.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -14,8 +14,8 @@ pub(crate) fn say(text: &str) -> Result<(), Box<dyn Error>> {
     }
 }
 
-/// Writes a line to stderr, and ignores a failure. The line is written in one piece, because other
-/// programs may write there too.
+/// Writes a line to stderr, and ignores any errors. The line is written with a single call, because
+/// other programs may write to stderr, too.
 pub(crate) fn complain(text: &str) {
     let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
 }

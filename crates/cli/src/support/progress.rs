@@ -1,4 +1,4 @@
-//! A line on a terminal that shows how far a command is.
+//! A progress line on the terminal.
 
 use std::cell::Cell;
 use std::io::{self, IsTerminal, Write};
@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use super::terminal;
 use super::text::cut;
 
-/// The shortest time from one text to the next.
+/// The minimum time between two updates.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The width if the terminal does not report its own, in columns.
+/// The width in columns that is used if the terminal does not report its width.
 const WIDTH: usize = 80;
 
-/// The line, on stderr. It is hidden unless stderr is a terminal.
+/// A progress line on stderr. It is hidden unless stderr is a terminal.
 #[derive(Debug)]
 pub(crate) struct Progress {
     is_hidden: bool,
@@ -24,7 +24,7 @@ impl Progress {
         Self { is_hidden: !io::stderr().is_terminal(), shown: Cell::new(None) }
     }
 
-    /// Returns a line that is never shown.
+    /// Creates a progress line that is never shown.
     pub(crate) fn hidden() -> Self {
         Self { is_hidden: true, shown: Cell::new(None) }
     }
@@ -33,7 +33,7 @@ impl Progress {
         self.is_hidden
     }
 
-    /// Shows the text instead of the previous one, which stays for `PAUSE` at least.
+    /// Replaces the text, unless the previous text has been shown for less than `PAUSE`.
     pub(crate) fn show(&self, text: impl FnOnce() -> String) {
         let is_early = || self.shown.get().is_some_and(|shown| shown.elapsed() < PAUSE);
         if !self.is_hidden && !is_early() {
@@ -43,7 +43,7 @@ impl Progress {
         }
     }
 
-    /// Removes the line.
+    /// Removes the progress line.
     pub(crate) fn clear(&self) {
         if self.shown.take().is_some() {
             write(&frame("", 1));
@@ -51,15 +51,15 @@ impl Progress {
     }
 }
 
-/// An error does not leave half a line on the terminal.
+/// Removes the line, so that an early return does not leave it on the terminal.
 impl Drop for Progress {
     fn drop(&mut self) {
         self.clear();
     }
 }
 
-/// Returns the bytes that replace the line by the text. The text is cut, because a line that is as
-/// wide as the terminal would continue in the next one.
+/// Returns the bytes that replace the line with the text. The text is truncated, because a line as
+/// wide as the terminal would wrap to the next one.
 fn frame(text: &str, width: usize) -> String {
     let text = cut(text, width.saturating_sub(1));
     format!("\r{text}\u{1b}[K")

@@ -1,4 +1,4 @@
-//! The signals that end a command which would otherwise run forever.
+//! Signals that end commands that would otherwise run indefinitely.
 
 use std::io;
 use std::sync::Arc;
@@ -7,12 +7,14 @@ use std::sync::atomic::AtomicBool;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
-/// Returns a flag that the first signal to end the program sets. A second signal ends the program
-/// immediately, because a write to a reader that does not read never returns.
+/// Returns a flag that is set by the first SIGINT or SIGTERM. A second signal terminates the
+/// program immediately, because the program may be blocked in a write to a reader that does not
+/// read.
 pub(crate) fn flag_of_signals() -> io::Result<Arc<AtomicBool>> {
     let is_over = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
-        // The order counts: the first signal must find the flag unset here.
+        // The order matters, because the flag must still be unset here when the first signal
+        // arrives.
         flag::register_conditional_default(signal, is_over.clone())?;
         flag::register(signal, is_over.clone())?;
     }

@@ -1,4 +1,4 @@
-//! The path of a store, on the command line.
+//! The path of a store on the command line.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -6,15 +6,15 @@ use std::path::PathBuf;
 #[cfg(any(unix, feature = "sqlite-system"))]
 use super::number::counted;
 
-/// Reads the value of `--store`.
+/// Parses the value of `--store`.
 pub(crate) fn parse(path: OsString) -> Result<PathBuf, String> {
     if path.is_empty() {
-        return Err("--store needs a file, as in --store events.db".to_owned());
+        return Err("--store requires a file, as in --store events.db".to_owned());
     }
     Ok(path.into())
 }
 
-/// Returns how many events of a store have expired, such as `2 events have expired`.
+/// Describes how many events in a store have expired, such as `2 events have expired`.
 #[cfg(any(unix, feature = "sqlite-system"))]
 pub(crate) fn expired_events(count: u64) -> String {
     let have = if count == 1 { "has" } else { "have" };

@@ -1,7 +1,7 @@
-//! The width of a terminal.
+//! Terminal width detection.
 
-/// Returns the width of the terminal that a stream belongs to, in columns. Returns `None` if the
-/// stream is not a terminal, or the terminal does not report its width.
+/// Returns the width of a stream's terminal, in columns. Returns `None` if the stream is not a
+/// terminal or the terminal does not report its width.
 #[cfg(unix)]
 pub(crate) fn width(stream: impl std::os::fd::AsFd) -> Option<usize> {
     let size = rustix::termios::tcgetwinsize(stream).ok()?;

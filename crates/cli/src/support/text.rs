@@ -1,4 +1,4 @@
-//! Text from outside in messages for a terminal.
+//! Makes untrusted text safe to print on a terminal.
 
 use std::fmt::Write as _;
 
@@ -6,18 +6,18 @@ use eventcast::escape::{escape, needs_escape};
 #[cfg(feature = "analysis")]
 use unicode_width::UnicodeWidthChar as _;
 
-/// Returns the text in quotes. All characters that could affect a terminal or are invisible are
+/// Returns the text in quotes. Invisible characters and characters that could affect a terminal are
 /// escaped. Quotes and backslashes are not escaped.
 pub(crate) fn quoted(text: &str) -> String {
     format!("'{}'", plain(text))
 }
 
-/// Returns the text like [`quoted`], without the quotes around it.
+/// Like [`quoted`], but without the surrounding quotes.
 pub(crate) fn plain(text: &str) -> String {
     escape(text).to_string()
 }
 
-/// Returns the longest prefix of the text that fits into this many terminal columns.
+/// Returns the longest prefix of the text that fits into this number of terminal columns.
 #[cfg(feature = "analysis")]
 pub(crate) fn cut(text: &str, columns: usize) -> &str {
     let mut used = 0;
@@ -29,12 +29,12 @@ pub(crate) fn cut(text: &str, columns: usize) -> &str {
     &text[..end]
 }
 
-/// Returns JSON with the same content, and with the same characters escaped as in a text. JSON
+/// Returns JSON with the same content, with the same characters escaped as by [`plain`]. JSON
 /// itself allows most of them unescaped.
 pub(crate) fn harmless_json(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     for c in json.chars() {
-        // Outside of strings, the only such characters are the newlines between lines.
+        // Outside of strings, the only such characters are newlines.
         if needs_escape(c) && c != '\n' {
             for unit in c.encode_utf16(&mut [0; 2]) {
                 let _ = write!(shown, "\\u{unit:04x}");

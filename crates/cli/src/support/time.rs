@@ -1,10 +1,10 @@
-//! Times of events on the system's clock.
+//! Conversion from timestamps to system time.
 
 use std::time::SystemTime;
 
 use eventcast::Timestamp;
 
-/// Returns the same time on the system's clock.
+/// Converts a timestamp to a system time.
 pub(crate) fn system_time(at: Timestamp) -> SystemTime {
     let zero = Timestamp::UNIX_EPOCH;
     if at < zero {

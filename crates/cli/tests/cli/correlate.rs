@@ -1,4 +1,5 @@
-//! The command `correlate`: vectors in, decisions or differences out.
+//! Tests of the `correlate` command, with test vectors as input and decisions or differences as
+//! output.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -39,7 +40,7 @@ fn every_vector_compares_equal() {
     }
 }
 
-/// The program's output has the form that the program reads as `expect`.
+/// The program's output has the format that the program accepts as `expect`.
 #[test]
 fn its_own_answers_compare_equal() {
     for name in ["aggregate.jsonl", "corners.jsonl", "fuzz-mix-0001.jsonl"] {
@@ -138,7 +139,7 @@ fn what_cannot_be_read_is_named_by_its_line() {
     let long = format!("{head}\n{}\n", "x".repeat((16 << 20) + 1));
     assert_unread(&[], &long, "line 2: a line must be at most 16 MiB\n");
     let ended = correlate(&[], b"{\"options\":{}}\n\xff\n");
-    assert_eq!((ended.code, &*ended.stderr), (Some(2), "eventcast: line 2: is not UTF-8 from byte 1 on\n"));
+    assert_eq!((ended.code, &*ended.stderr), (Some(2), "eventcast: line 2: invalid UTF-8 at byte 1\n"));
 }
 
 #[track_caller]
@@ -159,7 +160,7 @@ fn blank_lines_are_skipped() {
     assert_eq!(ended.stdout, expected.stdout);
 }
 
-/// The decisions before the line that cannot be read are written.
+/// The decisions before the invalid line are written.
 #[test]
 fn the_answers_before_an_error_are_written() {
     let event = r#"{"at":"2024-01-01T00:00:00Z","event":{"reason":"R"}}"#;

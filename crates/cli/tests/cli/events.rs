@@ -1,4 +1,4 @@
-//! The command `events`: it queries a store in a file while others write to the store.
+//! Tests of the `events` command, which queries a store in a file while other programs write to it.
 #![cfg(feature = "sqlite-system")]
 
 use std::fs;
@@ -15,7 +15,8 @@ use tempfile::TempDir;
 
 use crate::support::output::{Ended, assert_harmless, ended, eventcast};
 
-/// A payload as in CVE-2021-25743, which a terminal would obey, for every text that is shown.
+/// A payload like in CVE-2021-25743, with escape sequences that a terminal would interpret. It is
+/// used in every field that is shown.
 const PAYLOAD: &str =
     "\u{1b}[2J\u{1b}[1;1H\u{9b}31mpwned\rNormal\u{8}\u{7f}\u{202e}txet\u{2028}next\nLAST SEEN";
 
@@ -134,7 +135,7 @@ fn the_number_of_expired_events_is_shown_where_none_is_found() {
         let shown = (ended.code, &*ended.stdout, &*ended.stderr);
         assert_eq!(shown, (Some(0), stdout, "eventcast: no events found (2 events have expired)\n"));
     }
-    // The number stays when a write has removed their rows.
+    // The number stays the same after a write has removed the rows of the expired events.
     place.sink().create(&event("c", "web-1", "Normal", "Started")).unwrap();
     let ended = place.events(&["get", "--reason", "Other"]);
     assert_eq!(ended.stderr, "eventcast: no events found (2 events have expired)\n");
@@ -152,7 +153,7 @@ fn a_type_that_no_event_has_is_reported_with_the_usual_ones() {
     assert_eq!((ended.code, &*ended.stderr), (Some(0), hint));
     let ended = place.events(&["get", "--types", "warning", "--reason", "Nonsense"]);
     assert_eq!(ended.stderr, "eventcast: no events found\n", "the type is a usual one");
-    // A store may have any type.
+    // A store may contain events of any type.
     place.sink().create(&event("e", "web-0", "Nonsense", "Odd")).unwrap();
     let ended = place.events(&["get", "--types", "Nonsense"]);
     assert_eq!((ended.stdout.lines().count(), &*ended.stderr), (2, ""));
@@ -187,7 +188,7 @@ Events:
     assert_eq!(place.shown(&["describe", "-n", "blue", "Pod/web-1"]).lines().count(), 4);
 }
 
-/// A child process that is killed if the test fails before the process has ended.
+/// A child process, which is killed if the test fails before the process has ended.
 struct Running(Child);
 
 impl Drop for Running {
@@ -218,8 +219,8 @@ impl Watching {
         Self { child: Running(child), stdout }
     }
 
-    /// Waits for the next line. If the program prints nothing, the test hangs, and the test runner
-    /// ends it.
+    /// Waits for the next line. If the program does not print anything, the test hangs until the
+    /// test runner kills it.
     fn line(&mut self) -> String {
         let mut line = String::new();
         self.stdout.read_line(&mut line).unwrap();
@@ -264,8 +265,8 @@ fn watch_follows_until_it_is_stopped() {
     }
 }
 
-/// Starts a watch that is in the middle of its first line, longer than any pipe, for a test that
-/// does not read it.
+/// Starts a watch for a test that does not read its output. The watch blocks in the middle of its
+/// first line, because the line does not fit into a pipe.
 #[cfg(unix)]
 fn in_a_long_line(place: &Place) -> Watching {
     let mut long = event("long", "web-0", "Normal", "Started");
@@ -288,8 +289,8 @@ fn watch_ends_after_the_line_that_it_writes_at_a_signal() {
     assert_eq!(watching.end(), (Some(0), String::new()));
 }
 
-/// The output has no reader, and the write never ends. Two different signals cannot be merged into
-/// one.
+/// Nothing reads the output, so the write never returns. The test uses two different signals,
+/// because the system may merge equal ones.
 #[cfg(unix)]
 #[test]
 fn a_second_signal_ends_a_watch_without_a_reader() {
@@ -319,7 +320,7 @@ fn watch_goes_over_to_the_file_that_takes_the_place() {
     let (code, stderr) = watching.end();
     assert_eq!(
         (code, stderr.as_str()),
-        (Some(0), "eventcast: another file replaced the store, and the watch begins again\n")
+        (Some(0), "eventcast: the store was replaced by another file, restarting the watch\n")
     );
 }
 
@@ -333,7 +334,7 @@ fn watch_writes_json_lines_and_ends_without_a_reader() {
     }
     let Watching { mut child, stdout } = watching;
     drop(stdout);
-    // Nothing more is written to the store. When stderr ends, the program has ended.
+    // Nothing more is written to the store. The program has ended when its stderr is closed.
     let mut stderr = child.0.stderr.take().unwrap();
     let (ended, end) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
@@ -396,7 +397,7 @@ fn hostile_events_do_no_harm_to_the_terminal() {
         watching.signal(rustix::process::Signal::INT);
         assert_eq!(watching.end().0, Some(0));
     }
-    // The program also escapes its own arguments when it includes them.
+    // The program also escapes its own arguments in messages.
     let ended = place.events(&["get", "--output", PAYLOAD]);
     assert_eq!(ended.code, Some(2));
     assert_harmless(&ended.stderr);
@@ -437,10 +438,10 @@ fn bad_usage_is_reported_on_stderr_with_status_2() {
         (&["get", "--limit", "-1"], "--limit must be a number from 0 to 16777216, got '-1'"),
         (
             &["get", "-o", "yaml"],
-            "invalid value 'yaml' for '--output <FORM>'\n  [possible values: table, json]",
+            "invalid value 'yaml' for '--output <FORMAT>'\n  [possible values: table, json]",
         ),
         (&["get", "--store"], "a value is required for '--store <FILE>'"),
-        (&["get", "--store", ""], "--store needs a file"),
+        (&["get", "--store", ""], "--store requires a file"),
     ] {
         let ended = place.events(args);
         assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{args:?}");

@@ -1,5 +1,5 @@
-//! Ends `supervise` with KILL, which a process cannot catch. No process is left, and the second
-//! process that ensures this changes nothing else.
+//! Kills `supervise` with KILL, which a process cannot catch. No process may be left running, and
+//! the guard process that ensures this must not change anything else.
 #![cfg(target_os = "linux")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, getpgid, kill_process};
 use crate::support::output::PROGRAM;
 use crate::support::running::{PATIENCE, Running, is_gone};
 
-/// A command that TERM cannot end, with three more processes: one in its group, one in a separate
+/// A command that ignores TERM, with three more processes: one in its group, one in a separate
 /// session, and an orphan that was forked twice.
 const FAMILY: &str = r#"
     trap '' TERM HUP INT
@@ -24,22 +24,24 @@ const FAMILY: &str = r#"
     echo supervisor $PPID
     while :; do wait; done"#;
 
-/// Returns the number in the line that begins with the word.
+/// Returns the number in the line that begins with this word.
 fn number(program: &mut Running, word: &str) -> Pid {
     let line = program.wait_for(|line| line.starts_with(word));
     Pid::from_raw(line[word.len()..].trim().parse().expect("a number")).expect("a process")
 }
 
 /// Returns the session of a process as the kernel prints it. The kernel prints 0 if a process
-/// outside this container leads the session, and `getsid` of rustix panics then.
+/// outside this container leads the session, in which case rustix's `getsid` would panic.
 fn session(pid: Pid) -> String {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid())).expect("it runs");
-    // The name in parentheses may hold spaces. State, parent, group and session follow.
+    // The name in parentheses may contain spaces. It is followed by the state, parent, group and
+    // session.
     let (_, fields) = stat.rsplit_once(") ").expect("a name in parentheses");
     fields.split(' ').nth(3).expect("a session").to_owned()
 }
 
-/// Starts the family. Returns the program, the supervisor, and the processes of the command.
+/// Starts the program with the family of processes. Returns the program, the supervisor, and the
+/// command's processes.
 fn family(args: &[&str]) -> (Running, Pid, Vec<Pid>) {
     let mut program = Running::start(&[&["supervise", "--shell", "--grace", "1h"], args].concat());
     let (mut pids, mut supervisor) = (Vec::new(), None);
@@ -57,7 +59,7 @@ fn nothing_outlives_a_supervisor_that_is_killed() {
     let (program, supervisor, pids) = family(&[FAMILY]);
     assert_ne!(program.pid(), supervisor);
     program.signal(Signal::KILL);
-    // The stderr of the program ends only when the last process that holds it has ended.
+    // The program's stderr is closed only when the last process that holds it has ended.
     let ended = program.end();
     assert_eq!(ended.code, None);
     assert_eq!(ended.stdout, "", "somebody else has the terminal by now");
@@ -70,7 +72,7 @@ fn no_command_outlives_a_killed_supervisor() {
     kill_process(supervisor, Signal::KILL).expect("it runs");
     let ended = program.end();
     assert_eq!(ended.code, Some(128 + 9), "{:#?}", ended.stderr);
-    let line = "eventcast: the supervisor was ended by signal 9, so its commands are killed";
+    let line = "eventcast: the supervisor was killed by signal 9, so its commands were killed";
     assert_eq!(ended.stderr.last().map(String::as_str), Some(line));
     assert!(pids.into_iter().all(is_gone));
 }
@@ -89,8 +91,9 @@ fn nothing_outlives_the_shell_job_that_is_killed() {
 
 #[test]
 fn what_runs_again_ends_too() {
-    // Each time, the command leaves a process in another session. It ends once that process has its
-    // session, because everything in the command's group is killed then.
+    // Each time, the command leaves a process in another session. The command waits until the
+    // process has its session before it ends, because everything in the command's group is killed
+    // then.
     let mut program = Running::start(&[
         "supervise",
         "--shell",
@@ -126,12 +129,12 @@ fn a_command_reads_nothing_from_the_guard() {
     program.stop();
 }
 
-/// A command that prints the number of its supervisor.
+/// A command that prints the process ID of its supervisor.
 const WITH_PARENT: &str = "echo supervisor $PPID; exec sleep 1000";
 
 #[test]
 fn what_ran_before_the_program_stays() {
-    // The earlier child reads a line from the test. It responds if it is still running then.
+    // The earlier child reads a line from the test, and responds if it is still running.
     let (reader, mut writer) = std::io::pipe().expect("a pipe");
     let (mut answer, answers) = std::io::pipe().expect("a pipe");
     let script = r#"exec 3<&0; { read line; echo $line; } <&3 2>&- & exec "$0" "$@" 3<&- </dev/null >&2"#;
@@ -204,7 +207,7 @@ fn a_signal_that_is_ignored_at_the_start_stays_ignored() {
 
 #[test]
 fn a_signal_ends_it_even_if_its_report_has_no_reader() {
-    // The connection is full, so the report blocks.
+    // The connection's buffer is full, so writing the report blocks.
     let (mut stdout, _reader) = UnixStream::pair().expect("a connection");
     stdout.set_nonblocking(true).expect("it can");
     while stdout.write(&[0; 4096]).is_ok() {}
@@ -215,7 +218,7 @@ fn a_signal_ends_it_even_if_its_report_has_no_reader() {
     let mut program = command.spawn().expect("it starts");
     let mut stderr = BufReader::new(program.stderr.take().expect("piped")).lines().map_while(Result::ok);
     assert!(stderr.any(|line| line.starts_with("supervisor ")));
-    // The first signal stops the command. One of the later ones finds the report.
+    // The first signal stops the command. One of the later signals interrupts the report.
     let start = Instant::now();
     let status = loop {
         if let Some(status) = program.try_wait().expect("it can be waited for") {

@@ -1,11 +1,11 @@
-//! Colours and widths, on a terminal and in a pipe.
+//! Tests of colours and widths, on a terminal and in a pipe.
 #![cfg(target_os = "linux")]
 
 use crate::support::output::{eventcast, run};
 use crate::support::terminal::{Shown, run_on_terminal};
 
-/// Arguments for a run that ends on its own, with a command that has a name of 40 characters and
-/// one that cannot be started.
+/// Arguments for a run that ends on its own, with one command whose name has 40 characters and one
+/// that cannot be started.
 const ARGS: [&str; 6] =
     ["supervise", "--for", "200ms", "--quiet", "/no/program-whose-name-is-long-enough-for-it", "false"];
 
@@ -17,7 +17,7 @@ fn shown(args: &[&str], variables: &[(&str, &str)], columns: u16) -> Shown {
     shown
 }
 
-/// Returns the lines of the table.
+/// Returns the table's lines.
 fn table(text: &str) -> Vec<&str> {
     text.lines().take_while(|line| !line.starts_with("accounting: ")).collect()
 }
@@ -59,7 +59,7 @@ fn a_table_is_cut_to_the_terminal() {
     assert!(lines.len() > 4, "{narrow}");
     assert!(lines.iter().all(|line| line.chars().count() <= 60), "{narrow}");
     assert!(lines.iter().any(|line| line.chars().count() == 60 && line.ends_with('…')), "{narrow}");
-    // The accounting is for programs too.
+    // The accounting is not truncated, because programs read it, too.
     assert!(narrow.lines().last().unwrap().chars().count() > 100, "{narrow}");
 
     let piped = run(&ARGS).stdout;
@@ -93,7 +93,7 @@ fn events_look_the_same() {
         "LAST SEEN   TYPE      REASON   OBJECT      MESSAGE\n\
          <unknown>   \u{1b}[33mWarning\u{1b}[0m   \u{1b}[31mFailed\u{1b}[0m   pod/web-0   a message that is as…\n"
     );
-    // The other commands show messages in full.
+    // The other commands do not truncate messages.
     for args in [&["describe", "pod/web-0"][..], &["get", "-o", "json", "--color", "always"]] {
         let whole = on_terminal(args, 64);
         assert!(whole.contains(&*event.message), "{whole}");

@@ -1,4 +1,4 @@
-//! The command `eventcast` from the user's point of view: the tests run, watch and signal the
+//! Tests the `eventcast` command from the user's point of view. The tests run, watch and signal the
 //! program.
 
 mod correlate;

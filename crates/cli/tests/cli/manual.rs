@@ -1,8 +1,8 @@
-//! Help, versions, completions and man pages.
+//! Tests of the help, the version, completions and man pages.
 
 use crate::support::output::{Ended, is_built, run};
 
-/// All commands, as words on the command line.
+/// All commands, as arguments on the command line.
 const COMMANDS: [&[&str]; 13] = [
     &[],
     &["supervise"],
@@ -64,7 +64,7 @@ mod completions_and_pages {
     use super::{COMMANDS, shown};
     use crate::support::output::{assert_harmless, run};
 
-    /// Returns the options that a help names, such as `--store`.
+    /// Returns the options in a help text, such as `--store`.
     fn options(help: &str) -> Vec<&str> {
         let lines = help.lines().map(str::trim_start).filter(|line| line.starts_with('-'));
         let words = lines.flat_map(|line| line.split([' ', ',']).take(3));
@@ -88,8 +88,7 @@ mod completions_and_pages {
         );
     }
 
-    /// A shell reads the script without running it. Where the shell is not installed, there is
-    /// nothing to check.
+    /// Each shell parses its script without running it. A shell that is not installed is skipped.
     #[cfg(unix)]
     #[test]
     fn the_shells_can_read_their_completions() {
@@ -119,7 +118,7 @@ mod completions_and_pages {
         }
     }
 
-    /// Between `.nf` and `.fi`, the lines of the help stay as they are.
+    /// Between `.nf` and `.fi`, the lines of the help are unchanged.
     #[test]
     fn the_examples_stand_line_by_line_in_a_man_page() {
         for command in COMMANDS {
@@ -153,7 +152,7 @@ mod completions_and_pages {
         }
         assert_eq!(fs::read_dir(&path).unwrap().count(), COMMANDS.len());
 
-        // A file stands in the way.
+        // The path is an existing file.
         let file = folder.path().join("file\u{1b}[2J");
         fs::write(&file, "").unwrap();
         let ended = run(&["man", "--output", file.to_str().unwrap()]);
@@ -166,6 +165,6 @@ mod completions_and_pages {
     fn a_page_of_an_unknown_command_is_refused() {
         let ended = run(&["man", "events", "li\u{1b}[31mst"]);
         assert_eq!((ended.code, &*ended.stdout), (Some(2), ""));
-        assert!(ended.stderr.contains(r"there is no command 'events li\u{1b}[31mst'"), "{}", ended.stderr);
+        assert!(ended.stderr.contains(r"unknown command 'events li\u{1b}[31mst'"), "{}", ended.stderr);
     }
 }

@@ -1,4 +1,4 @@
-//! `eventcast publish` and `eventcast watch`: two processes that share a bus.
+//! Tests of `eventcast publish` and `eventcast watch`, which share a bus between processes.
 #![cfg(feature = "nats")]
 
 use crate::support::output::{run, run_with};
@@ -9,7 +9,7 @@ mod without_a_server {
     use super::{run, run_with};
     use crate::support::output::{ended, eventcast};
 
-    /// Returns a port on which no server listens.
+    /// Returns a port on which no server is listening.
     fn free_port() -> u16 {
         TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
     }
@@ -29,7 +29,7 @@ mod without_a_server {
         assert!(lines[3].contains("abandoned 1") && lines[3].ends_with(&reason), "{}", lines[3]);
     }
 
-    /// The queues of the bus and of the bridge hold fewer lines.
+    /// There are more lines than the queues of the bus and the bridge can hold.
     #[test]
     fn more_lines_than_the_queue_holds_wait_no_longer_than_the_timeout() {
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -39,7 +39,7 @@ mod without_a_server {
         for url in [&refused, &silent] {
             let ended = run_with(&["publish", "--nats", url, "--timeout", "100ms"], input.as_bytes());
             assert_eq!((ended.code, &*ended.stdout), (Some(1), ""), "{}", ended.stderr);
-            let text = " and those after it are not published: the queue was full for 100ms\n";
+            let text = " and all later lines were not published: the queue was full for 100ms\n";
             assert!(ended.stderr.contains(text), "{}", ended.stderr);
             assert!(ended.stderr.contains("eventcast: not complete: "), "{}", ended.stderr);
         }

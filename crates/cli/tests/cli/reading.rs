@@ -1,4 +1,4 @@
-//! Input formats, which all commands that read events share.
+//! Tests of the input formats, which all commands that read events share.
 #![cfg(feature = "analysis")]
 
 use std::fs;
@@ -18,7 +18,7 @@ fn replay(args: &[&str], input: impl AsRef<[u8]>) -> Ended {
     run_with(&[&["replay"], args].concat(), input.as_ref())
 }
 
-/// Returns the figures of a run that ends with this status.
+/// Returns the figures of a run, which must exit with this status.
 fn figures(args: &[&str], input: impl AsRef<[u8]>, status: i32) -> Value {
     let ended = replay(&[args, &["--json"]].concat(), input);
     assert_eq!(ended.code, Some(status), "{ended:?}");
@@ -174,7 +174,7 @@ fn the_exit_status_shows_whether_events_are_missing() {
         assert_eq!(ended.stdout.starts_with("1 event in 0s"), status < 2, "{what}: {ended:?}");
         if status == 2 {
             assert!(ended.stderr.ends_with(
-                "no events to replay: give the output of 'kubectl get events -A -o json', for example\n"
+                "no events to replay: pass the output of 'kubectl get events -A -o json', for example\n"
             ));
         }
     }
@@ -197,7 +197,7 @@ fn each_reason_is_reported_in_one_line() {
     let expected = [
         r"eventcast: skipped 50 lines, the first in line 601: 'hello \u{1b}[2J' is not JSON",
         r"eventcast: skipped 101 documents, the first in line 501: a Pod\u{202e}, not an Event",
-        "eventcast: cannot read 300 broken documents, the first in line 1: ",
+        "eventcast: cannot read 300 malformed documents, the first in line 1: ",
         "eventcast: cannot read 200 events, the first in line 301: not an event: found `Event` of \
          `events.k8s.io/v2`: get the same event as `v1`",
         "eventcast: cannot use 1 event, in line 651: an event without a time: add a 'lastTimestamp'",
@@ -210,21 +210,21 @@ fn each_reason_is_reported_in_one_line() {
     assert!(ended.stdout.contains("\n501 could not be read\n"), "{}", ended.stdout);
     let strict = replay(&["--strict"], &input);
     assert_eq!((strict.code, &*strict.stdout), (Some(2), ""));
-    assert!(strict.stderr.contains("501 parts could not be read: leave --strict out"), "{}", strict.stderr);
+    assert!(strict.stderr.contains("501 parts could not be read: omit --strict"), "{}", strict.stderr);
 }
 
 #[test]
 fn a_file_that_breaks_off_counts_up_to_there() {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    // The names are irregular, so that compression does not reduce everything to a few bytes.
+    // The names are irregular, so that the compressed input is not just a few bytes long.
     for n in 0..20_000_u64 {
         writeln!(encoder, "{}", event(&format!("e{}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15)), 1)).unwrap();
     }
     let whole = encoder.finish().unwrap();
     let ended = replay(&[], &whole[..whole.len() / 2]);
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    assert!(ended.stderr.contains("eventcast: cannot read on behind line "), "{}", ended.stderr);
-    assert!(ended.stderr.contains("what came before counts"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("eventcast: cannot read after line "), "{}", ended.stderr);
+    assert!(ended.stderr.contains("only the events before this were used"), "{}", ended.stderr);
     let events: u64 = ended.stdout.split(' ').next().unwrap().replace(',', "").parse().unwrap();
     assert!((1000..19_000).contains(&events), "{events}");
     for (magic, program) in
@@ -240,7 +240,7 @@ fn a_file_that_breaks_off_counts_up_to_there() {
     }
 }
 
-/// A sink of JSON lines writes each state of an event as a line.
+/// A JSON lines sink writes each state of an event as a line.
 #[test]
 fn the_states_in_a_file_of_the_library_are_one_event() {
     let states: String = (1..=20)
@@ -255,7 +255,7 @@ fn the_states_in_a_file_of_the_library_are_one_event() {
     let found = figures(&[], &states, 0);
     assert_eq!((&found["events"], &found["occurrences"]), (&json!(1), &json!(20)));
     assert_eq!(found["last"], "2026-01-02T03:20:00Z");
-    // The order and repetitions make no difference.
+    // Order and repetitions make no difference.
     let mut reversed: Vec<&str> = states.lines().rev().collect();
     reversed.extend(states.lines());
     assert_eq!(figures(&[], reversed.join("\n"), 0), found);
@@ -283,7 +283,7 @@ fn documents_beyond_the_limit_count_as_separate_events() {
     assert_eq!(replay(&["--remember=x"], &input).code, Some(2));
 }
 
-/// In a cluster, each kubelet has its own correlator and caches.
+/// In a cluster, each kubelet has its own correlator with its own caches.
 #[test]
 fn each_reporter_has_a_separate_correlator() {
     let bytes = fs::read(cases().join("16_many_reporters.jsonl")).unwrap();
@@ -314,7 +314,7 @@ fn events_without_an_object_are_named_and_not_judged() {
     let text = replay(&[], &bytes).stdout;
     assert_eq!(text.lines().count(), 2, "{text}");
     assert!(
-        text.ends_with("They name no object, so no correlator can judge them: see 'involvedObject'\n"),
+        text.ends_with("They name no object, so no correlator can process them: see 'involvedObject'\n"),
         "{text}"
     );
     let beside = replay(&[], [&bytes[..], event("a", 1).as_bytes()].concat()).stdout;
@@ -350,7 +350,7 @@ fn a_truncated_yaml_list_is_reported() {
         ended.stderr
     );
     assert!(ended.stdout.starts_with("3 events "), "{}", ended.stdout);
-    // A list that was written by hand needs no kind.
+    // A hand-written list does not need a kind.
     assert_eq!(figures(&[], format!("items:\n{}", item("a")), 0)["events"], 1);
 }
 
@@ -360,7 +360,7 @@ fn a_small_yaml_document_cannot_become_large() {
     let references = vec!["*e"; 100].join(", ");
     let ended = replay(&[], format!("a: &e \"{text}\"\ny: [{references}]\n---\n{}", event("a", 1)));
     assert_eq!(ended.code, Some(1), "{}", ended.stderr);
-    assert!(ended.stderr.contains("an event of more than 64 MiB"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("an event is larger than 64 MiB"), "{}", ended.stderr);
     assert!(ended.stdout.starts_with("1 event "), "{}", ended.stdout);
 }
 
@@ -403,7 +403,7 @@ fn an_input_of_deletions_is_named() {
     );
 }
 
-/// As in `kubectl get events -w | eventcast replay`, where Ctrl-C ends both.
+/// Like in `kubectl get events -w | eventcast replay`, where Ctrl-C ends both programs.
 #[cfg(target_os = "linux")]
 #[test]
 fn ctrl_c_ends_the_reading_and_prints_the_result() {
@@ -413,11 +413,12 @@ fn ctrl_c_ends_the_reading_and_prints_the_result() {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let line = event("a", 7) + "\n";
-    // More than a pipe holds, so the program reads.
+    // The input is larger than a pipe's buffer, so the program must already be reading.
     stdin.write_all(line.repeat((4 << 20) / line.len()).as_bytes()).unwrap();
     let id = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
-    // A line after the signal may be read or not. Then the writer ends, too.
+    // The program may or may not read a line that is written after the signal. After that, the
+    // write fails.
     let _ = stdin.write_all(line.as_bytes());
     drop(stdin);
     let output = child.wait_with_output().unwrap();

@@ -1,4 +1,5 @@
-//! The command `replay`: a cluster's events in, and the correlator's results out.
+//! Tests of the `replay` command, with a cluster's events as input and the correlator's results as
+//! output.
 #![cfg(feature = "analysis")]
 
 use std::fs;
@@ -32,14 +33,15 @@ fn event(minute: u32, object: &str, message: &str, type_: &str) -> Value {
     })
 }
 
-/// Returns 40 equal events in 40 minutes, and 12 events with different messages in one minute.
+/// Returns 40 equal events over 40 minutes, and 12 events with different messages within one
+/// minute.
 fn events() -> Vec<Value> {
     let same = (0..40).map(|minute| event(minute, "web-0", "restarting", "Warning"));
     let similar = (0..12).map(|i| event(100, "web-1", &format!("attempt {i}"), "Normal"));
     same.chain(similar).collect()
 }
 
-/// Returns the document of events.k8s.io/v1 for the same event.
+/// Returns the same event as an events.k8s.io/v1 document.
 fn through_events_v1(event: &Value) -> Value {
     let event: Event = serde_json::from_value(event.clone()).unwrap();
     let newer: Value = serde_json::from_str(&event.to_events_v1_json()).unwrap();
@@ -58,7 +60,7 @@ fn lists_and_lines_in_any_order_give_the_same_result() {
     reversed[..40].reverse();
     let list = json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": reversed});
     let expected = figures(&[], &lines(&events));
-    // The budget allows every event at first, and then one in five minutes.
+    // The budget allows every event at first, and then one event every five minutes.
     assert_eq!(expected["stats"]["created"], 1 + 9 + 1);
     assert_eq!(expected["stats"]["updated"], 24 + 7 + 2);
     assert_eq!(expected["stats"]["filtered"], 8);
@@ -114,7 +116,8 @@ fn every_option_is_a_flag() {
     assert_eq!(stats(&["--no-aggregation"], "aggregated"), 0);
     assert_eq!(stats(&["--max-events", "3"], "aggregated"), 10);
     assert_eq!(stats(&["--max-events=1", "--max-interval", "1s"], "aggregated"), 52);
-    // One budget, one group, and all events except the last one, which represents the group.
+    // The caches evict one budget, one group, and all events except the last one, which represents
+    // the group.
     assert_eq!(stats(&["--cache-size", "1"], "evicted"), 1 + 1 + 10);
     let ended = replay(&["--cache-size=1"], &input);
     assert!(ended.stdout.contains("to make room: raise --cache-size"), "{}", ended.stdout);
@@ -145,8 +148,7 @@ fn counts_can_be_expanded() {
     assert!(ended.stderr.contains("add up to more than 5000000 events"), "{}", ended.stderr);
 }
 
-/// An event whose last time and series differ, as a store has it that was written through both
-/// APIs.
+/// An event whose last time and series differ, like in a store that was written through both APIs.
 #[test]
 fn an_event_is_dated_by_its_series() {
     let mut stored = event(0, "web-0", "probe failed", "Warning");
@@ -166,7 +168,7 @@ fn an_event_is_dated_by_its_series() {
     }
 }
 
-/// OpenShift's installer writes an event that has no reason and names no object.
+/// OpenShift's installer writes an event without a reason or an object.
 #[test]
 fn what_calls_itself_an_event_is_one() {
     let bare = json!({
@@ -180,7 +182,7 @@ fn what_calls_itself_an_event_is_one() {
     for input in [list.to_string(), bare.to_string()] {
         assert_eq!(figures(&["--strict"], &input)["events"], 1);
     }
-    // An object that does not name its kind and version must have the fields of an event.
+    // A document without a kind and version must have the fields of an event.
     for missing in ["kind", "apiVersion"] {
         let mut other = bare.clone();
         other.as_object_mut().unwrap().remove(missing);
@@ -194,8 +196,8 @@ fn what_calls_itself_an_event_is_one() {
     }
 }
 
-/// JSON can name half of a surrogate pair, which is not a character. Go's decoder reads U+FFFD
-/// there.
+/// JSON can escape half of a surrogate pair, which is not a character. Go's decoder reads it as
+/// U+FFFD.
 #[test]
 fn half_a_surrogate_pair_is_one_odd_character() {
     let mark = |index: usize| format!("<{index}>");
@@ -216,7 +218,7 @@ fn half_a_surrogate_pair_is_one_odd_character() {
         assert!(serde_json::from_str::<Value>(&input).is_err());
         assert_eq!(figures(&["--strict"], &input)["events"], halves.len());
     }
-    // The rest of the text stays the same, and so do a whole pair and an escaped backslash.
+    // The rest of the text is unchanged, and so are a complete pair and an escaped backslash.
     let mut named = event(0, "web-0", "m", "Normal");
     named["reason"] = json!(mark(0));
     let reason = |half: &str| {
@@ -292,7 +294,7 @@ fn a_sweep_draws_each_value() {
         points.iter().map(|point| point["stats"]["filtered"].as_u64().unwrap()).collect();
     assert!(filtered.is_sorted_by(|more, less| more >= less) && filtered[0] > filtered[45], "{filtered:?}");
 
-    // Wide ranges are thinned out, and keep their ends.
+    // Wide ranges are thinned out, but keep their ends.
     let ended = replay(&["--sweep=cache-size=1..100000", "--json"], &input);
     let figures: Value = serde_json::from_str(&ended.stdout).unwrap();
     let points = figures["points"].as_array().unwrap();
@@ -320,17 +322,17 @@ fn errors_explain_the_cause_and_the_remedy() {
         (&["--max-interval", "-5s"], "--max-interval must be a duration such as 250ms or 1m30s, got '-5s'"),
         (&["--cache-size=0"], "eventcast: --cache-size must be 1 to 16777216 entries, got 0"),
         (&["--output", "x"], "--sweep <OPTION=A..B>"),
-        (&["--sweep", "burst"], "--sweep: there is no '=' in 'burst'"),
+        (&["--sweep", "burst"], "--sweep: missing '=' in 'burst'"),
         (
             &["--sweep", "bursts=1..2"],
             "the option must be one of max-events, max-interval, burst, cache-size, got 'bursts'",
         ),
-        (&["--sweep", "burst=2..1"], "the range must begin with 1 or more and go up"),
-        (&["--sweep", "burst=0..1"], "the range must begin with 1 or more and go up"),
+        (&["--sweep", "burst=2..1"], "the range must start at 1 or more and be ascending"),
+        (&["--sweep", "burst=0..1"], "the range must start at 1 or more and be ascending"),
         (&["--sweep", "burst=1..x"], "the ends must be whole numbers up to 4294967295, got 'x'"),
         (
             &["--sweep", "burst=1..2", "--no-spam-filter"],
-            "cannot sweep burst: its stage is off: leave --no-aggregation",
+            "cannot sweep burst: its stage is off: omit --no-aggregation",
         ),
         (&["--sweep", "cache-size=1..99999999"], "eventcast: --cache-size must be 1 to "),
     ] {
@@ -346,7 +348,7 @@ fn an_input_without_events_is_reported() {
     let ended = replay(&["--strict"], empty);
     assert_eq!(ended.code, Some(2));
     assert!(
-        ended.stderr.starts_with("eventcast: no events to replay: give the output of "),
+        ended.stderr.starts_with("eventcast: no events to replay: pass the output of "),
         "{}",
         ended.stderr
     );
@@ -358,7 +360,11 @@ fn an_input_without_events_is_reported() {
     }
     let ended = replay(&[], "{\n\"kind\": \"List\",\n\"items\": [x]}");
     assert_eq!(ended.code, Some(2));
-    assert!(ended.stderr.contains("broken document, in line 3: 'x' is not a JSON value"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("malformed document, in line 3: 'x' is not a JSON value"),
+        "{}",
+        ended.stderr
+    );
 }
 
 /// A file is read like stdin.
@@ -373,7 +379,7 @@ fn a_file_and_stdin_give_the_same_report() {
     let drawing = replay(&[file, "--sweep", "burst=5..9"], "").stdout;
     assert!(drawing.contains("burst from 5 to 9: 52 events of events.json"), "{drawing}");
 
-    // A directory can be opened, and cannot be read.
+    // A directory can be opened but not read.
     let folder = folder.path().to_str().unwrap();
     let ended = replay(&[folder], "");
     assert_eq!((ended.code, &*ended.stdout), (Some(2), ""));

@@ -1,4 +1,4 @@
-//! The command `size`.
+//! Tests of the `size` command.
 #![cfg(feature = "analysis")]
 
 use std::collections::BTreeSet;
@@ -13,19 +13,19 @@ fn start(args: &[&str]) -> Running {
     Running::start(&[&["size"], args].concat())
 }
 
-/// Returns the lines of a run that must succeed.
+/// Returns the output lines of a run, which must succeed.
 fn lines_of(args: &[&str]) -> Vec<String> {
     running::lines(&start(args).end())
 }
 
-/// Returns the document of a run that must succeed.
+/// Returns the JSON document of a run, which must succeed.
 fn figures(args: &[&str]) -> Value {
     document(&start(&[args, &["--json"]].concat()).end())
 }
 
 fn document(ended: &Ended) -> Value {
     assert_eq!(ended.code, Some(0), "{}\n{:#?}", ended.stdout, ended.stderr);
-    assert_eq!(ended.stderr, ["publishing; Ctrl-C ends it early"], "no progress where no terminal is");
+    assert_eq!(ended.stderr, ["publishing, press Ctrl-C to stop early"], "no progress where no terminal is");
     serde_json::from_str(&ended.stdout).expect("one document")
 }
 
@@ -58,7 +58,7 @@ fn assert_adds_up(run: &Value) {
         assert!(number(&watcher["highWater"]) <= number(&watcher["queue"]), "{watcher:#}");
         assert!(longest <= offered && (longest > 0) == (number(&watcher["gaps"]) > 0), "{watcher:#}");
         assert_eq!(watcher["firstLoss"].is_null(), lost == 0, "{watcher:#}");
-        // The end may have cut the last event short.
+        // The last event may have been cut short by the end of the run.
         assert!(watcher["latencyUs"].is_null() == (delivered == 0) || delivered == 1, "{watcher:#}");
     }
 }
@@ -81,7 +81,7 @@ fn a_queue_as_long_as_the_burst_loses_nothing_and_a_shorter_one_does() {
     assert_eq!((number(&long["lost"]), &long["enough"]["basis"]), (0, &"held".into()));
     assert_eq!(number(&long["enough"]["queue"]), number(&long["highWater"]));
     assert_eq!(number(&long["delivered"]), 200);
-    // Each handler takes a second for all events, and the publisher takes far less.
+    // Each handler needs a second for all events, and the publisher needs far less.
     for (watcher, reason) in [(short, "incoming"), (newest, "oldest"), (watcher(&run, "limited"), "timedOut")]
     {
         let (lost, first) = (number(&watcher["lost"]), &watcher["firstLoss"]);
@@ -92,8 +92,8 @@ fn a_queue_as_long_as_the_burst_loses_nothing_and_a_shorter_one_does() {
         assert!((51..=200).contains(&number(&watcher["enough"]["queue"])), "{watcher:#}");
     }
     assert!(number(&short["firstLoss"]["event"]) > 50 && number(&newest["firstLoss"]["event"]) <= 150);
-    // If the publisher is delayed in the middle of its burst, there are two bursts, and the text is
-    // about the larger one.
+    // If the publisher is delayed in the middle of its burst, there are two bursts, and the text
+    // describes the larger one.
     let (why, rush) = (short["firstLoss"]["why"].as_str().expect("a reason"), &short["firstLoss"]["rush"]);
     assert!((51..=200).contains(&number(&rush["events"])), "{rush:#}");
     let begins = format!("{} events came within ", rush["events"]);
@@ -122,7 +122,8 @@ fn the_answer_is_enough() {
     };
     let (lost, enough) = lost_and_enough(20);
     assert!(lost > 100, "{lost}");
-    // All events except those that the handler could have finished before the last event arrived.
+    // These are all events except those that the handler could have finished before the last event
+    // arrived.
     assert!((150..=200).contains(&enough), "{enough}");
     let (lost, _) = lost_and_enough(enough);
     assert!(lost <= 200 - enough, "{lost} with {enough}");
@@ -146,8 +147,8 @@ fn a_handler_that_is_too_slow_overflows_every_queue() {
     told("warnings", "abandoned them (--grace)");
 }
 
-/// The dispatcher waits for the handler while more events are published than the bus's own queue
-/// holds.
+/// While the dispatcher is waiting for the handler, more events are published than fit into the
+/// bus's incoming queue.
 const REFUSED: [&str; 6] =
     ["--burst=5000", "--every=1h", "--for=20ms", "--incoming=8", "--policy=wait", "--handler=20ms"];
 
@@ -159,7 +160,8 @@ fn refusals_of_a_full_bus_are_reported() {
     assert!(refused > 0, "{run:#}");
     assert_eq!((number(&bus["queue"]), number(&bus["refused"])), (8, refused), "{bus}");
     assert_eq!(bus["enough"]["basis"], "atLeast", "{bus}");
-    // An accepted event ends a run of refused ones, so the longest run has at least this share.
+    // Each accepted event ends a run of refused events, so the longest run has at least this many
+    // events.
     let row = refused.div_ceil(number(&run["publisher"]["accepted"]) + 1);
     assert!((8 + row..=8 + refused).contains(&number(&bus["enough"]["queue"])), "{run:#}");
     assert!(run["warnings"].to_string().contains("its own queue of 8 was full"), "{run:#}");
@@ -193,7 +195,8 @@ fn a_queue_of_the_bus_that_was_too_short_is_the_first_answer() {
 
 #[test]
 fn random_times_are_answered_for_several_seeds() {
-    // A single burst: with any seed few events can be handled before the last one is published.
+    // With a single burst, only a few events can be handled before the last one is published,
+    // whatever the seed.
     let args = [&BURST[..], &["--queue=200", "--handler=exp:5ms", "--grace=0s"]].concat();
     let run = figures(&[&args[..], &["--seed=4", "--seeds=7"]].concat());
     let enough = &watcher(&run, "watcher")["enough"];
@@ -222,7 +225,7 @@ fn the_four_usual_watchers_are_described_in_words() {
     for (line, name) in lines[1..].iter().zip(["base: ", "longer: ", "faster: ", "newest: "]) {
         assert!(line.starts_with(name) && line.contains(" would have been "), "{name}: {lines:#?}");
     }
-    // A publisher that is late takes longer.
+    // The run takes longer if the publisher is late.
     assert!(lines[6].starts_with("bursts of 300 every 100ms for "), "{lines:#?}");
     for name in ["base ", "longer ", "faster ", "newest "] {
         assert_eq!(lines.iter().filter(|line| line.starts_with(name)).count(), 3, "{name}: {lines:#?}");
@@ -276,7 +279,7 @@ fn a_sweep_is_a_table_and_a_drawing() {
         "latency, ms",
         "burst: 100",
         r"p99 of &lt;&amp;&quot;\u{1b}&gt;-2",
-        // The ends of the x axis.
+        // These are the ends of the x axis.
         "\n5\n",
         "\n500\n",
     ] {
@@ -303,7 +306,7 @@ fn a_sweep_is_a_table_and_a_drawing() {
     assert_eq!(lines.last().expect("a last line"), "everything adds up, in each of 2 runs");
 }
 
-/// Collects the names of all values in a document, including those in lists and in other values.
+/// Collects all field names in a document, including those in nested lists and objects.
 fn names(value: &Value, found: &mut BTreeSet<String>) {
     match value {
         Value::Array(list) => list.iter().for_each(|value| names(value, found)),
@@ -358,7 +361,7 @@ fn at_a_signal_it_reports_what_it_has() {
     assert_eq!((number(&sweep["bus"]["queue"]), &sweep["bus"]["enough"]), (1000, &Value::Null), "{sweep}");
 }
 
-/// Arguments that are refused, and a part of the error message.
+/// Invalid arguments, each with a part of the error message.
 const WRONG: [(&[&str], &str); 37] = [
     (&["--nonsense"], "unexpected argument '--nonsense' found"),
     (&["more"], "unexpected argument 'more' found"),
@@ -366,7 +369,7 @@ const WRONG: [(&[&str], &str); 37] = [
     (&["--rate=99999999999999999999"], "--rate must be a number from 1 to 10000000, got '9999"),
     (&["--burst=0"], "--burst must be a number from 1 to 1000000, got '0'"),
     (&["--burst=1", "--every=0s"], "--every must be more than 0s, got '0s'"),
-    (&["--every=1s"], "--every needs bursts: set their length, as in --burst 300"),
+    (&["--every=1s"], "--every requires --burst, as in --burst 300"),
     (&["--for", "0ms"], "--for must be more than 0s, got '0ms'"),
     (&["--for=2h"], "--for must be at most 1h, got 2h"),
     (&["--for", "1h", "--rate=10000000"], "a run must be at most 20,000,000 events, got 36000000000 of "),
@@ -384,15 +387,15 @@ const WRONG: [(&[&str], &str); 37] = [
     (&["--policy"], "a value is required for '--policy <POLICY>'"),
     (
         &["--handler=fast"],
-        "--handler: the time must be a duration such as 250ms or 1m30s, got 'fast' in 'fast': write a time up to 60s",
+        "--handler: the time must be a duration such as 250ms or 1m30s, got 'fast' in 'fast': use a time up to 60s",
     ),
     (
         &["--handler=gauss:1us"],
-        "uniform, exp or pareto, got 'gauss' in 'gauss:1us': write a time up to 60s, as in 20us",
+        "uniform, exp or pareto, got 'gauss' in 'gauss:1us': use a time up to 60s, as in 20us",
     ),
-    (&["--handler=uniform:2us..1us"], "the range must go up"),
+    (&["--handler=uniform:2us..1us"], "the range must be ascending"),
     (&["--watchers=0"], "the count must be a number from 1 to 256, got '0'"),
-    (&["--watchers=3:queue"], "there is no '=' in 'queue' in '3:queue': write a count"),
+    (&["--watchers=3:queue"], "missing '=' in 'queue' in '3:queue': use a count"),
     (&["--watchers=3:lenght=4"], "the setting must be name, queue, policy or handler, got 'lenght'"),
     (&["--watchers=1:queue=16777217"], "queue must be a number from 1 to 16777216, got '16777217'"),
     (
@@ -403,14 +406,14 @@ const WRONG: [(&[&str], &str); 37] = [
         &["--watchers=1:handler=1"],
         "--watchers: the time must be a duration such as 250ms or 1m30s, got '1' in '1'",
     ),
-    (&["--watchers=1:name="], "name must be one character or more, without NUL"),
-    (&["--watchers=1:name=a", "--watchers=1:name=a"], "--watchers must have different names, got 'a' twice"),
+    (&["--watchers=1:name="], "name must be non-empty, without NUL characters"),
+    (&["--watchers=1:name=a", "--watchers=1:name=a"], "--watchers must have unique names, got 'a' twice"),
     (&["--watchers=200", "--watchers=100"], "--watchers must be at most 256 in all, got 300"),
-    (&["--sweep=queue=9..1"], "the range must go up in 'queue=9..1': write queue=10..10000"),
+    (&["--sweep=queue=9..1"], "the range must be ascending in 'queue=9..1': use queue=10..10000"),
     (&["--sweep=rate=1..9"], "the setting must be queue or handler, got 'rate'"),
     (&["--sweep=queue=1..9", "--points=1"], "--points must be a number from 2 to 64, got '1'"),
-    (&["--points=3"], "--points needs a sweep: add one, as in --sweep queue=10..10000"),
-    (&["-o", "x.svg"], "--output needs a sweep"),
+    (&["--points=3"], "--points requires --sweep, as in --sweep queue=10..10000"),
+    (&["-o", "x.svg"], "--output requires --sweep"),
     (&["--sweep=queue=1..9", "--output=-"], "--output must be a file, got '-': the table goes to stdout"),
     (&["--grace=soon"], "--grace must be a duration such as 250ms or 1m30s, got 'soon'"),
     (&["--seed=-1"], "--seed must be a number from 0 to"),

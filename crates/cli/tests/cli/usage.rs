@@ -1,11 +1,11 @@
-//! Bad usage and output without a reader, of the program as a whole.
+//! Tests of bad usage, and of output without a reader, for the program as a whole.
 
 use std::fs::File;
 use std::process::Stdio;
 
 use crate::support::output::{assert_harmless, ended, eventcast, is_built, run, run_with};
 
-/// A text that a terminal would obey, and that forges a line.
+/// Text with escape sequences that a terminal would interpret, and with a forged line.
 const PAYLOAD: &str = "x\u{1b}[2J\u{9b}31m\r\u{202e}\u{200b}\nerror: forged";
 
 #[test]
@@ -37,7 +37,7 @@ fn hostile_arguments_are_shown_escaped() {
     }
 }
 
-/// The parser takes a negative number for an option, and suggests `--`, which does not help here.
+/// The parser mistakes a negative number for an option and suggests `--`, which does not help here.
 #[test]
 fn a_negative_value_is_reported_with_its_option() {
     for (args, option, value) in [
@@ -67,7 +67,7 @@ fn a_negative_value_is_reported_with_its_option() {
     }
 }
 
-/// The parser breaks all other parts of the help to the terminal's width.
+/// The parser wraps all other parts of the help to the terminal's width.
 #[test]
 fn the_help_after_the_options_fits_into_80_columns() {
     for command in [
@@ -109,7 +109,8 @@ fn without_arguments_it_lists_the_commands() {
     let ended = run(&["supervize"]);
     assert_eq!(ended.code, Some(2));
     let suggests = ended.stderr.contains("a similar subcommand exists: 'supervise'");
-    // Without the feature it is the test harness that may bring the suggestions.
+    // Without the feature, there may still be suggestions, because a dependency of the tests can
+    // enable them.
     assert!(suggests || cfg!(not(feature = "help")), "{}", ended.stderr);
 }
 
@@ -126,7 +127,7 @@ fn an_argument_that_is_not_utf8_is_refused() {
     }
 }
 
-/// Commands that end on their own, and the input that they need.
+/// Commands that exit on their own, and the input that they need.
 fn writers() -> impl Iterator<Item = (&'static [&'static str], &'static str)> {
     let vector = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors/repeat.jsonl");
     let events = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cases/01_states_of_one_event.jsonl");
@@ -146,7 +147,7 @@ fn writers() -> impl Iterator<Item = (&'static [&'static str], &'static str)> {
     .filter(|(args, _)| is_built(args))
 }
 
-/// Runs a command to its end, with this as its stdout. Returns its exit code and its stderr.
+/// Runs a command to completion with the given stdout. Returns its exit code and its stderr.
 #[cfg(unix)]
 fn written_to(stdout: impl Into<Stdio>, args: &[&str], input: &str) -> (Option<i32>, String) {
     let input = File::open(input).unwrap();
@@ -167,7 +168,7 @@ fn a_closed_output_is_not_a_failure() {
             "supervise" => {
                 assert!(!stderr.contains("panicked") && !stderr.contains("Broken pipe"), "{stderr}");
             }
-            "size" => assert_eq!(stderr, "publishing; Ctrl-C ends it early\n"),
+            "size" => assert_eq!(stderr, "publishing, press Ctrl-C to stop early\n"),
             _ => assert_eq!(stderr, "", "{args:?}"),
         }
     }
@@ -193,7 +194,8 @@ fn a_drawing_that_cannot_be_written_is_named() {
             ("/dev/full", "/dev/full"),
         ] {
             let args = [args, &["-o", file]].concat();
-            // A drawing of `size` is opened before its first run, which takes long.
+            // `size` opens the file before its first run and writes it only after the last one,
+            // which would take too long here.
             if !is_built(&args) || (args[0], file) == ("size", "/dev/full") {
                 continue;
             }
@@ -206,16 +208,16 @@ fn a_drawing_that_cannot_be_written_is_named() {
     }
 }
 
-/// A command or an option whose feature is off names the feature, and the command that installs a
-/// build with it.
+/// If the feature of a command or an option is off, the error message names the feature, and the
+/// command that installs a build with it.
 #[test]
 fn what_a_build_lacks_needs_its_feature() {
     let missing = |args: &[&str], what: &str, feature: &str| {
         let ended = run(args);
         assert_eq!((ended.code, &*ended.stdout), (Some(2), ""), "{args:?}");
         let expected = format!(
-            "error: {what} needs the feature `{feature}`, which this build lacks: run `cargo install --path \
-             crates/cli --features {feature}"
+            "error: {what} requires the `{feature}` feature, which this build does not include: run `cargo \
+             install --path crates/cli --features {feature}"
         );
         assert!(ended.stderr.starts_with(&expected), "{}", ended.stderr);
     };
@@ -258,7 +260,8 @@ fn the_help_of_a_command_that_a_build_lacks_names_the_feature() {
     ] {
         let ended = run(&[command, "--help"]);
         assert_eq!(ended.code, Some(0), "{command}");
-        let lacks = ended.stdout.starts_with(&format!("This build lacks the feature `{feature}` for it."));
+        let lacks =
+            ended.stdout.starts_with(&format!("This build does not include the `{feature}` feature."));
         assert_eq!(lacks, !is_on, "{}", ended.stdout);
     }
 }

@@ -1,5 +1,5 @@
-//! The command `eventcast` with things that not every machine has: a NATS server, and the events of
-//! real clusters. Where they are missing, the tests are ignored.
+//! Tests the `eventcast` command with things that not every machine has: a NATS server, and events
+//! from real clusters. If something is missing, the tests that need it are ignored.
 
 #[cfg(feature = "nats")]
 #[path = "../../../nats/tests/nats/certificates.rs"]

@@ -1,11 +1,11 @@
-//! The path of an event: from a publisher to the readers, with every exit and its counter.
+//! Draws the path of an event from a publisher to the readers, with every exit and its counter.
 
 use crate::palette::Meaning::{self, Bus, Caller, Loss, Queue, Reader, Wait};
 use crate::svg::{Anchor, Area, Font, Svg};
 
-/// The middle of the main path.
+/// The x coordinate of the middle of the main path.
 const WAY: i32 = 330;
-/// The left edge of the exits.
+/// The x coordinate of the left edge of the exits.
 const EXIT: i32 = 596;
 
 const DESCRIPTION: &str = "Publishers, threads and tasks, publish through the gate into the incoming queue. A closed gate \
@@ -27,12 +27,12 @@ pub(crate) fn draw() -> String {
     svg.finish()
 }
 
-/// Draws an exit on which an event is lost or handed back, with its counter.
+/// Draws an exit through which an event is lost or handed back, with its counter.
 fn exit(svg: &mut Svg, from: (i32, i32), lines: &[&str]) {
     exit_as(svg, from, Loss, lines);
 }
 
-/// Draws an exit: the arrow to it, and its counter.
+/// Draws an exit, with the arrow to it and its counter.
 fn exit_as(svg: &mut Svg, from: (i32, i32), meaning: Meaning, lines: &[&str]) {
     let height = 12 + 16 * i32::try_from(lines.len()).expect("an exit has few lines");
     svg.arrow(&[from, (EXIT - 2, from.1)], meaning);
@@ -70,7 +70,7 @@ fn incoming(svg: &mut Svg) {
     exit(svg, (560, queue.y + 32), &["`rejected_full`", "`PublishError::Full`", "with the event"]);
 }
 
-/// Draws the three threads that may work with the fan-out, and the fan-out.
+/// Draws the fan-out, and the three threads that may work on it.
 fn fan_out(svg: &mut Svg) {
     svg.lines(
         (EXIT, 279),
@@ -121,7 +121,7 @@ fn fan_out(svg: &mut Svg) {
     svg.text((EXIT, 412), Anchor::Start, Font::Plain, "counted before any offer");
 }
 
-/// Draws one watcher: its filter, policy and queue. The others are beside it.
+/// Draws one watcher with its filter, policy and queue, and the other watchers next to it.
 fn watcher(svg: &mut Svg) {
     svg.arrow(&[(81, 422), (81, 456)], Queue);
     svg.boxed(
@@ -147,7 +147,7 @@ fn watcher(svg: &mut Svg) {
     exit(svg, (460, 636), &["`dropped`", "`stopped` `abandoned`", "unread at the end"]);
 }
 
-/// Draws the three kinds of readers, and the credit that they give back.
+/// Draws the three kinds of readers, and the credit that they return.
 fn readers(svg: &mut Svg) {
     let readers = [
         (100, "thread", "`recv`, `recv_ref`"),
@@ -167,7 +167,7 @@ fn readers(svg: &mut Svg) {
     svg.lines((160, 620), Anchor::End, &["the reader returns", "capacity: credit"]);
 }
 
-/// Draws the sums that hold whenever the bus is quiet.
+/// Draws the equations that hold whenever the bus is quiet.
 fn equations(svg: &mut Svg) {
     svg.frame(Area::new(16, 800, 768, 100));
     svg.text((30, 821), Anchor::Start, Font::Bold, "Whenever the bus is quiet:");

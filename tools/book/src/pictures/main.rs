@@ -1,15 +1,15 @@
-//! Draws the pictures of the book into `docs/book/pictures`.
+//! Draws the book's pictures into `docs/book/pictures`.
 //!
 //! ```sh
 //! cargo run -p eventcast-book --bin pictures
 //! cargo run -p eventcast-book --bin pictures -- --check
 //! ```
 //!
-//! With `--check` the program writes nothing. It fails if a picture in the repository differs from
-//! the generated one.
+//! With `--check`, the program does not write anything. It fails if a picture in the repository
+//! differs from the generated one.
 //!
 //! - `event_way`: the path of an event from its publisher to the readers, with every exit.
-//! - `watcher_life`: the life of a watcher, with every end.
+//! - `watcher_life`: the life of a watcher, with every way in which it can end.
 //! - `overview`: the same path in five boxes.
 //! - `policies`: the five overflow policies on one timeline. `run` records it from five real buses.
 //! - `shutdown`: a shutdown as a sequence.

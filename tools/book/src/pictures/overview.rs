@@ -1,4 +1,4 @@
-//! The path of an event in five boxes, for the first chapter.
+//! Draws the path of an event in five boxes, for the first chapter.
 
 use crate::palette::Meaning::{Bus, Caller, Queue, Reader};
 use crate::svg::{Area, Svg};

@@ -1,21 +1,21 @@
-//! The colours. Each has one meaning in all pictures.
+//! The colours, each of which has the same meaning in all pictures.
 //!
-//! They are the palette of Okabe and Ito, whose colours people with a colour vision deficiency can
-//! distinguish. When printed without colour, the dashed border of a loss, the round corners of a
-//! gap and the labels convey the meaning.
+//! This is the palette of Okabe and Ito, whose colours people with a colour vision deficiency can
+//! distinguish. When a picture is printed without colour, the dashed border of a loss, the round
+//! corners of a gap and the labels convey the meaning.
 
 /// The meaning of a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
     /// A publisher, or another thread of the program that calls the bus.
     Caller,
-    /// A part of the bus at work.
+    /// A part of the bus that is working.
     Bus,
-    /// A queue, or an event that is in one.
+    /// A queue, or an event in a queue.
     Queue,
     /// A reader, or an event that the reader has received.
     Reader,
-    /// A thread or task that waits.
+    /// A waiting thread or task.
     Wait,
     /// An event that is lost, or handed back.
     Loss,

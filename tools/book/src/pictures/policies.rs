@@ -1,4 +1,4 @@
-//! The five overflow policies on one timeline, as `run` has recorded them.
+//! Draws the five overflow policies on one timeline, as recorded by `run`.
 
 use std::error::Error;
 
@@ -71,7 +71,7 @@ fn height(run: &Run) -> i32 {
     24 + waiting + losing + SLOTS + 10 + ROW + 20
 }
 
-/// Draws the steps: the time, the events published, and whether the reader is there.
+/// Draws the steps: the time, the published events, and whether the reader is present.
 fn axis(svg: &mut Svg, run: &Run) {
     for (at, text) in [(52, "time in ms"), (74, "published"), (97, "the reader")] {
         svg.text((16, at), Anchor::Start, Font::Plain, text);
@@ -211,7 +211,7 @@ fn slots(svg: &mut Svg, number: u64, step: &Step, y: i32) {
     }
 }
 
-/// Draws the items that the reader receives, in the steps in which it receives them.
+/// Draws the items that the reader receives, each in the step in which it is received.
 fn received(svg: &mut Svg, run: &Run, y: i32) {
     label(svg, y, "the reader gets");
     for (number, step) in (1..).zip(&run.steps) {

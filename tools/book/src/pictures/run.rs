@@ -1,9 +1,9 @@
-//! Five real buses, one for each overflow policy. Each has a watcher with a queue of four events,
-//! whose reader does not read at first. The picture of the policies shows the results.
+//! Runs five real buses, one for each overflow policy. Each has a watcher with a queue of four
+//! events, whose reader does not read at first. The picture of the policies shows the results.
 //!
-//! Every bus runs on a clock that stands still until this program advances it. After each step the
-//! program waits until the bus is quiet, or until the dispatcher waits for the reader. Every run is
-//! therefore the same.
+//! Every bus runs on a clock that stands still until this program advances it. After each step, the
+//! program waits until the bus is quiet or the dispatcher is waiting for the reader. The runs are
+//! therefore deterministic.
 
 use std::error::Error;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -17,18 +17,18 @@ use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Watcher};
 
 /// The length of the watcher's queue.
 pub(crate) const QUEUE: u8 = 4;
-/// The time between two steps, by the clock of the bus.
+/// The time between two steps, on the bus's clock.
 pub(crate) const STEP_MS: u64 = 10;
 /// The step in which the reader returns. No event is published in it.
 pub(crate) const RETURN: u64 = 8;
 /// The number of steps.
 pub(crate) const STEPS: u64 = 11;
-/// The time for which the dispatcher waits with `WaitFor`: two steps.
+/// How long the dispatcher waits with `WaitFor`, which is two steps.
 pub(crate) const LIMIT: Duration = Duration::from_millis(2 * STEP_MS);
-/// The real time after which a bus that does not become quiet is an error.
+/// The real time after which the program fails if the bus does not become quiet.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The policies, each with the result of its reader.
+/// The policies, each with the items that its reader is expected to receive.
 const EXPECTED: [(OverflowPolicy, &str); 5] = [
     (OverflowPolicy::DropIncoming, "1 2 3 4 Lagged(3) 8 9 10"),
     (OverflowPolicy::DropOldest, "Lagged(3) 4 5 6 7 8 9 10"),
@@ -37,7 +37,7 @@ const EXPECTED: [(OverflowPolicy, &str); 5] = [
     (OverflowPolicy::Wait, "1 2 3 4 5 6 7 8 9 10"),
 ];
 
-/// One item that the reader received.
+/// An item that the reader received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Item {
     Event(u64),
@@ -46,7 +46,7 @@ pub(crate) enum Item {
     End,
 }
 
-/// The state at the end of one step, and what happened in it.
+/// The state at the end of a step, and what happened in the step.
 #[derive(Debug)]
 pub(crate) struct Step {
     /// The event that was published in this step.
@@ -99,7 +99,7 @@ struct Bus {
     clock: FakeClock,
     broadcaster: Broadcaster<u64>,
     reader: Watcher<u64>,
-    /// The events that the watcher has lost so far, from its hook.
+    /// The events that the watcher's drop hook has received and that no step has reported yet.
     lost: Arc<Mutex<Vec<u64>>>,
     published: u64,
     /// The events that have been offered, and are neither lost nor received. The oldest is first.
@@ -109,8 +109,8 @@ struct Bus {
 impl Bus {
     fn new(policy: OverflowPolicy) -> Result<Self, Box<dyn Error>> {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
-        // The dispatcher takes one event at a time, so that the dispatcher and the incoming queue
-        // hold what the picture shows.
+        // The dispatcher takes one event at a time, so that it and the incoming queue hold the
+        // events that the picture shows.
         let options = BusOptions::default().incoming_capacity(8).max_batch(1).direct_delivery(false);
         let broadcaster = Broadcaster::with_clock(options, clock.clock())?;
         let lost = Arc::new(Mutex::new(Vec::new()));
@@ -173,7 +173,7 @@ impl Bus {
         }
     }
 
-    /// Waits until the dispatcher has nothing more to do.
+    /// Waits until the dispatcher has nothing left to do, or is waiting for the reader.
     fn settle(&self) -> Result<(), Box<dyn Error>> {
         let begin = Instant::now();
         while !self.is_settled()? {
@@ -186,12 +186,13 @@ impl Bus {
     }
 
     fn is_settled(&self) -> Result<bool, Box<dyn Error>> {
-        // The clock is checked first. Once a thread waits for a deadline, the counters no longer
-        // change.
+        // Checks the clock first, because the counters no longer change once a thread is waiting
+        // for a deadline.
         let has_deadline = self.clock.waiters() > 0;
         let stats = self.reader.stats();
         if stats.evictions > 0 {
-            // The bus offers this watcher nothing more, so the dispatcher does not wait.
+            // The bus does not offer any further events to this watcher, so the dispatcher does not
+            // wait for it.
             self.broadcaster.flush(Duration::MAX)?;
             return Ok(true);
         }

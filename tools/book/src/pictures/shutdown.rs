@@ -1,9 +1,9 @@
-//! A shutdown as a sequence, and what a deadline changes.
+//! Draws a shutdown as a sequence diagram, and what a deadline changes.
 
 use crate::palette::Meaning::{self, Bus, Caller, Loss, Queue, Reader, Wait};
 use crate::svg::{Anchor, Area, Font, Svg};
 
-/// The lifelines, from left to right.
+/// The x coordinates of the lifelines, from left to right.
 const CALLER: i32 = 72;
 const PUBLISHER: i32 = 204;
 const GATE: i32 = 336;
@@ -54,12 +54,12 @@ fn message(svg: &mut Svg, y: i32, way: (i32, i32), meaning: Meaning, at: i32, te
     svg.text((at, y - 5), Anchor::Middle, Font::Plain, text);
 }
 
-/// Draws the time in which a lifeline does something.
+/// Draws a period in which a lifeline is active.
 fn active(svg: &mut Svg, x: i32, span: (i32, i32), meaning: Meaning) {
     svg.area(Area::new(x - 5, span.0, 10, span.1 - span.0), meaning);
 }
 
-/// Draws the close, and its effect on the publishers.
+/// Draws how the gate closes, and how this affects the publishers.
 fn close(svg: &mut Svg) {
     active(svg, PUBLISHER, (98, 196), Caller);
     active(svg, PUBLISHER, (210, 250), Caller);
@@ -113,7 +113,7 @@ fn finish(svg: &mut Svg) {
     );
 }
 
-/// Draws what differs if a shutdown runs out of time.
+/// Draws how the sequence differs if a shutdown runs out of time.
 fn deadline(svg: &mut Svg) {
     svg.frame(Area::new(8, 580, 784, 266));
     svg.note(

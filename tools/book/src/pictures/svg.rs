@@ -1,7 +1,7 @@
 //! A small writer of SVG files: boxes, labels, lines and arrows, in whole pixels.
 //!
-//! A label may contain `code` between backticks. The writer estimates the width of each label by a
-//! wide font. It panics if two labels overlap, or if a label is wider than its box or extends
+//! A label may contain `code` between backticks. The writer estimates the width of each label based
+//! on a wide font. It panics if two labels overlap, or if a label is wider than its box or extends
 //! beyond the picture.
 
 use std::fmt::Write;
@@ -11,7 +11,7 @@ use crate::palette::Meaning;
 /// The width of every picture.
 pub(crate) const WIDTH: i32 = 800;
 
-/// The distance between two lines of a text.
+/// The distance between two lines of text.
 const LEADING: i32 = 16;
 
 const STYLE: &str = "\
@@ -22,7 +22,7 @@ text{font:12px system-ui,-apple-system,'Segoe UI',Roboto,'Helvetica Neue',Arial,
 polyline{fill:none;stroke-width:1.5}.guide{fill:none;stroke:#CCC;stroke-width:1}
 .note{fill:#FFF;stroke:#CCC}";
 
-/// A rectangle of the picture.
+/// A rectangle in the picture.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Area {
     pub(crate) x: i32,
@@ -53,7 +53,7 @@ impl Area {
     }
 }
 
-/// The side of a text that is at its point.
+/// The part of the text that is placed at the given point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Anchor {
     Start,
@@ -61,7 +61,7 @@ pub(crate) enum Anchor {
     End,
 }
 
-/// The style of a text.
+/// A text style.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Font {
     Plain,
@@ -77,8 +77,8 @@ pub(crate) struct Svg {
 }
 
 impl Svg {
-    /// Begins a picture. The title is also its heading. The description is for people who cannot
-    /// see the picture.
+    /// Starts a picture. The title is also shown as its heading. The description is for people who
+    /// cannot see the picture.
     pub(crate) fn new(height: i32, title: &str, description: &str) -> Self {
         let mut svg = Self { height, body: String::new(), texts: Vec::new() };
         let (title, description) = (escape(title), escape(description));
@@ -99,7 +99,7 @@ impl Svg {
         svg
     }
 
-    /// Ends the picture, and returns the text of the file.
+    /// Finishes the picture, and returns the contents of the file.
     pub(crate) fn finish(mut self) -> String {
         let page = Area::new(0, 0, WIDTH, self.height);
         for (i, (area, text)) in self.texts.iter().enumerate() {
@@ -118,7 +118,7 @@ impl Svg {
         self.body.push('\n');
     }
 
-    /// Draws the border and the area of a box.
+    /// Draws the border and the background of a box.
     pub(crate) fn area(&mut self, area: Area, meaning: Meaning) {
         let Area { x, y, w, h } = area;
         let class = meaning.class();
@@ -132,13 +132,13 @@ impl Svg {
         ));
     }
 
-    /// Draws a thin frame around several things.
+    /// Draws a thin frame around several elements.
     pub(crate) fn frame(&mut self, area: Area) {
         let Area { x, y, w, h } = area;
         self.line(&format!("<rect class=\"guide\" x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\"/>"));
     }
 
-    /// Draws a note: lines of text on white, on top of everything drawn so far.
+    /// Draws a note: lines of text on a white background, on top of everything drawn so far.
     pub(crate) fn note(&mut self, at: (i32, i32), lines: &[&str]) {
         let wide = lines.iter().map(|text| width(Font::Plain, text)).max().unwrap_or(0);
         let count = i32::try_from(lines.len()).expect("a note has few lines");
@@ -150,7 +150,7 @@ impl Svg {
         self.lines((at.0 + 6, at.1 + LEADING), Anchor::Start, lines);
     }
 
-    /// Draws a box with lines of text in its middle. The first line is bold if there are several.
+    /// Draws a box with centred lines of text. If there are several lines, the first line is bold.
     pub(crate) fn boxed(&mut self, area: Area, meaning: Meaning, lines: &[&str]) {
         self.area(area, meaning);
         let count = i32::try_from(lines.len()).expect("a box has few lines");
@@ -174,7 +174,7 @@ impl Svg {
         }
     }
 
-    /// Draws one line of text. `at` is on its base line.
+    /// Draws one line of text. `at` is on the text's baseline.
     pub(crate) fn text(&mut self, at: (i32, i32), anchor: Anchor, font: Font, text: &str) {
         self.write(at, anchor, font, text, false);
     }
@@ -224,8 +224,8 @@ impl Svg {
         self.line(&format!("<path class=\"guide\" d=\"M{x1} {y1}L{x2} {y2}\"/>"));
     }
 
-    /// Draws a line through these points, with an arrowhead at the last one. The last part is
-    /// horizontal or vertical.
+    /// Draws a line through these points, with an arrowhead at the last point. The last segment
+    /// must be horizontal or vertical.
     pub(crate) fn arrow(&mut self, points: &[(i32, i32)], meaning: Meaning) {
         self.path(points, meaning);
         let [.., (from_x, from_y), (x, y)] = points else { panic!("an arrow has two points") };
@@ -242,7 +242,7 @@ impl Svg {
         ));
     }
 
-    /// Draws the legend of the colours, in one line.
+    /// Draws a legend of the colours in one line.
     pub(crate) fn legend(&mut self, y: i32, meanings: &[Meaning]) {
         let mut x = 16;
         for &meaning in meanings {
@@ -253,7 +253,7 @@ impl Svg {
     }
 }
 
-/// Returns the width of a text in pixels, by a font that is wider than most.
+/// Estimates the width of the text in pixels, based on a font that is wider than most.
 pub(crate) fn width(font: Font, text: &str) -> i32 {
     let spans = text.split('`').enumerate();
     let thousandths: i32 = spans

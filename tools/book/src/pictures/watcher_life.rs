@@ -1,4 +1,4 @@
-//! The life of a watcher: registration, offers, gaps, and every end.
+//! Draws the life of a watcher: registration, offers, gaps, and every way in which it can end.
 
 use crate::palette::Meaning::{self, Bus, Caller, End, Gap, Loss, Queue, Reader};
 use crate::svg::{Anchor, Area, Font, Svg};
@@ -9,7 +9,8 @@ that are lost appear as a gap in their place. There are five ways to end. Stoppe
 the reader receives what is queued, and then the end with its reason. Dropped: the queue is emptied at once. A \
 shutdown by deadline abandons what handlers have not handled, and events that wait for space.";
 
-/// A way to end: its cause, what happens to the queue, and what the reader receives.
+/// A way in which a watcher can end, with the cause, what happens to the queue, and what the reader
+/// receives.
 struct Ending {
     name: &'static str,
     cause: &'static [&'static str],
@@ -93,7 +94,7 @@ fn beginning(svg: &mut Svg) {
     svg.arrow(&[(640, 108), (640, 140)], Queue);
 }
 
-/// Draws the stream of a watcher: events, a gap, and events again.
+/// Draws a watcher's stream: events, a gap, and further events.
 fn stream(svg: &mut Svg) {
     svg.area(Area::new(16, 142, 768, 96), Bus);
     svg.text((30, 161), Anchor::Start, Font::Bold, "registered");
@@ -128,7 +129,7 @@ fn stream(svg: &mut Svg) {
     svg.text((364, 232), Anchor::Start, Font::Plain, "lost: the queue was full");
 }
 
-/// Draws one way to end, as a column.
+/// Draws one way to end as a column.
 fn end(svg: &mut Svg, x: i32, ending: &Ending) {
     let (width, middle) = (148, x + 74);
     let queue_meaning: Meaning = if ending.loses { Loss } else { Queue };

@@ -1,5 +1,5 @@
-//! Measures how much of the text is in a private voice: the share of sentences with a phrase that
-//! other Rust libraries almost never use, and the share of such names among the names of tests.
+//! Measures how much of the text is in a private voice: the share of sentences that contain a
+//! phrase that other Rust libraries almost never use, and the share of test names that contain one.
 //!
 //! ```sh
 //! cargo run -p eventcast-book --bin voice -- [PATH..]                  # the shares and the counts
@@ -7,9 +7,9 @@
 //! cargo run -p eventcast-book --bin voice -- --check                   # fails if a share is above its budget
 //! ```
 //!
-//! A sentence is one of a comment, of documentation (also in an attribute), or of a Markdown file.
-//! Headings, table cells and short sentences count. Code blocks do not count, and neither does a
-//! piece of code without a blank. In the name of a test each `_` is read as a blank.
+//! Sentences are taken from comments, documentation (including attributes) and Markdown files.
+//! Headings, table cells and short sentences count. Code blocks do not count, and neither does
+//! inline code without a space. In test names, each `_` is treated as a space.
 
 mod measure;
 mod patterns;
@@ -28,7 +28,7 @@ use std::{env, io};
 use measure::{Measure, Place, Share};
 use patterns::{PHRASES, Patterns};
 
-/// The parts of the repository: the name of each and its paths. Each has the budget.
+/// The parts of the repository, each with its name and its paths. The budget applies to each part.
 const PARTS: [(&str, &[&str]); 4] = [
     ("src", &["src"]),
     ("crates, tools", &["crates", "tools"]),
@@ -36,11 +36,12 @@ const PARTS: [(&str, &[&str]); 4] = [
     ("tests, programs", &["tests", "loom-tests", "benches", "examples"]),
 ];
 
-/// The largest share of private sentences in a part, and of private names among all tests, in
-/// percent. A phrase that other libraries rarely use may be the right one somewhere.
+/// The maximum share of private sentences in a part, and of private names among all tests, in
+/// percent. It is not zero, because a phrase that other libraries rarely use may sometimes be the
+/// right one.
 const BUDGET: f64 = 1.0;
 
-/// The number of places that a failed check shows.
+/// The maximum number of places that a failed check shows.
 const SHOWN: usize = 20;
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
@@ -71,7 +72,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Measures paths that are relative to the current folder, or everything that has a budget.
+/// Measures these paths, which are relative to the current directory, or everything that has a
+/// budget if there are none.
 fn measure(patterns: &Patterns, root: &Path, paths: &[&str]) -> io::Result<Measure> {
     let mut measure = Measure::default();
     let paths: Vec<PathBuf> = if paths.is_empty() {
@@ -83,8 +85,8 @@ fn measure(patterns: &Patterns, root: &Path, paths: &[&str]) -> io::Result<Measu
     Ok(measure)
 }
 
-/// Measures everything. Returns a report, with the first places of a part over its budget, and
-/// whether all parts fit.
+/// Measures everything. Returns a report, with the first places in each part that exceeds its
+/// budget, and whether all parts are within their budgets.
 fn check(patterns: &Patterns, root: &Path) -> io::Result<(String, bool)> {
     let (mut report, mut faults, mut shown) = (String::new(), Vec::new(), Vec::new());
     let (mut names, mut named) = (Share::default(), Vec::new());
@@ -120,7 +122,7 @@ fn check(patterns: &Patterns, root: &Path) -> io::Result<(String, bool)> {
     Ok((report, faults.is_empty()))
 }
 
-/// Returns why a share does not fit the budget, if it does not.
+/// Returns an error message if a share exceeds the budget.
 fn fault(what: &str, share: Share) -> Option<String> {
     let percent = share.percent();
     if share.all < 500 {
@@ -135,7 +137,7 @@ fn row(name: &str, share: Share) -> String {
     format!("{name:16} {all:6}, {private:5} with a private phrase, {:5.2} %\n", share.percent())
 }
 
-/// Returns a table of the phrases: how often each occurs, and what to write instead.
+/// Returns a table of the phrases, with the number of uses and the suggested replacement.
 fn counts(places: &[Place]) -> String {
     let mut table = String::new();
     for (phrase, (name, _, instead)) in PHRASES.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Counts the sentences and the names of tests that hold a phrase, and keeps their places.
+//! Counts the sentences and test names that contain a phrase, and records their places.
 
 use std::ops::Add;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,11 @@ use crate::patterns::Patterns;
 use crate::prose::{blocks, is_sentence};
 use crate::rust::{Passage, Source};
 
-/// The folders without text of the project. `vectors` has recordings from other projects.
+/// Directories that do not contain any of the project's own text. `vectors` contains recordings
+/// from other projects.
 const SKIPPED: [&str; 4] = [".git", "node_modules", "target", "vectors"];
 
-/// A use of a phrase, in a sentence or in the name of a test. A sentence with two phrases has two.
+/// A use of a phrase in a sentence or a test name. A sentence with two phrases counts as two uses.
 #[derive(Debug)]
 pub(crate) struct Place {
     pub(crate) phrase: usize,
@@ -21,7 +22,7 @@ pub(crate) struct Place {
     pub(crate) is_name: bool,
 }
 
-/// A number of sentences or names, and how many of them hold a phrase.
+/// A number of sentences or names, and how many of them contain a phrase.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Share {
     pub(crate) all: u32,
@@ -47,7 +48,7 @@ impl Add for Share {
     }
 }
 
-/// The result for some files.
+/// The result for a set of files.
 #[derive(Debug, Default)]
 pub(crate) struct Measure {
     pub(crate) sentences: Share,
@@ -56,7 +57,8 @@ pub(crate) struct Measure {
 }
 
 impl Measure {
-    /// Adds all Rust and Markdown files of a folder, or one file. `root` is left out of the places.
+    /// Adds a single file, or all Rust and Markdown files in a directory. Places are relative to
+    /// `root`.
     pub(crate) fn add_path(&mut self, patterns: &Patterns, root: &Path, path: &Path) -> io::Result<()> {
         if path.is_dir() {
             let entries = fs::read_dir(path)?.map(|entry| entry.map(|entry| entry.path()));
@@ -76,7 +78,7 @@ impl Measure {
         Ok(())
     }
 
-    /// Adds a file with this text. A name that does not end in `.rs` means Markdown.
+    /// Adds a file with this text. A file whose name does not end in `.rs` is treated as Markdown.
     pub(crate) fn add_file(&mut self, patterns: &Patterns, file: &str, text: &str) {
         if Path::new(file).extension().is_none_or(|extension| extension != "rs") {
             let mut passage = Passage::default();

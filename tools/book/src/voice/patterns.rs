@@ -1,4 +1,4 @@
-//! The phrases that the measure counts.
+//! The phrases that the measurement counts.
 
 use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
@@ -6,8 +6,8 @@ use crate::rust::TestForms;
 
 /// A phrase: its short name, its regular expression, and what to write instead.
 ///
-/// A phrase is a hint: a use that a native reader would write too may stay. Only the share of all
-/// sentences matters.
+/// A phrase is only a hint, because native writers use these phrases sometimes, too. Only the share
+/// of all sentences matters.
 type Phrase = (&'static str, &'static str, &'static str);
 
 /// Phrases that other Rust libraries almost never use.
@@ -74,7 +74,7 @@ pub(crate) const PHRASES: [Phrase; 28] = [
     ),
 ];
 
-/// The compiled phrases.
+/// The phrases, compiled to regular expressions.
 pub(crate) struct Patterns {
     all: RegexSet,
     each: Vec<Regex>,
@@ -82,7 +82,7 @@ pub(crate) struct Patterns {
 }
 
 impl Patterns {
-    /// Compiles the phrases. They match without regard to case, and only ASCII letters are letters.
+    /// Compiles the phrases. Matching is case-insensitive, and only ASCII letters count as letters.
     pub(crate) fn new() -> Result<Self, regex::Error> {
         let sources = PHRASES.map(|(_, source, _)| source);
         let compile = |source: &str| RegexBuilder::new(source).unicode(false).case_insensitive(true).build();
@@ -93,8 +93,8 @@ impl Patterns {
         })
     }
 
-    /// Returns the phrases in a text, each as its index in [`PHRASES`] and the offset of its first
-    /// use.
+    /// Returns the phrases in the text, each as its index in [`PHRASES`] and the offset of its
+    /// first use.
     pub(crate) fn find(&self, text: &str) -> Vec<(usize, usize)> {
         let found = self.all.matches(text.as_bytes()).into_iter();
         found.filter_map(|phrase| Some((phrase, self.each[phrase].find(text.as_bytes())?.start()))).collect()

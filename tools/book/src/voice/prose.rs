@@ -1,4 +1,4 @@
-//! Divides Markdown into sentences.
+//! Splits Markdown into sentences.
 
 use std::ops::Range;
 
@@ -6,11 +6,11 @@ use pulldown_cmark::{BrokenLink, Event, Options, Parser, Tag, TagEnd};
 
 use crate::rust::Passage;
 
-/// A piece of code without a blank in it, as it appears in a sentence.
+/// The placeholder for inline code without a space.
 const CODE: &str = "X";
 
-/// A paragraph, heading or table cell without its markup. `lines` has each offset at which a new
-/// line begins, with the number of that line in the file. `codes` has the offsets of code.
+/// A paragraph, heading or table cell without its markup. `lines` contains the offset at which each
+/// line begins, with the line number in the file. `codes` contains the offsets of inline code.
 #[derive(Debug, Default)]
 pub(crate) struct Block {
     pub(crate) text: String,
@@ -19,13 +19,13 @@ pub(crate) struct Block {
 }
 
 impl Block {
-    /// Returns the line in the file of what is at an offset.
+    /// Returns the line number in the file that corresponds to an offset.
     pub(crate) fn line(&self, offset: usize) -> usize {
         let next = self.lines.partition_point(|(start, _)| *start <= offset);
         self.lines[next.saturating_sub(1)].1
     }
 
-    /// Returns the sentences, each as its place in the text.
+    /// Returns the range of each sentence in the text.
     pub(crate) fn sentences(&self) -> Vec<Range<usize>> {
         let (mut sentences, mut start, mut ends) = (Vec::new(), 0, false);
         for (i, c) in self.text.char_indices() {
@@ -41,7 +41,7 @@ impl Block {
     }
 }
 
-/// Returns the paragraphs, headings and table cells of a text, without its code blocks.
+/// Returns the paragraphs, headings and table cells in a passage, without its code blocks.
 pub(crate) fn blocks(passage: &Passage) -> Vec<Block> {
     let starts: Vec<usize> =
         [0].into_iter().chain(passage.text.match_indices('\n').map(|(i, _)| i + 1)).collect();
@@ -50,7 +50,7 @@ pub(crate) fn blocks(passage: &Passage) -> Vec<Block> {
         passage.lines[line.min(passage.lines.len() - 1)]
     };
     let (mut blocks, mut block, mut in_code) = (Vec::new(), Block::default(), false);
-    // Rustdoc resolves links that Markdown does not.
+    // Rustdoc resolves links that Markdown alone does not.
     let mut resolve = |_: BrokenLink<'_>| Some(("".into(), "".into()));
     let options = Options::ENABLE_TABLES;
     let events = Parser::new_with_broken_link_callback(&passage.text, options, Some(&mut resolve));
@@ -84,8 +84,8 @@ fn is_inline(tag: TagEnd) -> bool {
     matches!(tag, TagEnd::Emphasis | TagEnd::Strong | TagEnd::Strikethrough | TagEnd::Link | TagEnd::Image)
 }
 
-/// Returns whether a text without a private phrase counts as a sentence: it has two words that are
-/// not code.
+/// Returns whether text without a private phrase counts as a sentence, which requires at least two
+/// words that are not code.
 pub(crate) fn is_sentence(text: &str) -> bool {
     let is_word = |word: &&str| {
         word.trim_matches(|c: char| !c.is_alphanumeric()) != CODE && word.contains(char::is_alphabetic)

@@ -1,8 +1,8 @@
-//! Reads a Rust file: the prose in it, and the names of its tests.
+//! Extracts the prose and the test names from a Rust file.
 
 use regex::Regex;
 
-/// Text as Markdown, with the line in the file of each of its lines.
+/// Markdown text, with the line number in the file for each of its lines.
 #[derive(Debug, Default)]
 pub(crate) struct Passage {
     pub(crate) text: String,
@@ -19,14 +19,14 @@ impl Passage {
     }
 }
 
-/// The comments, the documentation and the documentation attributes of a file, and its code, in
-/// which these and the contents of all literals are replaced by blanks of the same length.
+/// The comments, documentation and documentation attributes in a file, and the file's code. In the
+/// code, all of these and the contents of all literals are replaced with spaces of the same length.
 #[derive(Debug, Default)]
 pub(crate) struct Source {
     pub(crate) passages: Vec<Passage>,
     code: String,
     line: usize,
-    /// The line and the slashes of the last comment that begins its line.
+    /// The line number and the slashes of the last comment that begins a line.
     last: Option<(usize, &'static str)>,
 }
 
@@ -63,7 +63,8 @@ impl Source {
         self.line += code.matches('\n').count();
     }
 
-    /// Reads a comment, which continues the last one if both are of one kind. Returns its length.
+    /// Reads a comment and returns its length. The comment continues the previous one if both are
+    /// of the same kind.
     fn comment(&mut self, rest: &str) -> usize {
         let text = &rest[..rest.find('\n').unwrap_or(rest.len())];
         let mark = ["////", "///", "//!", "//"].into_iter().find(|mark| text.starts_with(mark)).unwrap();
@@ -74,13 +75,13 @@ impl Source {
         }
         self.last = is_alone.then_some((self.line, kind));
         let prose = &text[mark.len()..];
-        // Only documentation has code that is indented.
+        // Only documentation can contain indented code blocks.
         let prose = if kind == "//" { prose.trim() } else { prose.strip_prefix(' ').unwrap_or(prose) };
         self.passages.last_mut().unwrap().push(prose, self.line);
         text.len()
     }
 
-    /// Reads a comment that may contain others. Returns its length.
+    /// Reads a block comment, which may contain other block comments. Returns its length.
     fn block_comment(&mut self, rest: &str) -> usize {
         let (mut depth, mut length) = (1_usize, 2);
         while depth > 0 && length < rest.len() {
@@ -99,7 +100,8 @@ impl Source {
         length
     }
 
-    /// Reads a string, which is prose in a documentation attribute. Returns its length.
+    /// Reads a string literal, which is prose if it is in a documentation attribute. Returns its
+    /// length.
     fn literal(&mut self, rest: &str) -> usize {
         let before = self.code.trim_end_matches('#');
         let end = format!("\"{}", "#".repeat(self.code.len() - before.len()));
@@ -114,7 +116,7 @@ impl Source {
         let is_open = attribute.matches('[').count() > attribute.matches(']').count();
         if is_open && (attribute.ends_with("doc =") || attribute.contains("doc = concat!(")) {
             let mut passage = Passage::default();
-            // An escaped end of a line is the only escape that matters to prose.
+            // An escaped newline is the only escape that matters for prose.
             passage.push(&if is_raw { text.to_owned() } else { text.replace("\\\n", "\n") }, self.line);
             self.passages.push(passage);
         }
@@ -135,7 +137,7 @@ impl Source {
     }
 }
 
-/// The forms in which tests are declared.
+/// The forms in which tests can be declared.
 pub(crate) struct TestForms {
     functions: [Regex; 2],
     lists: Regex,
@@ -154,7 +156,7 @@ impl TestForms {
     }
 }
 
-/// Returns the length of a string's contents and its last quotation mark.
+/// Returns the length of a string's contents including the closing quotation mark.
 fn quoted_length(text: &str) -> Option<usize> {
     let mut is_escaped = false;
     let end = text.find(|c| {
@@ -165,7 +167,7 @@ fn quoted_length(text: &str) -> Option<usize> {
     end.map(|end| end + 1)
 }
 
-/// Returns the length of a character in quotation marks, or 0 for a lifetime.
+/// Returns the length of a character literal, or 0 for a lifetime.
 fn character_length(rest: &str) -> usize {
     let mut chars = rest.char_indices().skip(1);
     match (chars.next(), chars.next()) {

@@ -1,4 +1,5 @@
-//! Files with planted phrases: the reader finds these phrases, and skips code and identifiers.
+//! Tests with planted phrases. The program must find these phrases, and must skip code and
+//! identifiers.
 
 use crate::measure::{Measure, Share};
 use crate::patterns::Patterns;

@@ -1,4 +1,4 @@
-//! The documents of the repository, for the tests that read them.
+//! Reads the repository's documents for the tests.
 
 #![allow(dead_code, reason = "each test binary uses a part of it")]
 
@@ -17,8 +17,8 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
 }
 
-/// Returns the documents of the repository, except the one about the tests' vectors, which is not
-/// for readers of the book.
+/// Returns the repository's documents, except the document about the test vectors, which is not for
+/// readers of the book.
 pub(crate) fn all() -> Vec<Document> {
     let mut documents = Vec::new();
     for folder in
@@ -30,7 +30,7 @@ pub(crate) fn all() -> Vec<Document> {
     documents
 }
 
-/// Returns the documents in a directory, by name. Directories in it are not searched.
+/// Returns the documents in a directory, sorted by name. Subdirectories are not searched.
 pub(crate) fn of(folder: &str) -> Vec<Document> {
     let paths = fs::read_dir(root().join(folder)).unwrap().map(|entry| entry.unwrap().path());
     let mut documents: Vec<_> = paths
@@ -48,7 +48,7 @@ fn events(text: &str) -> Parser<'_> {
     Parser::new_ext(text, Options::ENABLE_TABLES)
 }
 
-/// Returns the destinations of all links and pictures.
+/// Returns the targets of all links and images.
 pub(crate) fn links(text: &str) -> Vec<String> {
     events(text)
         .filter_map(|event| match event {
@@ -60,7 +60,8 @@ pub(crate) fn links(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns the links in HTML, and those to a name that is not defined. [`links`] has neither.
+/// Returns HTML links, and reference links whose label is not defined. [`links`] does not include
+/// either of these.
 pub(crate) fn hidden_links(text: &str) -> Vec<String> {
     let mut hidden = Vec::new();
     let mut undefined = |link: BrokenLink<'_>| {
@@ -83,7 +84,8 @@ pub(crate) fn hidden_links(text: &str) -> Vec<String> {
     hidden
 }
 
-/// Returns the info strings of all fenced code blocks. Indented code has none.
+/// Returns the info strings of all fenced code blocks. Indented code blocks do not have an info
+/// string.
 pub(crate) fn languages(text: &str) -> Vec<String> {
     events(text)
         .filter_map(|event| match event {
@@ -110,7 +112,7 @@ pub(crate) fn headings(text: &str) -> Vec<String> {
     headings
 }
 
-/// Returns what a reader sees of the text, a paragraph or cell to a line, without code.
+/// Returns the text that a reader sees, without code, with one paragraph or table cell per line.
 pub(crate) fn prose(text: &str) -> String {
     let (mut prose, mut in_code) = (String::new(), false);
     for event in events(text) {

@@ -1,4 +1,4 @@
-//! An account of every event, in one line that must add up.
+//! Accounts for every event of a run, in one line that must add up.
 
 use std::fmt;
 
@@ -7,25 +7,25 @@ use eventcast::stats::{EventBroadcasterReport, SinkFailure};
 /// The events of one run, as each party counted them.
 #[derive(Debug, Default)]
 pub(crate) struct Accounting {
-    /// The count of this program, which recorded the events.
+    /// The number of events that this program recorded.
     recorded: u64,
-    /// The counts of the broadcaster.
+    /// The broadcaster's counts.
     published: u64,
     accepted: u64,
     rejected: u64,
-    /// The counts of the recording.
+    /// The recording's counts.
     delivered: u64,
     dropped: u64,
     queued: u64,
     stored: u64,
     counted: u64,
     given_up: u64,
-    /// The last failure of the store, if there was one.
+    /// The store's last failure, if there was one.
     last_failure: Option<SinkFailure>,
 }
 
 impl Accounting {
-    /// Creates the account of a broadcaster with one recording, after the shutdown.
+    /// Creates the accounting from the shutdown report of a broadcaster with one recording.
     pub(crate) fn new(recorded: u64, report: &EventBroadcasterReport) -> Self {
         let bus = &report.bus;
         let recording = report.recordings.first().cloned().unwrap_or_default();
@@ -55,13 +55,13 @@ impl Accounting {
             && self.delivered == self.stored + self.counted + self.given_up
     }
 
-    /// Returns how many events are missing in the store.
+    /// Returns the number of events that are missing from the store.
     pub(crate) fn lost(&self) -> u64 {
         self.rejected + self.dropped + self.queued + self.given_up
     }
 
-    /// Returns a line that describes how the store failed, if it failed and events are missing in
-    /// it.
+    /// If the store failed and events are missing from it, returns a line that describes the
+    /// failure.
     pub(crate) fn failure_of_store(&self) -> Option<String> {
         let failure = self.last_failure.as_ref()?;
         let are = match self.lost() {
@@ -69,7 +69,7 @@ impl Accounting {
             1 => "1 event is".to_owned(),
             lost => format!("{lost} events are"),
         };
-        // The failure escapes its text itself.
+        // The `Display` form of the failure is already escaped.
         Some(format!("eventcast: {are} not in the store: {failure}"))
     }
 }

@@ -1,27 +1,28 @@
-//! The wait before a command is started again, and the limit of restarts. The wait doubles up to a
-//! bound. A good run resets both.
+//! The delay before a command is restarted, and the restart limit. The delay doubles up to a
+//! maximum. A good run resets both the delay and the restart count.
 
 use std::time::Duration;
 
-/// The settings of the back-off, as plain data from the command line.
+/// The back-off settings from the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Policy {
-    /// The wait before the first restart.
+    /// The delay before the first restart.
     pub(crate) first: Duration,
-    /// The longest wait.
+    /// The maximum delay.
     pub(crate) max: Duration,
-    /// The uptime after which a command starts again at `first`.
+    /// The uptime after which the next delay is `first` again.
     pub(crate) reset_after: Duration,
-    /// The most restarts since the last run of `reset_after`, or `None` for no limit.
+    /// The maximum number of restarts since the last run that lasted `reset_after`, or `None` for
+    /// no limit.
     pub(crate) max_restarts: Option<u64>,
 }
 
-/// The back-off of one command.
+/// The back-off state of one command.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     policy: Policy,
     next: Duration,
-    /// The restarts since the last good run.
+    /// The number of restarts since the last good run.
     restarts: u64,
 }
 
@@ -30,8 +31,8 @@ impl Backoff {
         Self { policy, next: policy.first.min(policy.max), restarts: 0 }
     }
 
-    /// Returns how long to wait after a run that lasted `uptime` (zero for a command that could not
-    /// be started), or `None` if the limit of restarts is reached.
+    /// Returns the delay after a run that lasted `uptime`, which is zero for a command that could
+    /// not be started. Returns `None` if the restart limit is reached.
     pub(crate) fn after_run(&mut self, uptime: Duration) -> Option<Duration> {
         if uptime >= self.policy.reset_after {
             *self = Self::new(self.policy);

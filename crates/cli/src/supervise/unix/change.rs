@@ -1,14 +1,14 @@
-//! The changes in the life of a process, as the supervisor reports them.
+//! Changes in the state of a process, as reported by the supervisor.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-/// A change in the life of a process.
+/// A change in the state of a process.
 #[derive(Debug)]
 pub(crate) enum Change {
-    /// The process is under supervision from now on.
+    /// The process is now under supervision.
     Created,
     Started {
         pid: u32,
@@ -20,20 +20,20 @@ pub(crate) enum Change {
     Failed(Run, Cause),
     /// The process could not be started.
     CannotStart(io::Error),
-    /// The process is restarted after this time.
+    /// The process will be restarted after this delay.
     BackOff {
         delay: Duration,
         restarts: u64,
         /// Whether the last run failed.
         has_failed: bool,
     },
-    /// The process is not restarted, because it has reached the limit of this many restarts.
+    /// The process will not be restarted, because it has reached the restart limit.
     GaveUp {
         max_restarts: u64,
     },
-    /// The process ended because we asked it to.
+    /// The process ended because the supervisor asked it to.
     Stopped(Run),
-    /// The process did not end when asked to.
+    /// The process was killed, for example because it did not end when asked to.
     Killed(Run),
 }
 

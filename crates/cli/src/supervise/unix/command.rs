@@ -1,4 +1,4 @@
-//! Commands: from the text to the program with its arguments, and to the name in events.
+//! Parses commands into programs with arguments, and assigns the names that events use for them.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -7,8 +7,8 @@ use eventcast::escape::needs_escape;
 
 use crate::support::text::quoted;
 
-/// The longest object name, in characters, so that the names of its events stay valid and a table
-/// readable.
+/// The maximum length of an object name, in characters. The limit keeps event names valid and
+/// tables readable.
 const MAX_NAME_CHARS: usize = 48;
 
 /// A program and its arguments.
@@ -16,20 +16,20 @@ const MAX_NAME_CHARS: usize = 48;
 pub(crate) struct Command {
     pub(crate) program: String,
     pub(crate) args: Vec<String>,
-    /// The text as the user wrote it. It is shown only on request, because arguments may contain
+    /// The command as the user wrote it. It is shown only on request, because arguments may contain
     /// secrets.
     pub(crate) text: String,
-    /// The variables that are added to the environment. If a name occurs several times, the last
-    /// one is used.
+    /// The variables to add to the environment. If a name occurs several times, the last value is
+    /// used.
     pub(crate) env: Vec<(String, String)>,
-    /// The directory to run in, or `None` for the current directory of this process.
+    /// The directory to run in, or `None` for this process's current directory.
     pub(crate) dir: Option<PathBuf>,
 }
 
 /// A command under supervision, and the name that events use for it.
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
-    /// The number of the command, from 0, in the order of the command line.
+    /// The index of the command on the command line, starting at 0.
     pub(crate) index: usize,
     /// The program's file name, with unsafe characters replaced. No other process has the same
     /// name.
@@ -38,18 +38,16 @@ pub(crate) struct Process {
 }
 
 impl Command {
-    /// Splits `text` into words as a shell would, without running a shell. Quotes and backslashes
+    /// Splits `text` into words like a shell, but without running a shell. Quotes and backslashes
     /// have their special meaning, but `$` and `*` do not.
     pub(crate) fn split(text: &str) -> Result<Self, String> {
         if text.contains('\0') {
-            return Err(format!("the command {} holds a NUL character: take it out", quoted(text)));
+            return Err(format!("the command {} contains a NUL character: remove it", quoted(text)));
         }
         let words = shlex::split(text).ok_or_else(|| {
             let problem = match text.strip_suffix('\\') {
-                Some(rest) if shlex::split(rest).is_some() => {
-                    "ends in a backslash: take it out, or double it"
-                }
-                _ => "has a quote that is not closed: close it, or put a backslash before it",
+                Some(rest) if shlex::split(rest).is_some() => "ends with a backslash: remove it or double it",
+                _ => "has an unclosed quote: close it or escape it with a backslash",
             };
             format!("the command {} {problem}", quoted(text))
         })?;
@@ -63,7 +61,7 @@ impl Command {
         }
     }
 
-    /// Leaves the splitting, and everything else that a shell does, to `sh -c`.
+    /// Creates a command that passes `text` to `sh -c`.
     pub(crate) fn shell(text: &str) -> Result<Self, String> {
         if text.trim().is_empty() {
             return Err(format!("the command {} is empty: name a program to run", quoted(text)));
@@ -76,13 +74,14 @@ impl Command {
     }
 }
 
-/// Returns why no command can run in this directory, if none can.
+/// Returns an error if no command can run in this directory.
 pub(crate) fn check_folder(dir: &Path) -> io::Result<()> {
-    // The dot is found only in a directory that may be entered.
+    // Looking up the dot fails if the path is not a directory or may not be entered.
     fs::metadata(dir.join(".")).map(|_| ())
 }
 
-/// Names each command. Two commands of the same program become `sleep` and `sleep-2`.
+/// Assigns a name to each command. Two commands with the same program become, for example, `sleep`
+/// and `sleep-2`.
 pub(crate) fn name_all(commands: Vec<Command>) -> Vec<Process> {
     let mut processes: Vec<Process> = Vec::with_capacity(commands.len());
     for (index, command) in commands.into_iter().enumerate() {
@@ -98,7 +97,8 @@ pub(crate) fn name_all(commands: Vec<Command>) -> Vec<Process> {
     processes
 }
 
-/// Returns the file name of a program, as a name that no terminal and no path can misread.
+/// Returns the file name of a program, with unsafe characters replaced so that the name can be
+/// printed and used in paths.
 fn safe_name(program: &str) -> String {
     let file = Path::new(program).file_name().and_then(|name| name.to_str()).unwrap_or("process");
     file.chars()
@@ -140,9 +140,9 @@ mod tests {
             ("   ", "is empty"),
             ("# all comment", "is empty"),
             ("'' x", "begins with an empty word"),
-            ("echo 'open", "a quote that is not closed"),
-            ("echo \\", "ends in a backslash"),
-            ("echo\0", r"holds a NUL character"),
+            ("echo 'open", "an unclosed quote"),
+            ("echo \\", "ends with a backslash"),
+            ("echo\0", r"contains a NUL character"),
         ] {
             let error = Command::split(text).unwrap_err();
             assert!(error.contains(part), "{text:?}: {error}");

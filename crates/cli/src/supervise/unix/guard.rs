@@ -1,17 +1,18 @@
-//! Two processes that guard each other, so that no process is left, however either of them ends.
+//! Two processes that guard each other, so that no process is left running, however either of them
+//! ends.
 //!
-//! KILL cannot be caught, and the children of a killed process belong to its nearest ancestor that
-//! adopts orphans. supervise therefore runs as two processes: the user starts the guard, and the
-//! guard starts the supervisor, which starts the commands. Both adopt orphans.
+//! KILL cannot be caught, and the children of a killed process are adopted by its nearest ancestor
+//! that is a subreaper. supervise therefore runs as two processes: the user starts the guard, and
+//! the guard starts the supervisor, which starts the commands. Both are subreapers.
 //!
-//! - If the guard is killed, the pipe to the supervisor's stdin ends. The supervisor then
-//!   immediately kills all remaining processes, and exits.
-//! - If the supervisor is killed, the guard becomes the parent of all remaining processes, and
-//!   kills them.
+//! - If the guard is killed, the pipe to the supervisor's stdin is closed. The supervisor then
+//!   immediately kills all remaining processes and exits.
+//! - If the supervisor is killed, the guard becomes the parent of all remaining processes and kills
+//!   them.
 //!
-//! The guard passes signals on, except those that were ignored at its start, and exits with the
-//! supervisor's exit status. The supervisor has a separate process group, so it receives a Ctrl-C
-//! only once.
+//! The guard forwards signals, except signals that were ignored when it started, and exits with the
+//! supervisor's exit status. The supervisor has a separate process group, so it receives each
+//! Ctrl-C only once.
 
 use std::env;
 use std::ffi::OsStr;
@@ -31,18 +32,18 @@ use super::linux::Orphans;
 use super::signals;
 use crate::support::output::complain;
 
-/// The name that replaces the program's own when it is to be the supervisor.
+/// The value of `argv[0]` that makes the program run as the supervisor.
 const NAME: &str = "eventcast: supervisor";
 
-/// The time that a reader of stderr has to accept the guard's last message.
+/// How long the guard waits for stderr to accept its last message.
 const ROOM: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 fn is_supervisor() -> bool {
     env::args_os().next().as_deref() == Some(OsStr::new(NAME))
 }
 
-/// Starts the supervisor with the arguments of this process, and guards it to its end. Returns its
-/// exit status, or `None` if this process is the supervisor.
+/// Starts the supervisor with the arguments of this process, and guards it until it ends. Returns
+/// the supervisor's exit status, or `None` if this process is the supervisor.
 pub(crate) fn guard() -> io::Result<Option<ExitCode>> {
     if is_supervisor() {
         return Ok(None);
@@ -59,8 +60,8 @@ pub(crate) fn guard() -> io::Result<Option<ExitCode>> {
     let target = Target::default();
     target.set(Some(pid));
     pass_on(signals, target.clone())?;
-    // The signal that reports a child's exit may be blocked, so the guard waits without one. The
-    // supervisor is not reaped yet, so its process ID cannot be reused.
+    // The signal that reports a child's exit may be blocked, so the guard waits without it. The
+    // wait does not reap the supervisor, so its process ID cannot be reused yet.
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(pid), options) {}
     target.set(None);
@@ -68,7 +69,7 @@ pub(crate) fn guard() -> io::Result<Option<ExitCode>> {
     orphans.kill()?;
     if let Some(signal) = status.signal() {
         complain_if_read(&format!(
-            "eventcast: the supervisor was ended by signal {signal}, so its commands are killed"
+            "eventcast: the supervisor was killed by signal {signal}, so its commands were killed"
         ));
     }
     Ok(Some(exit_code(status)))
@@ -84,7 +85,7 @@ impl Target {
     }
 
     fn signal(&self, signal: Signal) {
-        // The process is not reaped while the lock is held.
+        // The process cannot be reaped while the lock is held.
         let pid = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pid) = *pid {
             let _ = kill_process(pid, signal);
@@ -92,7 +93,7 @@ impl Target {
     }
 }
 
-/// Passes the signals on from now on, on a separate thread.
+/// Forwards signals to the target from now on, on a separate thread.
 fn pass_on(mut signals: Signals, target: Target) -> io::Result<()> {
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
         for signal in signals.forever().filter(|&signal| signal != SIGCHLD) {
@@ -111,13 +112,14 @@ fn complain_if_read(line: &str) {
     }
 }
 
-/// Returns the exit status, as a shell shows it: 128 and more for a signal.
+/// Returns the exit status like a shell, with 128 plus the signal number if a signal ended the
+/// process.
 fn exit_code(status: ExitStatus) -> ExitCode {
     let code = status.code().or_else(|| status.signal().map(|signal| signal + 128));
     code.and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
-/// A flag that is set when the guard is gone.
+/// A flag that is set once the guard has ended.
 pub(crate) struct Abandoned(Arc<AtomicBool>);
 
 impl Abandoned {
@@ -126,12 +128,13 @@ impl Abandoned {
     }
 }
 
-/// Calls `then` on a separate thread when the guard is gone.
+/// Calls `then` on a separate thread once the guard has ended.
 pub(crate) fn on_abandoned(then: impl FnOnce() + Send + 'static) -> io::Result<Abandoned> {
     let abandoned = Arc::new(AtomicBool::new(false));
     let flag = abandoned.clone();
     thread::Builder::new().name("guard".to_owned()).stack_size(64 * 1024).spawn(move || {
-        // Only the guard holds the other end, and writes nothing. The commands have another stdin.
+        // Only the guard holds the other end of the pipe, and it never writes, so the read returns
+        // when the guard ends. The commands have a different stdin.
         let _ = io::stdin().read(&mut [0]);
         flag.store(true, Ordering::SeqCst);
         then();

@@ -1,6 +1,6 @@
 //! Records what happened to a process as an event about that process.
 //!
-//! Messages hold nothing that varies from one restart to the next, so that repeats are counted
+//! Messages do not contain anything that varies between restarts, so that repeats are counted
 //! instead of stored again. The varying parts go into annotations.
 
 use std::collections::hash_map::RandomState;
@@ -15,33 +15,33 @@ use super::signals;
 use crate::support::duration;
 use crate::support::number::counted;
 
-/// The maximum number of different events of one process: one for each exit code, signal and error
-/// of the system, and a few more.
+/// The maximum number of different events about one process: one for each exit code, signal and
+/// system error, and a few more.
 const EVENTS_OF_A_PROCESS: usize = 512;
 
-/// The largest cache of a correlator, in events.
+/// The maximum size of a correlator's cache, in events.
 const MOST_REMEMBERED: usize = 1 << 24;
 
-/// Returns how to count the events of this many processes: exactly, and each on its own. Few events
-/// differ, so neither a spam filter nor the folding of similar events is needed. The correlator's
-/// cache has space for all of them.
+/// Returns correlator options that count each distinct event of this many processes exactly. Few
+/// events differ, so neither the spam filter nor aggregation is needed. The correlator's cache is
+/// large enough for all of them.
 pub(crate) fn counting(processes: usize) -> CorrelatorOptions {
     let events = processes.saturating_mul(EVENTS_OF_A_PROCESS);
     CorrelatorOptions::off().cache_size(events.clamp(1, MOST_REMEMBERED))
 }
 
-/// A recorder of the changes of processes.
+/// Records the changes of processes as events.
 pub(crate) struct Journal {
     recorder: Recorder,
     show_args: bool,
-    /// The beginning of the uids, which distinguishes the processes of this run from the processes
-    /// of another run.
+    /// The prefix of the UIDs, which distinguishes the processes of this run from the processes of
+    /// other runs.
     run: String,
     recorded: u64,
 }
 
-/// Returns a name for a run that no other run has: the time, the process, and 64 random bits for
-/// clocks that were set back.
+/// Returns a unique name for a run. It consists of the time, the process ID, and 64 random bits in
+/// case the clock was set back.
 pub(crate) fn new_run() -> String {
     let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let random = RandomState::new().build_hasher().finish();
@@ -49,12 +49,13 @@ pub(crate) fn new_run() -> String {
 }
 
 impl Journal {
-    /// Creates a journal. The uids of this run's processes begin with `run`: see [`new_run`].
+    /// Creates a journal. `run`, created by [`new_run`], is the prefix of the UIDs of this run's
+    /// processes.
     pub(crate) fn new(recorder: Recorder, show_args: bool, run: &str) -> Self {
         Self { recorder, show_args, run: run.to_owned(), recorded: 0 }
     }
 
-    /// Returns how many events were recorded, regardless of what happened to them.
+    /// Returns the number of recorded events, regardless of what happened to them afterwards.
     pub(crate) fn recorded(&self) -> u64 {
         self.recorded
     }
@@ -74,7 +75,7 @@ impl Journal {
     }
 }
 
-/// An event that does not have its object yet.
+/// The contents of an event, except for its object.
 struct Entry {
     type_: EventType,
     reason: &'static str,

@@ -1,10 +1,10 @@
-//! Ends commands with their supervisor even if the supervisor is killed, and finds processes that
-//! left their group. Only Linux offers both.
+//! Ensures that commands end with their supervisor even if the supervisor is killed, and finds
+//! processes that left their group. Only Linux supports both.
 //!
-//! A command that is to be killed with its parent has to ask for that itself. supervise therefore
-//! starts its own program, which asks, and then becomes the command. This needs no unsafe code,
-//! unlike code between fork and exec. The processes that a command starts do not ask: `guard` finds
-//! them.
+//! A process that is to be killed with its parent must request this signal itself. supervise
+//! therefore starts its own executable, which makes the request and then executes the command.
+//! Unlike code between fork and exec, this does not need unsafe code. The processes that a command
+//! starts do not make the request. `guard` finds these.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -23,13 +23,15 @@ use super::command::Command;
 
 pub(crate) use super::guard::{guard, on_abandoned};
 
-/// The name that replaces the program's own when it is to become a command.
+/// The value of `argv[0]` that makes the program become a command.
 const NAME: &str = "eventcast: becoming a command";
 
-/// Starts a command that is killed when this thread ends. `prepare` sets its output and its group.
+/// Starts a command that is killed when this thread ends. `prepare` sets the command's output and
+/// process group.
 pub(crate) fn spawn(command: &Command, prepare: impl FnOnce(&mut Spawn)) -> io::Result<Child> {
-    // The other end is the child's stdin. If the child cannot become the command, it writes the
-    // reason there. The other end is closed when the child has become the command.
+    // The other end of this socket is the child's stdin. If the child cannot execute the command,
+    // it writes the error to the socket. Otherwise, the socket is closed when the command is
+    // executed.
     let (mut answer, stdin) = UnixStream::pair()?;
     let mut program = Spawn::new("/proc/self/exe");
     program.arg0(NAME).arg(getpid().to_string()).arg(&command.program).args(&command.args);
@@ -47,14 +49,15 @@ pub(crate) fn spawn(command: &Command, prepare: impl FnOnce(&mut Spawn)) -> io::
     }
 }
 
-/// Becomes the command, if this process was started for that. Returns `None` if it was not, and an
-/// exit code if it could not become the command.
+/// Executes the command, if this process was started for that purpose. Returns `None` if it was
+/// not, or an exit code if the command could not be executed.
 pub(crate) fn become_command() -> Option<ExitCode> {
     let mut args = std::env::args_os();
     if args.next().as_deref() != Some(OsStr::new(NAME)) {
         return None;
     }
-    // A copy, because the exec replaces stdin itself. If the exec succeeds, it closes the copy.
+    // Duplicates stdin, because the exec replaces stdin itself. If the exec succeeds, it closes the
+    // duplicate.
     let answer = io::stdin().as_fd().try_clone_to_owned();
     let error = exec(args).raw_os_error().unwrap_or_default();
     if let Ok(answer) = answer {
@@ -69,38 +72,39 @@ fn exec(mut args: impl Iterator<Item = OsString>) -> io::Error {
     if let Err(error) = set_parent_process_death_signal(Some(Signal::KILL)) {
         return error.into();
     }
-    // If the parent ended before that request, the signal will never be sent.
+    // If the parent ended before the request was made, the signal will never be sent.
     if getppid().map(|pid| pid.to_string().into()) != parent {
         return io::ErrorKind::NotFound.into();
     }
     Spawn::new(program).args(args).stdin(Stdio::null()).exec()
 }
 
-/// The processes whose parents have ended. This process is their parent from now on. Dropping the
-/// value kills them.
+/// Orphans, processes whose parents have ended, which this process adopts. Dropping the value kills
+/// them.
 ///
-/// A shell may have started processes and then become this program. These children are not orphans.
-/// Only this process can reap them, and it never does, so their process IDs are never reused.
+/// A shell may have started child processes and then replaced itself with this program. These
+/// children are not orphans. Only this process can reap them, and it never does, so their process
+/// IDs are never reused.
 pub(crate) struct Orphans {
     own_children: Vec<Pid>,
 }
 
 impl Orphans {
-    /// Call it before this process starts a child.
+    /// Makes this process a subreaper. Must be called before this process starts a child.
     pub(crate) fn adopt() -> io::Result<Self> {
         let own_children = children()?.into_iter().map(|child| child.pid).collect();
         set_child_subreaper(Some(getpid()))?;
         Ok(Self { own_children })
     }
 
-    /// Kills all remaining processes, and those that they leave behind. Call it when all commands
-    /// have ended.
+    /// Kills all remaining processes and any orphans that they leave. Must be called after all
+    /// commands have ended.
     pub(crate) fn kill(&self) -> io::Result<()> {
         loop {
             let mut killed = 0;
             for child in children()? {
-                // This number cannot belong to another process: only we can reap the child after it
-                // has ended.
+                // The process ID cannot have been reused, because only this process can reap the
+                // child.
                 if !self.own_children.contains(&child.pid) && kill_process(child.pid, Signal::KILL).is_ok() {
                     reap(child.pid);
                     killed += 1;
@@ -119,8 +123,9 @@ impl Drop for Orphans {
     }
 }
 
-/// Removes the adopted processes that have ended: all children except the leaders of groups. Only
-/// the supervisor calls this. The guard has started it, so it had no children before.
+/// Reaps adopted processes that have ended, which are all ended children except group leaders. Only
+/// the supervisor calls this. The guard started the supervisor, so the supervisor did not inherit
+/// any children.
 pub(crate) fn reap_orphans(leaders: &[Pid]) {
     for child in children().unwrap_or_default() {
         if child.has_ended && !leaders.contains(&child.pid) {
@@ -129,8 +134,8 @@ pub(crate) fn reap_orphans(leaders: &[Pid]) {
     }
 }
 
-/// Returns the signals that this process ignores, as a mask: bit 0 is signal 1. Returns 0 if the
-/// system does not show them.
+/// Returns the signals that this process ignores, as a mask in which bit 0 is signal 1. Returns 0
+/// if the system does not report them.
 pub(crate) fn ignored_signals() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -146,7 +151,7 @@ struct ChildProcess {
     has_ended: bool,
 }
 
-/// Returns the processes whose parent this process is.
+/// Returns the children of this process.
 fn children() -> io::Result<Vec<ChildProcess>> {
     let own = getpid().to_string();
     let mut found = Vec::new();
@@ -155,8 +160,8 @@ fn children() -> io::Result<Vec<ChildProcess>> {
         let Some(pid) = name.to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw) else {
             continue;
         };
-        // The process may have ended by now. The name of its program, in parentheses, may hold
-        // anything.
+        // The process may have ended by now. The program name, in parentheses, may contain any
+        // characters.
         let Ok(stat) = fs::read(format!("/proc/{pid}/stat")) else { continue };
         let stat = String::from_utf8_lossy(&stat);
         let mut fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();

@@ -1,5 +1,5 @@
-//! The supervisor: arguments in, events out. [`supervisor`], [`process`] and `system` deal with the
-//! processes, [`journal`] records what happens to them, and [`store`] keeps the records.
+//! The supervisor. [`supervisor`], [`process`] and `system` manage the processes, [`journal`]
+//! records what happens to them as events, and [`store`] stores the events.
 
 mod accounting;
 mod backoff;
@@ -46,14 +46,14 @@ use linux as system;
 
 pub(crate) use system::become_command;
 
-/// The time that the last events have to reach the store and the log.
+/// How long to wait at the end for the last events to reach the store and the log.
 const DRAIN: Duration = Duration::from_secs(30);
 
 /// The exit status if a command reached its restart limit.
 const GAVE_UP: u8 = 3;
 
-/// Runs the commands until they are asked to stop, or until none is to be started again. Returns
-/// the exit status.
+/// Runs the commands until a request to stop, or until no command is left to restart. Returns the
+/// exit status.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     let commands = commands(args).map_err(BadUsage)?;
     if args.store.is_some() && !cfg!(feature = "sqlite-system") {
@@ -65,19 +65,19 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     supervise(args, commands)
 }
 
-/// Returns the commands, or the error in the arguments.
+/// Returns the commands, or an error message if the arguments are invalid.
 fn commands(args: &Args) -> Result<Vec<Command>, String> {
     if args.max_restarts.is_some() && args.reset_after.is_zero() {
         return Err(
-            "--reset-after must be more than 0s with --max-restarts, got '0s': each run would begin \
-                    the count anew"
+            "--reset-after must be more than 0s with --max-restarts, got '0s': each run would reset \
+                    the count"
                 .to_owned(),
         );
     }
     if let Some(dir) = &args.chdir {
         command::check_folder(dir).map_err(|error| {
             let dir = quoted(&dir.to_string_lossy());
-            format!("--chdir must be a folder, got {dir}: {error}: make the folder, or name another one")
+            format!("--chdir must be a directory, got {dir}: {error}")
         })?;
     }
     let read = if args.shell { Command::shell } else { Command::split };
@@ -88,12 +88,12 @@ fn commands(args: &Args) -> Result<Vec<Command>, String> {
     commands.collect()
 }
 
-/// Supervises to the end, and prints what was recorded. Returns the exit status.
+/// Supervises the commands until the end, and prints the recorded events. Returns the exit status.
 fn supervise(args: &Args, commands: Vec<Command>) -> Result<ExitCode, Box<dyn Error>> {
     let run = journal::new_run();
     let store = Store::open(args.store.as_deref(), args.keep)?;
     if let Some(left) = store.left(args.color)? {
-        // With `--json`, stdout contains nothing but the JSON, because a program reads it.
+        // With `--json`, stdout must contain only the JSON, because a program reads it.
         if args.json { complain(&left) } else { say(&format!("{left}\n"))? }
     }
     let events = EventBroadcaster::builder().correlator(journal::counting(commands.len())).build()?;
@@ -116,19 +116,17 @@ fn supervise(args: &Args, commands: Vec<Command>) -> Result<ExitCode, Box<dyn Er
     signals::forward(supervisor.outbox()).map_err(|error| format!("cannot wait for signals: {error}"))?;
     let outbox = supervisor.outbox();
     let abandoned = system::on_abandoned(move || {
-        // If sending fails, the supervisor has ended already.
+        // If the send fails, the supervisor has already ended.
         let _ = outbox.send(Message::Kill);
     })?;
     let outcome = supervisor.run();
     if outcome.left.is_empty() {
-        orphans
-            .kill()
-            .map_err(|error| format!("cannot look for processes that left their group: {error}"))?;
+        orphans.kill().map_err(|error| format!("cannot find processes that left their group: {error}"))?;
     }
 
     let report = events.shutdown_timeout(DRAIN);
     if abandoned.has_come() {
-        // Another program may have the terminal by now.
+        // Another program may be using the terminal by now, so print nothing.
         return Ok(ExitCode::FAILURE);
     }
     let accounting = Accounting::new(journal.recorded(), &report);
@@ -137,7 +135,7 @@ fn supervise(args: &Args, commands: Vec<Command>) -> Result<ExitCode, Box<dyn Er
     Ok(print_outcome(args, &outcome, is_well))
 }
 
-/// Prints the events of this run, and the accounting.
+/// Prints the events of this run and the accounting.
 fn print_events(
     args: &Args,
     store: &Store,
@@ -156,11 +154,11 @@ fn print_events(
     Ok(())
 }
 
-/// Names the commands that did not end as they should. Returns the exit status, which distinguishes
-/// a command that reached its restart limit from everything else.
+/// Prints the commands that did not end as they should. Returns the exit status, which is different
+/// if a command reached its restart limit.
 fn print_outcome(args: &Args, outcome: &Outcome, is_well: bool) -> ExitCode {
     for name in &outcome.left {
-        complain(&format!("eventcast: {name} could not be killed and still runs"));
+        complain(&format!("eventcast: {name} could not be killed and is still running"));
     }
     let restarts = counted(args.max_restarts.unwrap_or_default(), "restart");
     for name in &outcome.gave_up {

@@ -1,4 +1,4 @@
-//! A child process in its own group, which does not outlive its owner.
+//! A child process in its own process group, which does not outlive its owner.
 
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -10,12 +10,12 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use super::command::{Command, check_folder};
 use super::system;
 
-/// The leader of a process group, and everything that it starts and that stays in the group.
-/// Dropping the value kills them all.
+/// A process group: the leader, and all processes that it starts and that stay in the group.
+/// Dropping the value kills all of them.
 ///
-/// The leader is reaped only in [`finish`](Group::finish) and in `drop`. Until then its number,
-/// which is also the group's, cannot be given to another process, so a signal never hits an
-/// unrelated process.
+/// The leader is reaped only in [`finish`](Group::finish) and in `drop`. Until then, its process
+/// ID, which is also the group's ID, cannot be reused, so a signal never reaches an unrelated
+/// process.
 #[derive(Debug)]
 pub(crate) struct Group {
     leader: Child,
@@ -23,7 +23,7 @@ pub(crate) struct Group {
     reaped: bool,
 }
 
-/// Starts a command without input. `prepare` sets its output and its group.
+/// Starts a command with an empty stdin. `prepare` sets the command's output and process group.
 pub(crate) fn spawn(command: &Command, prepare: impl FnOnce(&mut Spawn)) -> io::Result<Child> {
     let mut program = Spawn::new(&command.program);
     program.args(&command.args).stdin(Stdio::null());
@@ -31,7 +31,7 @@ pub(crate) fn spawn(command: &Command, prepare: impl FnOnce(&mut Spawn)) -> io::
     program.spawn()
 }
 
-/// Returns the error for a failed start. If the cause is the directory, the error names the
+/// Returns the error for a failed start. If the directory is the cause, the error names the
 /// directory, because otherwise it would look as if the program were missing.
 fn explained(error: io::Error, command: &Command) -> io::Error {
     match command.dir.as_deref().map(|dir| (dir, check_folder(dir))) {
@@ -43,9 +43,10 @@ fn explained(error: io::Error, command: &Command) -> io::Error {
 }
 
 impl Group {
-    /// Starts a command without input. Its output goes to our stderr or nowhere.
+    /// Starts a command with an empty stdin. Its output goes to this program's stderr or is
+    /// discarded.
     ///
-    /// A `tied` command is killed when this thread ends, if the system can do that.
+    /// A `tied` command is killed when this thread ends, if the system supports this.
     pub(crate) fn spawn(command: &Command, output: bool, tied: bool) -> io::Result<Self> {
         let prepare = |program: &mut Spawn| {
             let sink = || if output { Stdio::from(io::stderr()) } else { Stdio::null() };
@@ -69,7 +70,7 @@ impl Group {
         self.leader.id()
     }
 
-    /// Calls `then` on a separate thread when the leader has ended. The leader is not reaped.
+    /// Calls `then` on a separate thread once the leader has ended, without reaping the leader.
     pub(crate) fn on_end(&self, then: impl FnOnce() + Send + 'static) -> io::Result<()> {
         let pid = self.pid;
         thread::Builder::new().name(format!("wait-{}", pid.as_raw_nonzero())).stack_size(64 * 1024).spawn(
@@ -82,7 +83,7 @@ impl Group {
         Ok(())
     }
 
-    /// Asks every process in the group to exit, including those that are stopped.
+    /// Asks every process in the group to exit, including stopped processes.
     pub(crate) fn terminate(&self) -> io::Result<()> {
         self.signal(Signal::TERM)?;
         self.signal(Signal::CONT)
@@ -99,15 +100,15 @@ impl Group {
         Ok(kill_process_group(self.pid, signal)?)
     }
 
-    /// Kills the processes in the group, and waits for the leader. Returns how the leader ended.
+    /// Kills the processes in the group and waits for the leader. Returns the leader's exit status.
     pub(crate) fn finish(mut self) -> io::Result<ExitStatus> {
         self.reap()
     }
 
     fn reap(&mut self) -> io::Result<ExitStatus> {
         if !self.reaped {
-            // macOS refuses the signal if only the ended leader is left. Then there is nothing to
-            // do.
+            // macOS rejects the signal if only the ended leader is left. There is nothing to do in
+            // that case.
             let _ = self.kill();
         }
         let status = self.leader.wait()?;
@@ -118,7 +119,8 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // A process that we may not kill (one that changed its user) would keep us waiting.
+        // Does not wait for a process that we are not allowed to kill, such as one that changed its
+        // user, because it may keep running for any length of time.
         if !self.reaped && self.kill().is_ok() {
             let _ = self.leader.wait();
             self.reaped = true;

@@ -1,4 +1,4 @@
-//! Ctrl-C, Ctrl-\, a closed terminal, SIGTERM and the exit of a child, as messages.
+//! Turns Ctrl-C, Ctrl-\, a closed terminal, SIGTERM and the exit of a child into messages.
 
 use std::io;
 use std::sync::mpsc::Sender;
@@ -12,15 +12,15 @@ use signal_hook::low_level::{emulate_default_handler, signal_name};
 use super::supervisor::Message;
 use super::system;
 
-/// One request to stop may arrive as several signals: some senders signal the guard and the
-/// supervisor, and the guard passes its signal on. Signals within this time are the same request.
+/// One request to stop may arrive as several signals, because some senders signal both the guard
+/// and the supervisor, and the guard forwards its signal. Signals within this time count as the
+/// same request.
 pub(crate) const SAME_REQUEST: Duration = Duration::from_millis(200);
 
-/// Registers the signals that are to be handled. They no longer end the program.
+/// Registers the signals to handle. From now on, they no longer terminate the program.
 ///
-/// A signal that is ignored when the program starts stays ignored, as `nohup` wants it. SIGCHLD is
-/// always among the signals, because the system removes ended children immediately if it is
-/// ignored.
+/// A signal that is ignored when the program starts stays ignored, so that `nohup` works. SIGCHLD
+/// is always registered, because the system reaps ended children immediately if it is ignored.
 pub(crate) fn register() -> io::Result<Signals> {
     let ignored = system::ignored_signals();
     let is_ignored = |signal: i32| (ignored >> (signal - 1)) & 1 == 1;
@@ -30,9 +30,9 @@ pub(crate) fn register() -> io::Result<Signals> {
 
 /// Sends the signals to `outbox` from now on.
 ///
-/// If the receiver is gone, the program prints its report or ends. If the report has no reader,
-/// that never finishes. A signal then has its default effect, unless it belongs to the request to
-/// stop that led there.
+/// Once the receiver has been dropped, the program is printing its report or exiting. If nothing
+/// reads the report, printing blocks forever. A signal therefore has its default effect then,
+/// unless it belongs to the original request to stop.
 pub(crate) fn forward(outbox: Sender<Message>) -> io::Result<()> {
     let mut signals = register()?;
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
@@ -57,7 +57,8 @@ pub(crate) fn forward(outbox: Sender<Message>) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the name of a signal, such as `SIGSEGV` for 11, or the number if it has no name.
+/// Returns the name of a signal, such as `SIGSEGV` for 11. If the signal has no name, returns its
+/// number.
 pub(crate) fn name(signal: i32) -> String {
     signal_name(signal).map_or_else(|| format!("signal {signal}"), str::to_owned)
 }

@@ -1,4 +1,4 @@
-//! The store of the events: in memory, or in a file that outlives the program.
+//! The event store, either in memory or in a file that outlives the program.
 #![cfg_attr(
     not(feature = "sqlite-system"),
     allow(
@@ -23,20 +23,20 @@ use crate::support::color::ColorArgs;
 use crate::support::event_table::table_of;
 use crate::support::store::expired_events;
 
-/// The number of events from earlier runs that are shown.
+/// The maximum number of events from earlier runs to show.
 #[cfg(feature = "sqlite-system")]
 const SHOWN: usize = 10;
 
 pub(crate) enum Store {
     Memory(MemorySink),
-    /// The file, and the number of its last write when this run began.
+    /// The file, and the number of its last write when this run started.
     #[cfg(feature = "sqlite-system")]
     File(SqliteSink, u64),
 }
 
 impl Store {
-    /// Opens the file, or creates a store in memory if there is no path. The store keeps each event
-    /// for the time `keep` after the event's last write.
+    /// Opens the file, or creates an in-memory store if there is no path. The store keeps each
+    /// event for `keep` after the event's last write.
     pub(crate) fn open(path: Option<&Path>, keep: Duration) -> Result<Self, Box<dyn Error>> {
         match path {
             None => Ok(Self::Memory(MemorySink::with_options(MemorySinkOptions::default().ttl(keep))?)),
@@ -51,8 +51,8 @@ impl Store {
         }
     }
 
-    /// Returns the events that earlier runs have left, or how many of them have expired. Returns
-    /// `None` if there were none.
+    /// Returns a table of the events from earlier runs or, if all of them have expired, a line with
+    /// their number. Returns `None` if there were none.
     pub(crate) fn left(&self, color: ColorArgs) -> Result<Option<String>, Box<dyn Error>> {
         match self {
             Self::Memory(_) => Ok(None),
@@ -72,7 +72,7 @@ impl Store {
         }
     }
 
-    /// Starts to record everything into this store.
+    /// Starts recording all events to this store.
     pub(crate) fn start(&self, events: &EventBroadcaster) -> Result<(), Box<dyn Error>> {
         match self {
             Self::Memory(store) => events.record_to(store.clone())?,
@@ -82,7 +82,7 @@ impl Store {
         Ok(())
     }
 
-    /// Returns the events of this run in human-readable form.
+    /// Returns the events of this run as a human-readable table.
     pub(crate) fn table(&self, run: &str, color: ColorArgs) -> Result<String, Box<dyn Error>> {
         let events = self.own(run)?;
         let expired = match self {
@@ -96,14 +96,15 @@ impl Store {
         Ok(table_of(&events, color))
     }
 
-    /// Returns the events of this run, as a core/v1 `EventList`.
+    /// Returns the events of this run as a core/v1 `EventList`.
     pub(crate) fn json(&self, run: &str) -> Result<String, Box<dyn Error>> {
         let items: Vec<String> = self.own(run)?.iter().map(Event::to_json).collect();
         let items = items.join(",");
         Ok(format!(r#"{{"kind":"EventList","apiVersion":"v1","metadata":{{}},"items":[{items}]}}"#))
     }
 
-    /// Returns the events of this run. Another run may write to the same file at the same time.
+    /// Returns only the events of this run, because another run may write to the same file at the
+    /// same time.
     fn own(&self, run: &str) -> Result<Vec<Event>, Box<dyn Error>> {
         match self {
             Self::Memory(store) => Ok(store.events()),

@@ -1,4 +1,4 @@
-//! The variables and the directory that a command gets.
+//! Tests of the environment variables and the working directory of commands.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -8,7 +8,7 @@ use super::start;
 use crate::support::output::eventcast;
 use crate::support::running::{Ended, Running};
 
-/// Runs the program until its commands have ended with 0.
+/// Runs the program until its commands have ended with exit code 0.
 fn start_to_end(args: &[&str]) -> Ended {
     let ended = start(&[&["--for", "1m", "--on-failure"], args].concat()).end();
     assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);
@@ -49,7 +49,7 @@ fn each_command_runs_in_the_folder_and_is_looked_up_there() {
     let dir = folder.path().join("app");
     fs::create_dir(&dir).expect("a new folder");
     write_program(&dir.join("server"));
-    // The directory is relative to the program's directory.
+    // The directory is relative to the program's working directory.
     let mut command = eventcast(&["supervise", "--for", "1m", "--on-failure", "--chdir", "app"]);
     command.args(["./server one", "pwd"]).current_dir(folder.path());
     let ended = Running::spawn(command).end();

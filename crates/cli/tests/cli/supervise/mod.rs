@@ -1,5 +1,5 @@
-//! The command `supervise`: the tests start, watch and signal the program, which must leave no
-//! process running.
+//! Tests of the `supervise` command. They start, watch and signal the program, which must not leave
+//! any process running.
 #![cfg(unix)]
 
 mod environment;
@@ -15,7 +15,7 @@ fn start(args: &[&str]) -> Running {
     Running::start(&[&["supervise"], args].concat())
 }
 
-/// Waits for the line `ready NUMBER`, which the commands of these tests write, and returns the
+/// Waits for the line `ready NUMBER`, which the commands in these tests write, and returns the
 /// number.
 fn ready(program: &mut Running) -> Pid {
     let line = program.wait_for(|line| line.starts_with("ready "));
@@ -23,7 +23,7 @@ fn ready(program: &mut Running) -> Pid {
 }
 
 const READY: &str = "echo ready $$; exec sleep 1000";
-/// A command that TERM cannot end, and that starts another one that TERM cannot end either.
+/// A command that ignores TERM, and starts another command that also ignores TERM.
 const STUBBORN: &str = "trap '' TERM; sleep 1000 & echo ready $$; while :; do wait; done";
 
 #[test]
@@ -48,7 +48,7 @@ fn a_command_that_ignores_term_is_killed() {
 
 #[test]
 fn a_second_signal_does_not_wait_for_the_grace_time() {
-    // A signal right after the first would be part of the same request.
+    // A signal immediately after the first one would count as part of the same request.
     let told = "trap 'sleep 0.3; echo told >&2' TERM; echo ready $$; while :; do sleep 1000 & wait; done";
     let mut program = start(&["--shell", "--grace", "1h", told]);
     ready(&mut program);
@@ -74,15 +74,16 @@ fn leftover_processes_end_with_their_command() {
     program.stop();
 }
 
-/// A command whose process has its own session and no parent, so no signal to a group finds it.
+/// A command that starts a process with its own session and without a parent, so that no signal to
+/// a process group reaches it.
 #[cfg(target_os = "linux")]
 const ESCAPING: &str = "(setsid sh -c 'echo ready $$; exec sleep 1000' &) ; exec sleep 1000";
 
 #[cfg(target_os = "linux")]
 #[test]
 fn a_command_that_leaves_its_group_ends_too() {
-    // The parent of the second command's process is alive, so the process becomes an orphan only
-    // when the parent is killed.
+    // The parent of the second command's process is still alive, so the process becomes an orphan
+    // only when the parent is killed.
     for escaping in [ESCAPING, "setsid sh -c 'echo ready $$; exec sleep 1000' & wait"] {
         let mut program = start(&["--shell", escaping]);
         let pid = ready(&mut program);
@@ -133,18 +134,18 @@ fn bad_usage_is_reported_on_stderr_with_status_2() {
         ),
         (&["--env", "PORT", "true"], "--env must be NAME=VALUE, such as PORT=8080, got 'PORT'"),
         (&["--env", "=80", "true"], "--env must be NAME=VALUE, such as PORT=8080, got '=80'"),
-        (&["--chdir", "", "true"], "--chdir needs a folder"),
+        (&["--chdir", "", "true"], "--chdir requires a directory"),
         (
             &["--chdir", "/no/\u{1b}where", "true"],
-            r"--chdir must be a folder, got '/no/\u{1b}where': No such file or directory",
+            r"--chdir must be a directory, got '/no/\u{1b}where': No such file or directory",
         ),
-        (&["--chdir", "/dev/null", "true"], "--chdir must be a folder, got '/dev/null': Not a directory"),
+        (&["--chdir", "/dev/null", "true"], "--chdir must be a directory, got '/dev/null': Not a directory"),
         (&["--max-restarts", "-1", "true"], "--max-restarts must be a number from 0 to 1000000, got '-1'"),
         (
             &["--max-restarts", "1", "--reset-after", "0s", "true"],
             "--reset-after must be more than 0s with --max-restarts, got '0s'",
         ),
-        (&["echo 'open"][..], "a quote that is not closed"),
+        (&["echo 'open"][..], "an unclosed quote"),
     ] {
         let ended = start(&[&["--for", "1m"], args].concat()).end();
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(2), ""), "{args:?}");
@@ -153,7 +154,7 @@ fn bad_usage_is_reported_on_stderr_with_status_2() {
     }
 }
 
-/// The lines below the options, too, are whole in a terminal of 80 columns.
+/// The lines after the options also fit into a terminal with 80 columns.
 #[cfg(feature = "help")]
 #[test]
 fn the_help_fits_80_columns() {
@@ -169,7 +170,7 @@ fn the_help_fits_80_columns() {
     assert_eq!(notes(&narrow), notes(&wide));
 }
 
-/// Returns the figure after each word of the accounting, and checks that the figures add up.
+/// Returns the figure after each word in the accounting, and checks that the figures add up.
 fn accounting(line: &str) -> impl Fn(&str) -> u64 {
     let words: Vec<String> =
         line.split([' ', ';', ':']).filter(|word| !word.is_empty()).map(str::to_owned).collect();
@@ -185,7 +186,7 @@ fn accounting(line: &str) -> impl Fn(&str) -> u64 {
 }
 
 impl Ended {
-    /// Returns the row of the table that contains both strings.
+    /// Returns the table row that contains both strings.
     fn row(&self, object: &str, rest: &str) -> &str {
         let has = |line: &&str| line.contains(&format!(" {object} ")) && line.contains(rest);
         self.stdout
@@ -297,8 +298,7 @@ fn names_from_outside_do_no_harm_to_the_terminal() {
     assert_eq!(wide, column(ended.row("process/plain", "supervising")), "{}", ended.stdout);
 }
 
-/// CVE-2021-25743, through a command: in its name, in its arguments, and in the error of the
-/// system.
+/// CVE-2021-25743, through a command: in its name, in its arguments, and in the system error.
 #[test]
 fn a_hostile_command_does_no_harm_to_the_terminal() {
     let payload =

@@ -1,22 +1,22 @@
-//! Restarts, and their counts.
+//! Tests of restarts and their counts.
 
 use rustix::process::Signal;
 
 use super::{accounting, start};
 use crate::support::running::Ended;
 
-/// Runs the program until no command is left to be restarted, which takes less than a minute.
+/// Runs the program until no command is left to restart, which takes less than a minute.
 fn start_to_end(args: &[&str]) -> Ended {
     start(&[&["--for", "1m"], args].concat()).end()
 }
 
-/// Returns a command for `--shell` that fails 50 times and then writes `stays`, with the file in
-/// which it counts its runs.
+/// Returns a command for `--shell` that fails 50 times and then writes `stays`, and the file in
+/// which the command counts its runs.
 pub(super) fn fails_50_times(file: &str) -> String {
     format!("echo run >>'{file}'; [ $(wc -l <'{file}') -le 50 ] && exit 3; echo stays >&2; exec sleep 1000")
 }
 
-/// Checks that the table has the counts of 50 failures and of 51 runs.
+/// Checks that the table shows 50 failures and 51 starts.
 #[track_caller]
 pub(super) fn assert_50_failures(ended: &Ended) {
     for (message, count) in
@@ -46,7 +46,7 @@ fn different_exit_codes_are_different_events() {
     let folder = tempfile::TempDir::new().expect("a folder");
     let file = folder.path().join("runs");
     let file = file.to_str().expect("UTF-8");
-    // Its exit codes are 1, 2, 3, ... 20.
+    // The command's exit codes are 1, 2, 3, ... 20.
     let command = format!(
         "echo run >>'{file}'; runs=$(wc -l <'{file}'); [ $runs -le 20 ] && exit $runs; echo stays >&2; exec sleep 1000"
     );

@@ -1,4 +1,4 @@
-//! Runs with a store in a file.
+//! Tests of runs with a store in a file.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -66,8 +66,8 @@ fn the_events_of_another_run_are_not_its_own() {
     use eventcast::{Event, EventSink as _, ObjectReference, Timestamp};
     let folder = Folder::new();
     let path = folder.path("events.db");
-    // This event is written before the run, but its time is in the run's second or later,
-    // because another machine's clock may be ahead.
+    // This event is written before the run, but its timestamp is in the same second as the run or
+    // later, because another machine's clock may be ahead.
     let store = SqliteSink::open(&path).expect("a store");
     let mut event = Event::default();
     event.metadata.name = "earlier.1".into();
@@ -75,7 +75,7 @@ fn the_events_of_another_run_are_not_its_own() {
     event.message = "from another run".into();
     event.last_timestamp = Some(Timestamp::from(SystemTime::now()).saturating_add(Duration::from_secs(60)));
     store.create(&event).expect("it is new");
-    // Another run writes this event during the run.
+    // Another run writes this event while the run is in progress.
     let mut program = start(&["--store", &path, "false"]);
     program.wait_for(|line| line.contains("Z  Normal   Created  "));
     (event.metadata.name, event.involved_object.name) = ("meanwhile.1".into(), "meanwhile".into());
@@ -99,7 +99,7 @@ fn the_events_of_another_run_are_not_its_own() {
 #[test]
 fn a_full_disk_is_reported_as_the_cause_of_the_loss() {
     let folder = Folder::new();
-    // A limit for the length of files simulates the full disk.
+    // A file size limit simulates a full disk.
     let mut command = std::process::Command::new("sh");
     let script = r#"ulimit -f 100; trap "" XFSZ; exec "$0" "$@""#;
     command.args(["-c", script, crate::support::output::PROGRAM, "supervise", "--backoff-max", "1ms"]);
@@ -139,7 +139,7 @@ fn a_crash_loop_of_50_runs_shows_50_live_and_in_the_store() {
     let command = fails_50_times(&folder.path("runs"));
     let mut program = start(&["--shell", "--backoff-max", "1ms", "--store", &store, &command]);
     program.wait_for(|line| line == "stays");
-    // The store has the count while the program runs.
+    // The store already contains the count while the program is running.
     let failed = ["events", "get", "--store", &store, "--reason", "Failed"];
     let start = Instant::now();
     loop {
@@ -154,7 +154,7 @@ fn a_crash_loop_of_50_runs_shows_50_live_and_in_the_store() {
     assert!(run(&failed).stdout.contains(" (x50 over "));
 }
 
-/// Returns the number of events that the store holds after this time.
+/// Returns the number of events that the store will still contain after this time.
 fn events_after(store: &str, time: Duration) -> usize {
     let clock = FakeClock::new(SystemTime::now() + time);
     let store = SqliteSink::with_clock(store, SqliteSinkOptions::default(), clock.clock());
@@ -180,7 +180,7 @@ fn an_event_is_kept_for_30_days_or_as_long_as_asked() {
 fn the_next_run_shows_how_many_events_have_expired() {
     let folder = Folder::new();
     let store = folder.path("events.db");
-    // No event is written twice, because the restart would follow after an hour.
+    // No event is written twice, because the restart delay is an hour.
     let first =
         once(&["--store", &store, "--keep", "1us", "--backoff", "1h", "--backoff-max", "1h", "false"]);
     let stored = accounting(first.stdout.lines().last().unwrap())("stored");

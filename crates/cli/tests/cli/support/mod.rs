@@ -1,4 +1,4 @@
-//! The parts that the tests of several commands share.
+//! Utilities that the tests of several commands share.
 #![allow(dead_code, reason = "a system or a set of features uses its part")]
 
 pub(crate) mod output;

@@ -1,11 +1,11 @@
-//! The program, run to its end.
+//! Runs the program to completion.
 
 use std::process::Command;
 
 /// The path of the program.
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_eventcast");
 
-/// The results of a program that has ended.
+/// The results of a program that has exited.
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
@@ -13,22 +13,22 @@ pub(crate) struct Ended {
     pub(crate) stderr: String,
 }
 
-/// Returns whether this build has the command with which these arguments begin.
+/// Returns whether this build includes the command at the start of these arguments.
 pub(crate) fn is_built(args: &[&str]) -> bool {
     let is_one_of = |commands: [&str; 2]| args.first().is_some_and(|name| commands.contains(name));
     (cfg!(feature = "analysis") || !is_one_of(["replay", "size"]))
         && (cfg!(feature = "help") || !is_one_of(["completions", "man"]))
 }
 
-/// Returns the program with these arguments, to be started.
+/// Returns a command that starts the program with these arguments.
 pub(crate) fn eventcast(args: &[&str]) -> Command {
     let mut command = program();
     command.args(args);
     command
 }
 
-/// Returns the program with no signal ignored. A shell that runs the tests in the background has
-/// them ignore some, and `supervise` would continue to ignore them.
+/// Returns a command that starts the program with no signal ignored. A shell that runs the tests in
+/// the background makes them ignore some signals, and `supervise` would keep ignoring these.
 #[cfg(target_os = "linux")]
 fn program() -> Command {
     let mut command = Command::new("env");
@@ -41,17 +41,17 @@ fn program() -> Command {
     Command::new(PROGRAM)
 }
 
-/// Runs the program to its end.
+/// Runs the program to completion.
 pub(crate) fn run(args: &[&str]) -> Ended {
     run_with(args, b"")
 }
 
-/// Runs the program to its end with an input, which the program does not have to read.
+/// Runs the program to completion with an input, which the program does not have to read.
 pub(crate) fn run_with(args: &[&str], input: &[u8]) -> Ended {
     ended(eventcast(args), input)
 }
 
-/// Runs a command to its end.
+/// Runs a command to completion.
 pub(crate) fn ended(command: Command, input: &[u8]) -> Ended {
     let output = assert_cmd::Command::from(command).write_stdin(input).output().expect("the program starts");
     Ended {
@@ -61,8 +61,8 @@ pub(crate) fn ended(command: Command, input: &[u8]) -> Ended {
     }
 }
 
-/// Checks that a text has no control characters except the newlines between lines, and none that
-/// reverse the reading direction.
+/// Checks that the text does not contain control characters, except for newlines, or characters
+/// that reverse the reading direction.
 #[track_caller]
 pub(crate) fn assert_harmless(shown: &str) {
     let is_bad = |c: char| (c.is_control() && c != '\n') || ('\u{2028}'..='\u{202e}').contains(&c);

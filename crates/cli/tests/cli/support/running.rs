@@ -1,8 +1,8 @@
-//! The program while it runs: started, watched, signalled, and waited for.
+//! Starts the program, reads its output, signals it, and waits for it to exit.
 //!
 //! Every process that the program starts inherits the pipe of its stderr. When that pipe is closed,
-//! the last of them has therefore ended. This needs no polling, no pause, and no process ID that
-//! the system could have given to another process.
+//! all of these processes have therefore ended. This does not require polling or sleeping, and does
+//! not depend on process IDs, which the system could have reused.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
@@ -24,11 +24,11 @@ pub(crate) struct Running {
     seen: Vec<String>,
 }
 
-/// The results of a program that has ended, and whose pipes no process holds any longer.
+/// The results of a program that has exited and whose pipes are no longer held by any process.
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
-    /// All lines, including those that a test waited for.
+    /// All lines, including the lines that a test has already waited for.
     pub(crate) stderr: Vec<String>,
 }
 
@@ -37,7 +37,7 @@ impl Running {
         Self::spawn(eventcast(args))
     }
 
-    /// Starts a command with pipes for its output, and without an input.
+    /// Starts a command with piped output and an empty input.
     pub(crate) fn spawn(mut command: Command) -> Self {
         let mut child = command
             .stdin(Stdio::null())
@@ -57,7 +57,7 @@ impl Running {
         Self { child, stderr, seen: Vec::new() }
     }
 
-    /// Waits for the next line of stderr for which `wanted` holds, and returns it.
+    /// Waits for the next line on stderr for which `wanted` returns true, and returns the line.
     pub(crate) fn wait_for(&mut self, wanted: impl Fn(&str) -> bool) -> String {
         loop {
             let line = self.stderr.recv_timeout(PATIENCE);
@@ -79,7 +79,7 @@ impl Running {
         kill_process(Pid::from_child(&self.child), signal).expect("the program runs");
     }
 
-    /// Asks the program to stop, which must succeed.
+    /// Asks the program to stop. The program must then succeed.
     #[cfg(unix)]
     #[track_caller]
     pub(crate) fn stop(self) -> Ended {
@@ -89,7 +89,7 @@ impl Running {
         ended
     }
 
-    /// Waits until the program and all that it started have ended.
+    /// Waits until the program and all processes that it started have ended.
     pub(crate) fn end(mut self) -> Ended {
         while let Ok(line) = self.stderr.recv_timeout(PATIENCE) {
             self.seen.push(line);
@@ -103,7 +103,7 @@ impl Running {
     }
 }
 
-/// A test that fails in the middle does not leave the program running.
+/// Kills the program, so that a failed test does not leave it running.
 impl Drop for Running {
     fn drop(&mut self) {
         if thread::panicking() {
@@ -120,7 +120,7 @@ pub(crate) fn is_gone(pid: Pid) -> bool {
     test_kill_process(pid) == Err(rustix::io::Errno::SRCH)
 }
 
-/// Returns the lines of the program's stdout. Panics if the program has not succeeded.
+/// Returns the lines of the program's stdout. Panics if the program did not succeed.
 pub(crate) fn lines(ended: &Ended) -> Vec<String> {
     assert_eq!(ended.code, Some(0), "{}\n{:#?}", ended.stdout, ended.stderr);
     ended.stdout.lines().map(str::to_owned).collect()

@@ -1,4 +1,4 @@
-//! The program with a terminal as its stdout.
+//! Runs the program with a terminal as its stdout.
 
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 
-/// The results of a program that has ended.
+/// The results of a program that has exited.
 pub(crate) struct Shown {
     pub(crate) code: Option<i32>,
     /// The text on the terminal.
@@ -17,7 +17,7 @@ pub(crate) struct Shown {
     pub(crate) stderr: String,
 }
 
-/// Runs a command to its end, with a terminal of this width as its stdout.
+/// Runs a command to completion, with a terminal of this width as its stdout.
 pub(crate) fn run_on_terminal(mut command: Command, columns: u16) -> Shown {
     let screen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
     grantpt(&screen).and_then(|()| unlockpt(&screen)).expect("our own terminal");
@@ -31,12 +31,13 @@ pub(crate) fn run_on_terminal(mut command: Command, columns: u16) -> Shown {
         .expect("it is there");
     let child = command.stdin(Stdio::null()).stdout(terminal).stderr(Stdio::piped()).spawn();
     let child = child.expect("the program starts");
-    // The command holds the terminal open. Once it is dropped, the terminal ends with the program.
+    // The command keeps the terminal open. Once the command is dropped, the terminal is closed when
+    // the program exits.
     drop(command);
     let mut shown = Vec::new();
     let mut screen = File::from(screen);
     let mut buffer = [0; 4096];
-    // Linux reports the end as an error.
+    // Linux reports the closed terminal as an error.
     while let Ok(1..) = screen.read(&mut buffer).inspect(|count| shown.extend_from_slice(&buffer[..*count])) {
     }
     let output = child.wait_with_output().expect("it can be waited for");

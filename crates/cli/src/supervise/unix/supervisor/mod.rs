@@ -1,13 +1,14 @@
-//! The loop that starts commands, waits for them to end, restarts them, and stops them all.
+//! The event loop that starts commands, waits for them to end, restarts them, and finally stops
+//! them all.
 //!
 //! The loop sleeps until something happens:
 //!
-//! - A child ends. One thread per child waits for that.
-//! - A signal arrives. One thread forwards the signals.
-//! - Something is due.
+//! - A child ends. One thread per child waits for this.
+//! - A signal arrives. One thread forwards all signals.
+//! - A timer is due, such as a restart.
 //!
-//! The loop waits for all of these on one channel. It knows nothing about events: it passes what
-//! happens to a closure, as a [`Change`].
+//! The loop waits for all of these on one channel. It does not depend on how changes are recorded.
+//! It passes each [`Change`] to a closure.
 
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
@@ -18,21 +19,21 @@ use super::command::Process;
 use super::process::Group;
 use super::system;
 
-/// The time to wait, after KILL, for a process that we may not be allowed to kill.
+/// How long to wait after KILL, because we may not be allowed to kill some processes.
 const AFTER_KILL: Duration = Duration::from_secs(30);
 
-/// A message that the loop waits for.
+/// A message to the loop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Message {
-    /// The leader of this process's group has ended.
+    /// The group leader of the process with this index has ended.
     Ended(usize),
-    /// A request to stop. Later ones change nothing.
+    /// A request to stop. Repeated requests have no further effect.
     Stop,
-    /// A request to stop, by a person. A later one does not wait for the grace time.
+    /// A request by the user to stop. A later interrupt skips the grace period.
     Interrupt,
     /// A request to kill everything immediately.
     Kill,
-    /// A child has ended. It may be one that was adopted.
+    /// A child has ended, possibly an adopted one.
     Child,
 }
 
@@ -40,15 +41,15 @@ pub(crate) enum Message {
 pub(crate) struct Settings {
     pub(crate) backoff: Policy,
     pub(crate) grace: Duration,
-    /// The time after the first request to stop in which an interrupt is the same request.
+    /// For this time after the first request to stop, an interrupt counts as the same request.
     pub(crate) same_request: Duration,
     pub(crate) stop_after: Option<Duration>,
     pub(crate) panic_after: Option<Duration>,
-    /// Whether a command is started again only if it failed.
+    /// Whether a command is restarted only if it failed.
     pub(crate) on_failure: bool,
     /// Whether the commands' output is shown.
     pub(crate) output: bool,
-    /// Whether the commands are killed with this process, if the system can do that.
+    /// Whether the commands are killed with this process, if the system supports this.
     pub(crate) tied: bool,
 }
 
@@ -70,12 +71,12 @@ struct Task {
     gave_up: bool,
 }
 
-/// The names of the processes that did not end as they should.
+/// The names of the processes that did not end normally.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
-    /// The processes that could not be ended, usually none.
+    /// The processes that could not be killed. Usually, there are none.
     pub(crate) left: Vec<String>,
-    /// The processes that were not started again, because the restart limit was reached.
+    /// The processes that were no longer restarted because they had reached the restart limit.
     pub(crate) gave_up: Vec<String>,
 }
 
@@ -84,11 +85,12 @@ enum State {
         group: Group,
         since: Instant,
     },
-    /// `None` means never: the wait is longer than the clock can represent.
+    /// `None` means that the process is never restarted, because the delay is longer than the clock
+    /// can represent.
     Waiting {
         until: Option<Instant>,
     },
-    /// Not started yet, or not started again.
+    /// Not started yet, or no longer restarted.
     Idle,
 }
 
@@ -133,12 +135,12 @@ impl<F: FnMut(&Process, Change)> Supervisor<F> {
         }
     }
 
-    /// Returns the sender with which others send [`Message::Stop`].
+    /// Returns a sender for messages to the loop, such as [`Message::Stop`].
     pub(crate) fn outbox(&self) -> Sender<Message> {
         self.outbox.clone()
     }
 
-    /// Runs until it is stopped, or until no process is to be started again.
+    /// Runs until it is stopped, or until no process is left to restart.
     pub(crate) fn run(mut self) -> Outcome {
         for index in 0..self.tasks.len() {
             self.tell(index, Change::Created);
@@ -163,7 +165,8 @@ impl<F: FnMut(&Process, Change)> Supervisor<F> {
         }
     }
 
-    /// Waits for a message, at most until something is due. Returns `None` if no message arrived.
+    /// Waits for a message, but at most until the next timer is due. Returns `None` if no message
+    /// arrived.
     fn next_message(&self) -> Option<Message> {
         let phase_at = match self.phase {
             Phase::Running { stop_at: at }
@@ -180,7 +183,7 @@ impl<F: FnMut(&Process, Change)> Supervisor<F> {
         }
     }
 
-    /// Does what is due. Returns whether nothing is left to do.
+    /// Handles all timers that are due. Returns whether the loop is done.
     fn is_over(&mut self, now: Instant) -> bool {
         let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         assert!(!due(self.panic_at), "--panic-after asked for this panic");
@@ -207,7 +210,7 @@ impl<F: FnMut(&Process, Change)> Supervisor<F> {
             Group::spawn(&self.tasks[index].process.command, self.settings.output, self.settings.tied)
                 .and_then(|group| {
                     group.on_end(move || {
-                        // If this fails, the supervisor has been dropped, and has killed the group.
+                        // If the send fails, the supervisor was dropped, which killed the group.
                         let _ = outbox.send(Message::Ended(index));
                     })?;
                     Ok(group)
@@ -250,7 +253,8 @@ impl<F: FnMut(&Process, Change)> Supervisor<F> {
         }
     }
 
-    /// Decides what follows a run that was not stopped: a wait before the next start, or nothing.
+    /// Schedules a restart after a run that ended on its own, unless the command is not to be
+    /// restarted.
     fn after_run(&mut self, index: usize, uptime: Duration, has_failed: bool) {
         let Settings { on_failure, backoff: Policy { max_restarts, .. }, .. } = self.settings;
         let task = &mut self.tasks[index];
@@ -283,7 +287,7 @@ impl<F: FnMut(&Process, Change)> Supervisor<F> {
         }
     }
 
-    /// Asks all processes to end, or kills them if they were asked before.
+    /// Asks all processes to end, or kills them if they were already asked to.
     fn interrupt(&mut self) {
         match self.phase {
             Phase::Running { .. } => self.stop(),

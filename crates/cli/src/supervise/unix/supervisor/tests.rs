@@ -1,4 +1,4 @@
-//! The supervisor with real commands, and with pauses of milliseconds.
+//! Tests the supervisor with real commands, and with delays of a few milliseconds.
 
 use super::super::backoff::Policy;
 use super::super::change::{Cause, Change};
@@ -8,7 +8,7 @@ use std::cell::OnceCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-/// A time longer than any run takes that needs no stop.
+/// Longer than any run that ends without a request to stop.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const SETTINGS: Settings = Settings {
@@ -27,9 +27,9 @@ const SETTINGS: Settings = Settings {
     tied: false,
 };
 
-/// Runs one command until `enough` returns true, and returns what happened in short.
+/// Runs one command until `enough` returns true, and returns a summary of what happened.
 ///
-/// A restart that was due may still happen before the stop.
+/// A restart that is already due may still happen before the stop.
 fn run(command: &str, settings: Settings, mut enough: impl FnMut(&Change) -> bool) -> String {
     let started = Instant::now();
     let mut changes = Vec::new();
@@ -166,7 +166,7 @@ fn stops_after_the_last_allowed_restart() {
     for (command, end) in
         [("false", "code 1"), ("true", "exited"), ("/nowhere/to/be/found", "cannot start: NotFound")]
     {
-        // A command that cannot be started has no start to report.
+        // A command that cannot be started does not report a start.
         let run_of = |number| {
             if end.starts_with("cannot") { end.to_owned() } else { format!("started {number}, {end}") }
         };
