@@ -125,7 +125,8 @@ KILL.
 
 The commands inherit the environment of supervise, in which --env adds or
 replaces variables. With --chdir, a program with a relative path, such as
-./server, is looked up in that directory. The path of --store is not affected by --chdir.
+./server, is looked up in that directory. The path of --store is not affected by
+--chdir.
 
 With --on-failure or --max-restarts, supervise exits when no command is left to
 restart. The limit also counts restarts after exit code 0. When supervise gives

@@ -468,8 +468,8 @@ fn an_unreadable_store_is_reported_with_status_1() {
         }
     }
     let ended = events_of(&missing, &["get"]);
-    let expected = "missing.db: the file does not exist; choose the path of a store with --store, or let \
-                    `eventcast supervise --store` create one\n";
+    let expected = "missing.db: the file does not exist; set the path of a store with --store, or create a store \
+                    with `eventcast supervise --store`\n";
     assert!(ended.stderr.ends_with(expected), "{}", ended.stderr);
     assert!(!missing.exists(), "reading makes no file");
     assert_eq!(fs::read(&other).unwrap(), before);

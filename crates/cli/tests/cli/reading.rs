@@ -275,8 +275,8 @@ fn documents_beyond_the_limit_count_as_separate_events() {
     let ended = replay(&["--remember=1"], &input);
     assert_eq!(
         ended.stderr,
-        "eventcast: 2 documents could not be compared with earlier ones and count as separate events: raise \
-         --remember\n"
+        "eventcast: 2 documents could not be compared with earlier documents and count as separate events: \
+         increase --remember\n"
     );
     assert_eq!(replay(&[], &input).stderr, "");
     assert_eq!(replay(&["--remember=0"], &input).stderr, "", "nothing was to be compared");
