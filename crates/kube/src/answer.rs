@@ -18,25 +18,27 @@ const MAX_BODY: usize = 4 << 20;
 /// The maximum number of bytes kept from a string that arrived over the wire.
 const MAX_TEXT: usize = 1000;
 
-/// The messages with which a server refuses an event in a 500 that has no reason. In this order
-/// they originate from etcd, from the connection to etcd, and from the server's own store.
+/// The messages with which a server refuses an event in a 500 response without a reason. They
+/// originate from etcd, from the connection to etcd, and from the server's own store, in this
+/// order.
 const REFUSALS: [&str; 3] = [
     "request is too large",
     "message larger than max",
     "resourceVersion should not be set on objects to be created",
 ];
 
-/// The phrases with which a server mentions an admission webhook that has refused or has failed.
+/// The phrases with which a server mentions an admission webhook that refused a request or failed.
 const WEBHOOKS: [&str; 2] = ["admission webhook", "failed calling webhook"];
 
 /// The reason why there is no response.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// No response within this time limit.
+    /// No response arrived within this time limit.
     TimedOut(Duration),
-    /// No connection, a lost connection, or no credentials to sign the request with.
+    /// There was no connection, the connection was lost, or there were no credentials to sign the
+    /// request with.
     Broken(String),
-    /// A request that cannot exist.
+    /// The request could not be built.
     Impossible(String),
 }
 
@@ -52,8 +54,8 @@ impl From<Failure> for SinkError {
     }
 }
 
-/// Returns the text of an error and of its causes, each once, because the outermost text is often
-/// only "client error".
+/// Returns the text of an error and its causes, each of them once. The outermost text alone is
+/// often only "client error".
 pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -67,13 +69,13 @@ pub(crate) fn chain(error: &dyn Error) -> String {
     cut(&text).to_owned()
 }
 
-/// A response, read to its end or to the point where it became too long.
+/// A response, read to its end or up to the maximum length.
 #[derive(Debug)]
 pub(crate) struct Answer {
     status: StatusCode,
     headers: HeaderMap,
     body: Vec<u8>,
-    /// Whether there is more than was read.
+    /// Whether the response is longer than what was read.
     is_cut: bool,
 }
 
@@ -85,7 +87,7 @@ impl Answer {
         while let Some(frame) = body.frame().await {
             let data = match frame {
                 Ok(frame) => frame.into_data().unwrap_or_default(),
-                // The status alone is enough for an error.
+                // For an error, the status alone is enough.
                 Err(_) if !answer.status.is_success() => break,
                 Err(error) => return Err(error),
             };
@@ -129,8 +131,8 @@ impl Answer {
         })
     }
 
-    /// Returns whether the server has the API: yes, or the error that it was not found. Any other
-    /// response leaves this open, and a recording retries.
+    /// Returns `Ok` if the server has the API, and a `NotFound` error if it does not. After any
+    /// other response this is still unknown, and a recording retries.
     fn discovered(&self) -> Result<(), SinkError> {
         if self.status.is_success() {
             return Ok(());
@@ -147,8 +149,8 @@ impl Answer {
     }
 
     /// Returns the event in a response that reports success. If the response does not contain an
-    /// event, it was sent by something between this program and the server, and a recording tries
-    /// again.
+    /// event, it was sent by an intermediary between this program and the server, and a recording
+    /// tries again.
     fn event(&self) -> Result<Event, SinkError> {
         if self.is_cut {
             return Err(SinkError::retry(format!("{}: more than {MAX_BODY} bytes", self.status)));
@@ -160,10 +162,10 @@ impl Answer {
         event.map_err(|error| SinkError::retry(format!("{}: {error}", self.status)))
     }
 
-    /// Returns an error after which a recording retries. A 503 or 504 concerns the server
-    /// itself, or was sent by something in front of it, such as a load balancer. The exception is
-    /// the response of a webhook, which may have any code. Other responses may concern a single
-    /// namespace, whose quota is used up or whose admission webhook fails.
+    /// Returns an error after which a recording retries. A 503 or 504 concerns the server itself,
+    /// or was sent by something in front of the server, such as a load balancer. The exception is a
+    /// webhook's response, which may have any code. Other responses may concern a single namespace
+    /// whose quota is used up or whose admission webhook fails.
     fn retry(&self, status: &Status, text: String) -> SinkError {
         let is_of_webhook = is_of_webhook(&status.message);
         let error = match self.status {
@@ -183,8 +185,8 @@ impl Answer {
         }
     }
 
-    /// Returns the text of an error: `422 Invalid:` and the server's message. If the response is
-    /// not from an API server, the text includes the beginning of the body.
+    /// Returns the text of an error, such as `422 Invalid:` followed by the server's message. If
+    /// the response was not sent by an API server, the text includes the beginning of the body.
     fn text(&self, status: &Status) -> String {
         let body;
         let message = if status.message.is_empty() {
@@ -203,13 +205,13 @@ impl Answer {
     }
 }
 
-/// Returns whether an admission webhook has refused, with any code, or has failed.
+/// Returns whether an admission webhook has refused the request, with any code, or has failed.
 fn is_of_webhook(message: &str) -> bool {
     WEBHOOKS.iter().any(|words| message.contains(words))
 }
 
-/// Returns whether a 403 is about the user's permissions rather than about the event. A server that
-/// has just started responds to every user like this until it knows its roles.
+/// Returns whether a 403 concerns the user's permissions rather than the event. A server that has
+/// just started responds to every user in this way until it knows its roles.
 fn is_about_the_user(message: &str) -> bool {
     if is_of_webhook(message) {
         return false;
@@ -218,18 +220,19 @@ fn is_about_the_user(message: &str) -> bool {
     is_role || message.contains("RBAC: ") || message.contains("not yet ready to handle request")
 }
 
-/// Returns whether a server that reports its own failure in fact refuses the event. A later attempt
-/// would send the same event, and would fail too.
+/// Returns whether a server that reports an internal failure in fact refuses the event. A later
+/// attempt would send the same event, and would also fail.
 fn is_about_the_event(message: &str) -> bool {
     REFUSALS.iter().any(|refusal| message.contains(refusal))
 }
 
 /// Returns the text of a 403, with its cause if the cause is known.
 ///
-/// - If the namespace is being deleted: it takes no new events.
-/// - If a permission is missing: a role has to be changed.
+/// - If the namespace is being deleted, it accepts no new events.
+/// - If a permission is missing, a role has to be changed.
 ///
-/// The server's own message is the first part, because a text that is too long is cut at the end.
+/// The text begins with the server's own message, because text that is too long is truncated at the
+/// end.
 fn forbidden(status: &Status, text: &str) -> String {
     if status.details.causes.iter().any(|cause| cause.reason == "NamespaceTerminating") {
         return format!("{text} (the namespace is being deleted)");
@@ -250,10 +253,10 @@ fn forbidden(status: &Status, text: &str) -> String {
 
 /// Returns the error for a 409.
 ///
-/// - If the name of a new event is taken: the event already exists.
-/// - If an update names a version that is no longer the stored one: it is rejected. Only an update
-///   names a version.
-/// - If two clients write at the same time: a recording retries. The server itself has already
+/// - If the name of a new event is taken, the event already exists.
+/// - If an update names a version that is no longer the stored version, the update is rejected.
+///   Only updates name a version.
+/// - If two clients write at the same time, a recording retries. The server itself has already
 ///   retried for a while.
 fn conflict(verb: Verb, status: &Status, text: String) -> SinkError {
     match verb {
@@ -263,7 +266,7 @@ fn conflict(verb: Verb, status: &Status, text: String) -> SinkError {
     }
 }
 
-/// The part of metav1's `Status` that matters here.
+/// The part of metav1's `Status` that this module uses.
 #[derive(Debug, Default)]
 struct Status {
     message: String,
@@ -284,8 +287,8 @@ struct StatusCause {
 }
 
 impl Status {
-    /// Reads a status from the body of a response. Returns an empty one if the body is not a
-    /// status.
+    /// Reads a status from the body of a response. Returns an empty status if the body does not
+    /// contain one.
     fn read(body: &[u8]) -> Self {
         #[derive(Default, Deserialize)]
         #[serde(default, rename_all = "camelCase")]
@@ -329,9 +332,9 @@ impl Status {
     }
 }
 
-/// Returns the time that `Retry-After` gives in seconds or as a date, or `None` if there is no
-/// valid one. A date is compared with the response's own `Date`, so that clocks need not agree.
-/// Without a `Date`, the system's clock is used.
+/// Returns the delay that `Retry-After` specifies in seconds or as a date, or `None` if there is no
+/// valid value. A date is compared with the response's own `Date`, so that the clocks need not
+/// agree. Without a `Date`, the system's clock is used.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse::<u64>() {
@@ -346,7 +349,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     Some(date(text)?.duration_since(now))
 }
 
-/// Returns the beginning of a text, at most `MAX_TEXT` bytes, cut between characters.
+/// Truncates a string to at most `MAX_TEXT` bytes, at a character boundary.
 fn cut(text: &str) -> &str {
     let mut end = text.len().min(MAX_TEXT);
     while !text.is_char_boundary(end) {

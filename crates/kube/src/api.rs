@@ -1,12 +1,13 @@
-//! The two APIs of a server through which the same events are written.
+//! The two APIs through which a server accepts the same events.
 
 use eventcast::Event;
 
 /// The API through which a sink writes events that have an event time. Events without one always go
 /// through core/v1, because events.k8s.io/v1 refuses them.
 ///
-/// A server keeps one object for both APIs. They differ in what they check, and in the role that
-/// they need: the role's API group is `""` for core/v1, and `events.k8s.io` for the other.
+/// A server stores the same object for both APIs. The APIs differ in what they check, and in the
+/// role that they require. The role's API group is `""` for core/v1, and `events.k8s.io` for
+/// events.k8s.io/v1.
 ///
 /// # Examples
 ///
@@ -22,10 +23,10 @@ use eventcast::Event;
 #[non_exhaustive]
 #[doc(alias = "NewEventBroadcasterAdapter")]
 pub enum EventsApi {
-    /// core/v1, which every server has.
+    /// core/v1, which every server supports.
     #[default]
     CoreV1,
-    /// events.k8s.io/v1, which servers have since Kubernetes 1.19. It checks more.
+    /// events.k8s.io/v1, which servers support since Kubernetes 1.19. Its checks are stricter.
     EventsV1,
     /// events.k8s.io/v1 if the server has it, otherwise core/v1. The sink asks the server before
     /// the first event with an event time, and repeats the request until it gets a response.
@@ -40,10 +41,10 @@ pub(crate) enum Api {
 }
 
 impl Api {
-    /// The path that a server has if it has events.k8s.io/v1.
+    /// The path that a server serves if it supports events.k8s.io/v1.
     pub(crate) const DISCOVERY: &'static str = "/apis/events.k8s.io/v1";
 
-    /// Returns the beginning of the paths in a namespace.
+    /// Returns the prefix of the paths of namespaced resources.
     pub(crate) fn prefix(self) -> &'static str {
         match self {
             Self::Core => "/api/v1",
@@ -51,7 +52,7 @@ impl Api {
         }
     }
 
-    /// Returns the document of a complete event.
+    /// Returns a complete event as this API's JSON document.
     pub(crate) fn document(self, event: &Event) -> Vec<u8> {
         match self {
             Self::Core => event.to_json(),

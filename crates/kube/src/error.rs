@@ -9,8 +9,8 @@ use eventcast::escape::escape;
 use crate::answer::chain;
 use crate::runtime::THREAD;
 
-/// The error of [`KubernetesSink::new`](crate::KubernetesSink::new). Its text names the cause, with
-/// control characters escaped.
+/// The error returned by [`KubernetesSink::new`](crate::KubernetesSink::new). Its text names the
+/// cause, with control characters escaped.
 ///
 /// # Examples
 ///

@@ -1,5 +1,5 @@
-//! A Kubernetes cluster as a store for [eventcast](https://docs.rs/eventcast)'s events, and
-//! Kubernetes objects as the objects of events.
+//! Stores the events of [eventcast](https://docs.rs/eventcast) in a Kubernetes cluster, and makes
+//! Kubernetes objects usable as the objects of events.
 //!
 //! - [`KubernetesSink`] writes recorded events to a cluster as core/v1 Events, which `kubectl get
 //!   events` and `kubectl describe` show.
@@ -28,15 +28,15 @@
 //! # Log lines of kube
 //!
 //! In a program with a `tracing` subscriber, kube itself logs a line at level `ERROR` for each 5xx
-//! response and for each broken connection, and therefore one for each attempt of a recording. The
-//! recording reports outages in its own way. This `EnvFilter` directive silences kube's lines:
-//! `kube_client::client::builder=off`.
+//! response and for each broken connection, and therefore a line for each attempt of a recording
+//! that fails in one of these ways. The recording itself already reports outages. This `EnvFilter`
+//! directive silences kube's lines: `kube_client::client::builder=off`.
 //!
 //! # Versions
 //!
-//! This version is for kube 5 and k8s-openapi 0.29, whose types appear in its signatures. It needs
-//! Rust 1.89, because kube does. The program chooses kube's TLS and k8s-openapi's version of
-//! Kubernetes in its own manifest:
+//! This version works with kube 5 and k8s-openapi 0.29, whose types appear in its signatures. It
+//! requires Rust 1.89, because kube requires it. The program chooses kube's TLS and k8s-openapi's
+//! version of Kubernetes in its own manifest:
 //!
 //! ```toml
 //! [dependencies]
@@ -48,9 +48,9 @@
 //! k8s-openapi = { version = "0.29", features = ["v1_33"] }
 //! ```
 //!
-//! `docs/kubernetes.md`, which is in the package `eventcast` too, has the manifest of the
-//! permissions, and describes everything else about running in a cluster. `examples/operator` of
-//! this crate is a complete operator.
+//! `docs/kubernetes.md`, which the package `eventcast` also contains, has the manifest with the
+//! required permissions, and describes everything else about running in a cluster. This crate's
+//! `examples/operator` is a complete operator.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
@@ -70,7 +70,7 @@ pub use crate::error::BuildError;
 pub use crate::reference::{EventRef, event_ref_from};
 pub use crate::sink::KubernetesSink;
 
-/// Documents, compiled so that their examples stay correct.
+/// Compiles the documents so that their examples stay correct.
 #[cfg(doctest)]
 mod documents {
     #[doc = include_str!("../README.md")]

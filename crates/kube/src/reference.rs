@@ -4,12 +4,13 @@ use eventcast::ObjectReference;
 use k8s_openapi::api::core::v1;
 use kube::Resource;
 
-/// References to Kubernetes objects, for the events about them. Every object of kube's trait
-/// [`Resource`] has these methods: the types of k8s-openapi, custom resources, and kube's
-/// `PartialObjectMeta` and `DynamicObject`. So does an [`Arc`](std::sync::Arc) of one.
+/// Creates references to Kubernetes objects, for events about these objects. Every type that
+/// implements kube's trait [`Resource`] has these methods: the types of k8s-openapi, custom
+/// resources, and kube's `PartialObjectMeta` and `DynamicObject`. They can also be called on an
+/// [`Arc`](std::sync::Arc) of such an object.
 ///
-/// The reference has the kind, API version, name, namespace, uid and resource version, set like
-/// client-go's `GetReference` does.
+/// A reference contains the kind, API version, name, namespace, uid and resource version, as in
+/// client-go's `GetReference`.
 ///
 /// # Examples
 ///
@@ -37,7 +38,7 @@ use kube::Resource;
 #[doc(alias = "GetPartialReference")]
 #[doc(alias = "object_ref")]
 pub trait EventRef: Resource {
-    /// Returns a reference to this object, whose type has a kind and an API version.
+    /// Returns a reference to this object, whose type determines its kind and API version.
     ///
     /// # Examples
     ///
@@ -59,8 +60,8 @@ pub trait EventRef: Resource {
         self.event_ref_with(&())
     }
 
-    /// Returns a reference to this object. `dynamic_type` has the kind and the API version, which a
-    /// dynamic object lacks: it is kube's `ApiResource`.
+    /// Returns a reference to this object, with the kind and the API version from `dynamic_type`.
+    /// For a dynamic object, which lacks these, pass kube's `ApiResource`.
     ///
     /// # Examples
     ///
@@ -88,8 +89,8 @@ pub trait EventRef: Resource {
 
 impl<K: Resource> EventRef for K {}
 
-/// Converts a reference of `k8s_openapi`, such as one in a field of another object or one that
-/// kube's `object_ref` returns.
+/// Converts a reference from `k8s_openapi`, such as a field of another object or the return value
+/// of kube's `object_ref`.
 ///
 /// # Examples
 ///

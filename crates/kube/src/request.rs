@@ -1,5 +1,6 @@
-//! The requests to the API server: one for each operation, and a second one if the name of a new
-//! event is taken.
+//! The requests to the API server. Each operation sends one request, and a second request if the
+//! name of a new event is already taken. With `EventsApi::Auto`, a discovery request may precede
+//! them.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -16,30 +17,30 @@ use crate::answer::{self, Answer, Failure};
 use crate::api::{Api, EventsApi, is_timed};
 use crate::verb::Verb;
 
-/// The longest name of a field manager that a server accepts, in bytes.
+/// The maximum length of a field manager's name that a server accepts, in bytes.
 const MAX_MANAGER: usize = 128;
 
-/// The characters that are encoded in a segment of a path: all except RFC 3986's unreserved
-/// characters.
+/// The characters that are percent-encoded in a path segment, which are all except RFC 3986's
+/// unreserved characters.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// One operation, ready to be sent.
 struct Job {
     verb: Verb,
-    /// The path of the events of the namespace.
+    /// The path of the namespace's events.
     collection: String,
-    /// The event's own path, or `None` if the event has no name that can be in a path.
+    /// The event's own path, or `None` if there is no event or its name cannot be part of a path.
     item: Option<String>,
-    /// The query of the path with its question mark: the name under which the server notes the
-    /// writer. Empty if there is no name.
+    /// The query string including its question mark, which contains the name under which the server
+    /// records the writer. Empty if there is no name.
     query: String,
     body: Vec<u8>,
 }
 
 impl Job {
-    /// Turns an operation into a job. Returns an error if a name cannot be in a path. The API
-    /// server does not allow such a name either. `manager` is the sink's field manager, or `None`
-    /// to use the event's own.
+    /// Turns an operation into a job. Returns an error if the request's path requires a name that
+    /// cannot be part of a path. The API server does not allow such names either. `manager` is the
+    /// sink's field manager, or `None` to use the event's component or reporting controller.
     fn new(op: &SinkOp, api: Api, manager: Option<&str>) -> Result<Self, SinkError> {
         match op {
             SinkOp::Create(event) => Self::create(event, api, manager),
@@ -70,7 +71,7 @@ impl Job {
         Ok(Self { verb: Verb::Patch, collection, item, query, body })
     }
 
-    /// Returns the request that asks whether the server has events.k8s.io/v1.
+    /// Returns the request that finds out whether the server has events.k8s.io/v1.
     fn discover() -> Self {
         let collection = Api::DISCOVERY.to_owned();
         Self { verb: Verb::Discover, collection, item: None, query: String::new(), body: Vec::new() }
@@ -93,13 +94,14 @@ impl Job {
     }
 }
 
-/// The requests of a sink, and what they have in common.
+/// Sends a sink's requests, and holds the settings that they share.
 #[derive(Clone)]
 pub(crate) struct Requests {
     pub(crate) client: Client,
     /// The time limit of a request.
     pub(crate) timeout: Duration,
-    /// The name of the field manager, or `None` to use each event's own.
+    /// The name of the field manager, or `None` to use each event's component or reporting
+    /// controller.
     pub(crate) field_manager: Option<String>,
     pub(crate) api: EventsApi,
     /// The API that the server was found to have.
@@ -117,7 +119,8 @@ impl Requests {
         Job::new(op, api, self.field_manager.as_deref())?.run(&self.client, self.timeout).await
     }
 
-    /// Returns the API for an event. May ask the server.
+    /// Returns the API for an event. May first send a request to find out whether the server has
+    /// events.k8s.io/v1.
     async fn api_of(&self, event: &Event) -> Result<Api, SinkError> {
         if !is_timed(event) {
             return Ok(Api::Core);
@@ -129,7 +132,8 @@ impl Requests {
                 if let Some(api) = self.found.get() {
                     return Ok(*api);
                 }
-                // Each operation asks, because it must not wait for another operation's response.
+                // Each operation sends its own request, because it must not wait for another
+                // operation's response.
                 let api = self.discover().await?;
                 Ok(*self.found.get_or_init(|| api))
             }
@@ -145,8 +149,8 @@ impl Requests {
     }
 }
 
-/// Adds to `error` the event that has the name. A patch that changes nothing reads the event, and
-/// needs only permissions that a recording has anyway.
+/// Adds the stored event that already has the name to `error`. To read this event, the function
+/// sends a patch that changes nothing, which needs only permissions that a recording needs anyway.
 async fn look(
     client: &Client,
     item: &str,
@@ -156,12 +160,13 @@ async fn look(
     use SinkErrorKind::{GroupUnavailable, NotFound, Retry, Unavailable};
     match send(client, Verb::Patch, item, b"{}".to_vec(), timeout).await?.understand(Verb::Patch) {
         Ok(stored) => Ok(error.with_stored(stored)),
-        // The recording tries the creation again.
+        // After these errors, a recording tries again to create the event.
         Err(failed) if matches!(failed.kind(), Retry | Unavailable | GroupUnavailable) => Err(failed),
         Err(failed) if failed.kind() == NotFound => {
             Err(SinkError::retry("the event with this name has expired since"))
         }
-        // The patch may not be allowed, for example. All that is known is that the name is taken.
+        // For example, the program may not be allowed to patch events. All that is known is that
+        // the name is taken.
         Err(_) => Ok(error),
     }
 }
@@ -193,10 +198,10 @@ async fn send(
     }
 }
 
-/// Returns the query that names the writer: the sink's field manager, or else the event's
-/// component, or else its reporting controller. The function cuts the name like the server cuts a
-/// name from a user agent, so that the server refuses no name. Returns an empty string if there is
-/// no name.
+/// Returns the query string that names the writer, which is the sink's field manager, the event's
+/// component, or the event's reporting controller, in this order of preference. The name is
+/// truncated in the same way as the server truncates a name from a user agent, so that the server
+/// does not refuse it. Returns an empty string if there is no name.
 fn query(event: &Event, manager: Option<&str>) -> String {
     let component = event.source.component.as_str();
     let own = if component.is_empty() { event.reporting_controller.as_str() } else { component };
@@ -208,13 +213,13 @@ fn query(event: &Event, manager: Option<&str>) -> String {
     format!("?fieldManager={}", utf8_percent_encode(&name, SEGMENT))
 }
 
-/// Returns the namespace to which this event goes.
+/// Returns the namespace to which the sink writes this event.
 pub(crate) fn namespace(event: &Event) -> &str {
     let namespaces = [&event.metadata.namespace, &event.involved_object.namespace];
     namespaces.into_iter().find(|name| !name.is_empty()).map_or("default", |name| name)
 }
 
-/// Returns the path of the events of the namespace to which this event goes.
+/// Returns the path of the events in the namespace to which the sink writes this event.
 fn collection(event: &Event, api: Api) -> Result<String, SinkError> {
     Ok(format!("{}/namespaces/{}/events", api.prefix(), segment("namespace", namespace(event))?))
 }
@@ -223,8 +228,9 @@ fn item(collection: &str, event: &Event) -> Result<String, SinkError> {
     Ok(format!("{collection}/{}", segment("name", &event.metadata.name)?))
 }
 
-/// Returns a name as a segment of a path. Refuses the names that the API server never allows in a
-/// path, whatever the kind, and encodes the others, so that a name cannot lead to another path.
+/// Returns a name as a path segment. Refuses names that the API server never allows in a path,
+/// regardless of the kind, and percent-encodes all others, so that a name cannot lead to another
+/// path.
 fn segment(what: &str, name: &str) -> Result<String, SinkError> {
     if name.is_empty() {
         return Err(SinkError::rejected(format!("the event has no {what}")));

@@ -1,4 +1,4 @@
-//! The runtime on which requests run.
+//! The runtime that runs the requests.
 
 use std::convert::Infallible;
 use std::future::Future;
@@ -15,18 +15,18 @@ use tokio::task::JoinHandle;
 /// The name of the thread that a sink starts for its own runtime.
 pub(crate) const THREAD: &str = "eventcast-kube";
 
-/// The runtime for requests: the sink's own, or the caller's.
+/// The runtime that runs the requests, which is either the sink's own or the caller's.
 pub(crate) struct Runtime {
     handle: Handle,
     /// The sender that ends the sink's own runtime when it is dropped, or `None` for the caller's
     /// runtime. The sender never sends anything.
     stop: Option<oneshot::Sender<Infallible>>,
-    /// The thread that runs the tasks, if it is one of the caller's and the only one.
+    /// The thread that runs the tasks, if the caller's runtime has only one thread.
     only: Option<OnlyThread>,
 }
 
-/// The only thread of a caller's runtime. It is known as soon as it has run a task, and may be
-/// another one later, because any thread may run such a runtime for a while.
+/// The thread of a single-threaded runtime that belongs to the caller. The thread is known once it
+/// has run a task. It can change, because any thread may drive such a runtime for a while.
 #[derive(Clone)]
 struct OnlyThread {
     handle: Handle,
@@ -34,7 +34,7 @@ struct OnlyThread {
 }
 
 impl OnlyThread {
-    /// Notes the calling thread, which runs a task.
+    /// Records that the calling thread runs the runtime's tasks.
     fn note(&self) {
         *self.seen.lock() = Some(thread::current().id());
     }
@@ -42,16 +42,16 @@ impl OnlyThread {
     fn is_current(&self) -> bool {
         match *self.seen.lock() {
             Some(seen) => seen == thread::current().id(),
-            // The runtime has not run the first task yet, although it runs one as soon as its
-            // thread awaits something. If the calling thread belongs to the runtime, it is
-            // therefore the runtime's only thread.
+            // The runtime has not run its first task yet. It would run the task as soon as its
+            // thread awaits something, so if the calling thread belongs to the runtime, it is the
+            // runtime's only thread.
             None => Handle::try_current().is_ok_and(|current| current.id() == self.handle.id()),
         }
     }
 }
 
-/// A runtime that never waits when it is dropped, so any thread may drop it. A plain tokio runtime
-/// panics if it is dropped within another one.
+/// A runtime that does not block when it is dropped, so that any thread may drop it. A plain tokio
+/// runtime panics if it is dropped within another runtime.
 struct Background(Option<tokio::runtime::Runtime>);
 
 impl Drop for Background {
@@ -79,8 +79,8 @@ impl Runtime {
         Some(NeededThread::new(move || only.is_current()))
     }
 
-    /// Starts a runtime on a new thread. One thread is enough, because the work for a request is
-    /// short.
+    /// Starts a runtime on a new thread. A single thread is enough, because each request needs
+    /// little work.
     pub(crate) fn own() -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();

@@ -1,8 +1,8 @@
-//! The sink: each operation is a task with its own requests.
+//! The sink, which runs each operation as a task with its own requests.
 //!
 //! `request` turns an operation into requests, `answer` interprets the responses, and `runtime`
-//! runs both. Events are sent and received as their own JSON, so nothing is lost in types that have
-//! fewer or more fields.
+//! runs both. Events are sent and received in eventcast's own JSON, because other types may have
+//! different fields, and information could be lost in a conversion.
 
 use std::fmt;
 use std::sync::{Arc, mpsc};
@@ -20,62 +20,63 @@ use crate::error::BuildError;
 use crate::request::{Requests, namespace};
 use crate::runtime::Runtime;
 
-/// The time that a request may take by default.
+/// The default time limit of a request.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The default number of operations in flight at the same time.
 const IN_FLIGHT: usize = 16;
 
-/// A Kubernetes cluster as a store. Events become Events there, which `kubectl get events` and
-/// `kubectl describe` show. They go through core/v1, or through events.k8s.io/v1 if they have an
-/// event time and [`api`](Self::api) selects it.
+/// A sink that stores events in a Kubernetes cluster, as Kubernetes Events that `kubectl get
+/// events` and `kubectl describe` show. The sink writes them through core/v1, or through
+/// events.k8s.io/v1 if they have an event time and [`api`](Self::api) selects that API.
 ///
-/// An event goes to its own namespace. If it names none, it goes to the namespace of its object,
-/// and if the object has none, to `default`. The sink sends a new event by POST, a repeat as a
-/// strategic merge patch with count, last time and message, or with the series of an event that has
-/// an event time, and an [`update`](EventSink::update) by PUT. The role under which the program
-/// runs needs `create` and `patch` on events, and `update` if the program itself calls
-/// [`update`](EventSink::update), which recordings do not. `docs/kubernetes.md`, which is in the
-/// package `eventcast` too, has the manifest, and describes what else to know about running in
-/// a cluster.
+/// The sink writes an event to the namespace that the event names. If the event names none, the
+/// sink uses the namespace of the event's object, and if the object has none, `default`. It sends a
+/// new event with POST and an [`update`](EventSink::update) with PUT. It sends a repeat as a
+/// strategic merge patch, which contains the count, the last time and the message, or the series if
+/// the event has an event time. The program's role needs `create` and `patch` on events, and
+/// `update` if the program itself calls [`update`](EventSink::update), which recordings do not.
+/// `docs/kubernetes.md`, which the package `eventcast` also contains, has the manifest, and
+/// describes everything else about running in a cluster.
 ///
 /// # Responses
 ///
-/// | answer | meaning |
+/// | response | meaning |
 /// |---|---|
 /// | 429, and 5xx except those below | retried, at the time that `Retry-After` specifies |
 /// | 503 and 504 whose text names no admission webhook | the server does not serve the [group](#groups), or is itself unavailable |
 /// | no response in time | the same |
-/// | 401, 403 about the user's role, 403 of a server that is not ready | the [group](#groups) is not allowed: retried for 30 s, and then rejected. Tokens are rotated, and a server that has just started does not know its roles |
+/// | 401, 403 about the user's role, 403 of a server that is not ready | access to the [group](#groups) is denied. Retried for 30 s, because tokens are rotated and a server that has just started does not know its roles, and then rejected |
 /// | 408 | retried |
-/// | no connection, or a lost one | the server itself is unavailable. Retried, because the response is not known |
-/// | 404 to a patch | the event has expired. A recording creates it |
-/// | 409 to a patch, 409 with the reason `Conflict` to a new event | retried: another client wrote at the same time |
-/// | any other 409 to a new event | the name is taken. A patch that changes nothing reads which event has it |
+/// | no connection, or a lost connection | the server itself is unavailable. Retried, because the response is not known |
+/// | 404 to a patch | the event has expired. A recording creates it again |
+/// | 409 to a patch, 409 with the reason `Conflict` to a new event | retried, because another client wrote at the same time |
+/// | any other 409 to a new event | the name is taken. The sink then sends a patch that changes nothing to read the event with this name |
 /// | any other 403, 404 for the namespace, 409 to an update, 413, 422, other 4xx | rejected, with the server's text |
-/// | 5xx with `request is too large` or `message larger than max` | rejected too |
-/// | 5xx with `resourceVersion should not be set on objects to be created` | rejected too |
+/// | 5xx with `request is too large` or `message larger than max` | also rejected |
+/// | 5xx with `resourceVersion should not be set on objects to be created` | also rejected |
 ///
 /// # Groups
 ///
-/// The [group](EventSink::group) of an event is the namespace to which it goes. A namespace whose
-/// admission webhook is slow, hangs or fails delays its own events, and no others.
+/// An event's [group](EventSink::group) is the namespace to which the sink writes it. A namespace
+/// whose admission webhook is slow, hangs or fails delays only its own events.
 ///
 /// # Runtimes
 ///
-/// Each operation is a task, and up to [`in_flight`](Self::in_flight) of them are in flight.
+/// Each operation is a task, and up to [`in_flight`](Self::in_flight) operations are in flight at
+/// the same time.
 ///
-/// - With [`new`](Self::new): the requests run on a thread that belongs to the sink and ends with
+/// - With [`new`](Self::new), the requests run on a thread that belongs to the sink and ends with
 ///   it. This works in every program.
-/// - With [`with_client`](Self::with_client): the requests run on the program's runtime. If that
-///   runtime is a `current_thread` one, `flush`, `shutdown` and dropping the broadcaster do not
-///   wait for this sink on the runtime's thread, because then no thread would run the requests
-///   ([`needed_thread`](EventSink::needed_thread)). Await `flush_async` and `shutdown_async`
-///   instead. A program that calls the sink's own methods, such as `create`, must do so on a thread
-///   that does not run tasks of that runtime, for example in `spawn_blocking`. A call on a worker
-///   thread can wait for twice the timeout and then fail, because tokio may assign the request to
-///   the very thread that waits.
+/// - With [`with_client`](Self::with_client), the requests run on the program's runtime. If that is
+///   a `current_thread` runtime, `flush`, `shutdown` and dropping the broadcaster do not wait for
+///   this sink if this happens on the runtime's thread, because no thread would then run the
+///   requests (see [`needed_thread`](EventSink::needed_thread)). Await `flush_async` and
+///   `shutdown_async` instead. A program that calls the sink's own methods, such as `create`, must
+///   do so on a thread that does not run tasks of that runtime, for example in `spawn_blocking`. A
+///   call on a worker thread can wait for twice the timeout and then fail, because tokio may assign
+///   the request to the very thread that is waiting.
 ///
-/// Dropping the sink never waits.
+/// Dropping the sink never blocks.
 ///
 /// # Examples
 ///
@@ -98,22 +99,23 @@ pub struct KubernetesSink {
 }
 
 impl KubernetesSink {
-    /// Creates a sink for the cluster in a configuration, with its own client and thread.
+    /// Creates a sink for the cluster that a configuration describes, with its own client and
+    /// thread.
     ///
     /// The sink disables kube's own retries (`default_retry`) in this client, because the recording
-    /// retries and counts its attempts. If the configuration's headers contain no `User-Agent`, it
-    /// is `eventcast` and the version.
+    /// retries and counts its attempts. If the configuration's headers contain no `User-Agent`, the
+    /// sink sends `eventcast` and the version.
     ///
     /// # Errors
     ///
     /// Returns an error in these cases:
     ///
-    /// - If no client can be created: for example, a certificate cannot be read, a program for
-    ///   credentials fails, or the URL is `https` while kube has neither of its features
-    ///   `rustls-tls` and `openssl-tls`.
+    /// - If no client can be created, for example because a certificate cannot be read, because a
+    ///   program for credentials fails, or because the URL is `https` while kube has neither of its
+    ///   features `rustls-tls` and `openssl-tls`.
     /// - If the system cannot start a thread.
     ///
-    /// The method does not check whether there is a server.
+    /// The method does not check whether a server is available.
     ///
     /// # Blocking
     ///
@@ -143,18 +145,18 @@ impl KubernetesSink {
         let url = config.cluster_url.to_string();
         let runtime = Runtime::own().map_err(|source| BuildError::Thread { source })?;
         let client = {
-            // A client spawns a task on the runtime where it is created.
+            // A client spawns a task on the runtime on which it is created.
             let _entered = runtime.handle().enter();
             Client::try_from(config).map_err(|error| BuildError::Client { url, source: Box::new(error) })?
         };
         Ok(Self::from_parts(client, runtime))
     }
 
-    /// Creates a sink for an existing client, whose requests run on `runtime`, the runtime on which
-    /// the client was created.
+    /// Creates a sink that uses an existing client, and runs its requests on `runtime`, which must
+    /// be the runtime on which the client was created.
     ///
-    /// If the client retries on its own (`default_retry` in its configuration, which is on by
-    /// default), it does so within the time that a request may take.
+    /// If the client itself retries (`default_retry` in its configuration, which is on by default),
+    /// its attempts share the time limit of the request.
     ///
     /// # Examples
     ///
@@ -177,7 +179,7 @@ impl KubernetesSink {
     }
 
     /// Sets how long a request may take, from connecting to the last byte of the response. A
-    /// request that takes longer counts as failed, and may be retried. Default 30 s. With zero,
+    /// request that takes longer counts as failed, and may be retried. Defaults to 30 s. With zero,
     /// no request succeeds.
     ///
     /// # Examples
@@ -196,8 +198,8 @@ impl KubernetesSink {
         self
     }
 
-    /// Sets how many operations are in flight at the same time, each on its own connection. Default
-    /// 16. Zero counts as 1.
+    /// Sets the maximum number of operations in flight at the same time, each on its own
+    /// connection. Defaults to 16. Zero counts as 1.
     ///
     /// # Examples
     ///
@@ -216,8 +218,8 @@ impl KubernetesSink {
 
     /// Sets the name under which the server records what this sink writes (`managedFields` of the
     /// event). By default the name is the event's component, or else its reporting controller. A
-    /// program that records under its own name therefore also writes under its own name. With an
-    /// empty name, the server uses the beginning of the `User-Agent`.
+    /// program that records under its own name therefore also writes under this name. With an empty
+    /// name, the server uses the beginning of the `User-Agent`.
     ///
     /// A server accepts at most 128 printable characters. The sink leaves out characters that are
     /// not printable ASCII, and sends at most the first 128 of the others.
@@ -238,7 +240,7 @@ impl KubernetesSink {
         self
     }
 
-    /// Sets the API through which events with an event time are written. Default
+    /// Sets the API through which events with an event time are written. Defaults to
     /// [`EventsApi::CoreV1`].
     pub fn api(mut self, api: EventsApi) -> Self {
         self.requests_mut().api = api;
@@ -246,20 +248,20 @@ impl KubernetesSink {
     }
 
     fn requests_mut(&mut self) -> &mut Requests {
-        // A sink that is configured has no tasks yet, so nothing is copied.
+        // While a sink is being configured, it has no tasks yet, so nothing is copied.
         Arc::make_mut(&mut self.requests)
     }
 
-    /// Performs one operation, and waits for it.
+    /// Performs one operation, and waits for its result.
     fn perform(&self, op: SinkOp) -> Result<Event, SinkError> {
         let (sender, answered) = mpsc::channel();
         let requests = self.requests.clone();
         let task = self.runtime.spawn(async move {
-            // An error means that the caller no longer waits.
+            // An error means that the caller is no longer waiting.
             let _ = sender.send(requests.perform(&op).await);
         });
-        // An operation has at most three requests, each with its own timeout. If there is no
-        // response by then, no thread runs the runtime.
+        // An operation has at most three requests, each with its own timeout. If no result arrives
+        // within this time, no thread is running the runtime.
         let patience = self.requests.timeout.saturating_mul(3).saturating_add(Duration::from_secs(1));
         answered.recv_timeout(patience).unwrap_or_else(|_| {
             task.abort();
@@ -276,8 +278,8 @@ impl EventSink for KubernetesSink {
     }
 
     /// Replaces the stored event, or creates it if there is none. If `event` has a resource version
-    /// and the stored event has another one, the update is rejected. Without a version, `event`
-    /// replaces any stored event.
+    /// and the stored event has a different version, the update is rejected. Without a resource
+    /// version, `event` replaces any stored event.
     fn update(&self, event: &Event) -> Result<Event, SinkError> {
         self.perform(SinkOp::Update(event.clone()))
     }
@@ -286,23 +288,24 @@ impl EventSink for KubernetesSink {
         self.perform(SinkOp::Patch(event.clone()))
     }
 
-    /// The only thread of a runtime that was given to [`with_client`](Self::with_client).
+    /// Returns the only thread of the runtime that was passed to
+    /// [`with_client`](Self::with_client), if that runtime is single-threaded.
     fn needed_thread(&self) -> Option<NeededThread> {
         self.runtime.needed_thread()
     }
 
-    /// Returns `None`: each write is a request to the server, so a count that the spam filter
-    /// stopped is written only at a flush and at the end.
+    /// Returns `None`, because each write is a request to the server. A count that the spam filter
+    /// suppressed is therefore written only at a flush and when the recording ends.
     fn refresh_every(&self) -> Option<Duration> {
         None
     }
 
-    /// Up to [`in_flight`](Self::in_flight) operations are in flight at the same time.
+    /// Allows up to [`in_flight`](Self::in_flight) operations in flight at the same time.
     fn mode(&self) -> SinkMode {
         SinkMode::InFlight(self.in_flight)
     }
 
-    /// Returns the namespace to which the event goes.
+    /// Returns the namespace to which the sink writes the event.
     fn group<'e>(&self, event: &'e Event) -> &'e str {
         namespace(event)
     }
@@ -318,7 +321,7 @@ impl EventSink for KubernetesSink {
     }
 }
 
-/// Leaves out the client, which has credentials.
+/// Leaves out the client, which contains credentials.
 impl fmt::Debug for KubernetesSink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Requests { client, timeout, field_manager, api, .. } = &*self.requests;

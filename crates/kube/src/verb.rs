@@ -6,6 +6,6 @@ pub(crate) enum Verb {
     Create,
     Update,
     Patch,
-    /// The query whether the server has events.k8s.io/v1.
+    /// The query that finds out whether the server has events.k8s.io/v1.
     Discover,
 }

@@ -5,7 +5,7 @@ use std::net::Ipv6Addr;
 use async_nats::ServerAddr;
 use percent_encoding::percent_decode_str;
 
-/// The longest host name that DNS allows.
+/// The maximum length of a host name in DNS.
 const MAX_HOST: usize = 253;
 
 /// An address without its credentials, and the credentials.
@@ -15,11 +15,12 @@ pub(crate) struct Address {
     pub(crate) signs_in: Option<(String, Option<String>)>,
 }
 
-/// Reads an address.
+/// Parses an address.
 ///
 /// # Errors
 ///
-/// Returns the reason why the string is not an address. The reason contains no part of a password.
+/// Returns the reason if the string is not a valid address. The reason contains no part of a
+/// password.
 pub(crate) fn parse(text: &str) -> Result<Address, String> {
     let (scheme, rest) = text.split_once("://").unwrap_or(("nats", text));
     if text.is_empty() {
@@ -35,7 +36,8 @@ pub(crate) fn parse(text: &str) -> Result<Address, String> {
             .to_owned()
     })?;
     let signs_in = signs_in(&server);
-    // The client has no use for the credentials, and would log them.
+    // Remove the credentials, because the client does not need them in the address and would log
+    // them.
     let mut url = server.into_inner();
     let is_cut = url.set_username("").is_ok() && url.set_password(None).is_ok();
     let server = ServerAddr::from_url(url).ok().filter(|_| is_cut);
@@ -62,7 +64,7 @@ fn check_host(host: &str) -> Result<(), String> {
     }
 }
 
-/// Checks the name of a host, or its IPv4 address.
+/// Checks a host name or an IPv4 address.
 fn check_name(name: &str) -> Result<&str, String> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     if let Some(wrong) = name.chars().find(|c| !is_allowed(*c)) {

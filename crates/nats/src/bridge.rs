@@ -1,5 +1,5 @@
-//! Both sides of a bridge together, without loops: an event received from another process is not
-//! sent out again.
+//! Combines both sides of a bridge without creating loops: an event received from another process
+//! is not sent out again.
 
 use std::fmt;
 use std::ops::Deref;
@@ -20,7 +20,7 @@ use crate::outgoing::{NatsPublisher, NatsPublisherBuilder, NatsReport};
 use crate::status::OnStatus;
 use crate::subject::Subject;
 
-/// An event of a bus that is shared with other processes. It derefs to the event.
+/// An event on a bus that is shared with other processes. It dereferences to the inner event.
 ///
 /// # Examples
 ///
@@ -35,12 +35,13 @@ use crate::subject::Subject;
 pub struct Routed<T> {
     /// The event.
     pub event: T,
-    /// The identity of the publisher in another process, or `None` for an event of this process.
+    /// The identity of the publisher if the event comes from another process, or `None` if it comes
+    /// from this process.
     pub origin: Option<Arc<str>>,
 }
 
 impl<T> Routed<T> {
-    /// Returns an event of this process.
+    /// Wraps an event of this process.
     pub fn local(event: T) -> Self {
         Self { event, origin: None }
     }
@@ -76,11 +77,11 @@ impl<T: 'static> Codec<Routed<T>> for Inner<T> {
     }
 }
 
-/// Both sides of a bridge. All processes with a bridge share the events of their buses.
+/// Both sides of a bridge. All processes with a bridge share the events on their buses.
 ///
 /// Events of this process are sent to the stream, and events of other processes are published on
-/// the bus. An event received from another process is not sent out again, and an event that was
-/// sent out is not received back. Each process therefore sees each event once.
+/// the bus. An event received from another process is not sent out again, and a bridge does not
+/// receive the events that it sent out itself. Each process therefore sees each event once.
 ///
 /// # Examples
 ///
@@ -132,14 +133,14 @@ impl NatsBridge {
         &self.reader
     }
 
-    /// Returns the status of the side in the worse state. For the status of each side, see
+    /// Returns the status of the side that is in the worse state. For the status of each side, see
     /// [`out`](Self::out) and [`reader`](Self::reader).
     pub fn status(&self) -> RemoteStatus {
         let (out, reader) = (self.out.status(), self.reader.status());
         if severity(reader.state) > severity(out.state) { reader } else { out }
     }
 
-    /// Stops the incoming side, and then the outgoing side like
+    /// Stops the incoming side, and then stops the outgoing side with
     /// [`NatsPublisher::shutdown_timeout`].
     ///
     /// # Blocking
@@ -151,7 +152,7 @@ impl NatsBridge {
     }
 }
 
-/// Returns how bad a state is for a bridge that is meant to be running.
+/// Returns the severity of a state for a bridge that is supposed to be running.
 fn severity(state: RemoteState) -> u8 {
     match state {
         RemoteState::Ready => 0,
@@ -182,19 +183,20 @@ impl<T: Clone + Send + Sync + 'static> NatsBridgeBuilder<T> {
         self
     }
 
-    /// Sets the codec. Default [`Json`].
+    /// Sets the codec. Defaults to [`Json`].
     pub fn codec(mut self, codec: impl Codec<T>) -> Self {
         self.codec = Arc::new(codec);
         self
     }
 
-    /// Sets the subject of each event. By default all events have the prefix as their subject.
+    /// Sets a function that chooses the subject of each event. By default, the prefix is the
+    /// subject of all events.
     pub fn subject(mut self, subject: impl Fn(&T) -> Subject + Send + Sync + 'static) -> Self {
         self.subject = Some(Box::new(subject));
         self
     }
 
-    /// Sets a function that each side calls with its own status whenever its state or its failure
+    /// Sets a function that each side calls with its own status whenever the state or the failure
     /// changes. It runs on the threads of the two sides, so it must not block. If it panics, the
     /// panic is caught.
     pub fn on_status(mut self, on_status: impl Fn(&RemoteStatus) + Send + Sync + 'static) -> Self {
@@ -206,11 +208,12 @@ impl<T: Clone + Send + Sync + 'static> NatsBridgeBuilder<T> {
     ///
     /// # Errors
     ///
-    /// The same as [`NatsPublisherBuilder::attach`] and [`NatsSubscriberBuilder::attach`].
+    /// Returns the same errors as [`NatsPublisherBuilder::attach`] and
+    /// [`NatsSubscriberBuilder::attach`].
     ///
     /// # Blocking
     ///
-    /// The same as these.
+    /// Blocks under the same conditions as these two methods.
     pub fn attach(self, bus: &Broadcaster<Routed<T>>) -> Result<NatsBridge, BuildError> {
         let Self { out, reader, codec, subject, on_status } = self;
         let mut out = NatsPublisherBuilder::with_codec(out, Inner(codec.clone()))

@@ -1,4 +1,4 @@
-//! The connection: a NATS client, and the state of its link as a value that tasks wait on.
+//! A connection to the servers: a NATS client, and the state of its link, which tasks can wait on.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::tls;
 /// The longest pause between two attempts to connect.
 const MAX_PAUSE: Duration = Duration::from_secs(2);
 
-/// The link to the servers.
+/// The state of the link to the servers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Link {
     pub(crate) is_connected: bool,
@@ -40,7 +40,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Reads the files that the options name, and the addresses.
+    /// Parses the addresses, and reads the files that the options name.
     ///
     /// # Errors
     ///
@@ -82,7 +82,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Starts to connect, and retries indefinitely. If `within` is set, waits for the first
+    /// Starts connecting, and retries indefinitely. If `within` is set, waits for the first
     /// connection.
     ///
     /// # Errors
@@ -129,7 +129,8 @@ impl Connection {
         Ok(Self { client, link })
     }
 
-    /// Waits until the client has ended. Without a request to end, only a fault ends it.
+    /// Waits until the client has ended. Unless its end was requested, only a fault ends the
+    /// client.
     pub(crate) async fn ended(&mut self) {
         // An error means that the client's tasks have ended.
         let _ = self.link.wait_for(|_| false).await;
@@ -149,7 +150,7 @@ impl Connection {
         }
     }
 
-    /// Waits until there is a connection with a number other than this.
+    /// Waits for a connection with a number other than `epoch`.
     pub(crate) async fn reconnected(&mut self, epoch: u64) {
         if self.link.wait_for(|link| link.is_connected && link.epoch != epoch).await.is_err() {
             std::future::pending::<()>().await;
@@ -160,7 +161,7 @@ impl Connection {
         self.link.borrow().clone()
     }
 
-    /// Returns a connection whose client has ended, as after a panic of its task.
+    /// Returns a connection whose client has ended, as if its task had panicked.
     #[cfg(test)]
     pub(crate) async fn that_has_ended() -> Self {
         let client = ConnectOptions::new().retry_on_initial_connect().connect("127.0.0.1:1").await;
@@ -169,7 +170,7 @@ impl Connection {
 }
 
 impl Link {
-    /// Records an event of the client. Returns whether anything has changed.
+    /// Records an event from the client. Returns whether the link has changed.
     fn note(&mut self, event: &Event) -> bool {
         match event {
             Event::Connected => {
@@ -206,7 +207,7 @@ fn auth_of((user, password): (String, Option<String>)) -> Auth {
     }
 }
 
-/// Adds the credentials.
+/// Adds the credentials to the settings.
 fn signed(settings: ConnectOptions, auth: Option<Auth>) -> Result<ConnectOptions, String> {
     Ok(match auth {
         None => settings,
@@ -223,11 +224,11 @@ fn signed(settings: ConnectOptions, auth: Option<Auth>) -> Result<ConnectOptions
     })
 }
 
-/// Returns the seed of an nkey stored in a file.
+/// Reads the seed of an nkey from a file.
 #[cfg(feature = "nkeys")]
 fn seed(path: &std::path::Path) -> Result<String, String> {
     let seed = read(path)?.trim().to_owned();
-    // The parser's error may repeat a part of the seed.
+    // The parser's error may repeat a part of the seed, so it is not shown.
     match nkeys::KeyPair::from_seed(&seed) {
         Ok(_) => Ok(seed),
         Err(_) => Err(format!("{} has no seed of an nkey, a word that begins with `SU`", path.display())),
@@ -239,8 +240,8 @@ fn read(path: &std::path::Path) -> Result<String, String> {
     std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))
 }
 
-/// Returns the pause before an attempt to connect. There is none before the first attempt, and each
-/// later pause is twice as long as the previous one.
+/// Returns the pause before an attempt to connect. There is no pause before the first attempt. Each
+/// later pause is twice as long as the previous one, up to [`MAX_PAUSE`].
 fn pause(attempts: usize) -> Duration {
     let doublings = u32::try_from(attempts.saturating_sub(2)).unwrap_or(u32::MAX).min(16);
     if attempts <= 1 { Duration::ZERO } else { (Duration::from_millis(20) * (1 << doublings)).min(MAX_PAUSE) }
@@ -260,7 +261,7 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Returns the JetStream error that caused an error of the client, if there is one.
+/// Returns the JetStream error that caused a client error, if there is one.
 pub(crate) fn server_error<'a>(
     error: &'a (dyn std::error::Error + 'static),
 ) -> Option<&'a async_nats::jetstream::Error> {
@@ -297,7 +298,7 @@ mod tests {
         assert!(!link.note(&Event::LameDuckMode));
     }
 
-    /// The client would panic if it needed a provider and there were none.
+    /// The client would panic if it needed a provider and none was available.
     #[test]
     fn without_a_provider_a_server_that_requires_tls_is_a_failure_that_names_the_feature() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -1,14 +1,14 @@
-//! Codecs: how events become bytes, and how the events of one message are laid out.
+//! Codecs, which determine how events are converted to bytes and laid out in a message.
 
 use std::error::Error;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The error of a codec.
+/// The error type of codecs.
 pub type CodecError = Box<dyn Error + Send + Sync>;
 
-/// The layout of the events in the payload of a message.
+/// The layout of the events in a message's payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Framing {
@@ -18,8 +18,8 @@ pub enum Framing {
     Lengths,
 }
 
-/// Converts events to bytes and back. Both sides of a stream use the same codec, and each message
-/// names the codec that encoded it.
+/// Converts events to bytes and back. Both sides of a stream must use the same codec, and each
+/// message names the codec that encoded it.
 ///
 /// If a codec panics, the panic is caught and the event counts as lost.
 ///
@@ -52,8 +52,8 @@ pub enum Framing {
 /// # Ok::<(), CodecError>(())
 /// ```
 pub trait Codec<T>: Send + Sync + 'static {
-    /// Returns the name and the version, such as `json-lines/1`: at most 64 printable ASCII
-    /// characters, without blanks.
+    /// Returns the name and the version, such as `json-lines/1`. The string must consist of 1 to 64
+    /// printable ASCII characters without blanks.
     fn name(&self) -> &str;
 
     /// Returns the layout of the events in a message.
@@ -74,7 +74,7 @@ pub trait Codec<T>: Send + Sync + 'static {
     fn decode(&self, bytes: &[u8]) -> Result<T, CodecError>;
 }
 
-/// JSON, with one event on each line: the codec `json-lines/1`.
+/// The codec `json-lines/1`, which encodes each event as one line of JSON.
 ///
 /// # Examples
 ///

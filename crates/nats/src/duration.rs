@@ -3,7 +3,7 @@
 
 pub(crate) use eventcast::duration::{deserialize, serialize};
 
-/// The same for an optional field.
+/// The same functions for optional fields.
 pub(crate) mod option {
     use std::time::Duration;
 

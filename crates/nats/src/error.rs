@@ -7,8 +7,8 @@ use std::io;
 use eventcast::error::WatchError;
 use eventcast::escape::escape;
 
-/// The error of creating a publisher, a subscriber or a sink. Its message names the cause, with
-/// control characters escaped, and never contains a password or a token.
+/// The error returned if a publisher, a subscriber or a sink cannot be created. Its message names
+/// the cause, with control characters escaped, and never contains a password or a token.
 ///
 /// # Examples
 ///
@@ -45,7 +45,7 @@ pub enum BuildError {
     Watch(WatchError),
     /// The system cannot start the thread or its runtime.
     Thread(io::Error),
-    /// The system has no random numbers for the identity of a publisher.
+    /// The system cannot provide random numbers for a publisher's identity.
     Random(io::Error),
     /// The saved position cannot be read.
     Position(io::Error),

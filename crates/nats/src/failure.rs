@@ -1,4 +1,4 @@
-//! The failures of a connection as reported to an operator: the observed fault, and advice on
+//! Connection failures as they are reported to an operator, with the observed fault and advice on
 //! fixing it.
 
 use async_nats::Server;
@@ -24,26 +24,28 @@ const NO_CLIENT: &str =
     "the server requires a client certificate from an authority that it trusts: set one, and its key";
 const NOT_NATS: &str = "the response is not from a NATS server";
 
-/// Each row has a part of the client's error, the text for the operator, and whether the error is a
-/// refusal. Hints go at the end of the text. The first matching row is used, so the order matters.
+/// Each row holds a part of the client's error message, the text for the operator, and whether the
+/// error is a refusal. Hints go at the end of the text. The first matching row is used, so the
+/// order matters.
 const KNOWN: &[(&str, &str, bool)] = &[
     ("authorization violation", "authorization violation: check the user, password, token or key", true),
     ("failed signing nonce", "authentication with the nkey or the credentials failed: check the file", true),
     ("onnection refused", "connection refused: is a server running there?", false),
     ("timed out", "no response in time: is it a NATS server?", false),
     ("'HTTP/", "an HTTP server responded, not a NATS server", false),
-    // The rest of such an error is a line that the server sent, which may repeat the credentials.
+    // These errors contain a line sent by the server, which may repeat the credentials, so their
+    // own text is not shown.
     ("invalid server operation", NOT_NATS, false),
     ("expected INFO", NOT_NATS, false),
     ("unable to parse", NOT_NATS, false),
     ("UnknownIssuer", NO_ISSUER, false),
-    // Another authority has the same name.
+    // Reported if another authority has the same name as the issuer.
     ("BadSignature", NO_ISSUER, false),
     ("CertificateRequired", NO_CLIENT, true),
-    // Servers also respond with this if there is no certificate.
+    // Servers also respond with this error if the client presents no certificate.
     ("BadCertificate", NO_CLIENT, true),
     ("UnknownCA", NO_CLIENT, true),
-    // The error of `NO_PROVIDER`.
+    // The error that `NO_PROVIDER` causes.
     (
         "NUL byte",
         "the server requires TLS, and this program is built without the feature `tls-ring` of eventcast-nats",
@@ -51,19 +53,20 @@ const KNOWN: &[(&str, &str, bool)] = &[
     ),
 ];
 
-/// The name of a file that cannot exist. Without a TLS provider the client would panic, so the
-/// connection has to fail earlier, and the client reads the certificates first.
+/// The name of a certificate file that cannot exist. Without a TLS provider the client would panic.
+/// It reads the certificate files first, so this name makes the connection fail with an error
+/// instead.
 pub(crate) const NO_PROVIDER: &str = "\0";
 
-/// The failure of a message that a connected server does not acknowledge. A server does not respond
-/// if it cannot write to its disk.
+/// The failure that is reported if a connected server does not acknowledge a message. A server that
+/// cannot write to its disk does not respond.
 pub(crate) const NO_ACK: &str =
     "no acknowledgement in time: the server may be overloaded or its disk may be full";
 
-/// The failure of a request to which no JetStream server responds.
+/// The failure that is reported if no JetStream server responds to a request.
 pub(crate) const NO_JETSTREAM: &str = "no JetStream: enable it on the server (`nats-server -js`)";
 
-/// Returns the text for an operator about a JetStream error.
+/// Returns the text that describes a JetStream error to an operator.
 pub(crate) fn of_jetstream(error: &jetstream::Error) -> String {
     match error.error_code() {
         ErrorCode::JETSTREAM_NOT_ENABLED => NO_JETSTREAM.to_owned(),
@@ -77,7 +80,7 @@ pub(crate) fn of_jetstream(error: &jetstream::Error) -> String {
     }
 }
 
-/// Returns the failure to report for the text of a client's error.
+/// Converts the text of a client error to the failure to report.
 fn explain(error: &str) -> Failure {
     if let Some((_, text, is_refusal)) = KNOWN.iter().find(|(part, ..)| error.contains(part)) {
         return Failure { text: (*text).to_owned(), is_refusal: *is_refusal };
@@ -85,13 +88,14 @@ fn explain(error: &str) -> Failure {
     Failure::new(error.trim_start_matches("IO error: "))
 }
 
-/// Returns the failure of the last attempts to connect to these servers, if there was one.
+/// Returns the failure of the last attempts to connect to these servers, or `None` if there was
+/// none.
 pub(crate) async fn of_attempts(servers: &[Server]) -> Option<Failure> {
     let (mut texts, mut is_refusal) = (Vec::new(), false);
     for server in servers {
         let (host, port) = (server.addr.host(), server.addr.port());
         let place = if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") };
-        // The client does not record that a name cannot be resolved.
+        // The client does not record that a name cannot be resolved, so this is checked here.
         let unresolved = match server.addr.socket_addrs().await {
             Ok(mut found) => found.next().is_none().then(|| "it has no address".to_owned()),
             Err(error) => Some(error.to_string()),

@@ -2,14 +2,14 @@
 //! JetStream.
 //!
 //! - [`NatsPublisher`] watches a bus and sends its events to a stream.
-//! - [`NatsSubscriber`] reads a stream and publishes the events on a bus, or gives them to a
+//! - [`NatsSubscriber`] reads a stream and publishes the events on a bus, or passes them to a
 //!   [`RemoteWatcher`].
 //! - [`NatsBridge`] does both, so that processes share the events of their buses.
-//! - [`NatsSink`] is a store for recorded events: a stream with the latest state of each.
+//! - [`NatsSink`] stores recorded events in a stream that holds the latest state of each event.
 //!
 //! The next message is sent only after the server has acknowledged the previous one. A reader
-//! therefore receives the events of each publisher in order and once, even across crashes of the
-//! server and lost connections. Missing events are reported in place, with their number.
+//! therefore receives each publisher's events once and in order, even across server crashes and
+//! lost connections. If events are missing, the reader receives their number in their place.
 //!
 //! # Two processes
 //!
@@ -56,17 +56,18 @@
 //!
 //! # Acknowledged is not on disk
 //!
-//! By default, a server writes acknowledged messages to disk within two minutes. They survive if
-//! the server's process ends, but a power failure can lose them. `docs/nats.md` in the repository
-//! explains which server option changes this, which guarantees are exact and which are at least
-//! once, and how each failure is handled.
+//! By default, a server writes acknowledged messages to disk within two minutes. They survive the
+//! end of the server's process, but can be lost in a power failure. `docs/nats.md` in the
+//! repository explains which server option changes this, which guarantees are exact and which are
+//! at least once, and how each failure is handled.
 //!
 //! # TLS and keys
 //!
-//! The feature `tls-ring` enables TLS with ring. A program that prefers another provider installs
-//! it with rustls' `CryptoProvider::install_default` and does not need the feature. Without either,
-//! an address with `tls://` is an error, and the status reports it if a server requires TLS. The
-//! feature `nkeys` enables signing in with an nkey or a credentials file.
+//! The feature `tls-ring` enables TLS with ring. A program that prefers another provider does not
+//! need the feature, and installs its provider with rustls' `CryptoProvider::install_default`.
+//! Without a provider, an address with `tls://` is an error, and if a server requires TLS, the
+//! status reports this. The feature `nkeys` enables authentication with an nkey or a credentials
+//! file.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]

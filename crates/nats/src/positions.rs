@@ -3,9 +3,9 @@
 //!
 //! Each origin numbers its events, including lost events. Without a filter, a jump in these
 //! positions is a gap. With a filter, the positions also jump where events of other subjects are
-//! left out. The gaps are then found from the numbers that the origin assigns to the events of each
-//! subject. In both cases repeats are recognised by their position, because a reader receives the
-//! messages of an origin in the order of their positions.
+//! left out. In that case, gaps are found from the numbers that the origin assigns to the events of
+//! each subject. In both cases, repeats are recognised by their position, because a reader receives
+//! an origin's messages in the order of their positions.
 //!
 //! | message | without a filter | with a filter |
 //! |---|---|---|
@@ -31,20 +31,20 @@ pub(crate) const MEMORY: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 pub(crate) struct Step {
     /// The number of events that are missing before the first new one.
     pub(crate) gap: u64,
-    /// The number of events at the beginning that were received before.
+    /// The number of events at the beginning of the message that were already received.
     pub(crate) repeated: u64,
-    /// The number of events after them, which are new.
+    /// The number of new events, which follow the repeated events.
     pub(crate) new: u64,
 }
 
-/// The point that a reader has reached in the events of an origin.
+/// The point that a reader has reached among an origin's events.
 #[derive(Clone, Debug)]
 pub(crate) struct Reached {
     pub(crate) origin: Origin,
     /// The position after the last received event.
     pub(crate) position: u64,
-    /// With a filter, the subject of that event, and the number after it in the subject's
-    /// numbering.
+    /// With a filter, the subject of that event, and the number that follows the event's number
+    /// within the subject.
     pub(crate) subject: Option<(Arc<str>, u64)>,
 }
 
@@ -63,7 +63,7 @@ impl Reached {
 pub(crate) struct Positions {
     /// The next position of each origin.
     origins: LruCache<Origin, u64>,
-    /// The next number of each subject of an origin. Empty without a filter.
+    /// The next number of each subject, by origin. Empty without a filter.
     subjects: LruCache<(Origin, Box<str>), u64>,
     has_filter: bool,
     /// Whether the reader has seen the stream from its first message. If so, an unknown origin
@@ -77,7 +77,7 @@ impl Positions {
         Self { origins, subjects, has_filter, from_start: false }
     }
 
-    /// Continues with the given next positions of origins and next numbers of their subjects.
+    /// Restores the next positions of origins, and the next numbers of their subjects.
     pub(crate) fn restore(
         &mut self,
         origins: &BTreeMap<String, u64>,
@@ -97,7 +97,7 @@ impl Positions {
         self.from_start = from_start && !self.has_filter;
     }
 
-    /// Returns the point after a message.
+    /// Returns the point that a reader reaches with a message.
     pub(crate) fn behind(&self, head: &Head, subject: &str) -> Reached {
         let first = head.subject_first.filter(|_| self.has_filter);
         let subject = first.map(|first| (subject.into(), first.saturating_add(head.count)));
@@ -143,7 +143,7 @@ impl Positions {
 
     fn gap_of_subject(&self, head: &Head, subject: &str, repeated: u64) -> u64 {
         // Lost events have no subject, so every reader that receives the report of a loss counts
-        // it, once.
+        // the loss once.
         let known = self.origins.peek(&head.origin).copied();
         let lost = head.lost.min(head.first.saturating_sub(known.unwrap_or(0)));
         let Some(first) = head.subject_first else { return lost };
@@ -151,7 +151,8 @@ impl Positions {
         let next = self.subjects.peek(&(head.origin.clone(), subject.into())).copied();
         let missing = match next {
             Some(next) if number >= next => number - next,
-            // The publisher has evicted the subject in the meantime, so its numbers start again.
+            // The publisher has evicted the subject in the meantime, so the subject's numbers start
+            // again.
             Some(_) => number,
             None if self.from_start => number,
             None => 0,
@@ -268,7 +269,8 @@ mod tests {
             again.restore(&origins, &subjects, true);
             let later = head("a", 60, 1, 0, Some(48));
             assert_eq!(take(&mut again, &later, "s"), (48 - number, 0, 1));
-            // A position without subjects contains no losses.
+            // If the saved position has no subjects, the reader cannot detect gaps in a subject's
+            // numbers.
             let mut old = Positions::new(true);
             old.restore(&origins, &BTreeMap::new(), true);
             assert_eq!(take(&mut old, &later, "s"), (0, 0, 1));
@@ -289,7 +291,8 @@ mod tests {
     }
 
     proptest! {
-        /// For any messages, each position of each origin is either new once or in a gap once.
+        /// For any sequence of messages, each position of each origin is either new once or part of
+        /// a gap once.
         #[test]
         fn each_position_counts_once(
             messages in proptest::collection::vec((0_u8..3, 0_u64..60, 0_u64..8, 0_u64..5), 1..60),
@@ -303,8 +306,8 @@ mod tests {
                 positions.advance(&message, "s", 0);
                 prop_assert_eq!(step.repeated + step.new, count);
                 let seen = seen.entry(origin).or_default();
-                // New events begin where the gap ends, and the gap begins where everything before
-                // it ended.
+                // New events begin where the gap ends, and the gap begins where the preceding
+                // events and gaps ended.
                 if step.gap + step.new > 0 {
                     prop_assert_eq!(*seen + step.gap, first + step.repeated);
                 }

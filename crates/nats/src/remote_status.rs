@@ -1,4 +1,4 @@
-//! The status of a side of a bridge, as the program reads it.
+//! The status of one side of a bridge, as reported to the program.
 
 use std::fmt;
 
@@ -13,8 +13,8 @@ const SHOWN: usize = 500;
 /// The status of a part of a program that depends on a remote service: its state, and the reason
 /// for it.
 ///
-/// `Display` writes one line. It includes the last failure unless there has been a success since,
-/// cut to 500 characters and with control characters escaped.
+/// `Display` writes one line. The line includes the last failure unless there has been a success
+/// since, truncated to 500 characters and with control characters escaped.
 ///
 /// # Examples
 ///
@@ -35,7 +35,7 @@ const SHOWN: usize = 500;
 #[serde(default)]
 #[non_exhaustive]
 pub struct RemoteStatus {
-    /// The state.
+    /// The current state.
     pub state: RemoteState,
     /// The time at which the part entered this state.
     pub since: Timestamp,
@@ -44,7 +44,7 @@ pub struct RemoteStatus {
     pub last_failure: Option<String>,
     /// The number of failed attempts since the last success.
     pub attempts: u64,
-    /// The number of events or operations that wait for the service.
+    /// The number of events or operations waiting for the service.
     pub waiting: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The runtime of a bridge: its own thread, or the program's runtime.
+//! Runs a bridge's task, either on a separate thread or on the program's runtime.
 
 use std::io;
 use std::sync::{Arc, mpsc};
@@ -15,11 +15,11 @@ use crate::options::ConnectionOptions;
 /// The name of the thread that a bridge starts.
 const THREAD: &str = "eventcast-nats";
 
-/// A one-shot signal, for example that a task has ended.
+/// A one-shot signal, used for example to report that a task has ended.
 #[derive(Clone, Default)]
 pub(crate) struct Signal(Arc<(Mutex<bool>, Condvar)>);
 
-/// Sets the signal when dropped, even by a panic.
+/// Sets the signal when dropped, including during a panic.
 struct Finish(Signal);
 
 impl Drop for Finish {
@@ -35,7 +35,7 @@ impl Signal {
         changed.notify_all();
     }
 
-    /// Waits for the signal until the deadline. Returns whether it was set.
+    /// Waits until the signal is set or the deadline has passed. Returns whether the signal is set.
     pub(crate) fn wait_until(&self, deadline: Instant) -> bool {
         let (is_set, changed) = &*self.0;
         let mut is_set = is_set.lock();
@@ -53,8 +53,8 @@ impl Signal {
 }
 
 /// Opens a connection on the program's runtime, or on a new thread with its own runtime, and runs
-/// the task that `task` returns for it there. Returns when the connection is open. This requires a
-/// server only if `within` limits the time to connect.
+/// the future that `task` returns for the connection there. Waits for a connection to a server only
+/// if `within` limits the time to connect.
 pub(crate) fn connect_and_run<F, R>(
     handle: Option<Handle>,
     options: &ConnectionOptions,
@@ -68,13 +68,14 @@ where
 {
     let settings = Settings::new(options)?;
     let (told, opened) = mpsc::channel();
-    // If the task runs on the calling thread, it cannot report anything before this function
-    // returns.
+    // If the calling thread also drives the program's runtime, the task cannot report anything
+    // before this function returns. With the program's runtime, this function therefore waits only
+    // if `within` requires a connection.
     let waits = within.is_some() || handle.is_none();
     let finished = start(handle, async move {
         match Connection::open(settings, capacity, within).await {
             Ok(connection) => {
-                // An error means that the program is not waiting.
+                // An error means that the caller is not waiting.
                 let _ = told.send(Ok(()));
                 task(connection).await;
             }

@@ -1,4 +1,5 @@
-//! The status of a bridge, and the listeners to its changes: a hook of the program, and the log.
+//! The status of a bridge, and the recipients of its changes, which are the program's hook and the
+//! log.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -10,9 +11,9 @@ use parking_lot::Mutex;
 
 use crate::client::Link;
 
-/// The failure of a bridge whose client has ended.
+/// The failure that is reported if a bridge's client has ended.
 pub(crate) const CLIENT_ENDED: &str = "the NATS client has stopped because of an internal error";
-/// The failure of a bridge whose task ended prematurely.
+/// The failure that is reported if a bridge's task has ended prematurely.
 const TASK_ENDED: &str = "the task of the bridge has panicked, or its runtime has ended";
 
 /// A user-supplied function that is called on each change.
@@ -35,7 +36,7 @@ struct Now {
     is_of_link: bool,
 }
 
-/// Ends the status when it is dropped, even by a panic.
+/// Marks the status as ended when dropped, including during a panic.
 pub(crate) struct EndGuard(StatusCell);
 
 impl Drop for EndGuard {
@@ -45,7 +46,7 @@ impl Drop for EndGuard {
 }
 
 impl StatusCell {
-    /// Creates the status of a side of a bridge, with its name in the log.
+    /// Creates the status of one side of a bridge. `name` identifies this side in the log.
     #[cfg_attr(not(feature = "tracing"), allow(unused_variables, reason = "only the log shows the name"))]
     pub(crate) fn new(name: &str, on_status: Option<OnStatus>) -> Self {
         let status = RemoteStatus::new(RemoteState::Connecting, SystemTime::now().into());
@@ -61,7 +62,7 @@ impl StatusCell {
         self.0.now.lock().status.clone()
     }
 
-    /// Returns a guard that ends the status if nothing else did.
+    /// Returns a guard that marks the status as ended when dropped, if it has not ended before.
     pub(crate) fn guard(&self) -> EndGuard {
         EndGuard(self.clone())
     }
@@ -70,7 +71,7 @@ impl StatusCell {
         self.0.now.lock().status.waiting = events;
     }
 
-    /// Records that the server did as requested.
+    /// Records that the server has fulfilled a request.
     pub(crate) fn ready(&self) {
         self.update(|now| {
             now.status.state = RemoteState::Ready;
@@ -78,12 +79,12 @@ impl StatusCell {
         });
     }
 
-    /// Records that a server responds with a refusal.
+    /// Records that a server responded with a refusal.
     pub(crate) fn refused(&self, text: String) {
         self.fail(RemoteState::Refused, text);
     }
 
-    /// Records that a connected server does not respond.
+    /// Records that a connected server did not respond.
     pub(crate) fn unavailable(&self, text: String) {
         self.fail(RemoteState::Unavailable, text);
     }
@@ -118,7 +119,8 @@ impl StatusCell {
         });
     }
 
-    /// Ends the status, with a reason if the program did not request the end. The end is final.
+    /// Marks the status as ended, with a reason if the program did not request the end. After that,
+    /// the state and the failure no longer change.
     pub(crate) fn end(&self, reason: Option<&str>) {
         self.update(|now| {
             now.status.state = RemoteState::Ended;
@@ -149,14 +151,14 @@ impl StatusCell {
         #[cfg(feature = "tracing")]
         self.0.log.tell(&status);
         if let Some(on_status) = &self.0.on_status {
-            // A panic of the hook stops here.
+            // Panics in the hook are not propagated.
             let _ = catch_unwind(AssertUnwindSafe(|| on_status(&status)));
         }
     }
 }
 
-/// Lines in the log. The first failure is logged immediately, and later failures at most every ten
-/// seconds. A recovery is logged if the failure before it was logged.
+/// Writes status changes to the log. The first failure is logged immediately, and later failures at
+/// most every ten seconds. A recovery is logged if the failure before it was logged.
 #[cfg(feature = "tracing")]
 mod log {
     use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -176,7 +178,7 @@ mod log {
     #[derive(Default)]
     struct Last {
         at: Option<Instant>,
-        /// The number of lines left out since then.
+        /// The number of failures that have not been logged since then.
         unmentioned: u64,
         is_failure: bool,
     }
@@ -283,7 +285,7 @@ mod tests {
         assert_eq!(told.lock().len(), 1);
     }
 
-    /// The level and the text of each line of a log.
+    /// The level and the text of each line in a log.
     #[cfg(feature = "tracing")]
     struct Lines(Arc<Mutex<Vec<String>>>);
 

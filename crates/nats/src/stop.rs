@@ -1,9 +1,9 @@
-//! Stopping a task: a deadline that the program's handle sets.
+//! Stops a task at a deadline that the program's handle sets.
 
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-/// The deadline of the stop, or `None` while no stop is requested.
+/// The deadline for stopping, or `None` while no stop is requested.
 pub(crate) type Stop = watch::Receiver<Option<Instant>>;
 
 /// Waits until a deadline is set and has passed.

@@ -1,4 +1,4 @@
-//! Subjects: the addresses of messages, made of tokens separated by dots.
+//! Subjects, the addresses of messages, which consist of tokens separated by dots.
 
 use std::fmt;
 
@@ -13,12 +13,13 @@ const MAX_BYTES: usize = 255;
 
 /// The subject of an event: a prefix and tokens, separated by dots.
 ///
-/// A token may be any string. Each byte except `A` to `Z`, `a` to `z`, `0` to `9`, `_` and `-`
-/// becomes `%` and two hexadecimal digits, and an empty token becomes `%`. Two different lists of
-/// tokens therefore never produce the same subject, and a token with a dot remains one token.
+/// A token may be any string. Each byte except `A` to `Z`, `a` to `z`, `0` to `9`, `_` and `-` is
+/// encoded as `%` and two hexadecimal digits, and an empty token is encoded as `%`. Unless tokens
+/// are left out, two different lists of tokens therefore never produce the same subject, and a
+/// token with a dot remains one token.
 ///
-/// A subject has at most 16 tokens and 255 bytes. Tokens that do not fit are left out, and the last
-/// token that fits is never cut.
+/// A subject has at most 16 tokens and 255 bytes. Tokens that do not fit are left out, and no token
+/// is truncated.
 ///
 /// # Examples
 ///
@@ -51,9 +52,9 @@ impl Subject {
         prefix.split('.').fold(Self { text: String::with_capacity(64), tokens: 0 }, Self::push)
     }
 
-    /// Creates the subject of a recorded event: the prefix, followed by its namespace, its type,
-    /// the kind of its object and its reason. A reader selects all warnings with the filter
-    /// `events.*.Warning.>`.
+    /// Creates the subject of a recorded event: the prefix, followed by the object's namespace, the
+    /// event's type, the object's kind and the event's reason. A reader can select all warnings
+    /// with the filter `events.*.Warning.>`.
     ///
     /// # Examples
     ///
@@ -73,7 +74,7 @@ impl Subject {
         tokens.into_iter().fold(Self::new(prefix), |subject, token| subject.token(token))
     }
 
-    /// Appends a token, and escapes it.
+    /// Escapes a token and appends it.
     ///
     /// # Examples
     ///
@@ -120,7 +121,7 @@ impl fmt::Display for Subject {
     }
 }
 
-/// Appends a token to a subject.
+/// Appends an escaped token to a string.
 fn escape_token(token: &str, to: &mut String) {
     if token.is_empty() {
         to.push('%');
@@ -135,7 +136,8 @@ fn escape_token(token: &str, to: &mut String) {
     }
 }
 
-/// Returns whether a string is a subject of tokens that need no escaping, without wildcards.
+/// Returns whether a string is a subject within the limits, without wildcards, whose tokens consist
+/// of printable ASCII characters.
 pub(crate) fn is_plain(text: &str) -> bool {
     let token = |token: &str| {
         !token.is_empty()
@@ -178,7 +180,7 @@ pub(crate) fn check_stream(name: &str) -> Result<(), BuildError> {
     }
 }
 
-/// Returns the beginning of a string in backquotes.
+/// Returns the beginning of a string, escaped and enclosed in backquotes.
 fn quoted(text: &str) -> String {
     format!("`{:.64}`", eventcast::escape::escape(text))
 }

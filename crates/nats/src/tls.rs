@@ -1,4 +1,4 @@
-//! TLS: the provider, and the certificates, which are read before the first connection.
+//! The TLS provider, and the certificates, which are read before the first connection.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,11 +17,12 @@ pub(crate) fn provider() -> Option<Arc<CryptoProvider>> {
     installed
 }
 
-/// Reads the certificates of the authorities, and the client's certificate and key.
+/// Reads the CA certificates, and the client's certificate and key.
 ///
 /// # Errors
 ///
-/// Returns an error that names the file if it cannot be read or does not hold what it should.
+/// Returns an error if a file cannot be read or does not contain what it should. The error names
+/// the file.
 pub(crate) fn config(
     provider: Arc<CryptoProvider>,
     ca: Option<&Path>,
@@ -40,12 +41,12 @@ pub(crate) fn config(
     })
 }
 
-/// Returns the authorities in a file, or the system's authorities.
+/// Returns the CA certificates in a file, or the system's CA certificates.
 fn roots(ca: Option<&Path>) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     let Some(ca) = ca else {
-        // The program may not need them. If it does, the connection to a server fails and shows
-        // that they are missing.
+        // Errors are ignored here, because the program may not need these certificates. If it does,
+        // the connection to a server fails and shows that they are missing.
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         return Ok(roots);
     };
@@ -56,7 +57,7 @@ fn roots(ca: Option<&Path>) -> Result<RootCertStore, String> {
     Ok(roots)
 }
 
-/// Reads the certificates in a file, which must have at least one.
+/// Reads the certificates in a file, which must contain at least one.
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
     let failed =
         |error: &dyn std::fmt::Display| format!("cannot read certificates from {}: {error}", path.display());

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! A `Reminder` has a time and a message. The operator records an event when it sees a reminder,
-//! and another when the reminder is due. `kubectl describe` shows both. Recording requires code in
-//! three places: the broadcaster in `operate`, the recorder in `Ctx`, and the calls in
+//! and another event when the reminder is due. `kubectl describe` shows both. Recording requires
+//! code in three places: the broadcaster in `operate`, the recorder in `Ctx`, and the calls in
 //! `reminder.rs`.
 
 mod reminder;
@@ -58,7 +58,7 @@ struct Settings {
     crd: bool,
 }
 
-/// The time that the last events have to reach the cluster.
+/// The maximum time for which the exiting operator waits for the last events to reach the cluster.
 const DRAIN: Duration = Duration::from_secs(10);
 
 #[tokio::main]
@@ -66,8 +66,9 @@ async fn main() -> ExitCode {
     let settings = match Settings::try_parse() {
         Ok(settings) => settings,
         Err(error) if error.use_stderr() => {
-            // An argument may hold control characters. clap shows them as they are, or removes them
-            // if its feature `color` is on, which another program of the same build decides.
+            // An argument may contain control characters. clap shows them unchanged, or removes
+            // them if its feature `color` is enabled, which may depend on another program in the
+            // same build.
             let args = std::env::args_os().map(|arg| escape(&arg.to_string_lossy()).to_string());
             let error = Settings::try_parse_from(args).err().unwrap_or(error);
             error.to_string().lines().for_each(|line| complain(&escape(line).to_string()));
@@ -133,7 +134,7 @@ async fn configuration(settings: &Settings) -> Result<Config, String> {
     Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|error| explain(&error))
 }
 
-/// Returns the text for a cluster that does not list reminders.
+/// Returns the error message for a cluster that does not list reminders.
 fn explain(config: &Config, error: &kube::Error) -> String {
     let url = &config.cluster_url;
     match error {
@@ -148,8 +149,9 @@ fn explain(config: &Config, error: &kube::Error) -> String {
     }
 }
 
-/// Returns the error with its causes. kube's errors name their cause or leave it to `source`. Here
-/// each cause appears once.
+/// Returns the text of an error and its causes. Some of kube's errors include their cause in their
+/// own text, and others only return it from `source`. In the returned text, each cause appears
+/// once.
 fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -162,7 +164,7 @@ fn with_causes(error: &dyn Error) -> String {
     text
 }
 
-/// Writes lines to stdout. A reader that has closed the pipe, as in `| head`, is not a failure.
+/// Writes lines to stdout. It is not a failure if the reader has closed the pipe, as in `| head`.
 fn say(text: &str) -> Result<(), String> {
     match writeln!(io::stdout(), "{text}") {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {

@@ -1,5 +1,6 @@
-//! The custom resource, and what the operator records about one: when it is due, and that it is
-//! due. The test shows that a reconciler can be tested without a cluster.
+//! The custom resource, and the events that the operator records about a reminder: when the
+//! reminder will be due, and that it is due. The test shows that a reconciler can be tested without
+//! a cluster.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -17,9 +18,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, CustomResource, Debug, Deserialize, JsonSchema, Serialize)]
 #[kube(group = "eventcast.example.com", version = "v1", kind = "Reminder", namespaced)]
 pub(crate) struct ReminderSpec {
-    /// When, as in `2026-11-21T12:00:00Z`.
+    /// The time at which the message is due, such as `2026-11-21T12:00:00Z`.
     pub(crate) at: String,
-    /// Of what.
+    /// The text of the message.
     pub(crate) message: String,
 }
 
@@ -28,15 +29,15 @@ pub(crate) struct Ctx {
     pub(crate) clock: Clock,
 }
 
-/// Records events about a reminder, and writes nothing else, because events are the purpose of this
-/// operator.
+/// Records events about a reminder. The reconciler does not write anything else, because events are
+/// the purpose of this operator.
 #[allow(clippy::unused_async, reason = "kube awaits a reconciler, and most of them await something")]
 pub(crate) async fn reconcile(reminder: Arc<Reminder>, ctx: Arc<Ctx>) -> Result<Action, Infallible> {
     let at: Timestamp = match reminder.spec.at.parse() {
         Ok(at) => at,
         Err(error) => {
             ctx.recorder.event(reminder.event_ref(), Warning, "Invalid", format_args!("at: {error}"));
-            // Nothing can be done until the user corrects it.
+            // Nothing can be done until the user corrects the time.
             return Ok(Action::await_change());
         }
     };

@@ -1,4 +1,4 @@
-//! The output of `kubectl` for the stored events. Where there is no `kubectl`, the test is ignored.
+//! Checks `kubectl`'s output for stored events. The test is ignored if `kubectl` is not installed.
 
 #[path = "../kubernetes/api_server/mod.rs"]
 #[allow(dead_code, reason = "the tests of the sink use more of it")]
@@ -47,7 +47,7 @@ fn kubectl_events_shows_what_was_recorded() {
     let shown = String::from_utf8_lossy(&output.stdout);
     let rows: Vec<Vec<&str>> = shown.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows[0].join(" "), "LAST SEEN TYPE REASON OBJECT MESSAGE", "{shown}{output:?}");
-    // The library's own table of several namespaces has the same columns.
+    // eventcast's own table of several namespaces has the same columns.
     let all = String::from_utf8_lossy(&all.stdout);
     let head: Vec<&str> = all.lines().next().unwrap().split_whitespace().collect();
     assert_eq!(head.join(" "), "NAMESPACE LAST SEEN TYPE REASON OBJECT MESSAGE", "{all}");

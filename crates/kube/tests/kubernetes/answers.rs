@@ -1,5 +1,5 @@
 //! A server's responses about events, and the sink's results: each response of a real
-//! kube-apiserver that a sink can meet.
+//! kube-apiserver that a sink can receive.
 
 use eventcast::event::EventSeries;
 use eventcast::sink::SinkErrorKind::{AlreadyExists, Forbidden, NotFound, Rejected};
@@ -28,7 +28,7 @@ fn a_new_event_is_stored_with_all_that_it_has() {
     assert_eq!(Some(&stored), cluster.stored("web-0.1").as_ref());
     assert!(!stored.metadata.uid().is_empty() && !stored.metadata.resource_version().is_empty());
     assert!(stored.metadata.creation_timestamp().is_some());
-    // Only the fields that the server has added are different.
+    // Only the fields that the server has added differ.
     let mut same = stored;
     same.metadata.set_uid("");
     same.metadata.set_resource_version("");
@@ -67,7 +67,7 @@ fn a_patch_changes_count_last_time_and_message() {
     assert_eq!(stored.first_timestamp, first.first_timestamp);
     assert_eq!(stored.metadata.uid(), first.metadata.uid());
     assert_ne!(stored.metadata.resource_version(), first.metadata.resource_version());
-    // The same patch again changes nothing, which is success too.
+    // Sending the same patch again changes nothing, which also counts as success.
     assert_eq!(sink.patch(&event).unwrap(), stored);
 }
 
@@ -105,7 +105,7 @@ fn an_update_creates_replaces_and_respects_a_version() {
     let mut event = cluster.repeat_of("web-0.1");
     let second = sink.update(&event).unwrap();
     assert_eq!((second.count, second.metadata.uid()), (2, first.metadata.uid()));
-    // With a version, an update replaces only that version.
+    // An update with a version replaces only that version.
     event.count = 3;
     event.metadata.set_resource_version(first.metadata.resource_version().clone());
     refused(sink.update(&event), Rejected, &["409 Conflict", "the object has been modified"]);
@@ -123,7 +123,7 @@ fn a_name_conflict_returns_the_existing_event() {
     let words = ["already exists: 409 AlreadyExists: events \"web-0.1\" already exists"];
     let error = refused(sink.create(&other), AlreadyExists, &words);
     assert_eq!(error.stored(), Some(&stored));
-    // The create and the read that followed it have changed nothing.
+    // The second create and the read that followed it have changed nothing.
     assert_eq!(cluster.stored("web-0.1"), Some(stored));
 }
 
@@ -152,7 +152,7 @@ fn a_forbidden_request_names_the_missing_role() {
         ("update", nobody.update(&event)),
         ("patch", nobody.patch(&event)),
     ] {
-        // The server's own message is at the beginning, in full, although the user has a long name.
+        // The server's own message comes first and is complete, although the user has a long name.
         let cannot = format!(
             " is forbidden: User \"{user}\" cannot {verb} resource \"events\" in API group \"\" in the namespace \
              \"{namespace}\""
@@ -169,7 +169,7 @@ fn who_may_only_create_creates_and_nothing_more() {
     creator.create(&cluster.event("web-0.1")).unwrap();
     let event = cluster.repeat_of("web-0.1");
     refused(creator.patch(&event), Forbidden, &["cannot patch resource \"events\""]);
-    // The name is taken, but the sink may not read which event has it.
+    // The name is taken, but the sink is not permitted to read the event with this name.
     let error = refused(creator.create(&event), AlreadyExists, &[]);
     assert_eq!(error.stored(), None);
 }
@@ -208,7 +208,7 @@ fn an_invalid_event_is_rejected_with_the_reason() {
     refused(sink.create(&changed(&cluster, other_kind)), Rejected, &["400 BadRequest"]);
 }
 
-/// Returns an event with an event time, as a server accepts it.
+/// Returns an event with an event time, in a form that a server accepts.
 fn timed(cluster: &Cluster) -> Event {
     let mut event = cluster.event("web-0.1");
     event.set_event_time(Some("2026-11-22T03:48:14.992934Z".parse().unwrap()));
@@ -218,8 +218,8 @@ fn timed(cluster: &Cluster) -> Event {
     event
 }
 
-/// Gives an event to the server and to a store in memory. Both accept it, or both refuse it for
-/// good.
+/// Creates an event on the server and in an in-memory store. Asserts that both accept it if
+/// `is_taken` is true, and that both reject it permanently otherwise.
 #[track_caller]
 fn assert_admitted(cluster: &Cluster, event: &Event, is_taken: bool) {
     let (sink, memory) = (cluster.sink_as(Role::Everywhere), eventcast::MemorySink::new());
@@ -260,7 +260,7 @@ fn the_store_in_memory_refuses_the_strings_that_a_server_refuses() {
         let mut event = timed(&cluster);
         event.message = bytes(len).into();
         assert_admitted(&cluster, &event, is_taken);
-        // Without an event time the server checks none of it.
+        // Without an event time, the server does not check these fields.
         event.set_event_time(None);
         event.reason = bytes(129).into();
         event.reporting_controller = "a/b/c".into();
@@ -355,13 +355,14 @@ fn without_an_event_time_nearly_everything_is_taken() {
         let mut event = cluster.event(&name);
         (event.type_, event.message) = (type_.into(), message.clone().into());
         assert_eq!(sink.create(&event).unwrap().message, message.as_str(), "{name}");
-        // The event can be patched too, whatever its name.
+        // The event can also be patched, regardless of its name.
         event.count = 2;
         assert_eq!(sink.patch(&event).unwrap().count, 2, "{name}");
     }
 }
 
-/// A 500 about the event itself is final, because the server would respond the same way again.
+/// A 500 that concerns the event itself is final, because the server would respond in the same way
+/// again.
 #[test]
 fn a_failure_that_is_about_the_event_is_a_refusal() {
     let cluster = Cluster::new();
@@ -380,14 +381,14 @@ fn a_failure_that_is_about_the_event_is_a_refusal() {
     let words = ["500", "resourceVersion should not be set on objects to be created"];
     refused(sink.create(&changed(&cluster, versioned)), Rejected, &words);
     assert_eq!(cluster.stored("web-0.1"), None);
-    // The sink still works afterwards. Times are kept in whole seconds, as Kubernetes keeps them.
+    // The sink still works afterwards. Times are stored in whole seconds, as in Kubernetes.
     let fraction =
         |event: &mut Event| event.first_timestamp = Some("2026-11-21T12:00:00.98Z".parse().unwrap());
     let stored = sink.create(&changed(&cluster, fraction)).unwrap();
     assert_eq!(stored.first_timestamp, Some("2026-11-21T12:00:00Z".parse().unwrap()));
 }
 
-/// Returns the names of the writers of an event, as the server has noted them.
+/// Returns the names of an event's writers, as recorded by the server.
 fn managers(cluster: &Cluster, name: &str) -> Vec<String> {
     let path = format!("/api/v1/namespaces/{}/events/{name}", cluster.namespace);
     let (code, event) = cluster.ask(Method::GET, &path, &Value::Null);
@@ -415,7 +416,7 @@ fn the_field_manager_is_the_component_or_what_was_set() {
     event.reporting_controller = "example.com/reporter".into();
     sink.update(&event).unwrap();
     assert_eq!(managers(&cluster, "web-0.2"), ["example.com/reporter"]);
-    // Without any name the server takes the beginning of the user agent.
+    // Without any name, the server uses the beginning of the user agent.
     sink.create(&cluster.event("web-0.3")).unwrap();
     assert_eq!(managers(&cluster, "web-0.3"), ["eventcast"]);
     event.metadata.name = "web-0.4".into();

@@ -1,9 +1,9 @@
-//! A cluster to write events to: the server of `api_server`, or the cluster that
+//! A cluster to which the tests write events: the server in `api_server`, or the cluster that
 //! `EVENTCAST_TEST_KUBECONFIG` names.
 //!
 //! An administrator creates a namespace, service accounts with roles, and tokens, and reads the
-//! stored events. The sinks of the tests never run as the administrator, because a server does not
-//! check the permissions of one. They run with the role that `docs/kubernetes.md` documents.
+//! stored events. The tests' sinks never run as the administrator, because a server does not check
+//! an administrator's permissions. They run with the role that `docs/kubernetes.md` documents.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -24,14 +24,14 @@ use tokio::runtime::Runtime;
 
 use super::api_server::{ADMIN, ApiServer};
 
-/// The group and the beginning of the path of roles and bindings.
+/// The API group of roles and bindings, and the prefix of their paths.
 const RBAC: &str = "rbac.authorization.k8s.io";
 const RBAC_PATH: &str = "/apis/rbac.authorization.k8s.io/v1";
 
-/// The client that asks.
+/// The role with which a client sends requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Role {
-    /// Has the documented role in the namespace of the test.
+    /// Has the documented role in the test's namespace.
     Recorder,
     /// Has the documented role in all namespaces.
     Everywhere,
@@ -44,7 +44,8 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    /// Returns the rule of the role: groups, resources and verbs. `None` if it has no permission.
+    /// Returns the rule of the role: its groups, resources and verbs. Returns `None` if the role
+    /// has no permissions.
     fn rule(self) -> Option<[&'static [&'static str]; 3]> {
         match self {
             Self::Recorder | Self::Everywhere => {
@@ -63,13 +64,13 @@ impl Role {
 /// A new namespace in a cluster. Dropping this deletes the namespace with everything in it.
 pub(crate) struct Cluster {
     pub(crate) namespace: String,
-    /// The server of this process. `None` for a real cluster.
+    /// The server in this process, or `None` for a real cluster.
     pub(crate) server: Option<ApiServer>,
     /// The administrator's configuration.
     config: Config,
     runtime: Runtime,
     client: Client,
-    /// The tokens of the accounts that exist.
+    /// The tokens of the accounts created so far.
     tokens: Mutex<BTreeMap<Role, String>>,
 }
 
@@ -81,7 +82,7 @@ impl Cluster {
         }
     }
 
-    /// Makes a namespace in the cluster that a kubeconfig names.
+    /// Creates a namespace in the cluster that a kubeconfig names.
     pub(crate) fn of_kubeconfig(file: &Path) -> Self {
         Self::with(None, |runtime| {
             let kubeconfig = Kubeconfig::read_from(file).expect("a kubeconfig");
@@ -92,8 +93,8 @@ impl Cluster {
         })
     }
 
-    /// Starts the server of this process, regardless of the environment, for behaviour that no real
-    /// server shows on request.
+    /// Starts the server in this process, regardless of the environment, to test behaviour that no
+    /// real server shows on request.
     pub(crate) fn fake() -> Self {
         let server = ApiServer::start();
         let mut config = Config::new(server.url().parse().unwrap());
@@ -122,7 +123,7 @@ impl Cluster {
         cluster
     }
 
-    /// Returns the server. Panics if the cluster is a real one.
+    /// Returns the server in this process. Panics if the cluster is real.
     pub(crate) fn server(&self) -> &ApiServer {
         self.server.as_ref().expect("not for a real cluster")
     }
@@ -146,14 +147,14 @@ impl Cluster {
         KubernetesSink::new(self.config_as(role)).unwrap()
     }
 
-    /// Returns the server's name for a role, which is a service account.
+    /// Returns the user name by which the server knows a role's service account.
     pub(crate) fn user(&self, role: Role) -> String {
         let (namespace, name) = self.account(role);
         format!("system:serviceaccount:{namespace}:{name}")
     }
 
-    /// Returns the namespace and the name of the account of a role. The account of a role in all
-    /// namespaces is in `default`, so that it outlives the namespace of the test.
+    /// Returns the namespace and the name of a role's account. If a role applies to all namespaces,
+    /// its account is in `default`, so that it outlives the test's namespace.
     fn account(&self, role: Role) -> (&str, String) {
         let name = format!("{role:?}").to_lowercase();
         if role.is_cluster_wide() {
@@ -163,7 +164,7 @@ impl Cluster {
         }
     }
 
-    /// Returns an event about a pod of the namespace.
+    /// Returns an event about a pod in the namespace.
     pub(crate) fn event(&self, name: &str) -> Event {
         let mut event = Event::default();
         event.metadata.name = name.to_owned().into();
@@ -178,14 +179,14 @@ impl Cluster {
         event
     }
 
-    /// Returns the stored event of this name, or `None` if there is none.
+    /// Returns the stored event with this name, or `None` if there is none.
     pub(crate) fn stored(&self, name: &str) -> Option<Event> {
         let path = format!("/api/v1/namespaces/{}/events/{name}", self.namespace);
         let (code, body) = self.ask(Method::GET, &path, &Value::Null);
         (code == 200).then(|| Event::from_json(&body.to_string()).unwrap())
     }
 
-    /// Returns the status and the body of the response that the administrator gets.
+    /// Returns the status and the body of the response to the administrator's request.
     pub(crate) fn ask(&self, method: Method, path: &str, body: &Value) -> (u16, Value) {
         self.try_ask(method, path, body).unwrap_or_else(|error| panic!("{path}: {error:?}"))
     }
@@ -213,7 +214,7 @@ impl Cluster {
         self.must(Method::POST, "/api/v1/namespaces", &namespace);
     }
 
-    /// Deletes the namespace, which then stays in termination, because something in it cannot be
+    /// Deletes the namespace, which then remains in termination because an object in it cannot be
     /// deleted.
     pub(crate) fn begin_termination(&self) {
         if self.server.is_none() {
@@ -226,7 +227,7 @@ impl Cluster {
         self.must(Method::DELETE, &format!("/api/v1/namespaces/{}", self.namespace), &Value::Null);
     }
 
-    /// Returns the token of a role. Creates its account if there is none yet.
+    /// Returns a role's token. Creates the role's account if it does not exist yet.
     fn token(&self, role: Role) -> String {
         if role == Role::Stranger {
             return "no-token-of-this-cluster".to_owned();
@@ -235,7 +236,7 @@ impl Cluster {
         tokens.entry(role).or_insert_with(|| self.make_account(role)).clone()
     }
 
-    /// Creates a service account, with the rights of the role, and returns a token for it.
+    /// Creates a service account with the role's permissions, and returns a token for the account.
     fn make_account(&self, role: Role) -> String {
         let (namespace, name) = self.account(role);
         let accounts = format!("/api/v1/namespaces/{namespace}/serviceaccounts");
@@ -261,7 +262,7 @@ impl Cluster {
         answer["status"]["token"].as_str().expect("a token").to_owned()
     }
 
-    /// Returns the path of the roles, or of their bindings, among which a role belongs.
+    /// Returns the path of the collection that contains a role, or the role's binding.
     fn rbac(&self, role: Role, collection: &str) -> String {
         if role.is_cluster_wide() {
             format!("{RBAC_PATH}/cluster{collection}")
@@ -270,7 +271,7 @@ impl Cluster {
         }
     }
 
-    /// Waits until the authorizer knows the role, which takes some time.
+    /// Waits until the authorizer knows the user's role, which takes some time.
     fn wait_until_it_may(&self, user: &str) {
         let review = json!({
             "apiVersion": "authorization.k8s.io/v1", "kind": "SubjectAccessReview",
@@ -283,7 +284,7 @@ impl Cluster {
         until(|| self.must(Method::POST, path, &review)["status"]["allowed"] == true);
     }
 
-    /// Returns the event as another writer repeats it: with count 2 and another message.
+    /// Returns the event as if another writer repeated it, with count 2 and a different message.
     pub(crate) fn repeat_of(&self, name: &str) -> Event {
         let mut event = self.event(name);
         event.count = 2;
@@ -294,8 +295,8 @@ impl Cluster {
 }
 
 impl Drop for Cluster {
-    /// Deletes everything from a real cluster. Ignores failures, because a test may have failed for
-    /// lack of a server.
+    /// Deletes everything that the test created in a real cluster. Ignores failures, because there
+    /// may be no server, and the test may have failed for that reason.
     fn drop(&mut self) {
         if self.server.is_some() {
             return;
@@ -307,7 +308,7 @@ impl Drop for Cluster {
             drop(self.try_ask(Method::PUT, &held, &map));
         }
         delete(format!("/api/v1/namespaces/{}", self.namespace));
-        // The roles in all namespaces are not deleted with the namespace.
+        // Roles that apply to all namespaces are not deleted with the namespace.
         let Ok(tokens) = self.tokens.lock() else { return };
         for role in tokens.keys().filter(|role| role.is_cluster_wide()) {
             let (namespace, name) = self.account(*role);
@@ -319,7 +320,7 @@ impl Drop for Cluster {
     }
 }
 
-/// Checks that a call was refused with this kind of error, and that the error's text has these
+/// Checks that a call was refused with this kind of error, and that the error's text contains these
 /// words.
 #[track_caller]
 pub(crate) fn refused(answer: Result<Event, SinkError>, kind: SinkErrorKind, words: &[&str]) -> SinkError {
@@ -335,7 +336,7 @@ fn token(token: &str) -> AuthInfo {
     serde_json::from_value(json!({ "token": token })).unwrap()
 }
 
-/// The code path for a real cluster, with the server of this process in its place.
+/// Tests the code path for a real cluster, with the server in this process instead of the cluster.
 #[test]
 fn a_kubeconfig_leads_to_its_cluster() {
     let server = ApiServer::start();
@@ -345,7 +346,7 @@ fn a_kubeconfig_leads_to_its_cluster() {
     let stored = cluster.sink().create(&cluster.event("web-0.1")).unwrap();
     assert_eq!(cluster.stored("web-0.1"), Some(stored));
     assert_eq!(server.events().len(), 1);
-    // The sink has the documented role in its namespace, and no more.
+    // The sink has the documented role in its namespace, and no other permissions.
     let mut elsewhere = cluster.event("web-0.2");
     elsewhere.metadata.namespace = "default".into();
     elsewhere.involved_object.namespace = "default".into();

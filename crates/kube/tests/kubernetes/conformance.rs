@@ -1,7 +1,8 @@
-//! Kubernetes: the four conformance cases for events in `test/e2e/instrumentation`
-//! (`core_events.go` and `events.go`, releases 1.19 to 1.25).
+//! Kubernetes' four conformance tests for events, from `test/e2e/instrumentation` (`core_events.go`
+//! and `events.go`, releases 1.19 to 1.25).
 //!
-//! The sink creates, patches and updates. It reads and deletes nothing, so the administrator does.
+//! The sink creates, patches and updates events. It never reads or deletes them, so the
+//! administrator does this.
 
 use eventcast::event::EventSeries;
 use eventcast::{Event, EventSink, ObjectReference, Timestamp};
@@ -52,12 +53,13 @@ fn observed() -> Timestamp {
 }
 
 impl Api {
-    /// Returns the path of the events of the test's namespace.
+    /// Returns the path of the events in the test's namespace.
     fn events(self, cluster: &Cluster) -> String {
         format!("{}/namespaces/{}/events", self.path, cluster.namespace)
     }
 
-    /// Asserts that lists of the namespace and of all namespaces have these events with a label.
+    /// Asserts that lists of the test's namespace and of all namespaces contain exactly these
+    /// events with a label.
     #[track_caller]
     fn assert_listed(self, cluster: &Cluster, label: &str, names: &[&str]) {
         let selector = format!("labelSelector={label}%3Dtrue");
@@ -73,7 +75,7 @@ impl Api {
     }
 }
 
-/// Returns the names of the events that a list selects, of those in the test's namespace.
+/// Returns the names of the events in the test's namespace that a list selects.
 fn listed(cluster: &Cluster, events: &str, selector: &str) -> Vec<String> {
     let (code, list) = cluster.ask(Method::GET, &format!("{events}?{selector}"), &Value::Null);
     assert_eq!(code, 200, "{list}");

@@ -15,14 +15,14 @@ use test_support::{LONG, until};
 use super::api_server::{Fault, Seen};
 use super::cluster::{Cluster, Role, refused};
 
-/// The path of the request that asks whether a server has the API.
+/// The path of the request that finds out whether a server has events.k8s.io/v1.
 const DISCOVERY: &str = "/apis/events.k8s.io/v1";
 
 fn at_once() -> RetryPolicy {
     RetryPolicy::default().delay(Duration::ZERO)
 }
 
-/// Returns an event with an event time about a pod of the namespace.
+/// Returns an event with an event time, about a pod in the namespace.
 fn timed(cluster: &Cluster, name: &str) -> Event {
     let mut event = cluster.event(name);
     (event.count, event.first_timestamp, event.last_timestamp) = (0, None, None);
@@ -32,15 +32,14 @@ fn timed(cluster: &Cluster, name: &str) -> Event {
     event
 }
 
-/// Returns the methods and paths of the requests since the last call, without the name of the
-/// namespace.
+/// Returns the methods and paths of the requests since the last call, without the namespace's name.
 fn requests(cluster: &Cluster) -> Vec<String> {
     let namespace = format!("/namespaces/{}/events", cluster.namespace);
     let show = |seen: &Seen| format!("{} {}", seen.method, seen.path.replacen(&namespace, "", 1));
     cluster.server().take_seen().iter().map(show).collect()
 }
 
-/// Returns the events that a cluster has in the namespace of the test.
+/// Returns the events in the test's namespace.
 fn listed(cluster: &Cluster) -> Vec<Event> {
     let path = format!("/api/v1/namespaces/{}/events", cluster.namespace);
     let (code, list) = cluster.ask(Method::GET, &path, &Value::Null);
@@ -49,8 +48,8 @@ fn listed(cluster: &Cluster) -> Vec<Event> {
     items.iter().map(|item| Event::from_json(&item.to_string()).unwrap()).collect()
 }
 
-/// A server accepts a series as client-go writes it, through either API, and an event that has
-/// expired is created again with its series.
+/// Through either API, a server accepts a series in the form that client-go writes, and an expired
+/// event is created again with its series.
 #[test]
 fn repeats_are_counted_in_a_series() {
     for api in [EventsApi::CoreV1, EventsApi::EventsV1, EventsApi::Auto] {
@@ -89,8 +88,8 @@ fn count_in_a_series(api: EventsApi) {
     assert_eq!((stats.created + stats.updated, stats.recreated, stats.lost()), (7, 1, 0), "{stats}");
 }
 
-/// The response to the creation is lost. The second attempt finds the event, and knows it by its
-/// event time and its reporter.
+/// The response to the creation is lost. The second attempt finds the event, and recognises it by
+/// its event time and its reporter.
 #[test]
 fn a_series_continues_after_an_unanswered_creation() {
     for (fault, api) in [
@@ -115,7 +114,7 @@ fn a_series_continues_after_an_unanswered_creation() {
     }
 }
 
-/// A sink writes an event through one API, and the test reads it through the other, with every
+/// A sink writes an event through one API, and the test reads it through the other and finds every
 /// field in its place.
 #[test]
 fn an_event_is_the_same_through_both_apis() {
@@ -132,7 +131,7 @@ fn an_event_is_the_same_through_both_apis() {
     let patched = sink.patch(&again).unwrap();
     assert_eq!(patched.series(), again.series());
     assert_eq!(cluster.stored("web-0.1").unwrap().series(), again.series());
-    // The name is taken, and the error has the event that took it.
+    // The name is taken, and the error contains the event that has the name.
     let error = sink.create(&again).unwrap_err();
     assert_eq!(error.kind(), SinkErrorKind::AlreadyExists);
     assert_eq!(error.stored().unwrap().series(), again.series());
@@ -151,7 +150,8 @@ fn the_newer_api_checks_more() {
     refused(newer.create(&event), SinkErrorKind::Rejected, &["422", "series"]);
 }
 
-/// The newer API would refuse an event without an event time, so it goes through the older API.
+/// The newer API would refuse an event without an event time, so the sink sends such an event
+/// through the older API.
 #[test]
 fn each_event_goes_through_the_api_that_takes_it() {
     let cluster = Cluster::fake();
@@ -182,8 +182,8 @@ fn a_server_is_asked_once_which_api_it_has() {
     }
 }
 
-/// Only a server that does not know the path lacks the API. After any other response the sink asks
-/// again.
+/// A server lacks the API only if it does not know the path. After any other failure, the sink
+/// sends the query again.
 #[test]
 fn discovery_is_repeated_until_the_server_answers() {
     let busy = || Fault::status(503, &json!({"reason": "ServiceUnavailable", "message": "not ready"}));
@@ -195,7 +195,7 @@ fn discovery_is_repeated_until_the_server_answers() {
     assert_eq!(error.kind(), SinkErrorKind::GroupUnavailable, "{error}");
     let ask = format!("GET {DISCOVERY}");
     assert_eq!(requests(&cluster), std::slice::from_ref(&ask));
-    // Each operation asks until the server has responded.
+    // Each operation sends the query until the server has answered it.
     cluster.server().fail([no(), no()]);
     let batch = ["web-0.1", "web-0.2"].map(|name| SinkOp::Create(timed(&cluster, name))).to_vec();
     for answer in SinkBatch::perform(batch, &sink) {
@@ -208,7 +208,8 @@ fn discovery_is_repeated_until_the_server_answers() {
     assert_eq!(requests(&cluster), [ask, post.clone(), post]);
 }
 
-/// An operation that waits for the response blocks no other one, whether that one asks too or not.
+/// An operation waiting for the response does not block other operations, whether or not they also
+/// send the query.
 #[test]
 fn an_unanswered_discovery_blocks_one_operation() {
     let cluster = Cluster::fake();
@@ -225,7 +226,8 @@ fn an_unanswered_discovery_blocks_one_operation() {
     });
 }
 
-/// A role for the events of core/v1 does not cover the newer API, and the error names its group.
+/// A role for core/v1's events does not cover the newer API, and the error names the newer API's
+/// group.
 #[test]
 fn a_forbidden_request_names_the_group_of_the_role() {
     let cluster = Cluster::new();

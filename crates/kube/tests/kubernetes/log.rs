@@ -14,11 +14,12 @@ use tracing_subscriber::{EnvFilter, Layer as _, fmt};
 use super::api_server::Fault;
 use super::cluster::Cluster;
 
-/// The directive that the documents name.
+/// The directive that the documentation names.
 const DIRECTIVE: &str = "kube_client::client::builder=off";
 
-/// kube writes a line of the level `ERROR` for each 5xx response and for each broken connection.
-/// With the directive no line is left. A new version of kube that moves its lines fails here.
+/// kube logs a line at level `ERROR` for each 5xx response and for each broken connection. With the
+/// directive, none of these lines is logged. This test fails if a new version of kube logs them
+/// from another module.
 #[test]
 fn the_documented_filter_silences_the_lines_of_kube() {
     in_own_process!();
@@ -37,7 +38,7 @@ fn the_documented_filter_silences_the_lines_of_kube() {
     for _ in 0..2 {
         sink.create(&cluster.event("web-0.1")).unwrap_err();
     }
-    // A refusal for good makes no line.
+    // A permanent refusal is not logged.
     cluster.server().fail([Fault::status(403, &status)]);
     sink.create(&cluster.event("web-0.1")).unwrap_err();
 

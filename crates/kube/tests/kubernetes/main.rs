@@ -1,11 +1,11 @@
-//! `KubernetesSink` and the example `operator` against an API server: the fake one in `api_server`,
-//! or a real one.
+//! Tests `KubernetesSink` and the example `operator` with the fake API server in `api_server`, or
+//! with a real API server.
 //!
-//! With `EVENTCAST_TEST_KUBECONFIG=FILE` the tests of `answers.rs` and `conformance.rs`, and most
-//! of `events_v1.rs`, run against the cluster that the file names. They run in new namespaces,
-//! which they delete. The user in the file must be allowed to create namespaces, service accounts,
-//! their tokens, roles and cluster roles. The sinks do not run as this user, but with the role that
-//! `docs/kubernetes.md` documents:
+//! With `EVENTCAST_TEST_KUBECONFIG=FILE`, the tests in `answers.rs` and `conformance.rs`, and most
+//! tests in `events_v1.rs`, run against the cluster that the file names. They run in new
+//! namespaces, which they delete afterwards. The user in the file must be permitted to create
+//! namespaces, service accounts, their tokens, roles and cluster roles. The sinks do not run as
+//! this user, but with the role that `docs/kubernetes.md` documents:
 //!
 //! ```sh
 //! EVENTCAST_TEST_KUBECONFIG=~/.kube/config \

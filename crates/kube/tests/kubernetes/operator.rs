@@ -1,5 +1,5 @@
-//! The example `operator` against an API server: the events that it records, and its words where
-//! there is no cluster.
+//! The example `operator` with an API server: the events that it records, and its messages if there
+//! is no cluster.
 
 use std::env::consts::EXE_SUFFIX;
 use std::fs;
@@ -17,8 +17,8 @@ use test_support::LONG;
 use super::api_server::ApiServer;
 
 const COLLECTION: &str = "/apis/eventcast.example.com/v1/reminders";
-/// Returns the program of the example, which `cargo test` builds. (`cargo test --test kubernetes`
-/// alone does not.) Panics if the program is missing or older than its sources.
+/// Returns the path of the example program, which `cargo test` builds. (`cargo test --test
+/// kubernetes` alone does not.) Panics if the program is missing or older than its sources.
 fn program() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let program = test.ancestors().nth(2).unwrap().join(format!("examples/operator{EXE_SUFFIX}"));
@@ -34,7 +34,7 @@ fn program() -> PathBuf {
     program
 }
 
-/// A program whose stderr is read while it runs.
+/// A program whose stderr is read while it is running.
 struct Running {
     child: Child,
     stderr: Receiver<String>,
@@ -44,7 +44,7 @@ impl Running {
     fn start(args: &[&str]) -> Self {
         let mut child = Command::new(program())
             .args(args)
-            // The program must find nothing from the machine on which it runs.
+            // The program must not find any configuration on the machine.
             .env_remove("KUBECONFIG")
             .env_remove("KUBERNETES_SERVICE_HOST")
             .env("HOME", "/nonexistent")
@@ -72,7 +72,7 @@ impl Running {
         }
     }
 
-    /// Waits until the program has ended. Returns the exit status, stdout, and the part of stderr
+    /// Waits until the program has exited. Returns the exit status, stdout, and the part of stderr
     /// that had not been read.
     fn end(mut self) -> (Option<i32>, String, Vec<String>) {
         let rest = self.stderr.iter().collect();
@@ -116,7 +116,7 @@ fn the_program_records_what_it_finds_and_ends_at_a_signal() {
         logged.iter().any(|line| line.contains("  Warning  Invalid  reminder/coffee  at: ")),
         "{logged:?}"
     );
-    // A reminder that is created while the program watches.
+    // A reminder that is created while the program is watching.
     while !server.take_seen().iter().any(|seen| seen.path == COLLECTION && seen.is_watch) {
         thread::yield_now();
     }

@@ -1,4 +1,4 @@
-//! From a recorder to a cluster: the stored events, and the requests that stored them.
+//! Recordings from a recorder to a cluster: the stored events, and the requests that stored them.
 
 use std::sync::mpsc;
 use std::thread;
@@ -18,8 +18,8 @@ fn at_once() -> RetryPolicy {
     RetryPolicy::default().delay(Duration::ZERO)
 }
 
-/// A broadcaster that records to a cluster, and the events that it lost, each with the reason and
-/// the text.
+/// A broadcaster that records to a cluster, and its reported losses, each with the reason and the
+/// text.
 struct Running {
     cluster: Cluster,
     events: EventBroadcaster,
@@ -59,7 +59,7 @@ impl Running {
         self.cluster.server().events().iter().map(read).collect()
     }
 
-    /// Returns the methods of the requests since the last call: `POST`, `PATCH` and so on.
+    /// Returns the methods of the requests since the last call, such as `POST` or `PATCH`.
     fn methods(&self) -> Vec<String> {
         self.cluster.server().take_seen().iter().map(|seen| seen.method.to_string()).collect()
     }
@@ -122,7 +122,8 @@ fn a_busy_server_is_left_alone_for_as_long_as_it_asks() {
     server.fail([Fault::too_many_requests(vec![("retry-after", "7".to_owned())])]);
     events.recorder("tester").event(&cluster.event("").involved_object, Warning, "BackOff", "restarts");
     until(|| server.seen_count() == 1);
-    // Wait until the recording has the response, and waits for the clock, which stands still.
+    // Wait until the recording has received the response, and is waiting for the clock, which the
+    // test advances.
     until(|| recording.stats().last_failure.is_some());
     clock.wait_for_waiters(1);
     clock.advance(Duration::from_millis(6_999));
@@ -152,7 +153,7 @@ fn what_may_work_later_is_tried_until_it_does() {
 fn a_refusal_is_reported_in_the_servers_words_and_blocks_no_event() {
     let run = Running::start(Role::Creator);
     run.record("BackOff");
-    // The role may not patch.
+    // The role does not permit patches.
     run.record("BackOff");
     let mut elsewhere = run.pod();
     elsewhere.namespace = "eventcast-no-such-namespace".into();
@@ -175,7 +176,7 @@ fn a_flood_from_several_threads_arrives_complete_while_the_server_stumbles() {
     const OBJECTS: usize = 40; // and so 200 events
     const REPEATS: i32 = 5;
     let run = Running::start(Role::Recorder);
-    // Some requests fail, whatever the request is.
+    // Some requests fail, regardless of what they request.
     run.cluster.server().fail((0..100).map(|number| match number % 5 {
         0 => Fault::too_many_requests(vec![("retry-after", "0".to_owned())]),
         1 => Fault::HangUpBefore,
@@ -235,7 +236,8 @@ fn an_event_whose_answer_was_lost_is_taken_for_stored() {
         let run = Running::start(Role::Recorder);
         run.cluster.server().fail([fault]);
         run.record("BackOff");
-        // The second attempt finds the name taken, and the third request finds which event has it.
+        // The second attempt finds that the name is taken, and the third request reads the event
+        // that has the name.
         assert_eq!(run.methods(), ["POST", "POST", "PATCH"]);
         run.record("BackOff");
         assert_eq!(run.methods(), ["PATCH"]);
@@ -261,7 +263,7 @@ fn a_patch_whose_answer_was_lost_is_sent_again_and_counts_once() {
 #[test]
 fn a_name_that_another_event_has_is_left_to_it() {
     let run = Running::start(Role::Recorder);
-    // The server reports that the name is taken, and the read returns an event of another writer.
+    // The server reports that the name is taken, and the read returns an event from another writer.
     let mut other = run.cluster.event("web-0.1");
     other.message = "somebody else's".into();
     let taken = Fault::status(

@@ -1,5 +1,5 @@
-//! A server that is killed and started again. Until it has read its roles, it refuses the service
-//! accounts that it allows afterwards.
+//! A server that is killed and started again. Until it has read its roles, it refuses service
+//! accounts that it allows later.
 
 use std::collections::HashMap;
 use std::sync::mpsc;
@@ -31,7 +31,7 @@ fn a_server_that_starts_refuses_the_users_that_it_allows_later() {
         assert!(refusals.iter().any(|refusal| refusal.contains(words)), "{words}: {refusals:?}");
     }
     assert!(refusals.iter().all(|refusal| refusal.contains("403 Forbidden: events ")), "{refusals:?}");
-    // An administrator is never refused, and what was stored is still there.
+    // An administrator is never refused, and the stored event still exists.
     assert!(cluster.stored("web-0.1").is_some());
     server.kill();
     server.start_again(Duration::ZERO);
@@ -39,13 +39,13 @@ fn a_server_that_starts_refuses_the_users_that_it_allows_later() {
     assert_eq!(server.events().len(), 2);
 }
 
-/// The number of recordings, and of the events of each.
+/// The number of recordings, and the number of events in each recording.
 const RECORDINGS: usize = 10;
 const EVENTS: usize = 255;
-/// The time in which they are recorded, and the times of the restarts.
+/// The time during which the events are recorded, and the times of the restarts.
 const TIME: Duration = Duration::from_secs(5);
 const RESTARTS: [Duration; 2] = [Duration::from_secs(1), Duration::from_millis(3200)];
-/// The time without a server, and the time for which it refuses every account afterwards.
+/// How long the server is down, and how long the restarted server refuses every account.
 const DOWN: Duration = Duration::from_millis(200);
 const REFUSING: Duration = Duration::from_millis(1500);
 
@@ -57,7 +57,7 @@ fn recordings_lose_nothing_while_the_server_restarts_twice() {
         .map(|_| {
             let sender = sender.clone();
             let events = EventBroadcaster::builder()
-                // Shorter pauses than the default of 10 s, so that the test is short.
+                // Shorter pauses than the default of 10 s, to keep the test short.
                 .retry(RetryPolicy::default().delay(Duration::from_millis(250)))
                 .drop_timeout(Duration::ZERO)
                 .on_loss(move |loss| drop(sender.send((loss.count, loss.to_string()))))

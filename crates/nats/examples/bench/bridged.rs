@@ -1,4 +1,4 @@
-//! The bridge.
+//! Measures the bridge.
 
 use std::time::{Duration, Instant};
 
@@ -46,7 +46,7 @@ pub(crate) fn settle(bus: &Broadcaster<String>, out: &NatsPublisher) {
     assert!(out.flush(LONG), "{}", out.stats());
 }
 
-/// Publishes on a bus. Returns the acknowledged events per second.
+/// Publishes on a bus. Returns the number of acknowledged events per second.
 pub(crate) fn publish(
     url: &str,
     storage: &str,
@@ -75,7 +75,7 @@ pub(crate) fn fill(url: &str, events: u64) {
     publish(url, "memory", (256, Duration::from_millis(1)), events, 62);
 }
 
-/// Reads the stream into a bus. Returns the events per second that each watcher received.
+/// Reads the stream into a bus. Returns the number of events that each watcher received per second.
 pub(crate) fn read(url: &str, events: u64, watchers: usize) -> f64 {
     let bus = bus();
     let begin = Instant::now();

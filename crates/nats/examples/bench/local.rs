@@ -1,4 +1,4 @@
-//! The cost of a local publish, with and without the bridge.
+//! Measures the cost of a local publish, with and without the bridge.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,12 +8,12 @@ use eventcast_nats::{NatsPublisher, Storage};
 
 use crate::bare::event;
 
-/// The dispatcher and the bridge's task are asleep after this time without an event.
+/// After this time without an event, the dispatcher and the bridge's task are asleep.
 const UNTIL_ASLEEP: Duration = Duration::from_millis(2);
 const BURST: usize = 100;
 const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
 
-/// The median over all bursts for a `try_publish`, in nanoseconds.
+/// The median durations of a `try_publish` over all bursts, in nanoseconds.
 pub(crate) struct Cost {
     /// The first publish of a burst, which wakes a thread.
     pub(crate) first: u128,
@@ -77,8 +77,8 @@ pub(crate) fn cost(url: &str, bursts: u64, direct: bool) -> [Cost; 3] {
     super::bridged::delete(url);
     let mut contenders =
         [(1, None), (2, None), (1, Some(url))].map(|(readers, url)| Contender::new(direct, readers, url));
-    // Each contender runs after each other one equally often, because the previous run leaves
-    // traces: a core that is awake, a server that writes.
+    // Each contender runs equally often after each of the others, because the previous run leaves
+    // traces, such as a core that is awake or a server that is writing.
     for burst in 0..bursts {
         for contender in ORDERS[burst as usize % ORDERS.len()] {
             contenders[contender].burst();

@@ -1,5 +1,5 @@
 //! Measures the bridge and the bare client in the same run: `cargo run --release -p eventcast-nats
-//! --example bench`. This program starts the server on a free port, and ends it.
+//! --example bench`. This program starts the server on a free port, and stops it at the end.
 //!
 //! `--example bench -- 0.1` does a tenth of the work. The figures are meaningful only relative to
 //! each other, because the server runs on the same machine.
@@ -18,11 +18,11 @@ use std::time::Duration;
 
 use server::Server;
 
-/// The length of the text of an event. Its JSON is two bytes longer.
+/// The length of an event's text. Its JSON is two bytes longer.
 const SIZES: [usize; 2] = [62, 398];
 
-/// Prints a line. A reader that stops early, as in `| head -1`, does not end the program, because a
-/// server is running.
+/// Prints a line. A failed write is ignored, because a reader that stops early, as in `| head -1`,
+/// must not end the program while a server is running.
 macro_rules! say {
     ($($text:tt)*) => { _ = writeln!(io::stdout(), $($text)*) };
 }

@@ -1,8 +1,8 @@
-//! Runs both sides for a while with a fault every five seconds, and compares all sums:
+//! Runs both sides for a while with a fault every five seconds, and then compares all totals:
 //! `cargo run --release -p eventcast-nats --example soak -- 600`. This program starts the server on
-//! a free port, and ends it. `-- 60 1` has a fault every second.
+//! a free port, and stops it at the end. `-- 60 1` runs for 60 seconds with a fault every second.
 //!
-//! A fault is a crash of the server, a server that is suspended for a while, the removal of
+//! A fault is a crash of the server, a temporary suspension of the server, the removal of
 //! consumers, or a reader that ends and resumes.
 
 #[path = "../../tests/nats/admin.rs"]
@@ -25,7 +25,7 @@ use admin::Admin;
 use server::Server;
 
 const LONG: Duration = Duration::from_secs(120);
-/// The number of events in a burst, and the pause after it.
+/// The number of events in a burst, and the pause after the burst.
 const BURST: (u64, Duration) = (200, Duration::from_millis(10));
 
 /// The totals of all readers.
@@ -37,8 +37,8 @@ struct Seen {
     next: u64,
 }
 
-/// Prints a line. A reader that stops early, as in `| head -1`, does not end the program, because a
-/// server is running.
+/// Prints a line. A failed write is ignored, because a reader that stops early, as in `| head -1`,
+/// must not end the program while a server is running.
 macro_rules! say {
     ($($text:tt)*) => { _ = writeln!(io::stdout(), $($text)*) };
 }
@@ -98,7 +98,7 @@ fn main() -> ExitCode {
     judge(published, &out, &seen)
 }
 
-/// Compares the sums.
+/// Compares the totals.
 fn judge(published: u64, out: &NatsPublisher, seen: &Seen) -> ExitCode {
     let stats = out.shutdown_timeout(LONG).stats;
     say!("{stats}\n{seen:?}, memory {} KiB", resident());
@@ -121,7 +121,7 @@ fn publisher(url: &str, bus: &Broadcaster<u64>) -> NatsPublisher {
     builder.configure(|options| options.ack_timeout = Duration::from_secs(1)).attach(bus).unwrap()
 }
 
-/// Publishes numbers until the end is signalled. Returns how many were published.
+/// Publishes numbers until the end is signalled. Returns the number of published events.
 fn write(bus: &Broadcaster<u64>, is_over: &AtomicBool) -> u64 {
     let publisher = bus.publisher();
     let mut next = 0;
@@ -133,7 +133,7 @@ fn write(bus: &Broadcaster<u64>, is_over: &AtomicBool) -> u64 {
     next
 }
 
-/// A reader, and the thread that checks what it reads.
+/// A reader, and the thread that checks what the reader delivers.
 struct Reader {
     bus: Broadcaster<u64>,
     subscriber: NatsSubscriber,
@@ -172,7 +172,7 @@ impl Reader {
         Self { bus, subscriber, checker }
     }
 
-    /// Ends the reader, and adds the deliveries that it received.
+    /// Ends the reader, and adds the deliveries that it received to `seen`.
     fn end(self, seen: &mut Seen) {
         assert!(self.subscriber.shutdown_timeout(LONG));
         self.bus.close();
@@ -190,12 +190,12 @@ impl Reader {
         }
     }
 
-    /// Reads to the end, and adds the deliveries that it received.
+    /// Reads to the end, and adds the received deliveries to `seen`.
     fn drain(self, seen: &mut Seen, published: u64) {
         let begin = Instant::now();
         loop {
             let stats = self.subscriber.stats();
-            // Earlier readers have received the others.
+            // Earlier readers have received the other events.
             if seen.events + seen.gaps + stats.events + stats.gaps >= published || begin.elapsed() > LONG {
                 say!("{stats}");
                 break;

@@ -30,11 +30,11 @@ use super::subscriber::NatsSubscriber;
 
 /// The time to wait for a connection that the options require.
 const CONNECT: Duration = Duration::from_secs(5);
-/// The messages that wait for a watcher without a bus.
+/// The maximum number of messages that are buffered for a watcher without a bus.
 const CHUNKS: usize = 4;
 
 impl NatsSubscriber {
-    /// Returns a builder for a server, with events as JSON.
+    /// Returns a builder for one server, with events encoded as JSON.
     pub fn builder<T>(server: &str) -> NatsSubscriberBuilder<T>
     where
         T: Serialize + DeserializeOwned + Clone + Send + Sync + 'static,
@@ -43,7 +43,7 @@ impl NatsSubscriber {
         Self::with_options(options)
     }
 
-    /// Returns a builder with options from a configuration, with events as JSON.
+    /// Returns a builder with these options, with events encoded as JSON.
     pub fn with_options<T>(options: SubscriberOptions) -> NatsSubscriberBuilder<T>
     where
         T: Serialize + DeserializeOwned + Clone + Send + Sync + 'static,
@@ -67,7 +67,7 @@ pub struct NatsSubscriberBuilder<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> NatsSubscriberBuilder<T> {
-    /// Creates a builder for events that do not implement serde's traits, with their codec.
+    /// Creates a builder with a custom codec, for events that do not implement serde's traits.
     pub fn with_codec(options: SubscriberOptions, codec: impl Codec<T>) -> Self {
         let (codec, own) = (Box::new(codec), HashSet::new());
         Self { options, codec, store: None, own, map: None, on_status: None, on_error: None, handle: None }
@@ -89,43 +89,43 @@ impl<T: Clone + Send + Sync + 'static> NatsSubscriberBuilder<T> {
         self
     }
 
-    /// Sets the name of the stream. Default `EVENTS`.
+    /// Sets the name of the stream. Defaults to `EVENTS`.
     pub fn stream(self, name: &str) -> Self {
         self.configure(|options| name.clone_into(&mut options.stream))
     }
 
-    /// Reads only the messages with a matching subject, in which `*` matches one token and `>` all
-    /// remaining tokens.
+    /// Reads only the messages whose subject matches `subject`, in which `*` matches one token and
+    /// `>` matches all remaining tokens.
     pub fn filter(self, subject: &str) -> Self {
         self.configure(|options| options.filter = Some(subject.to_owned()))
     }
 
-    /// Sets where to begin if no position is saved. Default [`Start::New`].
+    /// Sets where to start reading if no position is saved. Defaults to [`Start::New`].
     pub fn start(self, start: Start) -> Self {
         self.configure(|options| options.start = start)
     }
 
-    /// Begins where the last reader with this store ended, and saves the position in the store.
+    /// Resumes where the last reader with this store ended, and saves the position in the store.
     pub fn resume(mut self, store: impl PositionStore) -> Self {
         self.store = Some(Arc::new(store));
         self
     }
 
-    /// Sets the codec. Default [`Json`].
+    /// Sets the codec. Defaults to [`Json`].
     pub fn codec(mut self, codec: impl Codec<T>) -> Self {
         self.codec = Box::new(codec);
         self
     }
 
-    /// Skips the events of this publisher, which belongs to the same program.
+    /// Skips the events of a publisher in the same program.
     pub fn skip(mut self, publisher: &NatsPublisher) -> Self {
         self.own.insert(publisher.origin().to_owned());
         self
     }
 
-    /// Sets a function that turns a remote event into a local event. By default this is the event
-    /// itself. If the function panics, the panic is caught and the event becomes a gap. Used only
-    /// by [`attach`](Self::attach).
+    /// Sets a function that turns a remote event into a local event. By default, the local event is
+    /// the remote event's `event` field. If the function panics, the panic is caught and the event
+    /// becomes a gap. Only [`attach`](Self::attach) uses this function.
     ///
     /// # Examples
     ///
@@ -141,7 +141,7 @@ impl<T: Clone + Send + Sync + 'static> NatsSubscriberBuilder<T> {
         self
     }
 
-    /// Sets a function that is called with the status whenever its state or its failure changes. It
+    /// Sets a function that is called with the status whenever the state or the failure changes. It
     /// runs on the reader's own thread, or on a thread of the runtime set with
     /// [`runtime`](Self::runtime), so it must not block. If it panics, the panic is caught.
     pub fn on_status(mut self, on_status: impl Fn(&RemoteStatus) + Send + Sync + 'static) -> Self {
@@ -163,41 +163,42 @@ impl<T: Clone + Send + Sync + 'static> NatsSubscriberBuilder<T> {
         self
     }
 
-    /// Starts to read, and publishes the events on a bus. The reader does not keep the bus open,
-    /// and ends when the bus does.
+    /// Starts reading, and publishes the events on a bus. The reader does not keep the bus open,
+    /// and ends when the bus ends.
     ///
     /// # Errors
     ///
     /// - [`BuildError::Invalid`] if an option is out of range.
     /// - [`BuildError::Position`] if the saved position cannot be read.
-    /// - [`BuildError::Connect`] if an address is wrong or a file cannot be read. If the options
-    ///   require a connection, the same error is returned if there is none within 5 s. Otherwise no
-    ///   server is needed yet.
+    /// - [`BuildError::Connect`] if an address is invalid, if a file cannot be read, or if the
+    ///   options require a connection and there is none within 5 s. If the options do not require a
+    ///   connection, no server needs to be running yet.
     /// - [`BuildError::Thread`] if the system cannot start a thread.
     ///
     /// # Blocking
     ///
-    /// If the options require a connection, waits for it. In that case, do not call this on a
-    /// thread of the runtime that is to run the reader. Otherwise waits only for the thread to
-    /// start.
+    /// If the options require a connection, this method waits for the connection. In that case, do
+    /// not call it on a thread of the runtime that will run the reader. Otherwise, it waits only
+    /// for the reader's thread to start.
     pub fn attach(mut self, publisher: &Publisher<T>) -> Result<NatsSubscriber, BuildError> {
         let map = self.map.take().unwrap_or_else(|| Box::new(|remote| remote.event));
         let (overflow, publisher) = (self.options.overflow, publisher.clone());
         let outlet = Outlet::Bus(BusOutlet { publisher, map, overflow });
-        // A bus accepts the events immediately, so nothing sends a mark.
+        // A bus accepts the events immediately, so no marks are sent.
         let (_, marks) = mpsc::unbounded_channel();
         self.begin(outlet, marks)
     }
 
-    /// Starts to read, and returns a watcher of the events and their positions in the stream.
+    /// Starts reading, and returns a watcher that receives the events with their positions in the
+    /// stream.
     ///
     /// # Errors
     ///
-    /// The same as [`attach`](Self::attach).
+    /// As for [`attach`](Self::attach).
     ///
     /// # Blocking
     ///
-    /// The same as [`attach`](Self::attach).
+    /// As for [`attach`](Self::attach).
     pub fn watch(self) -> Result<RemoteWatcher<T>, BuildError> {
         let (sender, chunks) = mpsc::channel(CHUNKS);
         let (marks, marked) = mpsc::unbounded_channel();
@@ -225,7 +226,7 @@ impl<T: Clone + Send + Sync + 'static> NatsSubscriberBuilder<T> {
         let (stop, stopped) = watch::channel(None);
         let task_shared = shared.clone();
         let connection = options.connection.clone();
-        // Twice the maximum number of requested messages, and space for the server's status
+        // Twice the maximum number of requested messages, plus space for the server's status
         // messages.
         let capacity = options.max_messages * 2 + 64;
         let within = options.require_connection.then_some(CONNECT);

@@ -1,8 +1,8 @@
-//! The incoming side: turns the messages of a stream into events of a bus, or into a stream of
-//! deliveries, in order and with gaps in place.
+//! The incoming side, which turns the messages in a stream into events on a bus, or into a stream
+//! of deliveries, in order and with gaps in place.
 //!
-//! `session` reads messages through a consumer on the server, `outlet` is where the events go, and
-//! `reader` is the task that drives both and keeps track of the positions.
+//! `session` reads messages through a consumer on the server, `outlet` represents the destination
+//! of the events, and `reader` is the task that drives both and keeps track of the positions.
 
 mod builder;
 mod ledger;

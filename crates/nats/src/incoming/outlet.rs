@@ -14,27 +14,28 @@ use super::remote_event::{Chunk, Mark, Remote};
 /// A user-supplied function that turns a remote event into a local event.
 pub(crate) type Map<T> = Box<dyn Fn(Remote<T>) -> T + Send + Sync>;
 
-/// The result of putting the items of a message into the outlet.
+/// The result of putting a message's items into the outlet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Put {
-    /// The events that were accepted.
+    /// The number of events that were accepted.
     pub(crate) accepted: u64,
-    /// The events that were reported as missing, including dropped events.
+    /// The number of events that were reported as missing, including dropped events.
     pub(crate) missing: u64,
     pub(crate) dropped: u64,
     pub(crate) panics: u64,
-    /// Whether the outlet or the reader has ended. If so, nothing after the accepted and missing
-    /// events was put.
+    /// Whether the outlet or the reader has ended. If so, the items after the accepted and missing
+    /// events were not put.
     pub(crate) has_ended: bool,
 }
 
 impl Put {
-    /// Adds events that were reported as missing. Their number may be from a hostile message.
+    /// Adds events that were reported as missing. Their number may come from a hostile message, so
+    /// the addition saturates.
     fn lose(&mut self, events: u64) {
         self.missing = self.missing.saturating_add(events);
     }
 
-    /// Returns the events that were accepted or reported.
+    /// Returns the number of events that were accepted or reported as missing.
     pub(crate) fn handled(&self) -> u64 {
         self.accepted.saturating_add(self.missing)
     }
@@ -54,7 +55,7 @@ pub(crate) struct BusOutlet<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> Outlet<T> {
-    /// Puts the items of a message, in order.
+    /// Puts a message's items into the outlet, in order.
     pub(crate) async fn put(&mut self, items: Vec<Delivery<Remote<T>>>, mark: Mark, stop: &Stop) -> Put {
         match self {
             Self::Bus(bus) => bus.put(items, stop).await,
@@ -77,7 +78,8 @@ impl<T: Clone + Send + Sync + 'static> Outlet<T> {
         }
     }
 
-    /// Returns whether a message is done once it is accepted, without waiting for a mark.
+    /// Returns whether a message is finished once the outlet has accepted it, without waiting for a
+    /// mark.
     pub(crate) fn is_done_at_once(&self) -> bool {
         matches!(self, Self::Bus(_))
     }
@@ -154,7 +156,7 @@ impl<T: Clone + Send + Sync + 'static> BusOutlet<T> {
         }
     }
 
-    /// Publishes a gap. This requires no capacity.
+    /// Publishes a gap, which requires no capacity on the bus.
     fn put_gap(&self, events: u64, put: &mut Put) {
         if !put.has_ended {
             match self.publisher.publish_gap(events) {

@@ -1,5 +1,5 @@
-//! The task of the incoming side: reads messages, checks their positions, delivers the events, and
-//! keeps its position.
+//! The incoming side's task, which reads messages, checks their positions, delivers the events, and
+//! saves the position that it has reached.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -31,22 +31,22 @@ use super::start::{Beginning, Place};
 use super::stats::NatsSubscriberStats;
 use super::store::{PositionStore, SavedPosition};
 
-/// The timeout of a request to the server.
+/// The timeout for requests to the server.
 const REQUEST: Duration = Duration::from_secs(5);
 
 /// A user-supplied function that is called if a message cannot be read or the reader restarts.
 pub(crate) type OnError = Box<dyn Fn(&str) + Send + Sync>;
 
-/// The parts that the program's handle shares with the task.
+/// The state that the program's handle shares with the task.
 #[derive(Clone)]
 pub(crate) struct Shared {
     pub(crate) stats: Arc<Mutex<NatsSubscriberStats>>,
     pub(crate) status: StatusCell,
-    /// Set once the reader has had a session, from which point on it misses no message.
+    /// Set once the reader has opened its first session. From then on, it misses no message.
     pub(crate) ready: Signal,
 }
 
-/// The parts of a reader that the program provides.
+/// A reader's settings, its saved position, and the parts that the program supplies.
 pub(crate) struct Parts<T> {
     pub(crate) options: SubscriberOptions,
     pub(crate) codec: Box<dyn Codec<T>>,
@@ -56,7 +56,7 @@ pub(crate) struct Parts<T> {
     pub(crate) on_error: Option<OnError>,
 }
 
-/// The task of the incoming side.
+/// The state of the incoming side's task.
 pub(crate) struct Reader<T> {
     parts: Parts<T>,
     outlet: Outlet<T>,
@@ -67,15 +67,15 @@ pub(crate) struct Reader<T> {
     context: Context,
     wanted: Wanted,
     place: Place,
-    /// The creation time of the stream that is read.
+    /// The creation time of the stream that the reader is reading.
     created: Arc<str>,
     positions: Positions,
-    /// The number up to which skipped positions are not gaps.
+    /// The message number up to which skipped positions do not count as gaps.
     selected_to: u64,
     ledger: Ledger,
 }
 
-/// The end of a session.
+/// Whether the whole reader has ended, or only its session.
 enum End {
     Reader,
     Session(Broken),
@@ -122,7 +122,7 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
         }
     }
 
-    /// Runs until the reader is stopped, or until the outlet or the client has ended.
+    /// Runs until the reader is stopped, or until the outlet or the client ends.
     pub(crate) async fn run(mut self) {
         let mut backoff = None;
         loop {
@@ -131,7 +131,7 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
             let refusals = connection.link().refusals;
             let opened = tokio::select! {
                 opened = Session::open(&self.context, &self.wanted, &self.place) => opened,
-                // The responses to requests on the old connection may never arrive.
+                // Responses to requests on the old connection may never arrive.
                 () = connection.reconnected(epoch) => continue,
                 () = asked(self.stop.clone()) => break,
             };
@@ -184,7 +184,8 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
         }
     }
 
-    /// Applies the beginning of a session. Returns false if the reader has ended.
+    /// Updates the reader's state at the beginning of a session. Returns false if the reader has
+    /// ended.
     async fn begin(&mut self, begins: &Beginning, created: Arc<str>) -> bool {
         let is_first = matches!(self.place, Place::Begin(_));
         if begins.is_from_start && (is_first || begins.is_reset) {
@@ -207,7 +208,8 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
         if !is_blind {
             return true;
         }
-        // Positions do not show how many events are missing. Each message holds at least one.
+        // No position is known from which to determine how many events are missing. Each message
+        // holds at least one event.
         let missing = if self.wanted.filter.is_some() { 1 } else { begins.removed };
         let mark = Mark { sequence: Some(begins.behind + begins.removed), reached: None };
         let put = self.outlet.put(vec![Delivery::Lagged(missing)], mark, &self.stop).await;
@@ -287,8 +289,9 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
         }
         self.count(&put);
         if put.has_ended {
-            // The events after the accepted ones will be read again. If not even the gap was put,
-            // the saved position does not change.
+            // The saved position covers only events that were accepted or reported as missing, so
+            // the next reader with this store reads the remaining events again. If not even the gap
+            // was reported, the saved position does not change.
             if let Some(handled) = put.handled().checked_sub(gap) {
                 let end = (head.first + step.repeated).saturating_add(handled);
                 self.ledger.reach(&behind.back_at(end));
@@ -377,12 +380,12 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
 
     fn complain(&self, text: &str) {
         if let Some(on_error) = &self.parts.on_error {
-            // A panic in the hook stops here.
+            // Panics in the hook are not propagated.
             let _ = catch_unwind(AssertUnwindSafe(|| on_error(text)));
         }
     }
 
-    /// Moves the reader's position to a message.
+    /// Advances the reader's position to a message.
     fn arrive(&mut self, sequence: u64) {
         let mut stats = self.shared.stats.lock();
         stats.messages += 1;
@@ -415,7 +418,7 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
         }
     }
 
-    /// Saves the position if it has changed. A failure is counted, and the next save retries.
+    /// Saves the position if it has changed. A failure is counted, and the next save tries again.
     async fn save(&mut self) {
         self.ledger.save_at = Instant::now() + self.parts.options.save_every;
         let (Some(store), Place::Behind { created, .. }, true) =
@@ -459,9 +462,9 @@ impl<T: Clone + Send + Sync + 'static> Reader<T> {
     }
 }
 
-/// The items of a message.
+/// The items that a message is converted to.
 struct Items<T> {
-    /// The events that are missing before the message.
+    /// The number of events that are missing before the message.
     gap: u64,
     all: Vec<Delivery<Remote<T>>>,
 }

@@ -1,4 +1,4 @@
-//! Events of other processes, and where they are in the stream.
+//! Events from other processes, with their positions in the stream.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,18 +8,18 @@ use eventcast::Delivery;
 
 use crate::positions::Reached;
 
-/// An event of another process, and where it is in the stream.
+/// An event from another process, with its position in the stream.
 ///
-/// The pair of `origin` and `position` is unique for each event, so you can use it to recognise an
-/// event that was handled before.
+/// The pair of `origin` and `position` is unique for each event, so you can use it to recognise
+/// events that you have already handled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Remote<T> {
     /// The event.
     pub event: T,
-    /// The identity of the publisher, which is new each time it starts.
+    /// The identity of the publisher, which changes each time the publisher starts.
     pub origin: Arc<str>,
-    /// The position among all events of the origin, including lost events.
+    /// The position among all of the origin's events, including lost events.
     pub position: u64,
     /// The number of the message in the stream.
     pub stream_sequence: u64,
@@ -48,7 +48,7 @@ pub(crate) struct Chunk<T> {
 /// The position of a message that the watcher has received.
 #[derive(Clone, Debug)]
 pub(crate) struct Mark {
-    /// The number of the message, or `None` if it was received in part.
+    /// The number of the message, or `None` if only a part of the message was received.
     pub(crate) sequence: Option<u64>,
     /// The position after the last event that was received, if the message belongs to an origin.
     pub(crate) reached: Option<Reached>,

@@ -1,4 +1,4 @@
-//! A watcher of remote events that needs no bus.
+//! A watcher that receives remote events without a bus.
 
 use std::fmt;
 use std::pin::Pin;
@@ -67,7 +67,8 @@ impl<T> RemoteWatcher<T> {
     ///
     /// # Errors
     ///
-    /// [`RecvError`] at the end, after [`shutdown_timeout`](NatsSubscriber::shutdown_timeout).
+    /// Returns [`RecvError`] once the reader has ended, for example after
+    /// [`shutdown_timeout`](NatsSubscriber::shutdown_timeout), and no deliveries are left.
     pub fn recv_async(&mut self) -> impl Future<Output = Result<Delivery<Remote<T>>, RecvError>> + Send
     where
         T: Send,
@@ -90,7 +91,7 @@ impl<T> RemoteWatcher<T> {
     /// # Errors
     ///
     /// - [`RecvTimeoutError::Timeout`] if nothing arrived in time.
-    /// - [`RecvTimeoutError::Ended`] at the end.
+    /// - [`RecvTimeoutError::Ended`] if the reader has ended and no deliveries are left.
     ///
     /// # Blocking
     ///
@@ -112,7 +113,8 @@ impl<T> RemoteWatcher<T> {
     }
 
     /// Stops the reader, and waits until it has saved the position of the received events. Returns
-    /// whether it ended in time. Dropping the watcher instead does not block.
+    /// whether the reader ended in time. To stop the reader without blocking, drop the watcher
+    /// instead.
     ///
     /// # Blocking
     ///
@@ -122,7 +124,7 @@ impl<T> RemoteWatcher<T> {
         self.subscriber.shutdown_timeout(timeout)
     }
 
-    /// Marks the received events of the current message.
+    /// Reports to the reader which events of the current message have been received.
     fn mark_part(&mut self) {
         if let Some(part) = self.part.take() {
             // An error means that the reader has ended.
@@ -142,7 +144,8 @@ impl<T> RemoteWatcher<T> {
         }
     }
 
-    /// Takes an item of the current message. Marks the message if it has no items left.
+    /// Takes the next item of the current message. If the message has no items left, reports to the
+    /// reader that the whole message has been received.
     fn take_item(&mut self) -> Option<Delivery<Remote<T>>> {
         let chunk = self.now.as_mut()?;
         let item = chunk.items.pop_front();
@@ -170,7 +173,7 @@ impl<T> Drop for RemoteWatcher<T> {
     }
 }
 
-/// Wakes a waiting thread.
+/// Unparks a waiting thread.
 struct Unpark(Thread);
 
 impl Wake for Unpark {

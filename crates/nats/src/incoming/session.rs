@@ -21,11 +21,11 @@ use crate::failure::{NO_JETSTREAM, of_jetstream};
 
 use super::start::{Beginning, Place, StreamState};
 
-/// The time after which the server deletes a consumer from which no messages are pulled.
+/// How long the server keeps a consumer while no messages are pulled from it.
 const FORGET_AFTER: Duration = Duration::from_secs(300);
-/// The number of heartbeats that may be missing.
+/// The number of missed heartbeats after which the reader considers the server silent.
 const SIGNS: u32 = 3;
-/// The header with the number of messages that an ended request did not deliver.
+/// The header with the number of messages that were still undelivered when a request ended.
 const PENDING: &str = "Nats-Pending-Messages";
 
 /// The stream and the subjects to read.
@@ -35,7 +35,7 @@ pub(crate) struct Wanted {
     pub(crate) filter: Option<String>,
     /// The maximum number of messages to request at a time.
     pub(crate) messages: usize,
-    /// The interval between heartbeats of an idle server.
+    /// The interval at which an idle server sends heartbeats.
     pub(crate) heartbeat: Duration,
 }
 
@@ -47,13 +47,13 @@ pub(crate) enum Broken {
     Other(String),
 }
 
-/// Returns whether no server handles JetStream requests.
+/// Returns whether the error means that no server handles JetStream requests.
 fn is_unanswered(error: &dyn std::error::Error) -> bool {
     let request = error.source().and_then(|cause| cause.downcast_ref::<RequestError>());
     request.is_some_and(|request| request.kind() == RequestErrorKind::NoResponders)
 }
 
-/// A message of the stream.
+/// A message that is stored in the stream.
 pub(crate) struct Stored {
     pub(crate) message: async_nats::Message,
     pub(crate) sequence: u64,
@@ -66,9 +66,9 @@ pub(crate) struct Session {
     subscriber: Subscriber,
     inbox: String,
     wanted: Wanted,
-    /// The number of messages that were requested and have not arrived yet.
+    /// The number of requested messages that have not arrived yet.
     outstanding: usize,
-    /// The number of the last message in the order of this consumer.
+    /// The number of the last message, as counted by this consumer.
     delivered: u64,
     last_sign: Instant,
 }
@@ -101,7 +101,7 @@ impl Session {
         let begins = place.begin(&state);
         let mut filter = wanted.filter.clone().unwrap_or_default();
         if begins.policy == DeliverPolicy::LastPerSubject && filter.is_empty() {
-            // In this case the server requires a filter.
+            // The server requires a filter for this policy.
             ">".clone_into(&mut filter);
         }
         let config = Config {
@@ -152,7 +152,7 @@ impl Session {
         asked.map_err(|error| Broken::Other(chain(&error)))
     }
 
-    /// Restarts the timeout for heartbeats after the reader itself was busy.
+    /// Restarts the heartbeat timeout after the reader itself was busy.
     pub(crate) fn was_away(&mut self) {
         self.last_sign = Instant::now();
     }
@@ -212,7 +212,7 @@ impl Session {
         let Self { context, consumer, wanted, .. } = self;
         let name = consumer.cached_info().name.clone();
         tokio::spawn(async move {
-            // If this does not reach the server, the consumer expires on its own.
+            // If this request does not reach the server, the consumer expires on its own.
             let _ = context.delete_consumer_from_stream(name, wanted.stream).await;
         });
     }

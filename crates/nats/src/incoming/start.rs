@@ -1,4 +1,4 @@
-//! The position in a stream where a session begins.
+//! The position in a stream at which a session begins.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ pub(crate) struct StreamState {
     pub(crate) last: u64,
 }
 
-/// The position of a reader: where it is to begin, or where it is now.
+/// A reader's position: where it will begin, or where it is now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// The reader has received no message yet.
@@ -28,27 +28,27 @@ pub(crate) enum Place {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Beginning {
     pub(crate) policy: DeliverPolicy,
-    /// The number of the last message that the session does not receive, as far as it is known.
+    /// The number of the message after which the session begins, or 0 if it is not known.
     pub(crate) behind: u64,
-    /// Whether the reader sees the stream from its first message on.
+    /// Whether the reader sees the stream from its first message.
     pub(crate) is_from_start: bool,
-    /// Whether the stream is not the same as before, or has lost its end.
+    /// Whether the stream has been recreated, or has lost its last messages.
     pub(crate) is_reset: bool,
     /// The number of messages between the position and the first message in the stream.
     pub(crate) removed: u64,
-    /// The number up to which skipped positions are not gaps.
+    /// The message number up to which skipped positions do not count as gaps.
     pub(crate) selected_to: u64,
 }
 
 impl Place {
-    /// Returns how to begin in a stream with this state.
+    /// Returns how a session begins in a stream with this state.
     pub(crate) fn begin(&self, state: &StreamState) -> Beginning {
         match self {
             Self::Begin(start) => begin_new(*start, state),
             Self::Behind { created, .. } if *created != state.created => {
                 Beginning { is_reset: true, is_from_start: state.first <= 1, ..all() }
             }
-            // The server has lost the end of the stream, and reuses its numbers.
+            // The server has lost the last messages of the stream, and reuses their numbers.
             Self::Behind { sequence, .. } if *sequence > state.last => {
                 Beginning { is_reset: true, ..behind(state.last, state) }
             }
@@ -59,8 +59,8 @@ impl Place {
 
 fn begin_new(start: Start, state: &StreamState) -> Beginning {
     match start {
-        // A consumer with the policy `New` that had to be recreated would skip the messages stored
-        // in between.
+        // If a consumer with the policy `New` had to be recreated, it would skip the messages
+        // stored in the meantime.
         Start::New => behind(state.last, state),
         Start::All => Beginning { is_from_start: state.first <= 1, ..all() },
         Start::Last => Beginning { policy: DeliverPolicy::Last, ..all() },

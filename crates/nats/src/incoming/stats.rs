@@ -1,4 +1,4 @@
-//! The counters of an incoming side.
+//! Counters of the incoming side.
 
 use std::fmt;
 
@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 /// The counters of a [`NatsSubscriber`](crate::NatsSubscriber).
 ///
-/// For a reader of the whole stream without a filter, the events and the gaps of an origin add up
-/// to the events that the origin's publisher has acknowledged and lost.
+/// For a reader that reads the whole stream without a filter, an origin's events and gaps add up to
+/// the events that the origin's publisher counts as acknowledged or lost.
 ///
 /// A message is counted once its last event has been accepted, so a watcher may receive an event
 /// slightly before it is counted here.
@@ -17,32 +17,33 @@ use serde::{Deserialize, Serialize};
 #[serde(default)]
 #[non_exhaustive]
 pub struct NatsSubscriberStats {
-    /// The status of the connection and of the stream. Nothing waits on this side.
+    /// The status of the connection and of the stream. On this side, its `waiting` count is not
+    /// used.
     pub status: RemoteStatus,
     /// The number of messages that were read.
     pub messages: u64,
-    /// The events that the local bus, or the watcher, has accepted.
+    /// The number of events that the local bus or the watcher has accepted.
     pub events: u64,
-    /// The events that are missing and were reported as gaps, including undecodable and dropped
+    /// The number of missing events that were reported as gaps, including undecodable and dropped
     /// events.
     pub gaps: u64,
-    /// The events that were delivered again and skipped.
+    /// The number of events that were delivered again and skipped.
     pub repeated: u64,
-    /// The events of the program's own publishers, which were skipped.
+    /// The number of events from the program's own publishers, which were skipped.
     pub own: u64,
-    /// The events that the codec could not decode. They are included in `gaps`.
+    /// The number of events that the codec could not decode. They are included in `gaps`.
     pub undecodable: u64,
-    /// The events that did not fit into the local bus, with
+    /// The number of events that were dropped because the local bus was full, with
     /// [`Overflow::Drop`](crate::Overflow::Drop). They are included in `gaps`.
     pub dropped: u64,
     /// The number of messages that were written by other programs and skipped.
     pub foreign: u64,
     /// The number of messages that were skipped because their headers are invalid.
     pub malformed: u64,
-    /// The number of messages that the stream no longer has, as seen by jumps in the message
-    /// numbers. They are counted only without a filter.
+    /// The number of messages that the stream no longer contains, as determined from jumps in the
+    /// message numbers. They are counted only without a filter.
     pub missing_messages: u64,
-    /// The number of times that the reader restarted at its position.
+    /// The number of times that the reader restarted from its position.
     pub restarts: u64,
     /// The number of panics in user-supplied functions that were caught.
     pub panics: u64,

@@ -1,4 +1,4 @@
-//! The store in which a reader keeps its position between two runs.
+//! Stores in which a reader keeps its position between runs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,31 +10,31 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 
-/// The position of a reader in a stream.
+/// A reader's position in a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
 pub struct SavedPosition {
     /// The number of the last message whose events were accepted.
     pub sequence: u64,
-    /// The time at which the stream was created, as written by the server. A stream that is
-    /// recreated starts its numbers again.
+    /// The time at which the stream was created, as written by the server. If a stream is
+    /// recreated, its message numbers start again.
     pub stream: String,
     /// Whether the reader has seen the stream from its first message.
     pub from_start: bool,
     /// The next position of each origin.
     pub origins: BTreeMap<String, u64>,
-    /// The next number of each subject of an origin, by origin. Empty if the reader has no filter.
+    /// The next number of each subject, by origin. Empty if the reader has no filter.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub subjects: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
-/// Keeps the position of a reader between two runs.
+/// Keeps a reader's position between runs.
 ///
 /// The reader saves the position after the events have been accepted. If its process dies before
-/// that, the reader of the next run receives some messages again. The saved positions of the
-/// origins show which of their events were delivered before, so each event is delivered once as
-/// long as the store does not lose a saved position.
+/// that, the reader of the next run receives the events since the last saved position again. The
+/// saved positions of the origins show which of their events were delivered before, so the reader
+/// skips these events if a message contains them again.
 pub trait PositionStore: Send + Sync + 'static {
     /// Returns the position that was last saved, or `None` if there is none.
     ///
@@ -43,17 +43,18 @@ pub trait PositionStore: Send + Sync + 'static {
     /// Returns an error if the position cannot be read. The reader is then not created.
     fn load(&self) -> io::Result<Option<SavedPosition>>;
 
-    /// Saves the position. It may block, because it runs on a thread for blocking work.
+    /// Saves the position. The reader calls this method on a thread for blocking work, so it may
+    /// block.
     ///
     /// # Errors
     ///
-    /// Returns an error if the position is not saved. The reader counts the error, continues to
-    /// read, and retries at the next save.
+    /// Returns an error if the position could not be saved. The reader counts the error, continues
+    /// reading, and tries again at the next save.
     fn save(&self, position: &SavedPosition) -> io::Result<()>;
 }
 
-/// A position in a file, as JSON. A save writes a new file, flushes it to disk and renames it, so
-/// the file is always complete.
+/// A position that is stored in a file as JSON. Each save writes a new file, flushes it to disk and
+/// renames it, so the file is always complete.
 ///
 /// # Examples
 ///
@@ -101,8 +102,8 @@ impl PositionStore for FilePosition {
             file.sync_all()
         });
         written.and_then(|()| fs::rename(&new, &self.path)).map_err(|error| self.named(&error))?;
-        // The new name is on disk only after the directory is synchronised, which not every system
-        // supports.
+        // The rename is on disk only after the directory has been synchronised, which not every
+        // system supports.
         if let Some(folder) = self.path.parent().and_then(|folder| File::open(folder).ok()) {
             let _ = folder.sync_all();
         }
@@ -110,8 +111,8 @@ impl PositionStore for FilePosition {
     }
 }
 
-/// A position in memory, for readers that are created and dropped within one process. A clone
-/// shares the same store.
+/// A position that is stored in memory, for readers that are created and dropped within one
+/// process. Clones share the same position.
 ///
 /// # Examples
 ///

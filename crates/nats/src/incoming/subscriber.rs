@@ -1,4 +1,4 @@
-//! The program's handle of an incoming side.
+//! The program's handle to an incoming side.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -16,16 +16,16 @@ use super::stats::NatsSubscriberStats;
 ///
 /// # Order
 ///
-/// Events of one publisher arrive in the order in which it published them, each once. Events of
-/// several publishers arrive in the order in which the server stored their messages, which is the
-/// same for every reader.
+/// Events from one publisher arrive once each, in the order in which they were published. Events
+/// from several publishers arrive in the order in which the server stored their messages. This
+/// order is the same for every reader.
 ///
 /// # Gaps
 ///
-/// Events that were lost on the way, that the stream no longer has, or that cannot be decoded are
-/// reported in place as [`Delivery::Lagged`](eventcast::Delivery::Lagged), with their number. A
-/// publisher's own losses have no subject. A reader with a filter therefore learns only about the
-/// losses that are reported by a message that it receives.
+/// If events were lost on the way, are no longer in the stream, or cannot be decoded, the reader
+/// reports their number in their place as [`Delivery::Lagged`](eventcast::Delivery::Lagged). The
+/// losses that a publisher reports have no subject. A reader with a filter therefore learns only of
+/// losses that are reported in a message that it receives.
 ///
 /// # Overflow
 ///
@@ -81,8 +81,9 @@ impl NatsSubscriber {
         self.shared.status.get()
     }
 
-    /// Waits until the reader has its position in the stream. Every message that the server stores
-    /// from then on is read or becomes part of a gap. Returns whether this happened in time.
+    /// Waits until the reader has determined its position in the stream. Every message that the
+    /// server stores from then on is read or becomes part of a gap. Returns whether the reader was
+    /// ready in time.
     ///
     /// # Blocking
     ///
@@ -91,8 +92,8 @@ impl NatsSubscriber {
         Instant::now().checked_add(timeout).is_some_and(|deadline| self.shared.ready.wait_until(deadline))
     }
 
-    /// Stops the reader, and waits until it has saved its position and ended. Returns whether it
-    /// ended in time.
+    /// Stops the reader, and waits until it has saved its position and ended. Returns whether the
+    /// reader ended in time.
     ///
     /// # Blocking
     ///

@@ -1,4 +1,4 @@
-//! The addresses of the servers, and how to sign in.
+//! Options for the servers' addresses and for authentication.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use crate::address;
 use crate::error::BuildError;
 use crate::tls;
 
-/// The servers, and how to reach them.
+/// The servers to connect to, and how to connect to them.
 ///
 /// # Examples
 ///
@@ -27,21 +27,22 @@ use crate::tls;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct ConnectionOptions {
-    /// The addresses, such as `nats://127.0.0.1:4222`, which is the default. An address may contain
-    /// a user and a password, or a token: `nats://user:password@host`. These are used if `auth` is
-    /// left out. Characters that an address cannot contain are written as `%XX`, such as `%40` for
-    /// `@`.
+    /// The addresses of the servers. Defaults to `nats://127.0.0.1:4222`. An address may contain a
+    /// user and a password, as in `nats://user:password@host`, or a token. These credentials are
+    /// used if `auth` is not set. Characters that are not allowed in an address must be written as
+    /// `%XX`, for example `%40` for `@`.
     pub servers: Vec<String>,
-    /// The name that the server shows for the connection. Default `eventcast`.
+    /// The name that the server shows for the connection. Defaults to `eventcast`.
     pub name: String,
-    /// How to sign in. Default: not at all.
+    /// How to authenticate. If this is not set, the client uses the credentials in an address, if
+    /// there are any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auth: Option<Auth>,
-    /// Certificates for TLS.
+    /// TLS settings.
     pub tls: TlsOptions,
 }
 
-/// The way to sign in. `Debug` shows no secret.
+/// The credentials with which a client authenticates. The `Debug` output contains no secrets.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
@@ -55,14 +56,14 @@ pub enum Auth {
         /// The password.
         password: String,
     },
-    /// A file with the seed of an nkey. Needs the feature `nkeys`.
+    /// The path of a file with the seed of an nkey. Requires the feature `nkeys`.
     NkeyFile(PathBuf),
-    /// A credentials file, as written by `nsc`. Needs the feature `nkeys`.
+    /// The path of a credentials file, as written by `nsc`. Requires the feature `nkeys`.
     CredentialsFile(PathBuf),
 }
 
-/// Certificates for TLS. They need the feature `tls-ring`, or a provider that the program has
-/// installed with rustls' `CryptoProvider::install_default`.
+/// TLS settings. They require the feature `tls-ring`, or a provider that the program has installed
+/// with rustls' `CryptoProvider::install_default`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -70,11 +71,11 @@ pub struct TlsOptions {
     /// Whether a connection without TLS is refused. A URL that begins with `tls://` has the same
     /// effect.
     pub required: bool,
-    /// A file with certificates of authorities in PEM form, which replace the system's
+    /// The path of a file with CA certificates in PEM format, which replace the system's
     /// certificates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ca: Option<PathBuf>,
-    /// Two files in PEM form: the certificate of this client, and its key.
+    /// The paths of two files in PEM format: the client's certificate, and its key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<(PathBuf, PathBuf)>,
 }
@@ -104,12 +105,13 @@ impl ConnectionOptions {
         Self { servers: vec![server.to_owned()], ..Self::default() }
     }
 
-    /// Checks the addresses, and that this build supports what the options need. Reads no file, and
-    /// connects to no server. Everything that connects calls this first.
+    /// Checks that the addresses are valid, and that this build supports the options. Does not read
+    /// files or connect to a server. All code that connects calls this method first.
     ///
     /// # Errors
     ///
-    /// Returns [`BuildError::Invalid`], which names the fault.
+    /// Returns [`BuildError::Invalid`] if an option is invalid or not supported. The error
+    /// describes the problem.
     ///
     /// # Examples
     ///
@@ -149,7 +151,7 @@ impl ConnectionOptions {
     }
 }
 
-/// Shows the addresses of the servers, without the user, password or token in them.
+/// Shows the addresses of the servers, without the credentials in them.
 ///
 /// ```
 /// use eventcast_nats::ConnectionOptions;
@@ -186,8 +188,8 @@ impl fmt::Debug for Auth {
     }
 }
 
-/// Returns an address without the user, password or token in it. Everything before the last `@` may
-/// be part of a password, which can contain slashes and colons.
+/// Returns an address without the credentials in it. Removes everything between the scheme and the
+/// last `@`, because a password can contain slashes and colons.
 fn without_secret(url: &str) -> String {
     let scheme = ["tls", "ws", "wss"]
         .into_iter()

@@ -11,7 +11,7 @@ use crate::subject::{check_prefix, check_stream};
 use super::connection::ConnectionOptions;
 use super::stream::StreamOptions;
 
-/// The options of a [`NatsPublisher`](crate::NatsPublisher) that are plain data.
+/// The options of a [`NatsPublisher`](crate::NatsPublisher) that a configuration file can set.
 ///
 /// # Examples
 ///
@@ -40,47 +40,52 @@ use super::stream::StreamOptions;
 pub struct PublisherOptions {
     /// The servers.
     pub connection: ConnectionOptions,
-    /// The first tokens of every subject, separated by dots. Default `events`.
+    /// The first tokens of every subject, separated by dots. Defaults to `events`.
     pub prefix: String,
-    /// The name of the stream that [`ensure_stream`](Self::ensure_stream) creates. Default
+    /// The name of the stream that [`ensure_stream`](Self::ensure_stream) creates. Defaults to
     /// `EVENTS`.
     pub stream: String,
-    /// The stream to create if it does not exist. Its subjects are the prefix and everything below
-    /// it. Default: no stream is created.
+    /// How to create the stream if it does not exist. The stream's subjects are the prefix and all
+    /// subjects below it. By default, no stream is created.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ensure_stream: Option<StreamOptions>,
-    /// Free text in every message that identifies the sender. Default: the host and the program.
+    /// Free text that identifies the sender in every message. Defaults to the names of the host and
+    /// the program.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
-    /// The capacity of the watcher's queue on the bus, in events. Default 16,384.
+    /// The capacity of the watcher's queue on the bus, in events. Defaults to 16,384.
     pub queue_capacity: usize,
-    /// The watcher's policy for a full queue. With [`Wait`](OverflowPolicy::Wait), an outage of the
-    /// server stops the bus. Default [`DropIncoming`](OverflowPolicy::DropIncoming).
+    /// The policy that applies when the watcher's queue is full. With
+    /// [`Wait`](OverflowPolicy::Wait), a server outage stops the bus. Defaults to
+    /// [`DropIncoming`](OverflowPolicy::DropIncoming).
     pub overflow: OverflowPolicy,
-    /// The maximum number of events in a message, 1 to 65,536. Default 256.
+    /// The maximum number of events in a message, from 1 to 65,536. Defaults to 256.
     pub max_batch: usize,
-    /// The maximum size of a message's payload in bytes, 1 to 8 MiB. The server's own limit also
-    /// applies. Default 512 KiB.
+    /// The maximum size of a message's payload in bytes, from 1 byte to 8 MiB. The server's own
+    /// limit also applies. Defaults to 512 KiB.
     pub max_bytes: usize,
-    /// How long a message that is not full waits for more events, at most 1 s. Default 0: a message
-    /// holds the events that are available.
+    /// How long the publisher waits for more events before it sends a message that is not full. At
+    /// most 1 s. Defaults to 0, so that a message contains the events that are available.
     #[serde(with = "crate::duration")]
     pub linger: Duration,
-    /// The time after which a loss is reported in its own message if no event follows. Default 1 s.
+    /// How long the publisher waits before it reports a loss in a separate message if no event
+    /// follows. Defaults to 1 s.
     #[serde(with = "crate::duration")]
     pub gap_after: Duration,
-    /// The interval between messages that report that nothing was published. Default: none are
-    /// sent.
+    /// The interval at which the publisher sends messages without events while nothing is
+    /// published. By default, it sends none.
     #[serde(with = "crate::duration::option", skip_serializing_if = "Option::is_none")]
     pub heartbeat: Option<Duration>,
-    /// How long to wait for the acknowledgement of a message before it is sent again. Default 5 s.
+    /// How long to wait for a message's acknowledgement before sending the message again. Defaults
+    /// to 5 s.
     #[serde(with = "crate::duration")]
     pub ack_timeout: Duration,
     /// The pauses between attempts.
     pub retry: RetryOptions,
-    /// The action if the stream is full and refuses new messages. Default [`OnFull::Retry`].
+    /// The action to take if the stream is full and refuses new messages. Defaults to
+    /// [`OnFull::Retry`].
     pub on_full: OnFull,
-    /// Whether attaching fails if not connected within `ack_timeout`. Default false.
+    /// Whether attaching fails if not connected within `ack_timeout`. Defaults to `false`.
     pub require_connection: bool,
 }
 
@@ -89,23 +94,24 @@ pub struct PublisherOptions {
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct RetryOptions {
-    /// The first pause. Each later pause is twice as long as the previous one. Default 100 ms.
+    /// The first pause. Each later pause is twice as long as the previous one, up to `max`.
+    /// Defaults to 100 ms.
     #[serde(with = "crate::duration")]
     pub min: Duration,
-    /// The longest pause. Default 10 s.
+    /// The longest pause. Defaults to 10 s.
     #[serde(with = "crate::duration")]
     pub max: Duration,
 }
 
-/// The action if a stream is full and refuses new messages.
+/// The action that a publisher takes if a stream is full and refuses new messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum OnFull {
-    /// The message is sent again until the stream has space.
+    /// The publisher sends the message again until the stream has space.
     #[default]
     Retry,
-    /// The events of the message are dropped, and counted as `refused`.
+    /// The publisher drops the message's events, and counts them as `refused`.
     Drop,
 }
 

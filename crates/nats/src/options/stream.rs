@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::BuildError;
 
-/// The stream that a publisher creates if it does not exist. An existing stream is never changed.
+/// The stream that a publisher creates if it does not exist. A publisher never changes an existing
+/// stream.
 ///
 /// # Examples
 ///
@@ -23,22 +24,23 @@ use crate::error::BuildError;
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct StreamOptions {
-    /// The storage that the server uses for the messages. Default [`Storage::File`].
+    /// The storage that the server uses for the messages. Defaults to [`Storage::File`].
     pub storage: Storage,
-    /// The age at which the server removes a message. Zero means no limit. Default 24 h.
+    /// The age at which the server removes a message. Zero means no limit. Defaults to 24 h.
     #[serde(with = "crate::duration")]
     pub max_age: Duration,
-    /// The maximum size of the stream in bytes. Zero means no limit. Default 1 GiB.
+    /// The maximum size of the stream in bytes. Zero means no limit. Defaults to 1 GiB.
     pub max_bytes: u64,
-    /// The maximum number of messages in the stream. A message holds many events. Zero means no
-    /// limit. Default 0.
+    /// The maximum number of messages in the stream. A message can hold many events. Zero means no
+    /// limit. Defaults to 0.
     pub max_messages: u64,
-    /// The number of servers that keep a copy of the stream, 1 to 5. Default 1.
+    /// The number of servers that keep a copy of the stream, from 1 to 5. Defaults to 1.
     pub replicas: usize,
-    /// How long the server recognises a repeated message. At most `max_age`. Default 2 min.
+    /// How long the server can recognise that a message was sent again. At most `max_age`. Defaults
+    /// to 2 min.
     #[serde(with = "crate::duration")]
     pub duplicate_window: Duration,
-    /// The messages to discard if the stream is full. Default [`Discard::Old`].
+    /// The messages to discard if the stream is full. Defaults to [`Discard::Old`].
     pub discard: Discard,
 }
 
@@ -47,10 +49,10 @@ pub struct StreamOptions {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Storage {
-    /// In files. The messages survive if the server's process ends.
+    /// The server stores the messages in files. They survive the end of the server's process.
     #[default]
     File,
-    /// In memory.
+    /// The server keeps the messages in memory.
     Memory,
 }
 
@@ -59,10 +61,10 @@ pub enum Storage {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Discard {
-    /// The oldest messages are removed.
+    /// The server removes the oldest messages.
     #[default]
     Old,
-    /// New messages are refused.
+    /// The server refuses new messages.
     New,
 }
 

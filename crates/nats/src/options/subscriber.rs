@@ -10,7 +10,7 @@ use crate::subject::{check_filter, check_stream};
 
 use super::connection::ConnectionOptions;
 
-/// The options of a [`NatsSubscriber`](crate::NatsSubscriber) that are plain data.
+/// The options of a [`NatsSubscriber`](crate::NatsSubscriber) that a configuration file can set.
 ///
 /// # Examples
 ///
@@ -31,58 +31,60 @@ use super::connection::ConnectionOptions;
 pub struct SubscriberOptions {
     /// The servers.
     pub connection: ConnectionOptions,
-    /// The name of the stream. Default `EVENTS`.
+    /// The name of the stream. Defaults to `EVENTS`.
     pub stream: String,
-    /// The subjects to read, with `*` for one token and `>` for all remaining tokens. Default: all.
+    /// The subjects to read, where `*` matches one token and `>` matches all remaining tokens. By
+    /// default, all subjects are read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
-    /// The starting point if no position is saved. Default [`Start::New`].
+    /// The position at which to start reading if no position is saved. Defaults to [`Start::New`].
     pub start: Start,
-    /// The file in which the position is saved. Default: the position is not saved.
+    /// The file in which the position is saved. By default, the position is not saved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resume: Option<PathBuf>,
-    /// The minimum time between two saves of the position. Default 1 s.
+    /// The minimum time between two saves of the position. Defaults to 1 s.
     #[serde(with = "crate::duration")]
     pub save_every: Duration,
-    /// The maximum number of messages that wait in this process, 2 to 8,192. A message holds many
-    /// events. Default 500.
+    /// The maximum number of messages that are buffered in this process, from 2 to 8,192. A message
+    /// can hold many events. Defaults to 500.
     pub max_messages: usize,
-    /// The action if the local bus is full. Default [`Overflow::Wait`].
+    /// The action to take if the local bus is full. Defaults to [`Overflow::Wait`].
     pub overflow: Overflow,
-    /// The interval between heartbeats of an idle server, 100 ms to 1 min. The reader restarts if
-    /// it misses three of them. Default 5 s.
+    /// The interval at which an idle server sends heartbeats, from 100 ms to 1 min. The reader
+    /// restarts if it misses three heartbeats. Defaults to 5 s.
     #[serde(with = "crate::duration")]
     pub heartbeat: Duration,
-    /// Whether attaching fails if not connected within 5 s. Default false.
+    /// Whether attaching fails if not connected within 5 s. Defaults to `false`.
     pub require_connection: bool,
 }
 
-/// The starting point in a stream.
+/// The position at which a reader starts in a stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Start {
-    /// Messages that the server stores from now on.
+    /// The reader receives only messages that the server stores from now on.
     #[default]
     New,
-    /// The first message that the stream has.
+    /// The reader starts with the first message in the stream.
     All,
-    /// The last message in the stream, and all later messages.
+    /// The reader receives the last message in the stream, and all later messages.
     Last,
-    /// The last message of each subject, and all later messages.
+    /// The reader receives the last message of each subject, and all later messages.
     LastPerSubject,
-    /// The message with this number, or the first message after it.
+    /// The reader starts with the message with this number, or with the first message after it.
     Sequence(u64),
-    /// The first message that the server stored at or after this time, in seconds since 1970.
+    /// The reader starts with the first message that the server stored at or after this time, in
+    /// seconds since 1970.
     Since(u64),
 }
 
-/// The action of a subscriber if the local bus is full.
+/// The action that a subscriber takes if the local bus is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Overflow {
-    /// The subscriber waits until there is space, and the server keeps the rest.
+    /// The subscriber waits until the bus has space, and the server keeps the remaining messages.
     #[default]
     Wait,
     /// The subscriber drops the events that do not fit, counts them, and publishes a gap.

@@ -1,5 +1,5 @@
-//! Assembles events into messages: consecutive events of one subject, up to a maximum number and
-//! size.
+//! Assembles events into messages. A message holds consecutive events of one subject, up to a
+//! maximum number and size.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,7 +15,7 @@ use crate::wire::{Head, Origin, Payload};
 /// A user-supplied function that chooses the subject of an event.
 pub(crate) type SubjectOf<T> = Box<dyn Fn(&T) -> Subject + Send + Sync>;
 
-/// A message that is complete or still grows.
+/// A message that is complete or still growing.
 #[derive(Clone, Debug)]
 pub(crate) struct Message {
     pub(crate) subject: Arc<str>,
@@ -35,7 +35,7 @@ pub(crate) struct Limits {
 pub(crate) struct Unsent {
     pub(crate) too_large: u64,
     pub(crate) encode: u64,
-    /// Panics of user-supplied functions, which are included in `encode`.
+    /// The number of panics in user-supplied functions, which are included in `encode`.
     pub(crate) panics: u64,
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Assembler<T> {
     limits: Limits,
     /// The position of the next event.
     next: u64,
-    /// The number of events that were lost since the last event in a message.
+    /// The number of events that were lost since the last event that became part of a message.
     lost: u64,
     /// The number of the next event of each subject.
     numbers: LruCache<Arc<str>, u64>,
@@ -85,8 +85,8 @@ impl<T: 'static> Assembler<T> {
     pub(crate) fn push(&mut self, event: &T) {
         self.scratch.clear();
         let (subject_of, codec, scratch) = (&self.subject_of, &self.codec, &mut self.scratch);
-        // The scratch buffer is cleared after a panic. User-supplied functions look after their own
-        // state.
+        // The scratch buffer is cleared after a panic. User-supplied functions are responsible for
+        // their own state.
         let encoded = catch_unwind(AssertUnwindSafe(|| {
             let subject = subject_of(event);
             codec.encode(event, scratch).map(|()| subject)
@@ -106,7 +106,7 @@ impl<T: 'static> Assembler<T> {
         if size > self.limits.bytes {
             return self.fail(|unsent| unsent.too_large += 1);
         }
-        // The line feed takes one more byte.
+        // Less than the limit, because the line feed takes one more byte.
         let fits = |open: &Message| {
             *open.subject == *subject.as_str()
                 && open.payload.events() < self.limits.events
@@ -132,7 +132,7 @@ impl<T: 'static> Assembler<T> {
         self.lose(1);
     }
 
-    /// Returns an empty message with the next position.
+    /// Returns an empty message that begins at the next position.
     fn begin(&mut self, subject: &str) -> Message {
         let known = self.numbers.get_key_value(subject).map(|(subject, number)| (subject.clone(), *number));
         let (subject, number) = known.unwrap_or_else(|| {
@@ -174,7 +174,7 @@ impl<T: 'static> Assembler<T> {
         self.open.is_some()
     }
 
-    /// Returns the next message, complete or not.
+    /// Returns the next message, even if it is not complete.
     pub(crate) fn take(&mut self) -> Option<Message> {
         if self.complete.is_empty() {
             self.seal();
@@ -182,8 +182,8 @@ impl<T: 'static> Assembler<T> {
         self.complete.pop_front()
     }
 
-    /// Returns a message without events, which states the position of the origin. It reports the
-    /// losses that no event follows yet.
+    /// Returns a message without events, which states the origin's position. It reports the losses
+    /// that have not been followed by an event.
     pub(crate) fn control(&self, subject: Arc<str>, is_end: bool) -> Message {
         Message { subject, head: self.head(is_end), payload: Payload::new(self.framing()) }
     }
@@ -198,7 +198,7 @@ impl<T: 'static> Assembler<T> {
         self.lost = self.lost.saturating_sub(lost);
     }
 
-    /// Puts the second half of a split message before the others.
+    /// Puts the second half of a split message before the other messages.
     pub(crate) fn put_back(&mut self, message: Message) {
         self.complete.push_front(message);
     }
@@ -207,7 +207,7 @@ impl<T: 'static> Assembler<T> {
     pub(crate) fn give_up(&mut self, message: &Message) {
         let events = message.head.count;
         if events == 0 {
-            // The losses that such a message reports have yet to be reported.
+            // A message without events only reports losses, and these have yet to be reported.
             return;
         }
         let lost = events.saturating_add(message.head.lost);
@@ -225,7 +225,7 @@ impl<T: 'static> Assembler<T> {
         }
     }
 
-    /// Returns the number of events in complete messages and in the open one.
+    /// Returns the number of events in the complete messages and in the open message.
     pub(crate) fn events(&self) -> u64 {
         self.complete.iter().chain(&self.open).map(|message| message.head.count).sum()
     }

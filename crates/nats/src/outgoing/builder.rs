@@ -25,11 +25,12 @@ use super::publisher::NatsPublisher;
 use super::pump::{Pump, Shared};
 use super::send::Sender;
 
-/// The number of messages that a client buffers for a subscription. The outgoing side has none.
+/// The number of messages that a client buffers for a subscription. The outgoing side has no
+/// subscriptions.
 const CAPACITY: usize = 64;
 
 impl NatsPublisher {
-    /// Returns a builder for a server, with events encoded as JSON.
+    /// Returns a builder for one server, with events encoded as JSON.
     pub fn builder<T>(server: &str) -> NatsPublisherBuilder<T>
     where
         T: Serialize + DeserializeOwned + Clone + Send + Sync + 'static,
@@ -38,7 +39,7 @@ impl NatsPublisher {
         NatsPublisherBuilder::new(options)
     }
 
-    /// Returns a builder with options from a configuration, with events encoded as JSON.
+    /// Returns a builder with these options, with events encoded as JSON.
     pub fn with_options<T>(options: PublisherOptions) -> NatsPublisherBuilder<T>
     where
         T: Serialize + DeserializeOwned + Clone + Send + Sync + 'static,
@@ -69,7 +70,7 @@ impl<T: Serialize + DeserializeOwned + 'static> NatsPublisherBuilder<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> NatsPublisherBuilder<T> {
-    /// Creates a builder for events that do not implement serde's traits, with their codec.
+    /// Creates a builder with a custom codec, for events that do not implement serde's traits.
     ///
     /// # Examples
     ///
@@ -102,7 +103,7 @@ impl<T: Clone + Send + Sync + 'static> NatsPublisherBuilder<T> {
         self
     }
 
-    /// Sets the first tokens of every subject. Default `events`.
+    /// Sets the first tokens of every subject. Defaults to `events`.
     pub fn prefix(self, prefix: &str) -> Self {
         self.configure(|options| prefix.clone_into(&mut options.prefix))
     }
@@ -116,15 +117,15 @@ impl<T: Clone + Send + Sync + 'static> NatsPublisherBuilder<T> {
         })
     }
 
-    /// Sets the codec. Default [`Json`].
+    /// Sets the codec. Defaults to [`Json`].
     pub fn codec(mut self, codec: impl Codec<T>) -> Self {
         self.codec = Box::new(codec);
         self
     }
 
-    /// Sets the subject of each event. By default all events have the prefix as their subject. The
-    /// stream must accept the subject, so begin with the prefix. If the function panics, the panic
-    /// is caught and the event counts as lost.
+    /// Sets a function that chooses the subject of each event. By default, the prefix is the
+    /// subject of all events. The stream must accept the subject, so the subject should begin with
+    /// the prefix. If the function panics, the panic is caught and the event counts as lost.
     ///
     /// # Examples
     ///
@@ -148,7 +149,7 @@ impl<T: Clone + Send + Sync + 'static> NatsPublisherBuilder<T> {
         self
     }
 
-    /// Sets a function that is called with the status whenever its state or its failure changes. It
+    /// Sets a function that is called with the status whenever the state or the failure changes. It
     /// runs on the bridge's own thread, or on a thread of the runtime set with
     /// [`runtime`](Self::runtime), so it must not block. If it panics, the panic is caught.
     pub fn on_status(mut self, on_status: impl Fn(&RemoteStatus) + Send + Sync + 'static) -> Self {
@@ -163,24 +164,26 @@ impl<T: Clone + Send + Sync + 'static> NatsPublisherBuilder<T> {
         self
     }
 
-    /// Registers a watcher on the bus, and starts to send its events.
+    /// Registers a watcher on the bus, and starts sending its events.
     ///
-    /// Every event whose publish begins after this method has returned is offered to the bridge.
+    /// The bus offers the bridge every event whose publish call begins after this method has
+    /// returned.
     ///
     /// # Errors
     ///
     /// - [`BuildError::Invalid`] if an option is out of range.
     /// - [`BuildError::Watch`] if the bus refuses the watcher.
-    /// - [`BuildError::Connect`] if an address is wrong or a file cannot be read. If the options
-    ///   require a connection, the same error is returned if there is none in time. Otherwise no
-    ///   server is needed yet.
-    /// - [`BuildError::Thread`] or [`BuildError::Random`] if the system cannot provide them.
+    /// - [`BuildError::Connect`] if an address is invalid, if a file cannot be read, or if the
+    ///   options require a connection and there is none in time. If the options do not require a
+    ///   connection, no server needs to be running yet.
+    /// - [`BuildError::Thread`] or [`BuildError::Random`] if the system cannot start a thread or
+    ///   provide random numbers.
     ///
     /// # Blocking
     ///
-    /// If the options require a connection, waits for it. In that case, do not call this on a
-    /// thread of the runtime that is to run the bridge. Otherwise waits only for the thread to
-    /// start.
+    /// If the options require a connection, this method waits for the connection. In that case, do
+    /// not call it on a thread of the runtime that will run the bridge. Otherwise, it waits only
+    /// for the bridge's thread to start.
     pub fn attach(self, bus: &Broadcaster<T>) -> Result<NatsPublisher, BuildError> {
         let Self { options, codec, subject_of, keep, on_status, handle } = self;
         options.check()?;

@@ -1,4 +1,4 @@
-//! The outgoing side: a watcher of a bus whose events are sent to a stream, in order, one message
+//! The outgoing side, which watches a bus and sends its events to a stream, in order, one message
 //! at a time.
 //!
 //! `assembler` turns events into messages, `send` sends one message to the server, `pump` is the

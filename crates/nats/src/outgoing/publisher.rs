@@ -28,21 +28,22 @@ const AFTER_DROP: Duration = Duration::from_secs(5);
 ///
 /// # Acknowledged
 ///
-/// A server acknowledges a message once it has handed it to the operating system. By default it
-/// writes the message to disk within two minutes. Acknowledged events survive if the server's
-/// process ends, but a power failure can lose them. `docs/nats.md` in the repository has the
-/// details.
+/// A server acknowledges a message once it has handed the message to the operating system. By
+/// default it writes the message to disk within two minutes. Acknowledged events survive the end of
+/// the server's process, but can be lost in a power failure. `docs/nats.md` in the repository has
+/// the details.
 ///
 /// # Losses
 ///
-/// While the server is unavailable, the watcher's queue fills up, and then its policy applies.
-/// Every loss has a position in the order, and is reported to readers there.
+/// While the server is unavailable, the watcher's queue fills up. Once it is full, the queue's
+/// overflow policy applies. Every loss has a position in the order of the events, and readers
+/// receive the report of the loss at that position.
 ///
 /// # Ending
 ///
 /// When the bus ends, the bridge sends the remaining events and then ends too. Dropping this handle
-/// stops the bridge without waiting. It continues to send for at most 5 s, as long as the process
-/// is running.
+/// stops the bridge without waiting. The bridge then continues to send events for at most 5 s, as
+/// long as the process is running.
 ///
 /// # Examples
 ///
@@ -83,7 +84,8 @@ impl NatsPublisher {
         Self { origin, shared, finished, watcher, stop, requests }
     }
 
-    /// Returns the identity of this bridge, which is new at each start and part of every message.
+    /// Returns the identity of this bridge, which is generated at each start and included in every
+    /// message.
     pub fn origin(&self) -> &str {
         self.origin.as_str()
     }
@@ -129,13 +131,14 @@ impl NatsPublisher {
         stats.abandoned + stats.in_flight + stats.queued == 0
     }
 
-    /// Stops the bridge. It takes no more events, retries once immediately, and continues to send
+    /// Stops the bridge. It accepts no more events, retries once immediately, and continues to send
     /// until all events are sent or the timeout has passed. It then announces its end to the
     /// readers. Events that could not be sent count as abandoned.
     ///
     /// # Blocking
     ///
-    /// Waits for at most `timeout`, plus a small margin for the bridge's task to notice.
+    /// Waits for at most `timeout`, plus a small margin for the bridge's task to notice the
+    /// request.
     pub fn shutdown_timeout(&self, timeout: Duration) -> NatsReport {
         self.stop_within(timeout);
         let patience = timeout.saturating_add(Duration::from_secs(1));
@@ -145,8 +148,8 @@ impl NatsPublisher {
         NatsReport { complete, stats: self.stats() }
     }
 
-    /// Waits until the bridge has ended, which it does after the bus has ended. Returns whether it
-    /// ended in time.
+    /// Waits until the bridge has ended, which happens after the bus has ended. Returns whether the
+    /// bridge ended in time.
     ///
     /// # Blocking
     ///

@@ -1,5 +1,5 @@
-//! The task of the outgoing side: takes events from the bus, assembles them into messages, and
-//! sends these to the server one by one.
+//! The outgoing side's task, which takes events from the bus, assembles them into messages, and
+//! sends the messages to the server one by one.
 //!
 //! One message is in flight at a time. It is sent with the same bytes and the same identity until
 //! the server acknowledges it, and only then is the next message sent. The messages in the stream
@@ -32,14 +32,14 @@ const NEVER: Duration = Duration::from_secs(365 * 24 * 3600);
 /// A request to report when everything that the bus has offered so far is settled.
 pub(crate) type Flush = blocking::Sender<()>;
 
-/// The parts that the program's handle shares with the task.
+/// The state that the program's handle shares with the task.
 #[derive(Clone)]
 pub(crate) struct Shared {
     pub(crate) stats: Arc<Mutex<NatsPublisherStats>>,
     pub(crate) status: StatusCell,
 }
 
-/// The task of the outgoing side.
+/// The state of the outgoing side's task.
 pub(crate) struct Pump<T> {
     watcher: Watcher<T>,
     intake: Intake<T>,
@@ -49,10 +49,11 @@ pub(crate) struct Pump<T> {
     shared: Shared,
     stop: Stop,
     requests: mpsc::UnboundedReceiver<Flush>,
-    /// The unanswered requests, each with the number of received events to wait for.
+    /// The pending flush requests, each with the number of received events that must be settled
+    /// first.
     flushes: Vec<(u64, Flush)>,
-    /// The subject of the last message that the server accepted. There is certainly a stream for
-    /// it.
+    /// The subject of the last message that the server accepted. Messages without events use this
+    /// subject, because a stream has already accepted it.
     subject: Option<Arc<str>>,
     has_ended: bool,
 }
@@ -69,7 +70,7 @@ struct Intake<T> {
 }
 
 impl<T: 'static> Intake<T> {
-    /// Takes events, and the loss before them.
+    /// Takes events from the bus, and records the loss before them.
     fn take(&mut self, lagged: u64, events: &[T]) {
         if lagged > 0 && self.assembler.unreported() == 0 {
             self.quiet_since = Instant::now();
@@ -112,8 +113,8 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
         }
     }
 
-    /// Runs until the bus or the bridge has ended and everything is sent, until the deadline of the
-    /// stop, or until the client has ended.
+    /// Runs until the bus or the bridge has ended and everything is sent, until the deadline for
+    /// stopping has passed, or until the client has ended.
     pub(crate) async fn run(mut self) {
         let (mut connection, deadline) = (self.connection.clone(), passed(self.stop.clone()));
         let reason = tokio::select! {
@@ -127,7 +128,7 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
         self.shared.status.end(reason);
     }
 
-    /// Runs until everything is sent. If the future is dropped before that, the events of the
+    /// Runs until everything is sent. If the future is dropped before that, the events in the
     /// message in flight are still counted.
     async fn work(&mut self) {
         self.prepare().await;
@@ -202,7 +203,7 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
         self.has_ended || self.intake.assembler.has_complete() || self.intake.assembler.has_open() && !waits
     }
 
-    /// Takes the available events, up to a complete message.
+    /// Takes the available events until a message is complete.
     fn collect(&mut self) {
         while !self.intake.assembler.has_complete() && !self.has_ended {
             match self.watcher.try_recv_batch() {
@@ -234,7 +235,7 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
         })
     }
 
-    /// Sends a message until the server accepts it, or abandons it.
+    /// Sends a message repeatedly until the server accepts it or its events are given up as lost.
     async fn bring(&mut self, mut message: Message) {
         let mut backoff = Backoff::new(&self.options.retry);
         self.intake.on_its_way = message.head.count;
@@ -313,7 +314,7 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
         }
     }
 
-    /// Waits before the next attempt. A new connection or a stop ends the wait.
+    /// Waits before the next attempt. A new connection or a request to stop ends the wait early.
     async fn pause(&mut self, pause: Duration) {
         let (mut stop, mut connection) = (self.stop.clone(), self.connection.clone());
         let epoch = connection.link().epoch;
@@ -359,7 +360,7 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
         self.look();
     }
 
-    /// Announces to the readers that the origin has ended. One attempt is enough.
+    /// Announces to the readers that the origin has ended. A single attempt is enough.
     async fn say_goodbye(&mut self) {
         if let Some(subject) = self.subject.clone() {
             let message = self.intake.assembler.control(subject, true);
@@ -385,7 +386,7 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
         self.flushes.push((self.intake.received + self.watcher.len() as u64, flush));
     }
 
-    /// Responds to the requests whose events are settled.
+    /// Responds to the flush requests whose events are settled.
     fn answer_flushes(&mut self) {
         let in_flight = self.intake.in_flight();
         let settled = self.intake.received - in_flight;
@@ -404,7 +405,7 @@ impl<T: Clone + Send + Sync + 'static> Pump<T> {
         self.shared.status.link(&self.connection.link());
     }
 
-    /// Copies the figures of the queue and of the messages into the statistics.
+    /// Copies the queue's and the messages' figures into the statistics.
     fn look(&self) {
         let queue = self.watcher.stats();
         let unsent = self.intake.assembler.unsent;

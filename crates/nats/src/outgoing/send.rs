@@ -1,4 +1,4 @@
-//! One attempt to send a message to the server, and the meaning of the response.
+//! Sends a message to the server once, and interprets the response.
 
 use std::time::Duration;
 
@@ -14,8 +14,8 @@ use crate::options::{Discard, Storage, StreamOptions};
 
 use super::assembler::Message;
 
-/// The part of the server's size limit that is reserved for headers, in bytes, unless the limit is
-/// small.
+/// The number of bytes of the server's size limit that are reserved for headers, unless the limit
+/// is small.
 const FOR_HEADERS: usize = 1024;
 
 /// The meaning of the response to a message.
@@ -28,7 +28,7 @@ pub(crate) enum Answer {
     /// The stream is full and refuses new messages.
     Full(String),
     TooLarge,
-    /// The server refuses for another reason, which may be temporary.
+    /// The server refuses the message for another reason, which may be temporary.
     Refused(String),
     /// There was no response.
     None(String),
@@ -81,8 +81,8 @@ impl Sender {
         Err(format!("cannot create the stream {}: {text}", self.stream))
     }
 
-    /// Returns the reason why no stream accepts messages of a subject. First creates the stream if
-    /// the options request it.
+    /// Returns the reason why no stream accepts messages with a subject. First creates the stream
+    /// if the options request it.
     pub(crate) async fn why_no_stream(&self, subject: &str) -> String {
         if let Err(text) = self.ensure().await {
             return text;
@@ -126,7 +126,8 @@ impl Sender {
     }
 }
 
-/// Returns whether the error of a failed store means that the stream has reached one of its limits.
+/// Returns whether an error of the server's store means that the stream has reached one of its
+/// limits.
 fn is_full(text: &str) -> bool {
     text.contains("maximum")
 }

@@ -1,4 +1,4 @@
-//! The counters of an outgoing side.
+//! Counters of the outgoing side.
 
 use std::fmt;
 
@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 /// The counters of a [`NatsPublisher`](crate::NatsPublisher), in events unless a field states
 /// otherwise.
 ///
-/// While no event moves, `offered` = `acknowledged` + `dropped` + `too_large` + `encode` +
-/// `refused` + `abandoned` + `in_flight` + `queued`. The figures of the queue are at most a tenth
-/// of a second old while a message is in flight. Otherwise they date from the last time the bridge
-/// checked the queue, which it does at every event.
+/// While no event changes its state, `offered` = `acknowledged` + `dropped` + `too_large` +
+/// `encode` + `refused` + `abandoned` + `in_flight` + `queued`. While a message is in flight, the
+/// queue's figures are at most a tenth of a second old. Otherwise, they date from the last time the
+/// bridge checked the queue, which it does at every event.
 ///
 /// # Examples
 ///
@@ -28,33 +28,35 @@ use serde::{Deserialize, Serialize};
 pub struct NatsPublisherStats {
     /// The status of the connection and of the stream.
     pub status: RemoteStatus,
-    /// The events that the bus has offered to the bridge.
+    /// The number of events that the bus has offered to the bridge.
     pub offered: u64,
-    /// The events in messages that the server has acknowledged. Acknowledged does not mean on disk.
-    /// `docs/nats.md` in the repository describes what a server can still lose afterwards.
+    /// The number of events in messages that the server has acknowledged. Acknowledged does not
+    /// mean on disk. `docs/nats.md` in the repository describes what a server can still lose
+    /// afterwards.
     pub acknowledged: u64,
-    /// The events that the bus dropped because the queue was full or the watcher had ended.
+    /// The number of events that the bus dropped because the queue was full or the watcher had
+    /// ended.
     pub dropped: u64,
-    /// The events that are too large for a message.
+    /// The number of events that are too large for a message.
     pub too_large: u64,
-    /// The events that the codec refused, or for which a user-supplied function panicked.
+    /// The number of events that the codec refused, or for which a user-supplied function panicked.
     pub encode: u64,
-    /// The events that a full stream refused, with [`OnFull::Drop`](crate::OnFull::Drop).
+    /// The number of events that a full stream refused, with [`OnFull::Drop`](crate::OnFull::Drop).
     pub refused: u64,
-    /// The events that were abandoned at shutdown.
+    /// The number of events that were abandoned at shutdown.
     pub abandoned: u64,
-    /// The events in messages that have not been acknowledged.
+    /// The number of events in messages that have not been acknowledged.
     pub in_flight: u64,
-    /// The events in the watcher's queue.
+    /// The number of events in the watcher's queue.
     pub queued: u64,
-    /// The losses that were reported to the bus with
+    /// The number of losses that were reported to the bus with
     /// [`publish_gap`](eventcast::Publisher::publish_gap). They are not included in `offered`.
     pub missed: u64,
     /// The number of messages that the server has acknowledged.
     pub messages: u64,
-    /// The number of these messages that the server already had.
+    /// The number of these messages that the server had already stored.
     pub duplicates: u64,
-    /// The number of attempts after the first attempt of each message.
+    /// The number of attempts to send a message again after the first attempt.
     pub retries: u64,
     /// The number of panics in user-supplied functions that were caught.
     pub panics: u64,
@@ -63,7 +65,7 @@ pub struct NatsPublisherStats {
 }
 
 impl NatsPublisherStats {
-    /// Returns the sum of all outcomes of an event, which equals `offered` while no event moves.
+    /// Returns the sum of all outcomes, which equals `offered` while no event changes its state.
     ///
     /// # Examples
     ///
@@ -78,7 +80,7 @@ impl NatsPublisherStats {
         self.acknowledged + self.lost() + self.abandoned + self.in_flight + self.queued
     }
 
-    /// Returns the number of events that became a gap at the readers: all losses except those at
+    /// Returns the number of events that readers see as gaps, which are all losses except those at
     /// shutdown.
     ///
     /// # Examples
@@ -94,7 +96,7 @@ impl NatsPublisherStats {
         self.dropped + self.too_large + self.encode + self.refused
     }
 
-    /// Updates the figures of the queue, from which `received` events were taken.
+    /// Updates the queue's figures. `received` is the number of events taken from the queue.
     pub(crate) fn look_at(&mut self, watcher: &WatcherStats, received: u64) {
         self.offered = watcher.offered;
         self.dropped = watcher.dropped.total();
@@ -128,7 +130,7 @@ impl fmt::Display for NatsPublisherStats {
     }
 }
 
-/// The result of the shutdown of a [`NatsPublisher`](crate::NatsPublisher).
+/// The result of shutting down a [`NatsPublisher`](crate::NatsPublisher).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct NatsReport {

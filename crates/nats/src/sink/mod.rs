@@ -1,4 +1,4 @@
-//! A stream as a store of recorded events, which holds the latest state of each event.
+//! A sink that stores recorded events in a stream, which holds the latest state of each event.
 
 mod store;
 mod write;

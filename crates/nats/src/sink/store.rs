@@ -22,9 +22,9 @@ use crate::subject::{check_prefix, check_stream};
 
 use super::write::{Verb, Write};
 
-/// The maximum number of writes of a batch in flight at the same time.
+/// The maximum number of writes from a batch that are in flight at the same time.
 const IN_FLIGHT: usize = 64;
-/// The number of messages that a client buffers for a subscription. The sink has none.
+/// The number of messages that a client buffers for a subscription. The sink has no subscriptions.
 const CAPACITY: usize = 64;
 
 /// Options of a [`NatsSink`].
@@ -45,19 +45,19 @@ const CAPACITY: usize = 64;
 pub struct NatsSinkOptions {
     /// The servers.
     pub connection: ConnectionOptions,
-    /// The name of the stream, which is created if it does not exist. Default `RECORDS`.
+    /// The name of the stream, which is created if it does not exist. Defaults to `RECORDS`.
     pub stream: String,
     /// The first tokens of every subject, separated by dots. A stream for bus events must not use
-    /// the same prefix. Default `records`.
+    /// the same prefix. Defaults to `records`.
     pub prefix: String,
-    /// The storage that the server uses for the events. Default [`Storage::File`].
+    /// The storage that the server uses for the events. Defaults to [`Storage::File`].
     pub storage: Storage,
-    /// The time after its last write at which the server removes an event. Default 1 h.
+    /// How long after an event's last write the server removes the event. Defaults to 1 h.
     #[serde(with = "crate::duration")]
     pub max_age: Duration,
-    /// The number of servers that keep a copy of the stream, 1 to 5. Default 1.
+    /// The number of servers that keep a copy of the stream, from 1 to 5. Defaults to 1.
     pub replicas: usize,
-    /// How long to wait for the server's response to a write. Default 5 s.
+    /// How long to wait for the server's response to a write. Defaults to 5 s.
     #[serde(with = "crate::duration")]
     pub timeout: Duration,
 }
@@ -76,22 +76,22 @@ impl Default for NatsSinkOptions {
     }
 }
 
-/// A NATS JetStream stream as a store of recorded events. It holds the latest state of each event,
-/// for an hour after the event's last write.
+/// A sink that stores recorded events in a NATS JetStream stream. By default, the stream holds the
+/// latest state of each event for an hour after the event's last write.
 ///
 /// Each event has its own subject, `records.<namespace>.<name>`, and the stream keeps one message
 /// for each subject. A reader of the stream therefore first receives the current state of all
-/// events, and then every change. A message is the whole event as JSON, and its header
+/// events, and then every change. A message contains the whole event as JSON, and its header
 /// `Eventcast-Op` states whether the event was created, updated or patched.
 ///
 /// # Responses
 ///
-/// | answer | meaning |
+/// | response | meaning |
 /// |---|---|
-/// | the subject has a message already (10071), to a new event | the name is taken |
-/// | too large | rejected |
+/// | the subject of a new event already has a message (10071) | the name is already taken |
+/// | the message is too large | rejected |
 /// | no connection, or no response in time | the server itself is unavailable |
-/// | no stream, and everything else | retried |
+/// | no stream, and all other responses | retried |
 ///
 /// A patch writes the whole event, so it also recreates an event that has expired.
 ///
@@ -129,12 +129,12 @@ struct Job {
 }
 
 impl NatsSink {
-    /// Creates a sink with its own thread. No server is needed yet.
+    /// Creates a sink with its own thread. No server needs to be running yet.
     ///
     /// # Errors
     ///
     /// - [`BuildError::Invalid`] if an option is out of range.
-    /// - [`BuildError::Connect`] if an address is wrong or a file cannot be read.
+    /// - [`BuildError::Connect`] if an address is invalid or a file cannot be read.
     /// - [`BuildError::Thread`] if the system cannot start a thread.
     pub fn new(options: NatsSinkOptions) -> Result<Self, BuildError> {
         options.connection.check()?;
@@ -156,8 +156,8 @@ impl NatsSink {
     fn perform(&self, writes: Vec<Write>) -> Vec<Result<u64, SinkError>> {
         let count = writes.len();
         let (answers, answered) = blocking::channel();
-        // Each write waits for a connection and then for a response. Each of the two waits is at
-        // most the timeout.
+        // Allows one timeout for the connection, one for the stream, and one for each round of up
+        // to `IN_FLIGHT` writes.
         let rounds = u32::try_from(count.div_ceil(IN_FLIGHT)).unwrap_or(u32::MAX);
         let patience = self.options.timeout.saturating_mul(rounds.saturating_add(2));
         let sent = self.jobs.send(Job { writes, answers });
@@ -229,7 +229,8 @@ impl fmt::Debug for NatsSink {
 /// Writes one batch after another until the sink is dropped.
 async fn work(options: NatsSinkOptions, mut connection: Connection, mut jobs: mpsc::UnboundedReceiver<Job>) {
     let context = ContextBuilder::new().timeout(options.timeout).build(connection.client.clone());
-    // A stream that has been removed is recreated before the next attempt.
+    // Before the first batch, and after a failure, the stream may not exist. It is then created
+    // before the writes.
     let mut has_failed = true;
     while let Some(Job { writes, answers }) = jobs.recv().await {
         if timeout(options.timeout, connection.connected()).await.is_err() {
@@ -241,7 +242,7 @@ async fn work(options: NatsSinkOptions, mut connection: Connection, mut jobs: mp
             continue;
         }
         if has_failed {
-            // The writes show whether this has helped.
+            // Ignore the result, because the writes will show whether this has succeeded.
             let _ = context.get_or_create_stream(config(&options)).await;
         }
         let got = send_all(&context, writes).await;

@@ -1,4 +1,4 @@
-//! One write of an event, and the meaning of the server's response.
+//! A single write of an event, and the interpretation of the server's response.
 
 use async_nats::HeaderMap;
 use async_nats::jetstream::context::PublishErrorKind;
@@ -11,7 +11,7 @@ use eventcast::{Event, SinkError};
 use crate::client::{chain, server_error};
 use crate::subject::Subject;
 
-/// The effect of a write on an event of the same name.
+/// How a write treats a stored event with the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Create,

@@ -34,7 +34,7 @@ const END: &str = "Eventcast-End";
 const MAX_ORIGIN: usize = 64;
 /// The length of the origins that this crate generates.
 const ORIGIN_LEN: usize = 22;
-/// The maximum number in a header. The sum of two such numbers does not overflow.
+/// The largest number that a header may contain. The sum of two such numbers does not overflow.
 const MAX_NUMBER: u64 = u64::MAX / 4;
 
 /// The identity of a publisher, new each time it starts.
@@ -74,7 +74,7 @@ impl fmt::Debug for Origin {
     }
 }
 
-/// The position of a message's events: the headers without the free text.
+/// The headers of a message without the free text, which contain the position of its events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) origin: Origin,
@@ -91,7 +91,7 @@ pub(crate) struct Head {
     pub(crate) is_end: bool,
 }
 
-/// The reason why a message does not have the headers of this crate.
+/// The reason why a message does not have valid headers of this crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Malformed {
     /// The message has no origin, so it was written by another program.
@@ -141,7 +141,7 @@ impl Head {
         map
     }
 
-    /// Reads the headers of an untrusted message with this many bytes of payload.
+    /// Reads the headers of an untrusted message whose payload has this many bytes.
     ///
     /// # Errors
     ///

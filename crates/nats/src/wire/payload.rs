@@ -4,10 +4,10 @@ use bytes::Bytes;
 
 use crate::codec::Framing;
 
-/// The size in bytes of the length that precedes an event.
+/// The size of the length that precedes an event, in bytes.
 const LENGTH: usize = 4;
 
-/// A payload that grows, and that can be split between two events.
+/// A growing payload, which can be split between two events.
 #[derive(Clone, Debug)]
 pub(crate) struct Payload {
     bytes: Vec<u8>,
@@ -31,7 +31,8 @@ impl Payload {
         self.bytes.len()
     }
 
-    /// Returns the number of bytes that an event of this length takes in its own message.
+    /// Returns the number of bytes that an event of this length takes if a message contains only
+    /// this event.
     pub(crate) fn alone(framing: Framing, length: usize) -> usize {
         match framing {
             Framing::Lines => length,
@@ -86,8 +87,8 @@ impl Payload {
 /// Returns the bytes of each of `count` events in an untrusted payload, or `None` if the payload
 /// does not hold that many.
 pub(crate) fn split(payload: &[u8], framing: Framing, count: u64) -> Option<Vec<&[u8]>> {
-    // Each event takes at least one byte or its length, so no count takes more memory than the
-    // payload.
+    // Each event takes at least one byte or the bytes of its length, so the payload's size limits
+    // the number of events. A larger count must not determine how much memory is allocated.
     let count = usize::try_from(count).ok().filter(|count| *count <= payload.len().saturating_add(1))?;
     let events = match framing {
         Framing::Lines if count == 0 => Vec::new(),

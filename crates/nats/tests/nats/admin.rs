@@ -1,4 +1,4 @@
-//! The actions of an operator: inspects streams, changes them, and writes by hand.
+//! An operator's actions: inspecting streams, changing them, and storing messages by hand.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use async_nats::jetstream::{Context, context::ContextBuilder, stream};
 use futures::StreamExt;
 use tokio::runtime::{Builder, Runtime};
 
-/// A client of a server, for use outside of tasks.
+/// A client of a server, for use outside of async tasks.
 pub(crate) struct Admin {
     runtime: Runtime,
     context: Context,
@@ -113,7 +113,7 @@ impl Admin {
         self.put(subject, headers, events.join("\n").as_bytes())
     }
 
-    /// Returns all messages of a stream.
+    /// Returns all messages in a stream.
     pub(crate) fn messages(&self, stream: &str) -> Vec<StreamMessage> {
         let state = self.state(stream);
         self.runtime.block_on(async {

@@ -1,4 +1,4 @@
-//! Certificates for the tests: an authority, and the certificates that it signs.
+//! Certificates for the tests: a CA, and the certificates that it signs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use rcgen::{
 };
 use tempfile::TempDir;
 
-/// The number of authorities so far, which gives each of them a unique name.
+/// The number of CAs created so far, from which each of them gets a unique name.
 static COUNT: AtomicU64 = AtomicU64::new(0);
 
-/// An authority, with certificates for a server on this machine and for a client, in files.
+/// A CA, with certificates for a server on this machine and for a client, stored in files.
 pub(crate) struct Authority {
     folder: TempDir,
 }

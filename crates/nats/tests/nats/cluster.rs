@@ -9,7 +9,7 @@ use crate::admin::Admin;
 use crate::reading::{Remote, eventually, lossless, settle};
 use crate::server::{Server, scale};
 
-/// Three servers that know about each other.
+/// Three servers that are connected to each other.
 struct Cluster {
     servers: Vec<Server>,
 }

@@ -1,4 +1,4 @@
-//! Crashes of the server while events flow.
+//! Server crashes while events are in flight.
 
 use std::time::Duration;
 
@@ -56,11 +56,12 @@ pub(crate) fn an_outage_longer_than_the_window_repeats_nothing() {
     settle(&bus, &out);
     for round in 0..5 {
         let first = 1 + round * 200;
-        // A stopped server reads the message from its socket when it continues.
+        // A suspended server reads the message from its socket when it resumes.
         server.stop();
         bus.publisher().publish_batch(first..first + 200).unwrap();
         let retries = out.stats().retries;
-        // A busy server may also have closed the connection, and does not accept another one now.
+        // A busy server may also have closed the connection, and does not accept another connection
+        // now.
         eventually(|| out.stats().retries >= retries + 2 || out.status().state != RemoteState::Ready);
         server.go_on();
         settle(&bus, &out);

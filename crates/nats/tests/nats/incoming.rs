@@ -1,4 +1,4 @@
-//! The incoming side: positions, gaps, filters and messages of other programs.
+//! The incoming side: positions, gaps, filters and messages from other programs.
 
 use std::time::Duration;
 
@@ -110,7 +110,8 @@ pub(crate) fn a_restored_filter_reports_the_losses_of_its_subjects() {
     }
 }
 
-/// Returns a reader of a bus that soon is full, and the watcher that does not read from it.
+/// Returns a bus that is soon full, the reader that publishes on it, and a watcher from which the
+/// caller does not receive at first.
 fn stuck(url: &str, filter: Option<&str>) -> (Broadcaster<u64>, NatsSubscriber, Watcher<u64>) {
     let narrow = BusOptions::default().overflow(OverflowPolicy::Wait).incoming_capacity(1).max_batch(10);
     let here = Broadcaster::with_options(narrow).unwrap();
@@ -207,7 +208,7 @@ pub(crate) fn fifty_restarts_at_random_times_lose_and_repeat_nothing() {
             next += 1;
         }
         assert!(remote.subscriber.shutdown_timeout(LONG));
-        // The test reads all events that the bus has accepted before the next reader begins.
+        // Before the next reader begins, the test receives all events that the bus has accepted.
         remote.bus.close();
         for delivery in remote.watcher {
             assert_eq!(delivery, Delivery::Event(next));
@@ -232,7 +233,7 @@ pub(crate) fn a_slow_bus_makes_the_server_keep_the_rest() {
     let few = reader(&server.url()).configure(|options| options.max_messages = 4);
     let subscriber = few.attach(&here.publisher()).unwrap();
     eventually(|| watcher.len() == 16);
-    // The reader has requested four messages, and holds no more.
+    // The reader has requested four messages, and holds no more than these.
     assert!(subscriber.stats().messages <= 4, "{}", subscriber.stats());
     for event in 0..50_000 {
         assert_eq!(watcher.recv_timeout(LONG).unwrap(), Delivery::Event(event));
@@ -301,7 +302,7 @@ fn merged(deliveries: Vec<Delivery<u64>>) -> Vec<Delivery<u64>> {
     merged
 }
 
-/// The numbers are as large as a reader accepts, so their sum exceeds any counter.
+/// The numbers are the largest that a reader accepts, so their sum would overflow any counter.
 pub(crate) fn no_sum_of_hostile_numbers_overflows() {
     let server = Server::start("");
     let admin = by_hand(&server.url());

@@ -1,8 +1,8 @@
-//! The bridge with real servers, which the tests start on free ports.
+//! Tests of the bridge with real servers, which the tests start on free ports.
 //!
-//! The server is the program that `NATS_SERVER_BIN` names, or `nats-server` on the `PATH`. If there
-//! is none, or with `EVENTCAST_NATS=skip`, the tests are ignored. With `EVENTCAST_NATS=required`
-//! they fail.
+//! `NATS_SERVER_BIN` names the server's program. By default, it is `nats-server` on the `PATH`. If
+//! there is no such program, the tests are ignored, or fail if `EVENTCAST_NATS=required` is set.
+//! With `EVENTCAST_NATS=skip`, the tests are ignored in any case.
 //!
 //! `EVENTCAST_NATS_SCALE=10` makes the long tests ten times as long.
 

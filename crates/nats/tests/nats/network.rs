@@ -1,5 +1,6 @@
-//! Two hosts connected by a link, which is cut. The hosts are network namespaces that the test
-//! creates and that end with it. If the system does not permit them, the test is ignored.
+//! Cuts the link between two hosts. The hosts are network namespaces, which the test creates and
+//! which disappear when it ends. If the system does not permit network namespaces, the test is
+//! ignored.
 
 use std::process::Command;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use test_support::{LONG, child, test_name};
 use crate::reading::{Remote, eventually, lossless, out, reader, settle};
 use crate::server::{self, Server, scale};
 
-/// The addresses of this host and of the other one.
+/// The addresses of this host and of the other host.
 const HERE: &str = "10.201.7.1";
 const THERE: &str = "10.201.7.2";
 
@@ -27,8 +28,8 @@ fn must(words: &str) {
 
 /// Creates the other host and the link, in a namespace where this process is permitted to do so.
 fn connect_hosts() {
-    // The names of namespaces are files in this directory, and the files of the whole machine must
-    // not be changed.
+    // The names of namespaces are files in this directory. An empty file system hides the machine's
+    // own files, which must not be changed.
     must("mount -t tmpfs tmpfs /run");
     must("ip link set lo up");
     must("ip netns add there");

@@ -68,7 +68,8 @@ pub(crate) fn the_server_recognises_a_repeat() {
     assert_eq!(admin.state("EVENTS").messages, 1);
 }
 
-/// Without a window the stream has each message twice, and the reader receives each event once.
+/// Without a duplicate window, the stream contains each message twice, and the reader still
+/// receives each event once.
 pub(crate) fn a_repeat_outside_the_duplicate_window_is_skipped() {
     let server = Server::start("");
     let admin = Admin::new(&server.url());
@@ -118,7 +119,7 @@ pub(crate) fn an_outage_loses_only_events_beyond_the_queue() {
     remote.ends_here();
 }
 
-/// Each event has the number that follows from the events and gaps before it.
+/// Checks that each event has the number that follows from the events and gaps before it.
 pub(crate) fn in_place(deliveries: &[Delivery<u64>]) {
     let mut next = 0;
     for delivery in deliveries {
@@ -224,7 +225,7 @@ pub(crate) fn a_full_stream_may_cost_events() {
     assert_eq!(remote.receive(8), [Delivery::Lagged(7), Delivery::Event(10)]);
 }
 
-/// The last loss cannot be reported, because the stream accepts nothing more.
+/// The last loss cannot be reported, because the stream accepts no more messages.
 pub(crate) fn a_full_stream_does_not_keep_the_bridge_from_its_end() {
     let server = Server::start("");
     let mut stream = StreamOptions::default();

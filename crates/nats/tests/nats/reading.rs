@@ -1,4 +1,5 @@
-//! Both sides with timeouts that suit tests, and readers that check everything.
+//! Both sides of a bridge with timeouts that are suitable for tests, and a reader that checks what
+//! it receives.
 
 use std::time::Duration;
 
@@ -44,7 +45,7 @@ pub(crate) fn by_three(event: &u64) -> Subject {
     Subject::new("events").token(["a", "b", "c"][usize::try_from(event % 3).unwrap()])
 }
 
-/// A bus with a reader of a stream, and a watcher that loses nothing.
+/// A bus on which a reader publishes a stream's events, and a watcher that loses nothing.
 pub(crate) struct Remote {
     pub(crate) bus: Broadcaster<u64>,
     pub(crate) watcher: Watcher<u64>,
@@ -83,8 +84,8 @@ impl Remote {
         }
     }
 
-    /// Checks that nothing more arrives. Returns the final statistics of the reader. Before the
-    /// end, an event may be received before it is counted.
+    /// Checks that nothing more arrives. Returns the final statistics of the reader. While the
+    /// reader is running, an event may be received before it is counted.
     pub(crate) fn ends_here(self) -> NatsSubscriberStats {
         let stats = ended(&self.subscriber);
         self.bus.flush(LONG).unwrap();
@@ -94,7 +95,7 @@ impl Remote {
     }
 }
 
-/// Ends a reader. Returns its final statistics.
+/// Shuts a reader down, and returns its final statistics.
 pub(crate) fn ended(subscriber: &NatsSubscriber) -> NatsSubscriberStats {
     assert!(subscriber.shutdown_timeout(LONG));
     subscriber.stats()
@@ -106,7 +107,7 @@ pub(crate) fn publish(bus: &Broadcaster<u64>, out: &NatsPublisher, events: std::
     settle(bus, out);
 }
 
-/// Waits until the bridge has sent everything. Returns its statistics.
+/// Waits until the bridge has sent everything, and returns the bridge's statistics.
 pub(crate) fn settle(bus: &Broadcaster<u64>, out: &NatsPublisher) -> NatsPublisherStats {
     bus.flush(LONG).unwrap();
     assert!(out.flush(LONG), "{}", out.stats());
@@ -116,7 +117,7 @@ pub(crate) fn settle(bus: &Broadcaster<u64>, out: &NatsPublisher) -> NatsPublish
     stats
 }
 
-/// Waits until a condition holds, and leaves the CPU to the server while it waits.
+/// Waits until a condition holds, and leaves the CPU to the server while waiting.
 #[track_caller]
 pub(crate) fn eventually(mut done: impl FnMut() -> bool) {
     until(|| {

@@ -1,4 +1,4 @@
-//! Checks that no secret is in any text: statuses, errors, `Debug`, and the log at all levels.
+//! Checks that no secret appears in statuses, errors, `Debug` output, or the log at any level.
 
 use std::fmt::{self, Debug, Write as _};
 use std::fs;
@@ -22,7 +22,7 @@ use tracing::{Event, Metadata, Subscriber};
 use crate::reading::{eventually, lossless};
 use crate::server::Server;
 
-/// Everything that a person can read.
+/// All the output that a person can read.
 #[derive(Clone, Default)]
 struct Texts {
     all: Arc<Mutex<String>>,
@@ -77,8 +77,8 @@ impl Subscriber for Texts {
     fn exit(&self, _: &Id) {}
 }
 
-/// Uses everything with these options until each part has had a response, and collects all of its
-/// output.
+/// Uses each part of the crate with these options until the part has received a response, and
+/// collects its output.
 fn use_all(connection: &ConnectionOptions, texts: &Texts) {
     texts.add_debug(connection);
     texts.add(connection);
@@ -159,7 +159,7 @@ fn creds(seed: &str) -> String {
     )
 }
 
-/// The log belongs to the whole process.
+/// Runs in its own process, because the log belongs to the whole process.
 pub(crate) fn no_text_contains_a_secret() {
     in_own_process!();
     let texts = Texts::default();
@@ -202,7 +202,7 @@ pub(crate) fn no_text_contains_a_secret() {
         secrets.push(rest.to_owned());
     }
     let texts = texts.all.lock().unwrap();
-    // Each kind of text is present.
+    // Each kind of output must be present.
     for part in [
         "authorization violation",
         "PublisherOptions",

@@ -1,4 +1,4 @@
-//! A server that belongs to the test: a process on a free port, with its own directory.
+//! A server that belongs to a test: a process on a free port, with its own directory.
 
 use std::env;
 use std::ffi::OsStr;
@@ -16,8 +16,8 @@ use test_support::until;
 
 const NONE: &str = "there is no nats-server: set NATS_SERVER_BIN, or install one on the PATH";
 
-/// Returns the reason why the tests that start servers cannot run. With `EVENTCAST_NATS=required`
-/// they run without a server too, and fail.
+/// Returns the reason why the tests that start servers cannot run. With `EVENTCAST_NATS=required`,
+/// they run even without a server, and then fail.
 pub(crate) fn missing() -> Option<String> {
     match env::var("EVENTCAST_NATS").as_deref() {
         Ok("required") => None,
@@ -35,7 +35,7 @@ pub(crate) fn scale() -> u64 {
 /// A nats-server process with JetStream, which is killed when this is dropped.
 pub(crate) struct Server {
     program: PathBuf,
-    /// The words of a command that starts the program elsewhere.
+    /// The words of a command that precedes the program and starts it elsewhere.
     through: Vec<String>,
     address: String,
     folder: TempDir,
@@ -59,7 +59,7 @@ impl Server {
         Self::start_as(&[], "127.0.0.1", "", false)
     }
 
-    /// Starts a server through a command that starts it elsewhere, at an address there.
+    /// Starts a server through a command that runs it elsewhere, listening on an address there.
     pub(crate) fn start_at(through: &[&str], address: &str, settings: &str) -> Self {
         Self::start_as(through, address, settings, true)
     }
@@ -143,7 +143,7 @@ impl Server {
         kill_process(self.process(), Signal::CONT).unwrap();
     }
 
-    /// Makes the process reload its configuration with other lines.
+    /// Makes the process reload its configuration with these lines.
     #[cfg(unix)]
     pub(crate) fn reload(&self, settings: &str) {
         fs::write(self.folder.path().join("nats.conf"), settings).unwrap();
@@ -163,7 +163,7 @@ impl Drop for Server {
     }
 }
 
-/// Leaves the CPU to the server between two checks.
+/// Leaves the CPU to the server between checks.
 fn pause() {
     std::thread::sleep(Duration::from_millis(5));
 }
@@ -177,8 +177,8 @@ fn on_path(name: &str) -> Option<PathBuf> {
     env::split_paths(&path).map(|folder| folder.join(name)).find(|path| path.is_file())
 }
 
-/// Returns the words of a command that makes a server end if this process is killed, if the system
-/// has such a command.
+/// Returns the words of a command that makes a server end if this process is killed. Returns no
+/// words if the system has no such command.
 fn with_parent() -> &'static [&'static str] {
     if on_path("setpriv").is_some() { &["setpriv", "--pdeathsig", "KILL"] } else { &[] }
 }

@@ -1,4 +1,4 @@
-//! TLS and signing in: events are carried with each method.
+//! TLS and authentication: events are transferred with each method.
 
 use eventcast_nats::{Auth, ConnectionOptions, Start};
 #[cfg(feature = "nkeys")]
@@ -10,7 +10,7 @@ use crate::certificates::Authority;
 use crate::reading::{Remote, lossless, out, publish, reader};
 use crate::server::Server;
 
-/// Carries events from one side to the other with these options.
+/// Transfers events from one side to the other with these options.
 #[track_caller]
 fn carries(url: &str, change: impl Fn(&mut ConnectionOptions)) {
     let bus = lossless();

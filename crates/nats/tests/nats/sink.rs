@@ -1,4 +1,4 @@
-//! A stream as a store of recorded events.
+//! The sink, which stores recorded events in a stream.
 
 use std::time::Duration;
 

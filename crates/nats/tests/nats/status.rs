@@ -1,4 +1,4 @@
-//! The status: the text that an operator reads for each possible problem with a server.
+//! Checks the text with which the status describes each possible problem with a server.
 
 use std::fs;
 use std::io::Write;
@@ -20,7 +20,7 @@ use crate::certificates::Authority;
 use crate::reading::{Remote, eventually, lossless, out, publish, reader, settle};
 use crate::server::{self, Server};
 
-/// A publisher that has an event to send, and the statuses passed to its hook.
+/// A publisher that has an event to send, and the statuses that were passed to its hook.
 struct Told {
     /// This field is dropped before the bus, which would wait for it.
     out: NatsPublisher,
@@ -111,7 +111,7 @@ pub(crate) fn a_port_of_something_else() {
     let told = Told::new(out(&format!("nats://127.0.0.1:{port}")));
     let text = format!("127.0.0.1:{port}: an HTTP server responded, not a NATS server");
     told.says(RemoteState::Connecting, &text);
-    // Most HTTP servers wait for a request, and send nothing before it arrives.
+    // Most HTTP servers wait for a request, and send nothing before the request arrives.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = silent.local_addr().unwrap().port();
     let told = Told::new(out(&format!("nats://127.0.0.1:{port}")));
@@ -258,7 +258,7 @@ pub(crate) fn a_disk_that_is_full() {
     stream.max_bytes = 0;
     let told = Told::new(out(&server.url()).ensure_stream("EVENTS", stream));
     fill(&told);
-    // The server responds to pings, and does not report this problem to its clients.
+    // The server still responds to pings, and does not report this problem to its clients.
     let text = "no acknowledgement in time: the server may be overloaded or its disk may be full";
     told.says(RemoteState::Unavailable, text);
 }

@@ -1,5 +1,5 @@
-//! The part of a server that decides whether a request may do its work: who asks, with which
-//! permission, and whether the server is ready to judge.
+//! A server's access control, which decides whether a request is permitted: who sends it, with
+//! which permissions, and whether the server is ready to decide.
 
 use std::time::{Duration, Instant};
 
@@ -9,21 +9,21 @@ use super::accounts::{Account, Accounts, Request};
 use super::seen::Seen;
 use super::status::{self, Answer};
 
-/// The token of the administrator, who may do everything and whose permission no server checks.
+/// The token of the administrator, who may do everything and whose permissions no server checks.
 pub(crate) const ADMIN: &str = "admin-token";
 
-/// The events that a path names: all events of a namespace, or one of them.
+/// The events to which a path refers: all events in a namespace, or a single event.
 #[derive(Debug)]
 pub(super) struct Target {
-    /// The group of the API, which is empty for core/v1.
+    /// The API group, which is empty for core/v1.
     pub(super) group: &'static str,
     pub(super) namespace: String,
-    /// The name of the event. Empty for the collection.
+    /// The name of the event, or empty for all events.
     pub(super) name: String,
 }
 
 impl Target {
-    /// Returns the target of a path, or `None` if the path leads elsewhere.
+    /// Returns the target of a path, or `None` if the path does not refer to events.
     pub(super) fn of(path: &str) -> Option<Self> {
         let (group, rest) = match path.strip_prefix("/api/v1/namespaces/") {
             Some(rest) => ("", rest),
@@ -51,14 +51,15 @@ pub(super) struct Access {
 }
 
 impl Access {
-    /// Refuses every service account for this time, like a server that has not yet filled its
-    /// caches of roles.
+    /// Refuses every service account for this time, like a server that has not yet filled its role
+    /// caches.
     pub(super) fn start(&mut self, time: Duration) {
         self.starting = Some((Instant::now() + time, 0));
     }
 
-    /// Returns the response that refuses a request because of its user, or `None` if the user may
-    /// do this. Only an administrator may do anything but write events.
+    /// Returns the response that refuses a request because of its user, or `None` if the user is
+    /// permitted to send it. Administrators are permitted to do everything. Other users may query
+    /// which APIs exist, and their roles determine what they may do with events.
     pub(super) fn refused(&mut self, request: &Seen, target: Option<&Target>) -> Option<Answer> {
         let token = request.headers.get(header::AUTHORIZATION);
         let token = token.map(|token| token.to_str().unwrap_or_default());
@@ -73,7 +74,7 @@ impl Access {
             },
         };
         let Some(target) = target else {
-            // Every user that is known may ask which APIs there are.
+            // Every known user is permitted to query which APIs exist.
             let is_allowed = request.method == Method::GET;
             return (!is_allowed).then(|| not_allowed(&account.user(), request, None));
         };
@@ -91,8 +92,8 @@ impl Access {
     }
 }
 
-/// Returns one of the refusals of a server that is not ready. The server responds with all of them,
-/// in any order.
+/// Returns one of the refusals that a server sends while it is not ready. A server sends all of
+/// these, in any order.
 fn not_ready(number: usize, account: &Account, asked: &Request<'_>, name: &str) -> Answer {
     let Request { verb, group, namespace, .. } = *asked;
     match number % 3 {
@@ -121,7 +122,7 @@ fn verb(method: &Method) -> &'static str {
     }
 }
 
-/// Returns a path's segment without its percent-encoding, such as `%41`.
+/// Decodes the percent-encoding in a path segment, such as `%41`.
 pub(super) fn decoded(segment: &str) -> String {
     let mut bytes = Vec::new();
     let mut rest = segment.as_bytes();

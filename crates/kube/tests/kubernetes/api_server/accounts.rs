@@ -1,4 +1,4 @@
-//! Service accounts with their tokens, roles, and the bindings of roles to accounts.
+//! Service accounts with their tokens, roles, and the bindings between roles and accounts.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::status::{self, Answer};
 
-/// The beginning of the path of roles and bindings.
+/// The prefix of the paths of roles and bindings.
 const RBAC: [&str; 3] = ["apis", "rbac.authorization.k8s.io", "v1"];
 
 /// A service account.
@@ -18,13 +18,13 @@ pub(super) struct Account {
 }
 
 impl Account {
-    /// Returns the name of the account as a user, which is long.
+    /// Returns the account's user name, which is long.
     pub(super) fn user(&self) -> String {
         format!("system:serviceaccount:{}:{}", self.namespace, self.name)
     }
 }
 
-/// An act that an account asks permission for.
+/// An action for which an account needs permission.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request<'r> {
     pub(super) verb: &'r str,
@@ -33,7 +33,7 @@ pub(super) struct Request<'r> {
     pub(super) namespace: &'r str,
 }
 
-/// The accounts, roles and bindings of a server.
+/// A server's accounts, roles and bindings.
 #[derive(Default)]
 pub(super) struct Accounts {
     /// The objects by collection, such as `roles`, by namespace, and by name. The namespace of a
@@ -53,7 +53,7 @@ impl Accounts {
         self.objects.get(&(collection.to_owned(), namespace.to_owned(), name.to_owned()))
     }
 
-    /// Returns whether a role that is bound to the account allows this.
+    /// Returns whether a role that is bound to the account permits the request.
     pub(super) fn may(&self, account: &Account, request: &Request<'_>) -> bool {
         let applies = |collection: &str, namespace: &str| match collection {
             "clusterrolebindings" => true,
@@ -72,8 +72,8 @@ impl Accounts {
         })
     }
 
-    /// Returns the response to a request about accounts, roles and bindings, or `None` for a path
-    /// that leads elsewhere.
+    /// Returns the response to a request about accounts, roles and bindings, or `None` if the path
+    /// refers to something else.
     pub(super) fn answer(&mut self, method: &Method, path: &[&str], body: &[u8]) -> Option<Answer> {
         let (namespace, rest) = match *path {
             ["api", "v1", "namespaces", namespace, ref rest @ ..] => (namespace, rest),
@@ -113,7 +113,7 @@ impl Accounts {
         })
     }
 
-    /// Returns the response to the query whether an account may do something.
+    /// Returns the response to a query that asks whether an account is permitted to do something.
     fn review(&self, body: &[u8]) -> Answer {
         let review: Value = serde_json::from_slice(body).unwrap_or_default();
         let text = |value: &'_ Value| value.as_str().unwrap_or_default().to_owned();

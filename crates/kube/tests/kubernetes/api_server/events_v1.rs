@@ -1,4 +1,4 @@
-//! The path of events.k8s.io/v1: the same events under other names, with more checks.
+//! The API events.k8s.io/v1: the same events with different field names and stricter checks.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::status::{self, Answer};
 /// The version of the API.
 const VERSION: &str = "events.k8s.io/v1";
 
-/// The fields with another name: core/v1's, and the one here.
+/// The fields whose names differ: the name in core/v1, and the name in this API.
 const NAMES: [(&str, &str); 7] = [
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -23,7 +23,8 @@ pub(crate) fn discovery() -> Answer {
     Answer::new(200, json!({"kind": "APIResourceList", "groupVersion": VERSION, "resources": []}))
 }
 
-/// Returns the body of a request in core/v1's names, or the response that refuses it.
+/// Converts the body of a request to core/v1's field names, or returns the response that refuses
+/// it.
 pub(crate) fn to_core(method: &Method, body: &[u8]) -> Result<Vec<u8>, Answer> {
     let Ok(mut event) = serde_json::from_slice::<Value>(body) else { return Ok(body.to_vec()) };
     if let Some(core) = NAMES.iter().find(|(core, _)| !event[core].is_null()) {
@@ -45,7 +46,7 @@ pub(crate) fn to_core(method: &Method, body: &[u8]) -> Result<Vec<u8>, Answer> {
     }
 }
 
-/// Converts a response with an event, or a list of them, to the names of this API.
+/// Converts a response that contains an event or a list of events to this API's field names.
 pub(crate) fn from_core(mut answer: Answer) -> Answer {
     match answer.body["kind"].as_str() {
         Some("Event") => renamed(&mut answer.body),
@@ -72,7 +73,7 @@ fn rename(event: &mut Value, from: &str, to: &str) {
     }
 }
 
-/// Returns the response to a new event that only this API refuses.
+/// Returns the refusal if an event violates one of this API's stricter rules.
 fn refused(event: &Value) -> Option<Answer> {
     let name = event["metadata"]["name"].as_str().unwrap_or_default();
     let type_ = event["type"].as_str().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Locks that stay usable after a test has failed.
+//! Locks that remain usable after a test has failed.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

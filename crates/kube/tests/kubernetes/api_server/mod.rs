@@ -1,11 +1,11 @@
-//! An API server in this process, for events. It responds as a kube-apiserver 1.36 was seen to, and
-//! fails when a test asks for it.
+//! An API server for events that runs in this process. It responds as a kube-apiserver 1.36 was
+//! observed to respond, and fails when a test requests it.
 //!
-//! `store.rs` has the rules for events, `events_v1.rs` the other names and rules of
+//! `store.rs` contains the rules for events, `events_v1.rs` the different names and rules of
 //! events.k8s.io/v1, `selection.rs` the selectors of a list, `accounts.rs` the accounts and roles,
-//! `access.rs` the permission for a request, `webhook.rs` the admission webhooks, `port.rs` the
-//! connections, `status.rs` the words, `seen.rs` a request, and this file the responses and the
-//! faults.
+//! `access.rs` the permission checks for requests, `webhook.rs` the admission webhooks, `port.rs`
+//! the connections, `status.rs` the messages in responses, `seen.rs` the received requests, and
+//! this file the responses and the faults.
 
 mod access;
 mod accounts;
@@ -42,13 +42,14 @@ use store::Store;
 pub(crate) use webhook::Webhook;
 use webhook::Webhooks;
 
-/// The limit of a request's body, in bytes.
+/// The maximum size of a request's body, in bytes.
 const MAX_BODY: usize = 3 << 20;
 
-/// The limit of a field manager's name, in bytes.
+/// The maximum length of a field manager's name, in bytes.
 const MAX_MANAGER: usize = 128;
 
-/// A fault of the server at one request, instead of its work or after it.
+/// A fault of the server in response to one request, which replaces the request's work or follows
+/// it.
 #[derive(Clone)]
 pub(crate) enum Fault {
     /// Sends this response with these headers, and does nothing else.
@@ -61,12 +62,12 @@ pub(crate) enum Fault {
     CutAnswer,
     /// Does nothing, and sends nothing, for as long as the client waits.
     Silence,
-    /// Does the work when there is a permit for it.
+    /// Does the work once a permit is available.
     Hold(Arc<Semaphore>),
 }
 
 impl Fault {
-    /// Returns a failure without headers, in the words of a `Status`.
+    /// Returns a failure without headers, whose body is a `Status`.
     pub(crate) fn status(code: u16, body: &Value) -> Self {
         Self::Answer(code, Vec::new(), body.to_string())
     }
@@ -79,7 +80,7 @@ impl Fault {
     }
 }
 
-/// A new event, and the time when the server stored it.
+/// A new event, and the time at which the server stored it.
 #[derive(Clone, Debug)]
 pub(crate) struct StoredEvent {
     pub(crate) namespace: String,
@@ -89,7 +90,7 @@ pub(crate) struct StoredEvent {
 }
 
 impl StoredEvent {
-    /// Reads the event of a response, which has the names of one of the two APIs.
+    /// Reads the event in a response, which uses the field names of one of the two APIs.
     fn of(answer: &Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let object = [&answer["involvedObject"], &answer["regarding"]].into_iter().find(|it| it.is_object());
@@ -105,7 +106,7 @@ pub(crate) struct Shared {
     access: Mutex<Access>,
     webhooks: Webhooks,
     stored: Mutex<Vec<StoredEvent>>,
-    /// The number of requests that are in flight, and the highest number so far.
+    /// The number of requests in flight, and the highest such number so far.
     busy: Mutex<(usize, usize)>,
     changes: broadcast::Sender<Value>,
 }
@@ -132,15 +133,15 @@ impl ApiServer {
         Self { port: Port::open(router), shared }
     }
 
-    /// Ends the server like a SIGKILL: all connections are cut, requests in flight are not
-    /// answered, and the port is closed.
+    /// Ends the server as if by SIGKILL: all connections are cut, requests in flight receive no
+    /// response, and the port is closed.
     pub(crate) fn kill(&self) {
         self.port.close();
     }
 
-    /// Starts the server again after [`kill`](Self::kill), on the same port and with what it had
-    /// stored. For the given time it refuses every service account with 403, like a server that has
-    /// not yet filled its caches of roles.
+    /// Starts the server again after [`kill`](Self::kill), on the same port and with its stored
+    /// objects. For the given time, it refuses every service account with 403, like a server that
+    /// has not yet filled its role caches.
     pub(crate) fn start_again(&self, refusing: Duration) {
         lock(&self.shared.access).start(refusing);
         let router = Router::new().fallback(serve).with_state(self.shared.clone());
@@ -172,7 +173,7 @@ impl ApiServer {
         lock(&self.shared.store).has_events_v1 = false;
     }
 
-    /// Lets a client without credentials do everything from now on.
+    /// From now on, permits clients without credentials to do everything.
     #[allow(dead_code, reason = "`kubectl` uses it, in another program")]
     pub(crate) fn open(&self) {
         lock(&self.shared.access).is_open = true;
@@ -192,7 +193,7 @@ impl ApiServer {
         lock(&self.shared.busy).1
     }
 
-    /// Sets the webhook that the server asks before it stores an event of this namespace.
+    /// Sets the webhook that the server calls before it stores an event in this namespace.
     pub(crate) fn set_webhook(&self, namespace: &str, webhook: Option<Webhook>) {
         self.shared.webhooks.set(namespace, webhook);
     }
@@ -202,12 +203,12 @@ impl ApiServer {
         lock(&self.shared.stored).clone()
     }
 
-    /// Returns all stored events, in the order of namespace and name.
+    /// Returns all stored events, ordered by namespace and name.
     pub(crate) fn events(&self) -> Vec<Value> {
         lock(&self.shared.store).events()
     }
 
-    /// Removes an event, as if its time to live had ended.
+    /// Removes an event, as if its time to live had expired.
     pub(crate) fn expire(&self, namespace: &str, name: &str) {
         assert!(lock(&self.shared.store).delete(namespace, name).code < 300, "{name} is not there");
     }
@@ -224,12 +225,13 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
     let path = parts.uri.path().to_owned();
     let declared = parts.headers.get(header::CONTENT_LENGTH).and_then(|len| len.to_str().ok()?.parse().ok());
     if declared.is_some_and(|len: usize| len > MAX_BODY) {
-        // A real server may respond and hang up while the client still writes. The client then
-        // occasionally sees a broken connection, and retries. Here it always sees the response.
+        // A real server may respond and close the connection while the client is still writing. The
+        // client then occasionally sees a broken connection, and retries. Here, it always sees the
+        // response.
         let _ = to_bytes(body, 2 * MAX_BODY).await;
         return response(&status::too_large(MAX_BODY));
     }
-    // The connection broke off in the middle of the request, so there is no client to respond to.
+    // The connection was lost in the middle of the request, so there is no client to respond to.
     let Ok(body) = to_bytes(body, MAX_BODY).await else { hang_up() };
     let query = parts.uri.query().unwrap_or_default().to_owned();
     let is_watch = query.contains("watch=true");
@@ -287,8 +289,8 @@ impl Drop for Busy<'_> {
     }
 }
 
-/// Ends the connection's task, and the connection with it. The panic has no message, because it is
-/// not a failure of the test.
+/// Ends the connection's task, and therefore the connection. The panic prints no message, because
+/// it does not mean that the test has failed.
 fn hang_up() -> ! {
     std::panic::resume_unwind(Box::new("hangs up"))
 }
@@ -296,15 +298,15 @@ fn hang_up() -> ! {
 fn response(answer: &Answer) -> Response {
     let mut response =
         Response::builder().status(answer.code).header(header::CONTENT_TYPE, "application/json");
-    // A server repeats the delay of a status as a header.
+    // A server repeats a status's delay in a header.
     if let Some(seconds) = answer.body["details"]["retryAfterSeconds"].as_u64() {
         response = response.header(header::RETRY_AFTER, seconds);
     }
     response.body(Body::from(answer.body.to_string())).unwrap()
 }
 
-/// Returns the response to a request. Checks the permission of the user first, then asks the
-/// webhook of the namespace, and then does the work.
+/// Returns the response to a request. Checks the user's permissions first, then calls the
+/// namespace's webhook, and then does the work.
 async fn answer(shared: &Shared, request: &Seen) -> Answer {
     let target = Target::of(&request.path);
     let refused = lock(&shared.access).refused(request, target.as_ref());
@@ -385,8 +387,8 @@ fn others(store: &mut Store, accounts: &mut Accounts, request: &Seen) -> Answer 
     }
 }
 
-/// Returns the name of the field manager: the one in the request, or else the beginning of the user
-/// agent.
+/// Returns the field manager's name in the request, or the beginning of the user agent if the
+/// request contains no name.
 fn manager(request: &Seen) -> String {
     let asked = request.query.split('&').find_map(|option| option.strip_prefix("fieldManager="));
     if let Some(asked) = asked.map(decoded).filter(|asked| !asked.is_empty()) {
@@ -397,7 +399,7 @@ fn manager(request: &Seen) -> String {
     name.chars().take(MAX_MANAGER).collect()
 }
 
-/// Returns the changes of a collection from now on, one object in each line, for as long as the
+/// Streams the changes of a collection from now on, one object on each line, for as long as the
 /// client reads.
 fn watch(shared: &Shared, path: &str) -> Response {
     let (changes, collection) = (shared.changes.subscribe(), path.to_owned());

@@ -1,5 +1,5 @@
-//! The port of a server: connections that can be cut, and a port that stays reserved until the
-//! server listens on it again.
+//! A server's port. Its connections can be cut, and the port then remains reserved until the server
+//! listens on it again.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Mutex;
@@ -17,10 +17,10 @@ pub(super) struct Port {
 }
 
 struct State {
-    /// The runtime with all connections. `None` while the port is closed.
+    /// The runtime that runs all connections, or `None` while the port is closed.
     runtime: Option<Runtime>,
-    /// A socket that is bound to the port but does not listen. While the port is closed, a client
-    /// is refused, and no other program can take the port.
+    /// A socket that is bound to the port but does not listen. While the port is closed, the socket
+    /// prevents other programs from taking the port, and clients are refused.
     reserved: TcpSocket,
 }
 
@@ -41,7 +41,7 @@ impl Port {
     /// Cuts all connections, and closes the port.
     pub(super) fn close(&self) {
         let runtime = lock(&self.state).runtime.take().expect("the port is open");
-        // Waits until the tasks are dropped, and the connections with them.
+        // Waits until the tasks and their connections are dropped.
         runtime.shutdown_timeout(LONG);
     }
 
@@ -65,7 +65,7 @@ impl Drop for Port {
 
 fn bound(address: SocketAddr) -> TcpSocket {
     let socket = TcpSocket::new_v4().unwrap();
-    // Several sockets may be bound to the port as long as none listens.
+    // Several sockets may be bound to the port as long as none of them listens.
     socket.set_reuseaddr(true).unwrap();
     socket.bind(address).unwrap();
     socket

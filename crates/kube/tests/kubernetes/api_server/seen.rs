@@ -1,4 +1,4 @@
-//! The requests that the server has seen.
+//! The requests that the server has received.
 
 use axum::body::Bytes;
 use axum::http::{HeaderMap, Method};
@@ -11,13 +11,13 @@ pub(crate) struct Seen {
     pub(crate) query: String,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
-    /// Whether the client asks to watch changes. The watch has then begun.
+    /// Whether the request is a watch. If so, the watch has begun.
     pub(crate) is_watch: bool,
 }
 
 impl Seen {
-    /// Returns the method and the namespace, such as `POST default`. For an event that exists, its
-    /// name follows.
+    /// Returns the method and the namespace, such as `POST default`, followed by the event's name
+    /// if the path contains it.
     pub(crate) fn short(&self) -> String {
         let rest = self.path.strip_prefix("/api/v1/namespaces/");
         let rest =

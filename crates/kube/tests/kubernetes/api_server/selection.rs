@@ -1,11 +1,11 @@
-//! The events of a collection that a request selects by their labels and fields.
+//! Label and field selectors, with which a request selects events of a collection.
 
 use serde_json::Value;
 
 use super::access::decoded;
 use super::status::{self, Answer};
 
-/// The conditions of a request, all of which an event must meet.
+/// A request's conditions, all of which an event must meet.
 #[derive(Default)]
 pub(crate) struct Selection {
     /// Keys of labels, and their values.
@@ -15,7 +15,7 @@ pub(crate) struct Selection {
 }
 
 impl Selection {
-    /// Reads the conditions in a request's query. Only equality is known, as in `key=value`.
+    /// Parses the conditions in a request's query. Only equality is supported, as in `key=value`.
     pub(super) fn of(query: &str) -> Result<Self, Answer> {
         let mut selection = Self::default();
         for (name, value) in query.split('&').filter_map(|option| option.split_once('=')) {
@@ -39,7 +39,7 @@ impl Selection {
         }
     }
 
-    /// Returns whether an event, in core/v1's names, meets all conditions.
+    /// Returns whether an event, given with core/v1's field names, meets all conditions.
     pub(super) fn includes(&self, event: &Value) -> bool {
         let labels = &event["metadata"]["labels"];
         self.labels.iter().all(|(key, value)| labels[key] == value.as_str())
@@ -47,15 +47,15 @@ impl Selection {
     }
 }
 
-/// Returns the value of a field by which a server selects, or `None` if it selects by no such
-/// field.
+/// Returns the value of a field by which a server can select events, or `None` if a server does not
+/// support this field.
 fn field<'e>(name: &str, event: &'e Value) -> Option<&'e str> {
     let value = match name.split_once('.') {
         Some(("metadata", part @ ("name" | "namespace"))) => &event["metadata"][part],
         Some(("involvedObject" | "regarding", part)) => &event["involvedObject"][part],
         None if ["reason", "type"].contains(&name) => &event[name],
         None if ["reportingComponent", "reportingController"].contains(&name) => &event["reportingComponent"],
-        // An event that has no source is selected by its controller.
+        // An event without a source is selected by its controller.
         None if name == "source" => match &event["source"]["component"] {
             Value::Null => &event["reportingComponent"],
             component => component,

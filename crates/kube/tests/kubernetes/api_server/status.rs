@@ -1,4 +1,4 @@
-//! The responses of an API server: metav1's `Status`, in a kube-apiserver's words.
+//! An API server's responses: metav1's `Status`, with a kube-apiserver's messages.
 
 use serde_json::{Value, json};
 
@@ -68,7 +68,7 @@ pub(crate) fn forbidden(user: &str, verb: &str, group: &str, namespace: &str, na
     forbidden_because(name, &cannot(user, verb, group, namespace))
 }
 
-/// Returns a refusal to which the authorizer adds its reason.
+/// Returns a refusal that includes the authorizer's reason.
 pub(crate) fn forbidden_with(
     user: &str,
     verb: &str,
@@ -118,12 +118,12 @@ pub(crate) fn too_large(limit: usize) -> Answer {
     failure(413, "RequestEntityTooLarge", &message, &json!({}))
 }
 
-/// Returns etcd's response, passed on without a reason.
+/// Returns etcd's error, which a server passes on without a reason.
 pub(crate) fn etcd_too_large() -> Answer {
     failure(500, "", "etcdserver: request is too large", &Value::Null)
 }
 
-/// Returns the response of the connection to etcd, passed on without a reason.
+/// Returns the error of the connection to etcd, which a server passes on without a reason.
 pub(crate) fn more_than_can_be_sent(len: usize, limit: usize) -> Answer {
     let message = format!(
         "rpc error: code = ResourceExhausted desc = trying to send message larger than max ({len} vs. {limit})"
@@ -131,7 +131,7 @@ pub(crate) fn more_than_can_be_sent(len: usize, limit: usize) -> Answer {
     failure(500, "", &message, &Value::Null)
 }
 
-/// Returns the store's own response, passed on without a reason.
+/// Returns the store's own error, which a server passes on without a reason.
 pub(crate) fn version_on_create() -> Answer {
     failure(500, "", "resourceVersion should not be set on objects to be created", &Value::Null)
 }
@@ -149,8 +149,8 @@ pub(crate) fn webhook_failed(webhook: &str, reason: &str) -> Answer {
     failure(500, "InternalError", &message, &json!({"causes": [{"message": cause}]}))
 }
 
-/// Returns the response to a request that a webhook denied. Code, reason and delay are those that
-/// the webhook chose. A delay of zero is none.
+/// Returns the response to a request that a webhook denied. The webhook chose the code, the reason
+/// and the delay. Zero means no delay.
 pub(crate) fn webhook_denied(webhook: &str, code: u16, reason: &str, message: &str, delay: u32) -> Answer {
     let message = format!("admission webhook \"{webhook}\" denied the request: {message}");
     let details = if delay > 0 { json!({ "retryAfterSeconds": delay }) } else { Value::Null };

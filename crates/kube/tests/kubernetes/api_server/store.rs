@@ -1,4 +1,4 @@
-//! Events in an API server: the rules by which it accepts, changes and refuses them.
+//! An API server's events: the rules by which the server accepts, changes and refuses them.
 
 use std::collections::BTreeMap;
 
@@ -8,24 +8,24 @@ use serde_json::{Map, Value, json};
 use super::selection::Selection;
 use super::status::{self, Answer};
 
-/// The limit of an event in one request to etcd, in bytes.
+/// The maximum size of an event that etcd accepts in a request, in bytes.
 const MAX_STORED: usize = 1_500_000;
-/// The limit of an event that the server's client of etcd sends, in bytes.
+/// The maximum size of an event that the server's etcd client sends, in bytes.
 const MAX_SENT: usize = 2 << 20;
-/// The limits of events with an event time, in bytes.
+/// The maximum lengths of fields in events with an event time, in bytes.
 const MAX_TIMED_MESSAGE: usize = 1024;
 const MAX_TIMED_TEXT: usize = 128;
 
 pub(crate) struct Store {
-    /// The namespaces by name, and whether each is terminating.
+    /// The namespaces by name, and whether each of them is terminating.
     namespaces: BTreeMap<String, bool>,
     events: BTreeMap<(String, String), Value>,
-    /// Everything else that can be listed, by its collection's path and its name.
+    /// All other objects that can be listed, by the path of their collection and by name.
     objects: BTreeMap<String, BTreeMap<String, Value>>,
     version: u64,
     /// The field manager of the current request.
     pub(crate) manager: String,
-    /// Whether there is events.k8s.io/v1.
+    /// Whether the server supports events.k8s.io/v1.
     pub(crate) has_events_v1: bool,
 }
 
@@ -51,7 +51,7 @@ impl Store {
         self.version.to_string()
     }
 
-    /// Returns the response to a request about the events of a namespace, or about the event of
+    /// Returns the response to a request about the events in a namespace, or about the event with
     /// this name.
     pub(crate) fn events_of(
         &mut self,
@@ -107,7 +107,7 @@ impl Store {
         }
     }
 
-    /// Returns the selected events of a namespace, or of all if `namespace` is empty.
+    /// Returns the selected events in a namespace, or in all namespaces if `namespace` is empty.
     pub(crate) fn list(&self, namespace: &str, selection: &Selection) -> Answer {
         let items = self.events.iter().filter(|((ns, _), _)| namespace.is_empty() || ns == namespace);
         let items: Vec<_> = items.map(|(_, event)| event).filter(|event| selection.includes(event)).collect();
@@ -120,7 +120,7 @@ impl Store {
         )
     }
 
-    /// Deletes the selected events of a namespace, and returns them.
+    /// Deletes the selected events in a namespace, and returns these events.
     pub(crate) fn delete_selected(&mut self, namespace: &str, selection: &Selection) -> Answer {
         let answer = self.list(namespace, selection);
         self.events.retain(|(ns, _), event| ns != namespace || !selection.includes(event));
@@ -187,7 +187,7 @@ impl Store {
                 };
             }
         }
-        // An empty version counts as none.
+        // An empty version counts as no version.
         event["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"].clone();
         if event == *stored {
             return Answer::new(200, event);
@@ -272,8 +272,8 @@ impl Store {
         }
     }
 
-    /// Ends a namespace in two calls. The first call makes it terminating, as with a finalizer. The
-    /// second call removes the namespace, but not its events.
+    /// Deletes a namespace in two calls. The first call marks it as terminating, as with a
+    /// finalizer. The second call removes the namespace, but not its events.
     pub(crate) fn end_namespace(&mut self, name: &str) -> Answer {
         let answer = self.namespace(name);
         if self.namespaces.get(name) == Some(&true) {
@@ -292,7 +292,7 @@ impl Store {
         json!({"collection": collection, "object": object})
     }
 
-    /// Returns any other collection that was put there, or the response that there is none.
+    /// Returns any other collection that was stored, or a "not found" response if there is none.
     pub(crate) fn objects(&self, collection: &str) -> Answer {
         match self.objects.get(collection) {
             Some(objects) => Answer::new(
@@ -324,7 +324,7 @@ fn read(headers: &HeaderMap, body: &[u8], accepted: &str) -> Result<Value, Answe
     }
 }
 
-/// Checks the fields that must match the path, and fills in the missing ones from the path.
+/// Checks the fields that must match the path, and fills in missing fields from the path.
 fn prepare(namespace: &str, name: Option<&str>, event: &mut Value) -> Result<(), Answer> {
     for (field, allowed) in [("kind", "Event"), ("apiVersion", "v1")] {
         let given = event[field].as_str().unwrap_or(allowed);
@@ -407,7 +407,7 @@ fn invalid_with_time(name: &str, event: &Value) -> Option<Answer> {
     is_long.then(|| status::invalid(name, "message", why))
 }
 
-/// Returns whether the text is a qualified name of apimachinery: a name, or a DNS subdomain, `/`
+/// Returns whether a string is a qualified name as in apimachinery: a name, or a DNS subdomain, `/`
 /// and a name.
 fn is_qualified(controller: &str) -> bool {
     let is_made_of = |text: &str, inner: fn(char) -> bool, end: fn(char) -> bool| {

@@ -11,16 +11,16 @@ use super::status::{self, Answer};
 /// The name of each webhook.
 const NAME: &str = "deny.example.com";
 
-/// The behaviour of the webhook of a namespace. Its failure policy is `Fail`.
+/// The behaviour of a namespace's webhook. The webhook's failure policy is `Fail`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Webhook {
-    /// Cannot be called. The server responds with 500 immediately.
+    /// The webhook cannot be called. The server responds with 500 immediately.
     Refuse500,
     /// Denies every request with 429, and asks the client to wait for this many seconds.
     TooMany(u32),
     /// Allows every request, after this time.
     Slow(Duration),
-    /// Does not respond. After this time, its timeout, the server responds with 500.
+    /// Does not respond. After this time, the webhook's timeout, the server responds with 500.
     Hang(Duration),
     /// Denies every request with 503.
     Unavailable503,
@@ -28,7 +28,8 @@ pub(crate) enum Webhook {
 
 impl Webhook {
     /// Waits for the webhook. Returns the server's response, or `None` if the webhook allows the
-    /// request. If the client hangs up, the wait ends, because the server drops the future.
+    /// request. If the client closes the connection, the wait ends, because the server drops the
+    /// future.
     async fn ask(self) -> Option<Answer> {
         match self {
             Self::Refuse500 => {
@@ -56,7 +57,7 @@ impl Webhook {
     }
 }
 
-/// The webhooks of a server, by namespace.
+/// A server's webhooks, by namespace.
 #[derive(Default)]
 pub(super) struct Webhooks {
     of: Mutex<BTreeMap<String, Webhook>>,
@@ -71,7 +72,7 @@ impl Webhooks {
         };
     }
 
-    /// Asks the webhook of a namespace, if it has one.
+    /// Calls a namespace's webhook, if the namespace has one.
     pub(super) async fn ask(&self, namespace: &str) -> Option<Answer> {
         let webhook = lock(&self.of).get(namespace).copied()?;
         webhook.ask().await

@@ -1,21 +1,22 @@
-//! The events of healthy namespaces beside sick ones: as fast as without them, and none lost.
+//! Events in healthy namespaces are stored as fast with sick namespaces as without them, and none
+//! is lost.
 //!
 //! Each test measures a load twice, without the webhook and with it. The webhooks here are faster
-//! than real ones, which may take 30 s, so that a test ends after a few seconds. A healthy event
-//! may take as long as the slowest one without the webhook, plus [`TOLERANCE`], plus the worst
-//! delay with which the machine woke a thread of the test itself. On an idle machine that delay is
-//! a few milliseconds. A sick namespace that delays healthy ones does so for at least one response
-//! of its webhook, which takes longer.
+//! than real webhooks, which may take 30 s, so that a test ends after a few seconds. A healthy
+//! event may take as long as the slowest event without the webhook, plus [`TOLERANCE`], plus the
+//! longest delay with which the machine woke a thread of the test itself. On an idle machine, that
+//! delay is a few milliseconds. If a sick namespace delayed healthy namespaces, the delay would be
+//! at least the time of one response of its webhook, which is longer.
 
 use std::time::Duration;
 
 use super::load::{Load, record};
 use crate::api_server::Webhook;
 
-/// The time by which a healthy event may be slower than without the webhook.
+/// How much longer a healthy event may take than without the webhook.
 const TOLERANCE: Duration = Duration::from_millis(100);
 
-/// The response time of a webhook that is slow but allows.
+/// The response time of a webhook that is slow but allows requests.
 const SLOW: Duration = Duration::from_millis(600);
 /// The timeout of a webhook that does not respond, as configured in the server.
 const HANG: Duration = Duration::from_secs(2);
@@ -31,7 +32,7 @@ fn check(load: Load) {
         assert!(outcome.healthy_lost().is_empty(), "{:?}", outcome.healthy_lost());
     }
     assert_eq!(without.stats.lost(), 0, "{}", without.stats);
-    // The webhook was asked: only a slow one lets events pass.
+    // Shows that the webhook was called, because only a slow webhook allows events.
     let is_slow = matches!(webhook, Some(Webhook::Slow(_)));
     assert_eq!(with.sick_stored > 0, is_slow, "{with}");
     let limit = without.max() + TOLERANCE + with.delay;

@@ -1,9 +1,9 @@
 //! A load: events in many namespaces, each about a different object, recorded at a steady rate
 //! while the webhook of some namespaces misbehaves.
 //!
-//! The server takes the measurements. It notes the time when it stores an event, and the latency of
-//! an event is that time minus the time when it was recorded. A thread that records an event late
-//! therefore does not increase its latency.
+//! The server takes the measurements. It notes the time at which it stores an event, and the
+//! event's latency is that time minus the time at which the event was recorded. If a thread records
+//! an event late, the event's latency therefore does not increase.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,23 +20,23 @@ use eventcast::{EventBroadcaster, ObjectReference, Recorder, RetryPolicy};
 use crate::api_server::Webhook;
 use crate::cluster::{Cluster, Role};
 
-/// The time that the server has for the last events of a load.
+/// How long the server may take to store the last events of a load.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// The parameters of a load. A sick namespace is one that has the webhook.
+/// The parameters of a load. A sick namespace is a namespace that has the webhook.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
     pub(super) webhook: Option<Webhook>,
     pub(super) namespaces: u32,
     pub(super) sick: u32,
-    /// The events of all healthy namespaces together, in a second.
+    /// The total number of events in all healthy namespaces per second.
     pub(super) healthy_rate: u32,
-    /// The events of each sick namespace, in a second.
+    /// The number of events in each sick namespace per second.
     pub(super) sick_rate: u32,
     pub(super) time: Duration,
     /// The time limit of a request, or `None` for the default.
     pub(super) timeout: Option<Duration>,
-    /// The number of events that may wait, or `None` for the default.
+    /// The capacity of the recording's queue, or `None` for the default.
     pub(super) queue_capacity: Option<usize>,
     pub(super) retry: RetryPolicy,
 }
@@ -58,7 +58,7 @@ impl Default for Load {
 }
 
 impl Load {
-    /// Returns the events, each as its namespace and the time when it is due, in the order of time.
+    /// Returns the namespace of each event and the time at which the event is due, ordered by time.
     fn schedule(&self) -> Vec<(u32, Duration)> {
         let count = |rate: u32| (self.time * rate).as_secs() as u32;
         let healthy = self.namespaces - self.sick;
@@ -85,7 +85,7 @@ impl Load {
 /// Events that were reported as lost.
 #[derive(Debug)]
 pub(super) struct Lost {
-    /// The namespace of each event that the report has. Empty if it has none.
+    /// The namespace of each event in the report. Empty if the report contains no events.
     pub(super) namespaces: Vec<String>,
     pub(super) count: u64,
     pub(super) text: String,
@@ -99,18 +99,18 @@ impl Lost {
     }
 }
 
-/// A load that was recorded. The recording continues with the events that wait.
+/// A load that was recorded. The recording continues with the events that are still waiting.
 pub(super) struct Recorded {
     pub(super) recording: RecordingHandle,
     pub(super) outcome: Outcome,
     losses: mpsc::Receiver<Lost>,
-    // Dropped last, after everything that talks to it.
+    // These fields are dropped last, after everything that uses them.
     _events: EventBroadcaster,
     _cluster: Cluster,
 }
 
 impl Recorded {
-    /// Receives the losses that were reported since the last call, and returns all.
+    /// Receives the losses that were reported since the last call, and returns all losses so far.
     pub(super) fn lost(&mut self) -> &[Lost] {
         self.outcome.lost.extend(self.losses.try_iter());
         &self.outcome.lost
@@ -120,15 +120,15 @@ impl Recorded {
 /// The outcome of a load at the end of its time.
 pub(super) struct Outcome {
     load: Load,
-    /// The number of events that were recorded: of healthy namespaces, and of sick ones.
+    /// The number of events that were recorded in healthy namespaces, and in sick namespaces.
     pub(super) healthy: usize,
     pub(super) sick: usize,
-    /// The latencies of the healthy events that were stored, in order of length.
+    /// The latencies of the stored healthy events, in ascending order.
     latencies: Vec<Duration>,
     pub(super) sick_stored: usize,
     pub(super) lost: Vec<Lost>,
     pub(super) stats: RecordingStats,
-    /// The worst delay with which the machine woke a thread.
+    /// The longest delay with which the machine woke a thread.
     pub(super) delay: Duration,
 }
 
@@ -145,8 +145,8 @@ impl Outcome {
         self.latencies.last().copied().unwrap_or_default()
     }
 
-    /// Returns the reports of losses that are not only about sick namespaces, or that do not have
-    /// their events.
+    /// Returns the loss reports that do not contain their events, or that concern more than sick
+    /// namespaces.
     pub(super) fn healthy_lost(&self) -> Vec<&Lost> {
         let is_sick = |name: &String| self.load.is_sick(name);
         let is_about_sick = |lost: &&Lost| !lost.namespaces.is_empty() && lost.namespaces.iter().all(is_sick);
@@ -164,7 +164,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// Records a load, and waits until the healthy events are stored, or their time is over.
+/// Records a load, and waits until the healthy events are stored or their time has run out.
 pub(super) fn record(load: Load) -> Recorded {
     let cluster = Cluster::fake();
     let name = |number: u32| format!("{}-{number}", cluster.namespace);
@@ -213,7 +213,7 @@ pub(super) fn record(load: Load) -> Recorded {
     Recorded { recording, outcome, losses, _events: events, _cluster: cluster }
 }
 
-/// Ends the probe also when the test fails.
+/// Ends the probe when dropped, so that it also ends if the test fails.
 struct End<'e>(&'e AtomicBool);
 
 impl Drop for End<'_> {
@@ -222,8 +222,8 @@ impl Drop for End<'_> {
     }
 }
 
-/// Records each event when it is due. Returns the time when each was recorded, by the name of its
-/// object.
+/// Records each event when it is due. Returns the time at which each event was recorded, by the
+/// name of the event's object.
 fn pace(
     recorder: &Recorder,
     schedule: &[(u32, Duration)],
@@ -247,8 +247,9 @@ fn healthy_latencies(load: &Load, cluster: &Cluster, recorded: &HashMap<String, 
     healthy.map(|event| event.at.saturating_duration_since(recorded[&event.object])).collect()
 }
 
-/// Returns the worst delay with which this thread was woken. The thread sleeps for a millisecond
-/// repeatedly. It does not spin, so it takes no core away from the threads that the test measures.
+/// Returns the longest delay with which this thread was woken. The thread repeatedly sleeps for a
+/// millisecond. It does not spin, so it does not take a core away from the threads that the test
+/// measures.
 fn worst_delay(is_over: &AtomicBool) -> Duration {
     const PAUSE: Duration = Duration::from_millis(1);
     let mut worst = Duration::ZERO;

@@ -1,8 +1,9 @@
-//! Namespaces whose admission webhook misbehaves, beside healthy ones.
+//! Namespaces whose admission webhook misbehaves, alongside healthy namespaces.
 //!
 //! `load.rs` records events in many namespaces at a steady rate, and the server notes when it
-//! stores each one. `healthy.rs` requires that the events of healthy namespaces are stored as fast
-//! as without a sick one, and `sick.rs` that a sick namespace loses only its own events.
+//! stores each event. `healthy.rs` requires that events in healthy namespaces are stored as fast as
+//! without a sick namespace, and `sick.rs` requires that a sick namespace loses only its own
+//! events.
 
 mod healthy;
 mod load;

@@ -1,4 +1,4 @@
-//! The losses of a sick namespace: its own events, reported with the events themselves.
+//! A sick namespace loses only its own events, and the reports of the losses contain these events.
 
 use std::time::Duration;
 
