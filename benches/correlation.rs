@@ -1,4 +1,5 @@
-//! Events for the correlator, and one round of them. Every round checks its sums.
+//! Event streams for the correlator, and functions that run one round with a stream. Every round
+//! checks its sums.
 
 #![allow(clippy::print_stderr, reason = "a benchmark says what it measures")]
 
@@ -11,13 +12,13 @@ use eventcast::stats::CorrelatorStats;
 use eventcast::testing::FakeClock;
 use eventcast::{CorrelatorOptions, Event, ObjectReference, Timestamp};
 
-/// The cache size with which client-go was measured.
+/// The cache size that was used to measure client-go.
 pub const LRU_CACHE_SIZE: usize = 65_536;
 
-/// Events in the order in which they are correlated, each with its time.
+/// Events in the order in which they are correlated, each with its timestamp.
 pub type Stream = Vec<(SystemTime, Event)>;
 
-/// The sums that a round must add up to.
+/// The sums over a round, which are compared with the expected values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
     /// The correlator's own counters.
@@ -26,9 +27,9 @@ pub struct Sums {
     pub counts: i64,
 }
 
-/// Returns a real cluster's events, or the same number of generated ones if there is no file with
-/// real events, and a name for their source. The file is in the directory that `EVENTCAST_DATA`
-/// names, or in the one beside the checkout.
+/// Returns a real cluster's events and a name for their source. If there is no file with real
+/// events, the same number of events is generated. The file is searched for in the directory named
+/// by `EVENTCAST_DATA`, or in the one next to the checkout.
 #[must_use]
 pub fn cluster() -> (&'static str, Stream) {
     let folder = std::env::var_os("EVENTCAST_DATA")
@@ -45,8 +46,8 @@ pub fn cluster() -> (&'static str, Stream) {
     }
 }
 
-/// Returns a stored event in the form that the correlator receives, and its time, which is the last
-/// one in the event. The count starts again at 1.
+/// Converts a stored event to the form that the correlator receives, with its count reset to 1.
+/// Also returns its time, which is when the event was last seen or, if unknown, created.
 fn timed(mut event: Event) -> (SystemTime, Event) {
     event.count = 1;
     let at = event.last_seen().or(event.metadata.creation_timestamp());
@@ -54,8 +55,8 @@ fn timed(mut event: Event) -> (SystemTime, Event) {
     (SystemTime::UNIX_EPOCH + at, event)
 }
 
-/// Generates events that are about as varied as the real ones, for 500 objects, most of which
-/// report a few things again and again.
+/// Generates events for 500 objects, most of which report the same few things repeatedly. The
+/// events are about as varied as the real events.
 fn made(events: u32) -> Stream {
     let one = |i: u32| {
         let number = i.wrapping_mul(2_654_435_761) >> 16;
@@ -82,16 +83,16 @@ fn made(events: u32) -> Stream {
     (0..events).map(one).collect()
 }
 
-/// Returns each event twelve times in one second: six times unchanged, and six times with a
-/// different message each. The correlator then counts nearly everything and folds many events, and
-/// most objects use up their budget.
+/// Returns each event twelve times within one second: six times unchanged, and six times with a
+/// different message each time. The correlator then counts nearly all events and folds many of
+/// them, and most objects exhaust their budget.
 #[must_use]
 pub fn flooded(stream: &Stream) -> Stream {
     let mut flood = Vec::with_capacity(stream.len() * 12);
     for (at, event) in stream {
         for i in 0..12 {
             let mut event = event.clone();
-            // A separate copy, as if the message had been built anew.
+            // A separate copy, as if the message had been formatted again.
             event.message = match i % 2 {
                 0 => event.message.to_string().into(),
                 _ => format!("{} (attempt {i})", event.message).into(),
@@ -102,8 +103,8 @@ pub fn flooded(stream: &Stream) -> Stream {
     flood
 }
 
-/// Returns the events of the half of the objects that belongs to this thread of two. The halves
-/// have different keys in every cache.
+/// Returns the events of one half of the objects, for one of two threads. The two halves have no
+/// common keys in any cache.
 #[must_use]
 pub fn half(stream: &Stream, thread: usize) -> Stream {
     let sum =
@@ -112,8 +113,8 @@ pub fn half(stream: &Stream, thread: usize) -> Stream {
     stream.iter().filter(|(_, event)| mine(event)).cloned().collect()
 }
 
-/// Creates a correlator with client-go's options, except for the size, and with this clock if there
-/// is one.
+/// Creates a correlator with client-go's options, except for the cache size. Uses the given clock,
+/// or the default clock if it is `None`.
 #[must_use]
 pub fn correlator(clock: Option<&FakeClock>) -> EventCorrelator {
     let mut options = CorrelatorOptions::default().cache_size(LRU_CACHE_SIZE);
@@ -146,8 +147,8 @@ pub fn correlate_all(correlator: &EventCorrelator, stream: &Stream, clock: Optio
     sums
 }
 
-/// Runs one round on one thread, on the events' own times. The correlator is new each time, so that
-/// new events stay new.
+/// Runs one round on one thread, with a clock set to each event's own time. Each round creates a
+/// new correlator, because the events would otherwise no longer be new to it.
 #[must_use]
 pub fn round(stream: &Stream) -> (Duration, Sums) {
     let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
@@ -159,9 +160,9 @@ pub fn round(stream: &Stream) -> (Duration, Sums) {
     (elapsed, sums)
 }
 
-/// Runs one round on as many threads as there are streams, with one correlator for all or, for
-/// comparison, one for each. Returns the time of the slowest thread. The threads cannot share a
-/// clock that is set, so they use the system's.
+/// Runs one round with one thread per stream. All threads share one correlator or, for comparison,
+/// each thread has its own. Returns the time of the slowest thread. The threads cannot share a
+/// clock that is set manually, so they use the system clock.
 #[must_use]
 pub fn round_of_threads(streams: &[Stream], is_shared: bool) -> (Duration, CorrelatorStats) {
     let count = if is_shared { 1 } else { streams.len() };

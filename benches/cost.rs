@@ -1,13 +1,13 @@
-//! The cost of publishing one event, on the thread that publishes.
+//! Measures what publishing an event costs the publishing thread.
 //!
-//! Runs of 64 events are timed, because the clock alone costs about as much as one publish. One
-//! other thread besides the publisher takes the events. This thread is the reader of a rival or of
-//! an inline bus, or the dispatcher, whose watcher the publisher itself reads between two runs.
-//! There are two cases. With direct delivery, the first events of the second case do not wake the
-//! dispatcher.
+//! Events are timed in runs of 64, because reading the clock takes about as long as publishing one
+//! event. One thread other than the publisher receives the events. For a rival or an inline bus,
+//! this thread is the reader. Otherwise it is the dispatcher, and the publisher itself reads the
+//! watcher between runs. There are two cases. With direct delivery, the first events in the second
+//! case do not wake the dispatcher.
 //!
-//! - [`State::Awake`]: the runs follow each other closely, and the thread is at work.
-//! - [`State::Parked`]: the thread sleeps when a run begins, so that the first event has to wake
+//! - [`State::Awake`]: the runs follow each other closely, and the thread is working.
+//! - [`State::Parked`]: the thread is asleep when a run begins, so that the first event has to wake
 //!   it.
 
 use std::sync::Arc;
@@ -24,27 +24,27 @@ use crate::threads::Others;
 /// The number of events in a run.
 pub const RUN: u64 = 64;
 
-/// The number of runs at the beginning that are not counted.
+/// The number of initial runs that are not counted.
 const WARM_UP: usize = 20;
 
-/// The state of the thread on the other side when a run begins.
+/// The state of the receiving thread when a run begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// It is at work, or polls for work.
+    /// It is working or polling for work.
     Awake,
-    /// It sleeps.
+    /// It is asleep.
     Parked,
 }
 
 /// The times of the runs.
 #[derive(Debug, Default)]
 pub struct Costs {
-    /// The time of the first event of each run. Empty unless the other side was parked.
+    /// The time of the first event in each run. Empty unless the receiving thread was parked.
     pub firsts: Vec<Duration>,
-    /// The time of each whole run.
+    /// The time of each run as a whole.
     pub runs: Vec<Duration>,
-    /// The number of times that the other side went to sleep during the runs. `None` if the system
-    /// does not show it.
+    /// The number of times that the receiving thread went to sleep during the runs. `None` if the
+    /// system does not report it.
     pub sleeps: Option<u64>,
 }
 
@@ -57,7 +57,7 @@ pub struct Contender {
     pub measure: fn(State, usize) -> Costs,
 }
 
-/// All contenders, ours first.
+/// All contenders, beginning with eventcast.
 pub const CONTENDERS: &[Contender] = &[
     Contender { name: "eventcast try_publish", measure: eventcast },
     Contender { name: "eventcast, no direct delivery", measure: eventcast_by_the_dispatcher },
@@ -67,8 +67,8 @@ pub const CONTENDERS: &[Contender] = &[
     Contender { name: "bus try_broadcast", measure: bus },
 ];
 
-/// Times the runs. `send` returns whether the event was taken. `arrived` returns how many events
-/// have arrived on the other side.
+/// Times the runs. `send` returns whether the event was accepted. `arrived` returns how many events
+/// the receiving thread has received.
 fn time(
     state: State,
     runs: usize,
@@ -79,7 +79,7 @@ fn time(
     let mut costs = Costs::default();
     let (mut sent, mut sleeps) = (0, None);
     for run in 0..WARM_UP + runs {
-        // The queue has space for a run, so no event is ever refused.
+        // Wait until the queue has space for a whole run, so that no event is refused.
         let under_way = if state == State::Parked { 0 } else { QUEUE as u64 - RUN };
         while sent - arrived() > under_way {
             thread::yield_now();
@@ -117,8 +117,8 @@ fn time(
     costs
 }
 
-/// Times the runs beside a reader on another thread, which has to inspect every event until the
-/// stream ends.
+/// Times the runs while another thread reads. `read` must inspect every event until the stream
+/// ends.
 fn time_beside<S>(
     state: State,
     runs: usize,
@@ -142,7 +142,7 @@ fn time_beside<S>(
     })
 }
 
-/// A check of events that also shows the sender how many there were.
+/// A [`Check`] that also lets the sender see how many events have arrived.
 struct Counted {
     check: Check,
     arrived: Arc<AtomicU64>,
@@ -168,8 +168,8 @@ pub fn eventcast_by_the_dispatcher(state: State, runs: usize) -> Costs {
 }
 
 fn to_bus(state: State, runs: usize, options: BusOptions) -> Costs {
-    // The queue has space for every run. With this policy the reader, which is the publisher here,
-    // never pulls, so the dispatcher or the publisher has to deliver.
+    // The queue has space for every run. With this policy the reader, which is the publishing
+    // thread here, never pulls, so the dispatcher or the publisher has to deliver the events.
     let options = options.overflow(OverflowPolicy::DropIncoming);
     let bus = Broadcaster::<Payload>::with_options(options).expect("the options are in range");
     let mut watcher = bus.watch().expect("the bus is open");
@@ -198,7 +198,7 @@ pub fn eventcast_inline(state: State, runs: usize) -> Costs {
             batch.iter().for_each(|payload| counted.see(payload));
         }
     };
-    // Dropping the sender, which has the only handle to the bus, ends the reader.
+    // Dropping the sender, which contains the only handle to the bus, ends the reader.
     let sender = (bus.publisher(), bus);
     time_beside(state, runs, read, sender, |(publisher, _), payload| publisher.try_publish(payload).is_ok())
 }
@@ -212,7 +212,7 @@ fn crossbeam(state: State, runs: usize) -> Costs {
 fn tokio_broadcast(state: State, runs: usize) -> Costs {
     let (tx, mut rx) = tokio::sync::broadcast::channel::<Payload>(QUEUE_POWER);
     let read = move |counted: &mut Counted| {
-        // A gap would be an error too, and the rest of the stream would then be missing.
+        // A gap also results in an error, which ends the loop. The missing events are then noticed.
         while let Ok(payload) = rx.blocking_recv() {
             counted.see(&payload);
         }

@@ -1,8 +1,8 @@
-//! One round of any contender: which events are published and how fast, and how a reader handles
-//! them.
+//! Runs one round of any contender. A load determines which events are published and when, and how
+//! a reader handles them.
 //!
-//! A contender is a function over any [`Load`]. The programs and benchmarks here therefore run the
-//! same code for it, whether they measure throughput ([`Flood`]) or latency
+//! A contender is a function that accepts any [`Load`]. All programs and benchmarks therefore run
+//! the same code for it, whether they measure throughput ([`Flood`]) or latency
 //! ([`Timed`](crate::timed::Timed)).
 
 use std::sync::Barrier;
@@ -11,48 +11,48 @@ use std::time::{Duration, Instant};
 
 use cpu_time::ThreadTime;
 
-/// An event of 64 bytes: its number, its publisher, and words that fill it up. The words are plain
-/// integers, because one rival accepts nothing else.
+/// An event of 64 bytes, which consists of its number, its publisher and padding. It is an array of
+/// plain integers, because one rival accepts nothing else.
 pub type Payload = [u64; 8];
 
 /// The queue length of every contender, in events.
 pub const QUEUE: usize = 1000;
-/// The next power of two, for the contenders that need one.
+/// The next power of two, for contenders whose queue length must be a power of two.
 pub const QUEUE_POWER: usize = 1024;
 
-/// Returns the event of this number and publisher.
+/// Returns the event with this number from this publisher.
 #[must_use]
 pub fn payload(number: u64, publisher: usize) -> Payload {
     [number, publisher as u64, number, number, number, number, number, number]
 }
 
-/// The part of a reader that inspects events.
+/// Inspects the events that a reader receives.
 pub trait See: Send + 'static {
     /// Inspects an event that has arrived.
     fn see(&mut self, payload: &Payload);
 }
 
-/// The events that go through a contender.
+/// The events that are sent through a contender.
 pub trait Load: Sync {
-    /// The part of each reader that inspects these events.
+    /// The state with which each reader inspects these events.
     type Seen: See;
 
-    /// Returns how many threads publish.
+    /// Returns the number of publishing threads.
     fn publishers(&self) -> usize;
 
-    /// Returns how many watchers read everything.
+    /// Returns the number of watchers, each of which reads all events.
     fn watchers(&self) -> usize;
 
-    /// Returns how many events each publisher publishes.
+    /// Returns the number of events that each publisher publishes.
     fn each(&self) -> u64;
 
     /// Returns the initial state of a reader.
     fn seen(&self) -> Self::Seen;
 
-    /// Publishes all events of this publisher. `send` is the contender's own way to send.
+    /// Publishes all of this publisher's events. `send` sends an event through the contender.
     fn publish(&self, publisher: usize, send: impl FnMut(Payload));
 
-    /// Returns how many events all publishers publish in total.
+    /// Returns the total number of events from all publishers.
     fn total(&self) -> u64 {
         self.each() * self.publishers() as u64
     }
@@ -65,7 +65,7 @@ pub struct Contender<L: Load> {
     pub name: &'static str,
     /// How the contender behaves when a reader is slow, and how it waits.
     pub manner: &'static str,
-    /// The function that returns whether the contender supports this load at all.
+    /// The function that returns whether the contender supports a load.
     pub can: fn(&L) -> bool,
     /// The function that runs one round.
     pub round: fn(&L) -> Arrived<L::Seen>,
@@ -74,21 +74,21 @@ pub struct Contender<L: Load> {
 /// The result of a round.
 #[derive(Debug)]
 pub struct Arrived<S> {
-    /// The time from when all threads have started until the last one ends.
+    /// The time from when all threads have started until the last thread ends.
     pub elapsed: Duration,
-    /// The CPU time of the publishers' threads. `None` if the publishers have no separate
-    /// threads.
+    /// The CPU time of the publishing threads. `None` if the publishers do not have threads of
+    /// their own.
     pub publishing: Option<Duration>,
     /// The final state of each reader.
     pub seen: Vec<S>,
 }
 
-/// A load that publishes as many events as possible, each checked where it arrives.
+/// A load that publishes events as fast as possible. Each event is checked when it arrives.
 #[derive(Clone, Copy, Debug)]
 pub struct Flood {
-    /// The number of threads that publish.
+    /// The number of publishing threads.
     pub publishers: usize,
-    /// The number of watchers, each of which reads everything.
+    /// The number of watchers, each of which reads all events.
     pub watchers: usize,
     /// The number of events that each publisher publishes.
     pub each: u64,
@@ -120,7 +120,7 @@ impl Load for Flood {
     }
 }
 
-/// A reader's view: for each publisher, the number that must follow.
+/// A reader's view of the stream, with the next expected number for each publisher.
 #[derive(Debug)]
 pub struct Check {
     next: Vec<u64>,
@@ -129,14 +129,15 @@ pub struct Check {
 }
 
 impl Check {
-    /// Makes the view of a stream that has not begun yet.
+    /// Creates the view of a stream that has not begun yet.
     #[must_use]
     pub fn new(publishers: usize) -> Self {
         Self { next: vec![0; publishers], delivered: 0, lost: 0 }
     }
 
-    /// Ends the check of a stream in which each publisher has published `each` events. Returns how
-    /// many events arrived, and how many did not. Events that are missing at the end are lost too.
+    /// Completes the check of a stream in which each publisher has published `each` events. Returns
+    /// how many events arrived, and how many were lost, including events that are missing at the
+    /// end.
     #[must_use]
     pub fn finish(mut self, each: u64) -> (u64, u64) {
         self.lost += self.next.iter().map(|next| each - next).sum::<u64>();
@@ -146,8 +147,8 @@ impl Check {
 }
 
 impl See for Check {
-    /// Counts the events that are missing before this one as lost. No earlier event may arrive
-    /// again.
+    /// Counts the events that are missing before this one as lost. Panics if an event arrives twice
+    /// or out of order.
     fn see(&mut self, payload: &Payload) {
         let [number, publisher, ..] = *payload;
         let next = &mut self.next[publisher as usize];
@@ -158,21 +159,22 @@ impl See for Check {
     }
 }
 
-/// The sums of the events of a round.
+/// The totals of a round.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
     /// The time from the first event until the last reader ends.
     pub elapsed: Duration,
-    /// The CPU time of the publishers' threads, if they have their own.
+    /// The CPU time of the publishing threads. `None` if the publishers do not have threads of
+    /// their own.
     pub publishing: Option<Duration>,
-    /// The number of events that arrived, over all readers.
+    /// The number of events that arrived, summed over all readers.
     pub delivered: u64,
     /// The number of events that did not arrive.
     pub lost: u64,
 }
 
 impl Arrived<Check> {
-    /// Returns the sums, after checking them.
+    /// Checks the results of all readers, and returns the totals.
     #[must_use]
     pub fn outcome(self, flood: &Flood) -> Outcome {
         let Self { elapsed, publishing, .. } = self;
@@ -185,7 +187,7 @@ impl Arrived<Check> {
         outcome
     }
 
-    /// Returns how long the round took, if nothing was lost.
+    /// Returns how long the round took. Panics if an event was lost.
     #[must_use]
     pub fn lossless(self, flood: &Flood) -> Duration {
         let outcome = self.outcome(flood);
@@ -194,8 +196,9 @@ impl Arrived<Check> {
     }
 }
 
-/// Runs the readers and the publishers, each on its own thread, and measures from when all have
-/// started until the last one ends. `finish` ends the stream when the publishers have finished.
+/// Runs the readers and the publishers, each on its own thread, and measures the time from when all
+/// threads have started until the last thread ends. `finish` ends the stream once the publishers
+/// have finished.
 pub fn run<L, P, R>(load: &L, publishers: Vec<P>, readers: Vec<R>, finish: impl FnOnce()) -> Arrived<L::Seen>
 where
     L: Load,

@@ -1,4 +1,4 @@
-//! eventcast, in each form in which a reader can receive events.
+//! The eventcast contenders, one for each way in which a reader can receive events.
 
 use std::sync::{Arc, mpsc};
 
@@ -6,7 +6,7 @@ use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Publisher, Wa
 
 use crate::load::{Arrived, Check, Contender, Flood, Load, Payload, QUEUE, See, payload, run};
 
-/// Returns all forms. The first one represents all of them.
+/// Returns all eventcast contenders. The first one represents eventcast in comparisons.
 #[must_use]
 pub fn contenders() -> Vec<Contender<Flood>> {
     fn any(_: &Flood) -> bool {
@@ -31,7 +31,7 @@ pub fn contenders() -> Vec<Contender<Flood>> {
     ]
 }
 
-/// Returns options with queues of the common length, and without loss.
+/// Returns lossless options with the queue length that all contenders share.
 pub fn options() -> BusOptions {
     BusOptions::default().incoming_capacity(QUEUE).queue_capacity(QUEUE).overflow(OverflowPolicy::Wait)
 }
@@ -93,8 +93,8 @@ pub fn batches_with<L: Load>(load: &L, options: BusOptions) -> Arrived<L::Seen> 
     round(load, &bus_with(options), |builder| builder, read_batches)
 }
 
-/// Runs a round in which each publisher uses `publish_batch`, with `size` events at a time, and
-/// each reader uses `recv_batch`, on a bus with these options.
+/// Runs a round on a bus with these options, in which each publisher uses `publish_batch` with
+/// `size` events at a time, and each reader uses `recv_batch`.
 #[must_use]
 pub fn published_in_batches(load: &Flood, options: BusOptions, size: u64) -> Arrived<Check> {
     let bus = bus_with(options);
@@ -121,7 +121,7 @@ pub fn references<L: Load>(load: &L) -> Arrived<L::Seen> {
     references_with(load, options(), |builder| builder)
 }
 
-/// Runs the same round on a bus with these options, with watchers as `watch` makes them.
+/// Runs the same round on a bus with these options, with watchers that `watch` configures.
 pub fn references_with<L: Load>(
     load: &L,
     options: BusOptions,
@@ -154,7 +154,7 @@ pub fn clones<L: Load>(load: &L) -> Arrived<L::Seen> {
     )
 }
 
-/// Runs a round in which each event is in an `Arc`, and each reader uses `recv`.
+/// Runs a round in which each event is wrapped in an `Arc`, and each reader uses `recv`.
 pub fn counted<L: Load>(load: &L) -> Arrived<L::Seen> {
     let bus = bus::<Arc<Payload>>();
     let readers = (0..load.watchers())
@@ -170,8 +170,8 @@ pub fn counted<L: Load>(load: &L) -> Arrived<L::Seen> {
     run(load, publishers, readers, || bus.close())
 }
 
-/// Runs a round with handlers. Each handler runs on the thread on which the other forms read, so
-/// that the number of threads is the same.
+/// Runs a round with handlers. Each handler runs on the thread on which the other contenders read,
+/// so that the number of threads is the same.
 pub fn handlers<L: Load>(load: &L) -> Arrived<L::Seen> {
     let bus = bus();
     let readers = (0..load.watchers())
@@ -194,8 +194,8 @@ pub fn handlers<L: Load>(load: &L) -> Arrived<L::Seen> {
     run(load, publishers, readers, || bus.close())
 }
 
-/// Returns a function that inspects each event, for contenders whose readers cannot take events
-/// away. Also returns the receiver of the function's results, which arrive after the last event.
+/// Returns a function that inspects each event, for contenders that call a handler. Also returns a
+/// channel that receives the function's result after the last event.
 pub(crate) fn until_all_came<L: Load>(
     load: &L,
 ) -> (impl FnMut(&Payload) + Send + 'static, mpsc::Receiver<L::Seen>) {

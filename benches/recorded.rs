@@ -1,4 +1,4 @@
-//! Events from the recorder: a round of them from one thread, to a handler or a sink.
+//! Rounds in which one thread records events to a handler or a sink.
 
 use std::ops::Range;
 #[cfg(feature = "sqlite")]
@@ -17,22 +17,22 @@ use eventcast::{
 
 use crate::load::QUEUE;
 
-/// The message of the events, if they all have the same one.
+/// The message that is used if all events have the same message.
 pub const MESSAGE: &str = "Back-off restarting failed container";
 
-/// The largest number of operations in a batch that a recording submits to its sink.
+/// The maximum number of operations in a batch that a recording submits to its sink.
 const BATCH: usize = 256;
 
-/// The number of events between two checks of how many have been handled.
+/// The number of events between two checks of how many events have been handled.
 const STEP: u64 = 64;
 
-/// Returns this many pods of one namespace.
+/// Returns this number of pods in one namespace.
 #[must_use]
 pub fn pods(count: u64) -> Vec<ObjectReference> {
     pods_of(0..count)
 }
 
-/// Returns the pods of these numbers.
+/// Returns the pods with these numbers.
 #[must_use]
 pub fn pods_of(numbers: Range<u64>) -> Vec<ObjectReference> {
     let pod = |number| {
@@ -44,10 +44,10 @@ pub fn pods_of(numbers: Range<u64>) -> Vec<ObjectReference> {
     numbers.map(pod).collect()
 }
 
-/// Records events, and returns the time from the first event to the handling of the last. No event
-/// is refused: the recording thread waits while as many events as a queue holds are in flight. The
-/// reader's policy must make the dispatcher wait, because an event counts as handled before its
-/// slot is free.
+/// Records events, and returns the time from recording the first event until the last event has
+/// been handled. No event is refused, because the recording thread waits while as many events are
+/// in flight as fit into a queue. The reader's policy must make the dispatcher wait, because an
+/// event counts as handled before its slot is free.
 #[must_use]
 pub fn flow(events: u64, record: impl Fn(u64) -> Recorded, handled: impl Fn() -> u64) -> Duration {
     let start = Instant::now();
@@ -65,8 +65,8 @@ pub fn flow(events: u64, record: impl Fn(u64) -> Recorded, handled: impl Fn() ->
     start.elapsed()
 }
 
-/// Records this many events to one handler, which counts them and adds up the lengths of their
-/// messages. Returns the time and this sum.
+/// Records this number of events to one handler, which counts them and adds up the lengths of their
+/// messages. Returns the time and the sum.
 pub fn to_handler(events: u64, record: impl Fn(&Recorder, u64) -> Recorded) -> (Duration, u64) {
     let broadcaster = EventBroadcaster::new().expect("the defaults are in range");
     let (count, bytes) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
@@ -85,9 +85,8 @@ pub fn to_handler(events: u64, record: impl Fn(&Recorder, u64) -> Recorded) -> (
     (elapsed, bytes.load(Ordering::Relaxed))
 }
 
-/// Records this many events to a store, through a recording without the budgets of the spam filter.
-/// Each event is about the pod of its number, and has the message of its number. Returns the time
-/// and the recording's counters.
+/// Records this number of events to a store, through a recording without a spam filter. The number
+/// of an event determines its pod and its message. Returns the time and the recording's counters.
 pub fn to_memory(
     events: u64,
     pods: &[ObjectReference],
@@ -110,8 +109,8 @@ pub fn to_memory(
     (elapsed, stats)
 }
 
-/// Creates these events directly in a store, one by one, and returns the time. The events are all
-/// different.
+/// Creates these events directly in a store, one by one, and returns the time. No two events may be
+/// the same.
 #[must_use]
 pub fn created_in_memory(events: &[Event]) -> Duration {
     let sink = MemorySink::new();
@@ -124,8 +123,8 @@ pub fn created_in_memory(events: &[Event]) -> Duration {
     elapsed
 }
 
-/// Does the same as [`created_in_memory`], but in batches of as many events as a recording hands
-/// over at most.
+/// Does the same as [`created_in_memory`], but in batches of the maximum size that a recording
+/// uses.
 #[must_use]
 pub fn created_in_batches(events: &[Event]) -> Duration {
     let sink = MemorySink::new();
@@ -134,8 +133,8 @@ pub fn created_in_batches(events: &[Event]) -> Duration {
     elapsed
 }
 
-/// Creates these events in a store, in batches of as many events as a recording hands over at most.
-/// Returns the time. The events must be new to the store.
+/// Creates these events in a store, in batches of the maximum size that a recording uses. Returns
+/// the time. The events must be new to the store.
 #[must_use]
 pub fn create_in_batches(sink: &impl EventSink, events: &[Event]) -> Duration {
     let creates: Vec<SinkOp> = events.iter().cloned().map(SinkOp::Create).collect();
@@ -144,7 +143,7 @@ pub fn create_in_batches(sink: &impl EventSink, events: &[Event]) -> Duration {
     start.elapsed()
 }
 
-/// Makes a sink perform these operations, in batches of as many as a recording hands over at most.
+/// Makes a sink perform these operations, in batches of the maximum size that a recording uses.
 pub fn apply_in_batches(sink: &impl EventSink, ops: Vec<SinkOp>) {
     let mut ops = ops.into_iter();
     loop {
@@ -158,9 +157,9 @@ pub fn apply_in_batches(sink: &impl EventSink, ops: Vec<SinkOp>) {
     }
 }
 
-/// Does the same as [`created_in_batches`], but in a new file, which must not exist and is removed
-/// afterwards. With the default options each batch is on the disk before the next one begins. The
-/// time includes writing back parts of the log.
+/// Does the same as [`created_in_batches`], but in a new file, which must not exist yet and is
+/// removed afterwards. With the default options, each batch is on disk before the next one begins.
+/// The time includes checkpoints of the log.
 #[cfg(feature = "sqlite")]
 #[must_use]
 pub fn created_in_a_file(
@@ -176,7 +175,7 @@ pub fn created_in_a_file(
     elapsed
 }
 
-/// Returns one event for each pod, as a recorder makes it.
+/// Returns one event for each pod, as a recorder would create it.
 #[must_use]
 pub fn events_about(pods: &[ObjectReference]) -> Vec<Event> {
     let event = |pod: &ObjectReference| {

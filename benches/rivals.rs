@@ -1,4 +1,4 @@
-//! The rivals, each used as its documentation recommends.
+//! The rival crates, each used as its documentation recommends.
 
 use std::thread;
 use std::time::Duration;
@@ -55,8 +55,8 @@ pub fn contenders() -> Vec<Contender<Flood>> {
     ]
 }
 
-/// Defines a contender with a channel for each watcher, and one message per event and watcher. A
-/// program without a bus would be written like this.
+/// Defines a contender with one channel per watcher, and one message per event and watcher. This is
+/// what a program without a bus would do.
 macro_rules! channel_per_watcher {
     ($name:ident, $bounded:path, $read:expr) => {
         #[doc = concat!("A channel of `", stringify!($name), "` for each watcher, one message per event and watcher.")]
@@ -115,7 +115,7 @@ channel_per_watcher!(
     }
 );
 
-/// A channel of `crossfire` for each watcher: one for a single sender if there is one publisher.
+/// A `crossfire` channel for each watcher. With one publisher, these are single-producer channels.
 pub fn crossfire<L: Load>(load: &L) -> Arrived<L::Seen> {
     if load.publishers() > 1 {
         return crossfire_mpsc(load);
@@ -142,14 +142,15 @@ pub fn crossfire<L: Load>(load: &L) -> Arrived<L::Seen> {
     run(load, vec![publisher], readers, || ())
 }
 
-/// A ring of `rtrb` for each watcher. The rings have no way to wait, so both sides yield.
+/// An `rtrb` ring buffer for each watcher. The rings have no way to wait, so both sides yield.
 pub fn rtrb<L: Load>(load: &L) -> Arrived<L::Seen> {
     let (mut senders, readers): (Vec<_>, Vec<_>) = (0..load.watchers())
         .map(|_| {
             let (tx, mut rx) = rtrb::RingBuffer::<Payload>::new(QUEUE);
             let reader = move |mut seen: L::Seen| {
                 loop {
-                    // This is asked before `pop`, because the last event may arrive in between.
+                    // Check this before calling `pop`, because the last event may arrive in
+                    // between.
                     let is_over = rx.is_abandoned();
                     match rx.pop() {
                         Ok(payload) => seen.see(&payload),
@@ -173,8 +174,8 @@ pub fn rtrb<L: Load>(load: &L) -> Arrived<L::Seen> {
     run(load, vec![publisher], readers, || ())
 }
 
-/// Runs a round with two raw crossbeam channels, and a thread between them that only passes events
-/// on. Any bus with a dispatcher has to do at least this much.
+/// Runs a round with two raw crossbeam channels, and a thread between them that only forwards
+/// events. Any bus with a dispatcher has to do at least this much work.
 pub fn two_hops<L: Load>(load: &L) -> Arrived<L::Seen> {
     assert_eq!((load.publishers(), load.watchers()), (1, 1));
     let (first, between) = crossbeam_channel::bounded::<Payload>(QUEUE);
@@ -190,7 +191,7 @@ pub fn two_hops<L: Load>(load: &L) -> Arrived<L::Seen> {
     arrived
 }
 
-/// Runs a round with the crate `bus`, which has one publisher.
+/// Runs a round with the `bus` crate, which supports one publisher.
 pub fn bus<L: Load>(load: &L) -> Arrived<L::Seen> {
     let mut bus = bus::Bus::<Payload>::new(QUEUE);
     let readers = (0..load.watchers())
@@ -233,7 +234,7 @@ pub fn tokio_broadcast<L: Load>(load: &L) -> Arrived<L::Seen> {
     run(load, publishers, readers, || drop(tx))
 }
 
-/// Runs a round with `async-broadcast` between threads, by its blocking calls.
+/// Runs a round with `async-broadcast` between threads, using its blocking calls.
 pub fn async_broadcast<L: Load>(load: &L) -> Arrived<L::Seen> {
     let (tx, rx) = async_broadcast::broadcast::<Payload>(QUEUE);
     let readers = (0..load.watchers())
@@ -257,7 +258,7 @@ pub fn async_broadcast<L: Load>(load: &L) -> Arrived<L::Seen> {
     run(load, publishers, readers, || drop(tx))
 }
 
-/// Runs a round with `postage::broadcast` between threads, by its blocking calls.
+/// Runs a round with `postage::broadcast` between threads, using its blocking calls.
 pub fn postage_broadcast<L: Load>(load: &L) -> Arrived<L::Seen> {
     use postage::prelude::{Sink, Stream};
     let (tx, rx) = postage::broadcast::channel::<Payload>(QUEUE);
@@ -282,8 +283,8 @@ pub fn postage_broadcast<L: Load>(load: &L) -> Arrived<L::Seen> {
     run(load, publishers, readers, || drop(tx))
 }
 
-/// Runs a round with the disruptor, with the given wait strategy. Its consumers have their own
-/// threads, so the readers here only wait for what the consumers have seen.
+/// Runs a round with the `disruptor` crate and the given wait strategy. Its consumers have their
+/// own threads, so the readers here only wait for the consumers' results.
 pub fn disruptor<L: Load, W: WaitStrategy + 'static>(load: &L, wait: W) -> Arrived<L::Seen> {
     let (handlers, readers): (Vec<_>, Vec<_>) = (0..load.watchers())
         .map(|_| {
@@ -294,7 +295,7 @@ pub fn disruptor<L: Load, W: WaitStrategy + 'static>(load: &L, wait: W) -> Arriv
         .unzip();
     let mut handlers = handlers.into_iter();
     let mut next = || handlers.next().expect("one for each watcher");
-    /// The builder's type changes with the first handler and with the second one.
+    /// A macro, because the builder's type changes with the first and with the second handler.
     macro_rules! with_handlers {
         ($builder:expr, $use_producer:expr) => {{
             let builder = $builder.handle_events_with(next());
@@ -342,8 +343,9 @@ where
 }
 
 /// Runs a round with photon-ring's bounded channel. Its readers never end on their own, so each
-/// stops after as many events as there are. They yield when there is no event. Photon-ring's own
-/// waits spin instead, which starves all threads if there are fewer cores than threads.
+/// reader stops after the total number of events. The readers yield when there is no event, because
+/// photon-ring's own wait functions spin, which starves all threads if there are fewer cores than
+/// threads.
 pub fn photon_bounded<L: Load>(load: &L) -> Arrived<L::Seen> {
     let (mut publisher, subscribable) = photon_ring::channel_bounded::<Payload>(QUEUE_POWER, 0);
     let readers = (0..load.watchers())
@@ -374,7 +376,7 @@ pub fn photon_bounded<L: Load>(load: &L) -> Arrived<L::Seen> {
     run(load, vec![publish], readers, || ())
 }
 
-/// Runs a round with photon-ring's event channel, which waits in the same way.
+/// Runs a round with photon-ring's event channel, whose readers yield in the same way.
 pub fn photon_events<L: Load>(load: &L) -> Arrived<L::Seen> {
     let (mut publisher, subscribable) = photon_ring::event_channel::<Payload>(QUEUE_POWER, || [0; 8]);
     let readers = (0..load.watchers())

@@ -1,22 +1,21 @@
-//! The output of the programs: human-readable tables, tables for documents, and the progress of a
-//! run.
+//! The programs' output: tables for a terminal, tables for documents, and a run's progress.
 
 use std::fmt::Write;
 use std::io::IsTerminal;
 
-/// The form in which a program prints its results.
+/// The format in which a program prints its results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// Tables for a terminal.
     Text,
     /// Tables for a document.
     Markdown,
-    /// One document for a program.
+    /// One machine-readable document.
     Json,
 }
 
-/// Returns the rows as a table, in Markdown if that is the form, and otherwise for a terminal. The
-/// first row is the header.
+/// Returns the rows as a table. The format is Markdown if `form` requests it, and otherwise text
+/// for a terminal. The first row is the header.
 #[must_use]
 pub fn grid(rows: &[Vec<String>], form: Form) -> String {
     if form == Form::Markdown { markdown(rows) } else { text(rows) }
@@ -60,8 +59,7 @@ pub fn sorted(figures: &[f64]) -> Vec<f64> {
     sorted
 }
 
-/// Returns the figure in the middle, or the mean of the two in the middle. There must be at least
-/// one figure.
+/// Returns the median of the figures. There must be at least one figure.
 #[must_use]
 pub fn median(figures: &[f64]) -> f64 {
     let sorted = sorted(figures);
@@ -69,7 +67,7 @@ pub fn median(figures: &[f64]) -> f64 {
     if sorted.len() % 2 == 1 { sorted[middle] } else { f64::midpoint(sorted[middle - 1], sorted[middle]) }
 }
 
-/// Shows the progress on a terminal. An empty string removes the line.
+/// Shows the progress if stderr is a terminal. An empty string clears the line.
 pub fn progress(text: &str) {
     if std::io::stderr().is_terminal() {
         eprint!("\r\x1b[K{text}");

@@ -1,4 +1,4 @@
-//! The state of the other threads of this process, as the system shows it.
+//! The state of this process's other threads, as reported by the operating system.
 
 #[cfg(target_os = "linux")]
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::time::Duration;
 #[cfg(target_os = "linux")]
 use std::time::Instant;
 
-/// All threads of this process, except the calling one.
+/// All threads of this process except the calling thread.
 #[derive(Debug)]
 pub struct Others {
     #[cfg(target_os = "linux")]
@@ -14,8 +14,8 @@ pub struct Others {
 }
 
 impl Others {
-    /// Lists the threads that exist now. The program must not ask the system again later, because
-    /// that would take longer with each thread.
+    /// Lists the threads that exist now. The list is not refreshed later, because that takes longer
+    /// the more threads there are.
     #[must_use]
     pub fn of_this_thread() -> Self {
         Self {
@@ -29,15 +29,16 @@ impl Others {
         }
     }
 
-    /// Waits until each of these threads sleeps or has ended. If the system does not show that,
-    /// waits for a millisecond.
+    /// Waits until each of these threads is asleep or has ended. If the system does not report
+    /// this, waits for a millisecond.
     pub fn wait_until_asleep(&self) {
         #[cfg(target_os = "linux")]
         {
             let start = Instant::now();
             while !self.tasks.iter().all(|task| {
                 let stat = std::fs::read_to_string(task.join("stat")).unwrap_or_default();
-                // The state follows the name, which is in brackets and may hold anything.
+                // The state follows the thread's name, which is in parentheses and may contain any
+                // characters.
                 stat.rsplit_once(") ").is_none_or(|(_, rest)| rest.starts_with(['S', 'Z', 'X']))
             }) {
                 assert!(start.elapsed() < Duration::from_secs(60), "the threads do not come to rest");
@@ -48,28 +49,28 @@ impl Others {
         std::thread::sleep(Duration::from_millis(1));
     }
 
-    /// Returns the CPU time that each of these threads has taken so far, with its name. A
-    /// thread that has ended is left out. Returns `None` if the system does not show it.
+    /// Returns the name of each of these threads and the CPU time it has used so far. Threads that
+    /// have ended are omitted. Returns `None` if the system does not report CPU times.
     #[must_use]
     pub fn processor_time(&self) -> Option<Vec<(String, Duration)>> {
         #[cfg(target_os = "linux")]
         {
             let read = |task: &PathBuf, file| std::fs::read_to_string(task.join(file)).ok();
             let of = |task: &PathBuf| {
-                // The first number is the time on a processor, in nanoseconds.
+                // The first number is the CPU time in nanoseconds.
                 let nanos = read(task, "schedstat")?.split(' ').next()?.parse().ok()?;
                 Some((read(task, "comm")?.trim().to_owned(), Duration::from_nanos(nanos)))
             };
             let times: Vec<_> = self.tasks.iter().filter_map(of).collect();
-            // Not every kernel has that file.
+            // Not every kernel provides this file.
             (!times.is_empty()).then_some(times)
         }
         #[cfg(not(target_os = "linux"))]
         None
     }
 
-    /// Returns how often each of these threads has gone to sleep so far, with 0 for a thread that
-    /// has ended. Returns `None` if the system does not show it.
+    /// Returns how many times each of these threads has gone to sleep so far, with 0 for a thread
+    /// that has ended. Returns `None` if the system does not report it.
     #[must_use]
     pub fn sleeps(&self) -> Option<Vec<u64>> {
         #[cfg(target_os = "linux")]

@@ -1,8 +1,8 @@
-//! A load that follows the clock, to measure the latency of events.
+//! A load that sends events on a schedule, to measure their latency.
 //!
-//! An event carries the time at which it was due, and its latency is measured from there. If a full
-//! queue blocks the sender, or the sender loses its processor, the latencies become longer, and the
-//! load does not become lighter. The result also shows how late the sender was.
+//! An event carries the time at which it was due, and its latency is measured from that time. If a
+//! full queue blocks the sender, or the sender is preempted, the latencies increase, and the load
+//! is not reduced. The result also shows how late the sender was.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,24 +13,25 @@ use hdrhistogram::Histogram;
 
 use crate::load::{Arrived, Check, Load, Payload, See, payload};
 
-/// The time before the next event in which a waiting sender polls the clock and yields to other
-/// threads in between. Before that it sleeps, so it may be woken this much too late and still be in
-/// time.
+/// How long before the next event is due the sender begins to poll the clock, yielding to other
+/// threads in between. Until then it sleeps. It may therefore wake up late by this much and still
+/// send the event on time.
 pub const NEAR: Duration = Duration::from_micros(200);
 
-/// The time after which a missing event is a hang, not a latency.
+/// The time after which a missing event counts as a hang, not as a latency.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// The times at which events are sent.
+/// The schedule on which events are sent.
 #[derive(Clone, Copy, Debug)]
 pub enum Schedule {
-    /// At this many events per second, regardless of what happens to them.
+    /// At this number of events per second, regardless of what happens to the events.
     Rate(u64),
-    /// One at a time, this long after the previous event has arrived. The sender sleeps in between.
+    /// One event at a time, after a pause of this length once the previous event has arrived. The
+    /// sender sleeps during the pause.
     AfterPause(Duration),
 }
 
-/// A load of one publisher and one reader, with events by a schedule.
+/// A load with one publisher and one reader, which sends events on a schedule.
 #[derive(Debug)]
 pub struct Timed {
     schedule: Schedule,
@@ -46,7 +47,7 @@ fn histogram() -> Histogram<u64> {
 }
 
 impl Timed {
-    /// Makes a load of this many events by this schedule.
+    /// Creates a load with this schedule and number of events.
     #[must_use]
     pub fn new(schedule: Schedule, events: u64) -> Self {
         let (arrived, late) = (Arc::default(), Mutex::new(histogram()));
@@ -57,10 +58,10 @@ impl Timed {
         nanos_since(self.origin)
     }
 
-    /// Sends by the clock. Returns how late each event was.
+    /// Sends events at a fixed rate. Returns how late each event was sent.
     fn send_at(&self, rate: u64, mut send: impl FnMut(u64, u64)) -> Histogram<u64> {
         let mut late = histogram();
-        // All threads have started. The delay also gives them time to settle.
+        // All threads have started. The delay gives them time to settle.
         let start = self.now() + 1_000_000;
         for number in 0..self.events {
             let due = start + (u128::from(number) * 1_000_000_000 / u128::from(rate)) as u64;
@@ -78,15 +79,15 @@ impl Timed {
         late
     }
 
-    /// Sends each event when everything is quiet. Returns an empty histogram: no event is late,
-    /// because each is due when it is sent.
+    /// Sends each event after a pause, when all threads should be idle. Returns an empty histogram,
+    /// because each event is due when it is sent, so no event is late.
     fn send_after(&self, pause: Duration, mut send: impl FnMut(u64, u64)) -> Histogram<u64> {
         for number in 0..self.events {
             thread::sleep(pause);
             send(number, self.now());
             let sent = Instant::now();
             // Acquire: pairs with the Release in `see`. The reader's earlier writes are not needed,
-            // but the ordering keeps the rounds in the order that is meant.
+            // but the ordering makes it explicit that one event follows the other.
             while self.arrived.load(Ordering::Acquire) == number {
                 assert!(sent.elapsed() < LONGEST, "event {number} does not arrive");
                 thread::yield_now();
@@ -149,11 +150,11 @@ impl Load for Timed {
     }
 }
 
-/// The measurements of the reader.
+/// The reader's measurements.
 #[derive(Debug)]
 pub struct Stopwatch {
     origin: Instant,
-    /// The counter of arrived events, if the sender waits for it.
+    /// The number of arrived events, shared with the sender if it waits for each event.
     arrived: Option<Arc<AtomicU64>>,
     check: Check,
     latencies: Histogram<u64>,
@@ -173,16 +174,16 @@ fn nanos_since(origin: Instant) -> u64 {
     origin.elapsed().as_nanos() as u64
 }
 
-/// The latencies of the events of a round, and how late their sender was.
+/// The latencies of the events in a round, and how late the sender was.
 #[derive(Debug)]
 pub struct Latencies {
-    /// The times from when an event was due until the reader inspected it, in nanoseconds.
+    /// The times from when each event was due until the reader inspected it, in nanoseconds.
     pub latencies: Histogram<u64>,
-    /// The times from when an event was due until just before it was sent, in nanoseconds. Empty if
-    /// each event was due when it was sent.
+    /// The times from when each event was due until just before it was sent, in nanoseconds. Empty
+    /// if each event was due when it was sent.
     pub late: Histogram<u64>,
     /// The number of events that did not arrive.
     pub lost: u64,
-    /// The time from when all threads had started until the reader ended.
+    /// The time from when all threads had started until the last thread ended.
     pub elapsed: Duration,
 }

@@ -1,4 +1,4 @@
-//! One publisher to one watcher, lossless, published in batches of 1, 8, 64 and 256.
+//! One publisher and one watcher, lossless, with events published in batches of 1, 8, 64 and 256.
 //!
 //! `cargo bench -p eventcast-benches --bench batch`
 

@@ -1,5 +1,5 @@
-//! The correlator on a real cluster's events and on a flood made of them, from one thread and from
-//! two.
+//! The correlator with a real cluster's events and with a flood generated from them, on one thread
+//! and on two.
 //!
 //! `cargo bench -p eventcast-benches --bench correlator`
 

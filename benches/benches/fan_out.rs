@@ -1,5 +1,5 @@
-//! One publisher to 1, 4, 16, 64, 256 and 1000 watchers, each on its own thread, without loss. For
-//! comparison, crossbeam channels with one message per event.
+//! One publisher and 1, 4, 16, 64, 256 and 1000 watchers, each on its own thread, without loss.
+//! Compared with crossbeam channels, with one message per event.
 //!
 //! `cargo bench -p eventcast-benches --bench fan_out`
 
@@ -13,9 +13,10 @@ use eventcast_benches::{ours, rivals};
 
 use common::{bench_rounds, group};
 
-/// The number of deliveries in a round: enough that the threads' first steps do not count.
+/// The number of deliveries in a round, which is large enough to make the start-up of the threads
+/// negligible.
 const DELIVERIES: u64 = 6_400_000;
-/// The largest number of events in a round.
+/// The maximum number of events in a round.
 const EVENTS: u64 = 400_000;
 
 fn fan_out(criterion: &mut Criterion) {

@@ -1,4 +1,4 @@
-//! 1, 2, 4 and 8 publishers to four watchers, lossless.
+//! 1, 2, 4 and 8 publishers with four watchers, lossless.
 //!
 //! `cargo bench -p eventcast-benches --bench producers`
 

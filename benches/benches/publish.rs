@@ -1,5 +1,5 @@
-//! The cost of one `try_publish` for its thread: while the dispatcher is at work, when it has to be
-//! woken, and when the event is delivered directly.
+//! What one `try_publish` call costs the calling thread while the dispatcher is working, when the
+//! dispatcher has to be woken, and when the event is delivered directly.
 //!
 //! `cargo bench -p eventcast-benches --bench publish`
 
@@ -14,7 +14,7 @@ use eventcast_benches::cost::{self, RUN, State};
 
 use common::group;
 
-/// The largest number of runs on one bus, while the dispatcher is awake and while it sleeps.
+/// The maximum number of runs on one bus, with the dispatcher awake and with the dispatcher asleep.
 const RUNS: u64 = 100_000;
 const PARKED_RUNS: u64 = 2000;
 
@@ -27,7 +27,7 @@ fn publish(criterion: &mut Criterion) {
             scaled(measured, events, runs * RUN)
         });
     });
-    // Waiting until the dispatcher sleeps takes many times as long as the measured call.
+    // Waiting until the dispatcher is asleep takes many times as long as the measured call.
     group.measurement_time(Duration::from_millis(100)).warm_up_time(Duration::from_millis(10));
     for (name, is_direct) in [("dispatcher parked", false), ("delivered directly", true)] {
         let measure = if is_direct { cost::eventcast } else { cost::eventcast_by_the_dispatcher };
@@ -42,8 +42,8 @@ fn publish(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Scales the time measured for `events` events, which are fewer than `wanted` or a few more, to
-/// `wanted` events.
+/// Scales the time measured for `events` events to `wanted` events. `events` may be less than
+/// `wanted`, or slightly more.
 fn scaled(measured: Duration, wanted: u64, events: u64) -> Duration {
     let nanos = measured.as_nanos() * u128::from(wanted) / u128::from(events);
     Duration::from_nanos(nanos as u64)

@@ -1,5 +1,5 @@
-//! Recording from one thread, through one handler: with a message that exists already, and with one
-//! that is formatted for each event.
+//! Recording from one thread to one handler, with an existing message and with a message that is
+//! formatted for each event.
 //!
 //! `cargo bench -p eventcast-benches --bench recorder`
 

@@ -1,11 +1,11 @@
 //! The store in memory, in three forms:
 //!
-//! - On its own, with events created one by one and in batches.
-//! - Fed by a recording that creates each event.
-//! - Fed by recordings that count repeats and that fold similar events. Several events may share a
-//!   write.
+//! - On its own, with events that are created one by one and in batches.
+//! - Filled by a recording that creates each event.
+//! - Filled by recordings that count repeats and that fold similar events. Several events may share
+//!   a write.
 //!
-//! With the feature `sqlite`, also the store in a file, in batches.
+//! With the `sqlite` feature, also measures the store in a file, in batches.
 //!
 //! `cargo bench -p eventcast-benches --features sqlite --bench sinks`
 
@@ -20,11 +20,11 @@ use eventcast_benches::recorded::{
 
 use common::{bench_rounds, group};
 
-/// The events of a round: not more than the store holds.
+/// The number of events in a round, which must not exceed the store's capacity.
 const EVENTS: u64 = 10_000;
 /// The number of pods that the events are about if they are folded.
 const FEW: u64 = 10;
-/// The number of similar events that are created before the next ones are folded.
+/// The number of similar events that are created before further ones are folded.
 const GROUP: u64 = 10;
 
 fn sinks(criterion: &mut Criterion) {
@@ -51,7 +51,8 @@ fn sinks(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// The events of a round with a file: enough that the log is written back in between.
+/// The number of events in a round with a file, which is large enough to cause checkpoints of the
+/// log during the round.
 #[cfg(feature = "sqlite")]
 const FILED: u64 = 50_000;
 

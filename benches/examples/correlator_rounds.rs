@@ -1,4 +1,4 @@
-//! Rounds of the correlator's benchmark without the benchmark around them, to count instructions or
+//! Runs rounds of the correlator benchmark without the benchmark harness, to count instructions or
 //! to run under a profiler: `correlator_rounds [calm|flooded] [ROUNDS]`.
 //!
 //! `valgrind --tool=callgrind --toggle-collect='*correlate_all*'

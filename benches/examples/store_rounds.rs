@@ -1,8 +1,8 @@
-//! The stores as they fill up, without a recording and without the benchmark around them:
+//! Measures the stores as they fill up, without a recording and without the benchmark harness:
 //!
-//! - `store_rounds memory [EVENTS] [OBJECTS]`: the costs of a creation, a repeat and a query about
-//!   one object, in CPU time.
-//! - `store_rounds sqlite [EVENTS] [OBJECTS] [FOLDER]`: the rate of each tenth of the events.
+//! - `store_rounds memory [EVENTS] [OBJECTS]`: the CPU time of a creation, a repeat and a query by
+//!   object.
+//! - `store_rounds sqlite [EVENTS] [OBJECTS] [FOLDER]`: the rate for each tenth of the events.
 //!
 //! `cargo run --profile bench -p eventcast-benches --features sqlite --example store_rounds memory`
 
@@ -30,10 +30,11 @@ fn main() {
     }
 }
 
-/// The time in the name of the first event.
+/// The timestamp in the name of the first event.
 const FIRST: u64 = 0x16a4_b557_1ec1_0e94;
 
-/// Makes events about a number of objects in turn, with names as a recorder makes them.
+/// Generates events that cycle through the given number of objects, with names like those from a
+/// recorder.
 fn events_of(events: u64, objects: u64) -> Vec<Event> {
     let about = events_about(&pods(objects));
     let made = about.iter().cycle().zip(FIRST..FIRST + events).map(|(event, time)| {
@@ -69,7 +70,7 @@ fn memory(events: &[Event]) {
     println!("create, making room {} ns", each(timed(|| apply_in_batches(&store, more)), count));
 }
 
-/// Searches for the events about each of some objects.
+/// Searches for the events about each object in a sample of objects.
 fn find(events: &[Event], search: impl Fn(&EventQuery) -> usize) {
     let about =
         |number: usize| EventQuery::default().object(&events[number * 7919 % events.len()].involved_object);
@@ -78,7 +79,7 @@ fn find(events: &[Event], search: impl Fn(&EventQuery) -> usize) {
     println!("find {} µs, {} events", elapsed.as_micros() / 100, found / 100);
 }
 
-/// Returns the CPU time that the calling thread takes for this.
+/// Returns the CPU time that the calling thread uses to run `work`.
 fn timed(work: impl FnOnce()) -> Duration {
     let start = ThreadTime::now();
     work();

@@ -1,4 +1,4 @@
-//! The arguments of the program.
+//! The program's command-line arguments.
 
 use std::fmt;
 
@@ -7,35 +7,36 @@ use lexopt::ValueExt;
 use lexopt::prelude::{Long, Short};
 
 pub(crate) const HELP: &str = "\
-Measures how long an event takes from one thread to another, and the cost of sending it: eventcast
-with a dispatcher and inline, beside raw channels and two rivals.
+Measures how long an event takes from one thread to another, and the cost of sending it. Compares
+eventcast, with a dispatcher and inline, with raw channels and two rivals.
 
 Usage: latency [OPTIONS]
 
 Options:
-      --rate RATE     Only this: events a second, such as 1000, 10k or 1M; or `idle`, one event at a
-                      time after a pause of half a millisecond; or `cost`, the cost of sending.
-                      May be given several times [default: idle, 1k, 10k, 100k, 1M and cost]
+      --rate RATE     Only this part: events per second, such as 1000, 10k or 1M, or `idle`, one
+                      event at a time after a pause of half a millisecond, or `cost`, the cost of
+                      sending. May be given several times
+                      [default: idle, 1k, 10k, 100k, 1M and cost]
       --only TEXT     Only contenders whose name contains TEXT, such as `inline`
       --seconds S     The length of a round, from 0.01 to 60 [default: 1]
       --rounds N      Rounds of each contender, from 1 to 1000 [default: 5]
-      --quick         One round of a twentieth of a second: to see that it works
+      --quick         One round of a twentieth of a second, to check that the program works
       --json          One JSON document instead of tables
       --markdown      Tables in Markdown
   -h, --help          Print this
 
-The sender sleeps until 200 us before an event is due. From then on it looks at the clock, and
-yields each time. A latency counts from the moment at which the event was due. It includes the
-sender's delay, and the tables show that delay too.
+The sender sleeps until 200 us before an event is due. From then on it polls the clock, yielding
+in between. A latency is measured from the time at which the event was due. It includes the
+sender's delay, which the tables also show.
 
-Exit status: 0, 2 for bad usage, 128 and the number of the signal that ended it; a contender that
-doubled or reordered an event, or lost one unnoticed, ends the program with a panic.
+Exit status: 0, 2 for bad usage, or 128 plus the number of the signal that ended the program. If a
+contender duplicates or reorders an event, or loses one without reporting it, the program panics.
 ";
 
-/// A part of the measurements that can be requested on its own.
+/// A part of the measurements that can be selected separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// The latencies at this many events per second.
+    /// The latencies at this number of events per second.
     Rate(u64),
     /// The latencies of one event at a time.
     Idle,
@@ -43,7 +44,8 @@ pub(crate) enum Part {
     Cost,
 }
 
-/// The highest rate, in events per second. Beyond it, reading the clock already takes too long.
+/// The maximum rate, in events per second. At higher rates, reading the clock already takes too
+/// long.
 const MOST: u64 = 10_000_000;
 
 impl Part {
@@ -87,8 +89,8 @@ pub(crate) struct Settings {
     pub(crate) form: Form,
 }
 
-/// Reads the settings. `--only` must be a part of one of the names, or of a sender's. Returns
-/// `None` if the user asks for help.
+/// Reads the settings. The value of `--only` must be contained in one of the contenders' or
+/// senders' names. Returns `None` if the user requests help.
 pub(crate) fn read(mut parser: lexopt::Parser, names: Vec<&str>) -> Result<Option<Settings>, String> {
     let mut settings =
         Settings { parts: Vec::new(), only: String::new(), seconds: 1.0, rounds: 5, form: Form::Text };

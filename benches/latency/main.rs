@@ -1,14 +1,14 @@
 //! Measures how long an event takes from one thread to another, and what it costs to send it.
-//! eventcast, raw channels and two rivals take turns.
+//! Rounds of eventcast, raw channels and two rivals alternate.
 //!
 //! ```sh
 //! cargo run --release -p eventcast-benches --bin latency
 //! ```
 //!
-//! Events are sent by the clock, at rates from a thousand to a million per second. Each latency is
-//! measured from the time at which the event was due, so a contender that blocks its sender pays
-//! for it in its own figures. The tables also show how late the sender was. Every round checks that
-//! each event arrives in order, or counts what was lost.
+//! Events are sent at fixed rates from a thousand to a million per second. Each latency is measured
+//! from the time at which the event was due, so blocking the sender increases a contender's own
+//! figures. The tables also show how late the sender was. Every round checks that the events arrive
+//! in order, or counts the lost events.
 #![allow(clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "figures for people")]
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "what it finds is its output")]
 
@@ -53,7 +53,7 @@ fn contenders() -> Vec<Contender<Timed>> {
     ]
 }
 
-/// Runs a round with `recv_ref` of a watcher whose filter accepts everything.
+/// Runs a round with `recv_ref` on a watcher whose filter accepts all events.
 fn filtered(load: &Timed, options: BusOptions) -> Arrived<Stopwatch> {
     ours::references_with(load, options, |builder| builder.filter(|_| true))
 }
@@ -62,7 +62,7 @@ fn oldest() -> BusOptions {
     ours::options().overflow(OverflowPolicy::DropOldest)
 }
 
-/// The time for which everything is quiet before an event that is sent on its own.
+/// The idle time before each event in the measurement of one event at a time.
 const PAUSE: Duration = Duration::from_micros(500);
 
 fn main() -> ExitCode {
@@ -88,8 +88,8 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Ends the program immediately on a signal, and leaves a clean line. A partial measurement is not
-/// shown.
+/// Makes signals terminate the program immediately, and clears the progress line. A partial
+/// measurement is not shown.
 fn end_on_signals() -> std::io::Result<()> {
     let mut signals = signal_hook::iterator::Signals::new(signal_hook::consts::TERM_SIGNALS)?;
     std::thread::spawn(move || {
@@ -109,7 +109,7 @@ fn measure(part: Part, settings: &Settings) -> Section {
             Section::Latency(part, latencies(part, settings, Schedule::Rate(rate), events))
         }
         Part::Idle => {
-            // The events for one second take about a second.
+            // This number of events takes about `settings.seconds`.
             let events = ((settings.seconds / PAUSE.as_secs_f64() / 1.2) as u64).max(1);
             Section::Latency(part, latencies(part, settings, Schedule::AfterPause(PAUSE), events))
         }
@@ -136,7 +136,8 @@ fn latencies(part: Part, settings: &Settings, schedule: Schedule, events: u64) -
 }
 
 fn costs(settings: &Settings) -> Vec<CostRow> {
-    // There are fewer runs that begin parked, because each has to wait until all threads sleep.
+    // Use fewer runs that begin parked, because each of them has to wait until all threads are
+    // asleep.
     let runs = |a_second: f64| ((a_second * settings.seconds) as usize).clamp(10, 20_000);
     let mut running: Vec<_> = cost::CONTENDERS
         .iter()

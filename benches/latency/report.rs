@@ -1,4 +1,4 @@
-//! The tables: human-readable, for documents, and machine-readable.
+//! Formats the results as tables for a terminal, as tables for documents, and as JSON.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::args::{Part, Settings};
 
-/// The name of the row with which the others are compared.
+/// The name of the row with which the other rows are compared.
 pub(crate) const TWO_HOPS: &str = "crossbeam channel, two hops";
 
 pub(crate) enum Section {
@@ -17,7 +17,7 @@ pub(crate) enum Section {
     Cost(Vec<CostRow>),
 }
 
-/// The percentiles of each round, in nanoseconds.
+/// The percentiles from each round, in nanoseconds.
 #[derive(Default)]
 struct Rounds {
     p50: Vec<f64>,
@@ -77,7 +77,7 @@ impl LatencyRow {
     }
 }
 
-/// The costs of a contender, in nanoseconds for one event.
+/// A contender's costs, in nanoseconds per event.
 pub(crate) struct CostRow {
     name: &'static str,
     awake: Rounds,
@@ -104,8 +104,8 @@ impl CostRow {
         self.parked.add_each(&costs.runs, RUN);
     }
 
-    /// Returns how often the other side fell asleep in a hundred runs in which it should have
-    /// stayed awake. Returns `None` if the system does not show it.
+    /// Returns the number of times per hundred runs that the receiving thread went to sleep
+    /// although it should have stayed awake. Returns `None` if the system does not report it.
     fn sleeps_per_hundred(&self) -> Option<f64> {
         self.sleeps.map(|sleeps| sleeps as f64 * 100.0 / self.runs as f64)
     }
@@ -130,7 +130,7 @@ pub(crate) fn render(sections: &[Section], settings: &Settings) -> String {
                 cost_grid(rows),
             ),
         };
-        // A section whose contenders were not requested has only its header.
+        // Skip a section without any of the selected contenders, which contains only the header.
         if rows.len() > 1 {
             tables.push(format!("{head}\n\n{}", grid(&rows, settings.form)));
         }
@@ -156,7 +156,7 @@ fn spread(figures: &[f64], show: impl Fn(f64) -> String) -> String {
     }
 }
 
-/// Returns the median of the rounds, or a dash if there are none.
+/// Formats the median of the rounds, or returns a dash if there are none.
 fn middle(figures: &[f64], show: impl Fn(f64) -> String) -> String {
     if figures.is_empty() { "-".to_owned() } else { show(median(figures)) }
 }
@@ -229,7 +229,7 @@ fn cost_grid(rows: &[CostRow]) -> Vec<Vec<String>> {
     grid
 }
 
-/// Returns a section with all its times in nanoseconds, round by round.
+/// Returns a section as JSON, with all of its times in nanoseconds, round by round.
 fn json_of(section: &Section) -> Value {
     match section {
         Section::Latency(part, rows) => {

@@ -3,7 +3,7 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// The allocator, which counts allocations, and changes of size with them.
+/// The counting allocator. A change of size also counts as an allocation.
 pub(crate) struct Counting;
 
 thread_local! {
@@ -14,35 +14,35 @@ fn count() {
     HERE.set(HERE.get() + 1);
 }
 
-/// Returns the number of allocations that this thread has made.
+/// Returns the number of allocations that this thread has made so far.
 pub(crate) fn so_far() -> u64 {
     HERE.get()
 }
 
 #[allow(unsafe_code, reason = "a global allocator is unsafe by its trait")]
-// SAFETY: every call goes to the system's allocator unchanged. Counting neither allocates nor
+// SAFETY: every call is passed unchanged to the system allocator. Counting neither allocates nor
 // unwinds.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the same safety contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count();
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the same safety contract.
         unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, at: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count();
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the same safety contract.
         unsafe { System.realloc(at, layout, size) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the same safety contract.
         unsafe { System.dealloc(at, layout) }
     }
 }

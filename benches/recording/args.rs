@@ -1,4 +1,4 @@
-//! The arguments of the program.
+//! The program's command-line arguments.
 
 use std::ops::RangeInclusive;
 
@@ -9,16 +9,16 @@ use lexopt::prelude::{Long, Short};
 use crate::row::{Load, Row};
 
 pub(crate) const HELP: &str = "\
-Measures recording, from the call of a recorder to the store.
+Measures recording, from the recorder call to the store.
 
 Usage: recording [OPTIONS]
 
 Options:
       --row TEXT      Only rows whose name contains TEXT. May be given several times
-      --rounds N      Rounds of each row, from 1 to 1000. A row that has taken a minute gets no
-                      further round [default: 5]
-      --events N      Events of a round, from 1000 to 16777216 [default: each row's own number]
-      --quick         One round of a hundredth of the events: to see that it works
+      --rounds N      Rounds for each row, from 1 to 1000. A row that has taken a minute is not
+                      run again [default: 5]
+      --events N      Events per round, from 1000 to 16777216 [default: depends on the row]
+      --quick         One round with a hundredth of the events, to check that the program works
       --json          One JSON document instead of a table
       --markdown      A table in Markdown
   -h, --help          Print this
@@ -34,7 +34,7 @@ pub(crate) struct Settings {
     pub(crate) form: Form,
 }
 
-/// Reads the settings. Returns `None` if the user asks for help.
+/// Reads the settings. Returns `None` if the user requests help.
 pub(crate) fn read(
     mut parser: lexopt::Parser,
     rows: &'static [Row],

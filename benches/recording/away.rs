@@ -1,4 +1,4 @@
-//! An unavailable store, while repeats of the waiting events keep arriving.
+//! A store that is unavailable while repeats of the waiting events keep arriving.
 
 use std::sync::Arc;
 use std::thread;
@@ -16,10 +16,11 @@ use crate::row::{Figure, Load, processor_time_so_far};
 use crate::slow::record_all;
 use crate::way::LONG;
 
-/// The recording's queue and the correlator's caches: larger than all keys with two events each.
+/// The capacity of the recording's queue and of the correlator's caches, which is enough for two
+/// events per key with space to spare.
 const ROOM: usize = 1 << 18;
 
-/// Measures how many repeats a recording absorbs in a second, while 100 to 100,000 keys wait for an
+/// Measures how many repeats a recording absorbs per second while 100 to 100,000 keys wait for an
 /// unavailable store.
 pub(crate) fn waiting(load: &Load) -> Vec<Figure> {
     let events = load.events(500_000);
@@ -42,7 +43,7 @@ pub(crate) fn waiting(load: &Load) -> Vec<Figure> {
     if let [(_, few), .., (_, many)] = &rounds[..] {
         let ratio = many.0.as_secs_f64() / few.0.as_secs_f64();
         figures.push(Figure::new("store away, rate with the fewest by the most", ratio, "times"));
-        // The system counts in steps, and a short round may fit into a single step.
+        // The system measures CPU time in steps, and a short round may fit into a single step.
         if let (Some(few), Some(many)) = (few.1.filter(|time| !time.is_zero()), many.1) {
             let ratio = many.as_secs_f64() / few.as_secs_f64();
             figures.push(Figure::new("store away, processor with the most by the fewest", ratio, "times"));
@@ -51,7 +52,7 @@ pub(crate) fn waiting(load: &Load) -> Vec<Figure> {
     figures
 }
 
-/// The time of all repeats, and the CPU time that the library's threads took during them.
+/// The time for all repeats, and the CPU time that the library's threads used during this time.
 type Absorbed = (Duration, Option<Duration>);
 
 fn absorbed(keys: u64, events: u64) -> Absorbed {
@@ -66,7 +67,7 @@ fn absorbed(keys: u64, events: u64) -> Absorbed {
     record_round();
     broadcaster.flush(LONG).expect("the store answers");
 
-    // While two repeats of each key are waiting, every additional one is absorbed.
+    // While two repeats of each key are waiting, each further repeat is absorbed.
     ledger.set_away(true);
     record_round();
     record_round();
@@ -76,7 +77,7 @@ fn absorbed(keys: u64, events: u64) -> Absorbed {
     for number in 0..events {
         record_all(&recorder, &pods[(number % keys) as usize]);
     }
-    // An event that arrives while its key is being retried may wait as well.
+    // An event that arrives while its key is being retried may have to wait as well.
     let most = lag + keys / 20 + 8;
     let absorbs = || {
         let watcher = recording.stats().watcher;
@@ -91,7 +92,7 @@ fn absorbed(keys: u64, events: u64) -> Absorbed {
         processor_time_so_far(&threads).zip(before).map(|(after, before)| after.saturating_sub(before));
 
     ledger.set_away(false);
-    // Shutting down does not wait for the next attempt.
+    // The shutdown does not wait for the next attempt.
     broadcaster.shutdown();
     let stats = recording.stats();
     assert_eq!((stats.created, stats.updated, stats.lost()), (keys, 2 * keys + events, 0), "{stats}");
@@ -99,8 +100,9 @@ fn absorbed(keys: u64, events: u64) -> Absorbed {
     (elapsed, processor)
 }
 
-/// Returns the CPU time of correlating as many repeats, without a recording. It grows with
-/// the number of objects, because their entries do not stay in the processor's caches.
+/// Returns the CPU time of correlating the same number of repeats, without a recording. It
+/// increases with the number of objects, because their entries do not remain in the processor's
+/// caches.
 fn correlated(keys: u64, events: u64) -> Duration {
     let about = events_about(&pods(keys));
     let options = CorrelatorOptions::default().spam_filter(None).cache_size(ROOM);
@@ -118,8 +120,8 @@ fn correlated(keys: u64, events: u64) -> Duration {
     elapsed
 }
 
-/// Waits until the recording has taken in this many events, and returns how many of them still
-/// count against its queue.
+/// Waits until the recording has accepted this number of events, and returns how many of them still
+/// take up queue capacity.
 fn settled(recording: &RecordingHandle, events: u64) -> u64 {
     let mut last = None;
     loop {

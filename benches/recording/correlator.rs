@@ -1,4 +1,4 @@
-//! One correlator that several threads share.
+//! A correlator that is shared by several threads.
 
 use std::sync::Barrier;
 use std::thread;
@@ -11,9 +11,9 @@ use eventcast_benches::recorded::{events_about, pods};
 
 use crate::row::{Figure, Load};
 
-/// Measures one correlator from one thread and from two. The threads have different objects.
+/// Measures a correlator with one thread and with two. The threads use different objects.
 pub(crate) fn threads(load: &Load) -> Vec<Figure> {
-    /// The number of objects of the repeats.
+    /// The number of objects in the case with repeats.
     const FEW: usize = 1000;
     let all = events_about(&pods(load.events(200_000)));
     let mut figures = Vec::new();
@@ -37,7 +37,7 @@ pub(crate) fn threads(load: &Load) -> Vec<Figure> {
     figures
 }
 
-/// The times of the slowest thread.
+/// The maximum times over all threads.
 #[derive(Clone, Copy)]
 struct Slowest {
     elapsed: Duration,

@@ -1,4 +1,4 @@
-//! A store that keeps the count of each object's event, and nothing else.
+//! A store that only keeps the count of each object's event.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -9,12 +9,12 @@ use std::time::Duration;
 use eventcast::sink::SinkErrorKind;
 use eventcast::{Event, EventSink, ObjectReference, SinkError, Text};
 
-/// The store. The events must differ in their objects only.
+/// The store. The events must differ only in their objects.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     /// The time that each response takes.
     pause: Duration,
-    /// Whether the store cannot be reached.
+    /// Whether the store is unavailable.
     is_away: AtomicBool,
     entries: Mutex<HashMap<Text, Entry>>,
 }
@@ -24,7 +24,7 @@ pub(crate) struct Ledger {
 pub(crate) struct Entry {
     pub(crate) count: i32,
     pub(crate) requests: u64,
-    /// How often a count was lower than the previous one.
+    /// The number of times that a count was lower than the previous count.
     backwards: u64,
 }
 
@@ -53,8 +53,8 @@ impl Ledger {
         Ok(event.clone())
     }
 
-    /// Returns the entries of these objects. Panics if a count ever decreased, or if the last count
-    /// of an object is not the count expected for its index.
+    /// Returns the entries for these objects. Panics if a count ever decreased, or if an object's
+    /// last count differs from the count that `expected` returns for its index.
     pub(crate) fn checked(&self, objects: &[ObjectReference], expected: impl Fn(u64) -> u64) -> Vec<Entry> {
         let entries = self.entries.lock().expect("no thread panics with it");
         let entry = |(at, object): (u64, &ObjectReference)| {

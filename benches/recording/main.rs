@@ -1,14 +1,14 @@
-//! Measures recording in one run: the caller's thread, the path to a store in memory, stores that
-//! are slow or unavailable, the store in a file, and the correlator from two threads.
+//! Measures recording in one run: the cost on the caller's thread, the path to a store in memory,
+//! slow and unavailable stores, the store in a file, and the correlator with two threads.
 //!
 //! ```sh
 //! cargo run --release -p eventcast-benches --features sqlite --bin recording
 //! ```
 //!
-//! Every round checks what it measures: how many events were created, counted and skipped, and that
-//! the counts at the sink are exact and never decrease. A figure is the median of its rounds, which
-//! alternate with the rounds of the other rows. Compare only figures from one machine, and if other
-//! work is running, the CPU times rather than the rates.
+//! Every round checks its results: how many events were created, counted and skipped, and that the
+//! counts at the sink are exact and never decrease. A figure is the median of its rounds, which
+//! alternate with the rounds of the other rows. Compare only figures from the same machine. If
+//! other work is running, compare the CPU times rather than the rates.
 #![allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_wrap,
@@ -67,7 +67,7 @@ const ROWS: &[Row] = &[
     Row { name: "correlator", about: "one correlator from one thread and two", round: correlator::threads },
 ];
 
-/// The time after which a row gets no further round.
+/// The total time after which a row is not run again.
 const LONG: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {

@@ -1,4 +1,4 @@
-//! The table: human-readable, for documents, and machine-readable.
+//! Formats the results as a table for a terminal, as a table for documents, and as JSON.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use crate::row::{Figure, Row};
 /// The results of one row.
 pub(crate) struct Results {
     pub(crate) row: &'static Row,
-    /// The time that the rounds have taken.
+    /// The total time that the rounds have taken.
     pub(crate) taken: Duration,
-    /// The figures in the order of the table, each with its values of all rounds.
+    /// The figures in the order of the table, each with its values from all rounds.
     figures: Vec<(Figure, Vec<f64>)>,
 }
 
@@ -41,7 +41,7 @@ pub(crate) fn render(results: &[Results], settings: &Settings) -> String {
     }
 }
 
-/// Returns a number with three digits or more.
+/// Formats a number with at least three digits.
 fn shown(value: f64) -> String {
     let digits = match value.abs() {
         0.0 => 0,

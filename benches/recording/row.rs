@@ -1,15 +1,15 @@
-//! A row: one thing that is measured, in rounds.
+//! A row of the table, which is a measurement that is repeated in rounds.
 
 use std::time::Duration;
 
 use eventcast_benches::threads::Others;
 
-/// One thing that the program measures.
+/// A measurement.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
-    /// Measures one round. A round panics if its checks fail.
+    /// Runs one round. Panics if a check fails.
     pub(crate) round: fn(&Load) -> Vec<Figure>,
 }
 
@@ -21,14 +21,14 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Returns the number of events of a round, for a row that has this number by default.
+    /// Returns the number of events in a round, for a row with this default.
     pub(crate) fn events(&self, own: u64) -> u64 {
         let share = if self.quick { 100 } else { 1 };
         self.events.unwrap_or((own / share).max(1000))
     }
 }
 
-/// A result of a round.
+/// A figure that one round has measured.
 #[derive(Clone, Debug)]
 pub(crate) struct Figure {
     pub(crate) name: String,
@@ -41,20 +41,20 @@ impl Figure {
         Self { name: name.into(), unit, value }
     }
 
-    /// Returns the throughput in millions of events per second.
+    /// Creates a figure with the throughput in millions of events per second.
     pub(crate) fn rate(name: impl Into<String>, events: u64, elapsed: Duration) -> Self {
         Self::new(name, events as f64 / elapsed.as_secs_f64() / 1e6, "M/s")
     }
 }
 
-/// Returns the CPU time that these threads have taken together. Returns `None` if the system
-/// does not show it.
+/// Returns the total CPU time that these threads have used so far. Returns `None` if the system
+/// does not report it.
 pub(crate) fn processor_time_so_far(threads: &Others) -> Option<Duration> {
     threads.processor_time().map(|times| times.iter().map(|(_, time)| *time).sum())
 }
 
-/// Returns the CPU time for one event of each of these threads, and of all of them. Returns
-/// nothing if the system does not show it.
+/// Returns figures for the CPU time per event of each of these threads and of all threads together.
+/// Returns no figures if the system does not report CPU times.
 pub(crate) fn processor_time(name: &str, threads: &Others, events: u64) -> Vec<Figure> {
     let micros = |time: Duration| time.as_secs_f64() * 1e6 / events as f64;
     let Some(times) = threads.processor_time() else { return Vec::new() };

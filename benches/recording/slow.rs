@@ -15,20 +15,20 @@ use crate::ledger::Ledger;
 use crate::row::{Figure, Load};
 use crate::way::{LONG, record};
 
-/// The pause after which a refused event is recorded again.
+/// The pause before a refused event is recorded again.
 const PAUSE: Duration = Duration::from_micros(20);
 
-/// Records an event as soon as the incoming queue has space.
+/// Records an event, retrying until the incoming queue has space.
 pub(crate) fn record_all(recorder: &Recorder, object: &ObjectReference) {
     while record(recorder, object) != Recorded::Accepted {
         thread::sleep(PAUSE);
     }
 }
 
-/// Measures a burst of repeats of each object to a store that answers eight requests at a time,
-/// each after 5 ms, like an API server might.
+/// Measures a burst of repeats for each object with a store that handles eight requests at a time,
+/// each in 5 ms, as an API server might.
 pub(crate) fn store(load: &Load) -> Vec<Figure> {
-    /// The number of events of each object.
+    /// The number of events per object.
     const EACH: u64 = 100;
     let objects = load.events(100_000) / EACH;
     let (events, pods) = (objects * EACH, pods(objects));
@@ -57,7 +57,7 @@ pub(crate) fn store(load: &Load) -> Vec<Figure> {
     ]
 }
 
-/// A sink in which each call takes a millisecond, however many operations it has.
+/// A sink in which each call takes a millisecond, regardless of the number of operations.
 struct PerCall(Arc<Ledger>);
 
 impl PerCall {
@@ -87,11 +87,11 @@ impl EventSink for PerCall {
     }
 }
 
-/// The number of keys besides the hot one.
+/// The number of keys other than the hot key.
 const OTHERS: u64 = 10_000;
 
-/// Measures how many events a recording takes in a second if every second event has the same key,
-/// and how many if no key recurs soon.
+/// Measures how many events per second a recording handles if every second event has the same key,
+/// and if no key recurs soon.
 pub(crate) fn hot_key(load: &Load) -> Vec<Figure> {
     let length = if load.quick { Duration::from_millis(50) } else { Duration::from_secs(2) };
     let (hot, none) = (rate(length, true), rate(length, false));
@@ -102,7 +102,7 @@ pub(crate) fn hot_key(load: &Load) -> Vec<Figure> {
     ]
 }
 
-/// Records events for this long, and returns how many were stored in a second.
+/// Records events for this long, and returns how many events were stored per second.
 fn rate(length: Duration, has_hot_key: bool) -> f64 {
     let pods = pods(OTHERS + 1);
     let (hot, others) = pods.split_last().expect("there is one more");

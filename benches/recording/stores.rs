@@ -1,4 +1,4 @@
-//! The embedded stores, when they hold many events.
+//! The embedded stores with many events in them.
 
 #[cfg(feature = "sqlite")]
 use std::ops::Range;
@@ -15,12 +15,13 @@ use eventcast_benches::table::median;
 
 use crate::row::{Figure, Load};
 
-/// The number of events that are made and stored at a time, so that the rest takes no memory.
+/// The number of events that are generated and stored at a time, so that not all events have to be
+/// in memory.
 const PIECE: u64 = 10_000;
 
 /// Measures how long a query by object takes. Each object has ten events.
 pub(crate) fn find(load: &Load) -> Vec<Figure> {
-    /// The number of events of each object.
+    /// The number of events per object.
     const EACH: u64 = 10;
     const QUERIES: usize = 20;
     let objects = load.events(1_000_000) / EACH;
@@ -49,14 +50,14 @@ pub(crate) fn find(load: &Load) -> Vec<Figure> {
     vec![Figure::new(format!("MemorySink::find by object, {} events", objects * EACH), median(&millis), "ms")]
 }
 
-/// Measures a store in a file that grows, with events each of which is about a new object.
+/// Measures a growing store in a file, with events that are each about a new object.
 #[cfg(feature = "sqlite")]
 pub(crate) fn sqlite(load: &Load) -> Vec<Figure> {
     let make = |numbers: Range<u64>| events_about(&pods_of(numbers));
     by_tenths("SqliteSink, all new", load.events(1_000_000), make)
 }
 
-/// Does the same with events about 10,000 objects in turn.
+/// Does the same with events that cycle through 10,000 objects.
 #[cfg(feature = "sqlite")]
 pub(crate) fn sqlite_in_turn(load: &Load) -> Vec<Figure> {
     let pods = pods(PIECE);
@@ -70,8 +71,8 @@ pub(crate) fn sqlite_in_turn(load: &Load) -> Vec<Figure> {
     by_tenths("SqliteSink, objects in turn", load.events(1_000_000), make)
 }
 
-/// Stores the events of these numbers, and measures the first and the last tenth. `make` makes as
-/// many events as there are objects, or fewer.
+/// Stores this number of events, and measures the first and the last tenth. `make` generates the
+/// events for a range of at most `PIECE` numbers.
 #[cfg(feature = "sqlite")]
 fn by_tenths(name: &str, events: u64, make: impl Fn(Range<u64>) -> Vec<Event>) -> Vec<Figure> {
     use std::time::Duration;
@@ -109,7 +110,7 @@ fn by_tenths(name: &str, events: u64, make: impl Fn(Range<u64>) -> Vec<Event>) -
     ]
 }
 
-/// A file for a store, which is removed at the end, even after a failure.
+/// A file for a store, which is removed when the value is dropped, even after a failure.
 #[cfg(feature = "sqlite")]
 struct TemporaryFile(std::path::PathBuf);
 
@@ -123,7 +124,7 @@ impl TemporaryFile {
 #[cfg(feature = "sqlite")]
 impl Drop for TemporaryFile {
     fn drop(&mut self) {
-        // A store that was closed has removed its two other files.
+        // A store that was closed has already removed its two other files.
         for end in ["", "-wal", "-shm"] {
             let _ = std::fs::remove_file(format!("{}{end}", self.0.display()));
         }

@@ -1,4 +1,4 @@
-//! The path of an event from the recorder to a handler or to a store in memory that keeps up.
+//! The path of an event from the recorder to a handler, or to a store in memory that keeps up.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -17,10 +17,10 @@ use eventcast_benches::threads::Others;
 use crate::allocations::so_far;
 use crate::row::{Figure, Load, processor_time};
 
-/// A timeout that only a hang reaches.
+/// A timeout that is reached only if the program hangs.
 pub(crate) const LONG: Duration = Duration::from_secs(600);
 
-/// Records an event about this object. Its strings exist already.
+/// Records an event about this object, with strings that already exist.
 pub(crate) fn record(recorder: &Recorder, object: &ObjectReference) -> Recorded {
     recorder.event(object, Warning, "BackOff", Text::from_static(MESSAGE))
 }
@@ -28,8 +28,8 @@ pub(crate) fn record(recorder: &Recorder, object: &ObjectReference) -> Recorded 
 /// The number of events that are timed together on the caller's thread.
 const RUN: usize = 1000;
 
-/// Measures what a call costs its caller while no queue is full. Each run begins when the handler
-/// has seen all events of the previous one.
+/// Measures what a call costs the caller while no queue is full. Each run begins when the handler
+/// has seen all events from the previous run.
 pub(crate) fn caller(load: &Load) -> Vec<Figure> {
     let runs = load.events(500_000) as usize / RUN;
     let options = BusOptions::default().incoming_capacity(2 * RUN).queue_capacity(2 * RUN);
@@ -66,8 +66,8 @@ pub(crate) fn handler(load: &Load) -> Vec<Figure> {
     vec![Figure::rate("recorder to handler", events, elapsed)]
 }
 
-/// Measures the path to a store in memory. The recording keeps its default options, except for the
-/// correlator's. Also returns the recording's counters.
+/// Measures the path to a store in memory. The recording uses the default options, except for the
+/// correlator options. Also returns the recording's counters.
 fn into_memory(
     name: &str,
     events: u64,
@@ -92,7 +92,8 @@ fn into_memory(
     (figures, stats)
 }
 
-/// The number of objects. The correlator has evicted each of them before its next event arrives.
+/// The number of objects, which is so large that the correlator has evicted an object before its
+/// next event arrives.
 const NEW: u64 = 8192;
 
 /// Measures events that the store has to create. The correlator and the store are full, so each
@@ -105,7 +106,7 @@ pub(crate) fn new(load: &Load) -> Vec<Figure> {
     figures
 }
 
-/// Measures events that are counted on a few stored ones.
+/// Measures events that are counted as repeats of a few stored events.
 pub(crate) fn repeats(load: &Load) -> Vec<Figure> {
     repeated("into MemorySink, repeats of 10 objects", load.events(1_000_000), 10)
 }
@@ -122,8 +123,8 @@ fn repeated(name: &str, events: u64, objects: u64) -> Vec<Figure> {
     figures
 }
 
-/// Measures events that are counted in the series of 1,000 stored ones. Each of these is created,
-/// patched at its first repeat, and patched again by the flush at the end.
+/// Measures events that are counted in the series of 1,000 stored events. Each stored event is
+/// created, patched at its first repeat, and patched again by the flush at the end.
 pub(crate) fn series(load: &Load) -> Vec<Figure> {
     const OBJECTS: u64 = 1000;
     let (events, name) = (load.events(1_000_000), "into MemorySink, series of 1,000 objects");
@@ -147,17 +148,17 @@ pub(crate) fn series(load: &Load) -> Vec<Figure> {
     figures
 }
 
-/// Measures events that the spam filter suppresses, after the first ones of each object.
+/// Measures events that the spam filter suppresses after the first events about each object.
 pub(crate) fn skipped(load: &Load) -> Vec<Figure> {
     const OBJECTS: u64 = 10;
     const BURST: u32 = 25;
     let events = load.events(1_000_000);
-    // The budget grows too slowly to allow another event.
+    // The budget is refilled too slowly to allow another event.
     let filter = SpamFilter::default().burst(BURST).qps(1e-9);
     let options = CorrelatorOptions::default().spam_filter(filter);
     let (figures, stats) = into_memory("skipped by the spam filter", events, OBJECTS, options);
     let passed = OBJECTS * u64::from(BURST);
-    // The counts of the others are written at the end.
+    // The counts of the other events are written at the end.
     assert_eq!((stats.created, stats.updated), (OBJECTS, events - OBJECTS));
     assert!(stats.coalesced >= events - passed - OBJECTS, "{stats}");
     figures

@@ -1,4 +1,4 @@
-//! The arguments of the program.
+//! The program's command-line arguments.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -7,33 +7,33 @@ use lexopt::ValueExt;
 use lexopt::prelude::{Long, Short, Value};
 
 pub(crate) const HELP: &str = "\
-Makes the page of figures: eventcast beside its rivals on this machine.
+Generates the page of figures, which compares eventcast with its rivals on this machine.
 
 Usage: eventcast-benches report [OPTIONS]
        eventcast-benches render [--out DIR]
 
-`report` builds the programs versus, latency and recording in release, runs them one after the
-other, and writes what they found to DIR/figures/NAME.json. It takes about twelve minutes, in which
-the machine should do nothing else. Then it does what `render` does.
+`report` builds the programs versus, latency and recording in release mode, runs them one after
+another, and writes their results to DIR/figures/NAME.json. This takes about twelve minutes, during
+which the machine should be idle otherwise. Then it does the same as `render`.
 
-`render` writes the page DIR/figures.md, and the plots beside the data files, from all data files
-DIR/figures/*.json. The same data files give the same bytes.
+`render` generates the page DIR/figures.md, and the plots next to the data files, from all data
+files DIR/figures/*.json. The same data files always result in the same output.
 
 Options:
       --name NAME     The machine's name [default: the processor and the number of cores]
       --out DIR       The folder of the page [default: docs of this repository]
-      --quick         Measure for seconds only: to see that it works. Needs --out
-      --programs DIR  Run the programs versus, latency and recording of DIR, and build nothing
+      --quick         Measure for a few seconds only, to check that it works. Requires --out
+      --programs DIR  Run versus, latency and recording from DIR instead of building them
   -h, --help          Print this
 
-Exit status: 0, 1 if something failed, 2 for bad usage, 128 and the number of the signal that ended
-it. A measurement that is interrupted writes nothing.
+Exit status: 0, 1 if something failed, 2 for bad usage, or 128 plus the number of the signal that
+ended the program. An interrupted measurement does not write any files.
 ";
 
 #[derive(Debug)]
 pub(crate) enum Command {
     Help,
-    /// Renders in this directory.
+    /// Renders the page in this directory.
     Render(PathBuf),
     Report(Settings),
 }
@@ -43,12 +43,12 @@ pub(crate) struct Settings {
     pub(crate) name: Option<String>,
     pub(crate) out: PathBuf,
     pub(crate) quick: bool,
-    /// The directory of programs that are already built.
+    /// The directory that contains programs that have already been built.
     pub(crate) programs: Option<PathBuf>,
 }
 
 impl Settings {
-    /// Returns the command line that does the same on another machine.
+    /// Returns the command line that repeats the measurement on another machine.
     pub(crate) fn command(&self) -> String {
         let mut command = "cargo run --release -p eventcast-benches -- report".to_owned();
         if self.quick {
@@ -61,7 +61,7 @@ impl Settings {
     }
 }
 
-/// Returns the directory of the documents in the checkout that this program was built from.
+/// Returns the `docs` directory of the checkout from which this program was built.
 fn documents() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("docs")
 }

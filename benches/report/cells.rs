@@ -1,11 +1,11 @@
-//! The numbers in the cells of the tables and beside the bars.
+//! Formats the numbers in table cells and next to the bars.
 
 use crate::data::Rounds;
 
-/// The cell for a missing figure.
+/// The text of the cell for a missing figure.
 pub(crate) const NONE: &str = "–";
 
-/// Returns the number with this many decimals, and with commas between the thousands.
+/// Formats a number with this number of decimals, and with commas as thousands separators.
 fn grouped(value: f64, decimals: usize) -> String {
     let text = format!("{:.decimals$}", value.abs());
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
@@ -20,7 +20,7 @@ fn grouped(value: f64, decimals: usize) -> String {
     format!("{sign}{out}{rest}")
 }
 
-/// Returns a rate in millions a second.
+/// Formats a rate in millions per second.
 pub(crate) fn millions(rate: f64) -> String {
     let rate = rate / 1e6;
     let decimals = match rate {
@@ -37,22 +37,22 @@ pub(crate) fn micros(nanos: f64) -> String {
     grouped(micros, usize::from(micros < 99.95))
 }
 
-/// Returns a number without decimals.
+/// Formats a number without decimals.
 pub(crate) fn whole(value: f64) -> String {
     grouped(value, 0)
 }
 
-/// Returns a number with three decimals.
+/// Formats a number with three decimals.
 pub(crate) fn thousandths(value: f64) -> String {
     grouped(value, 3)
 }
 
-/// Returns a number with two decimals.
+/// Formats a number with two decimals.
 pub(crate) fn hundredths(value: f64) -> String {
     grouped(value, 2)
 }
 
-/// Returns a number with three digits or more.
+/// Formats a number with at least three digits.
 pub(crate) fn digits(value: f64) -> String {
     let decimals = match value.abs() {
         0.0 => 0,
@@ -64,7 +64,7 @@ pub(crate) fn digits(value: f64) -> String {
     grouped(value, decimals)
 }
 
-/// Returns the median, and in brackets the minimum and the maximum if they are known.
+/// Formats the median, followed by the minimum and the maximum in parentheses if they are known.
 pub(crate) fn spread(rounds: &Rounds, show: impl Fn(f64) -> String) -> String {
     let Some(median) = rounds.median() else { return NONE.to_owned() };
     match rounds.spread() {
@@ -73,18 +73,18 @@ pub(crate) fn spread(rounds: &Rounds, show: impl Fn(f64) -> String) -> String {
     }
 }
 
-/// Returns the median, or a dash if there is none.
+/// Formats the median, or returns a dash if there is none.
 pub(crate) fn middle(rounds: Option<&Rounds>, show: impl Fn(f64) -> String) -> String {
     optional(rounds.and_then(Rounds::median), show)
 }
 
-/// Returns the figure, or a dash if there is none.
+/// Formats the figure, or returns a dash if there is none.
 pub(crate) fn optional(figure: Option<f64>, show: impl Fn(f64) -> String) -> String {
     figure.map_or_else(|| NONE.to_owned(), show)
 }
 
-/// Returns the end of a cell whose contender lost events, and an empty string for another
-/// contender.
+/// Returns the suffix of the cell for a contender that lost events, and an empty string for other
+/// contenders.
 pub(crate) fn lost(share: Option<f64>) -> String {
     match share {
         Some(share) if share > 0.0 => format!(", lost {:.1} %", 100.0 * share),

@@ -1,11 +1,11 @@
-//! The plots of a machine, from its data.
+//! Creates a machine's plots from its data.
 
 use crate::cells::{micros, millions};
 use crate::data::{Case, Report, Section, Timed};
 use crate::drawing::{Bar, Block, Drawing, Kind, Panel, Scale};
 use crate::tables;
 
-/// The number of panels beside each other.
+/// The number of panels next to each other.
 const BESIDE: usize = 3;
 
 fn title(what: &str, report: &Report) -> String {
@@ -27,8 +27,8 @@ pub(crate) fn throughput(report: &Report) -> Drawing {
     rates("Throughput", report, tables::threads(report).chunks(BESIDE).map(block).collect())
 }
 
-/// Draws the throughput of eventcast and of the contenders that lose no event and whose threads
-/// park while they wait. They are sorted by their rates in the second case.
+/// Draws the throughput of eventcast and of the lossless contenders whose threads park while they
+/// wait. The contenders are sorted by their rates in the second case.
 pub(crate) fn parking(report: &Report) -> Drawing {
     let mut cases = tables::threads(report);
     cases.truncate(BESIDE);

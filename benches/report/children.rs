@@ -1,5 +1,5 @@
-//! The measuring programs as child processes: cargo builds them, each prints one JSON document, and
-//! a signal ends the running one.
+//! Runs the measuring programs as child processes. Cargo builds them, each program prints one JSON
+//! document, and a signal terminates the program that is running.
 
 use std::ffi::OsString;
 use std::io::Read;
@@ -19,9 +19,9 @@ pub(crate) const PROGRAMS: [(&str, &str); 3] =
 /// The locations of the programs.
 #[derive(Debug)]
 pub(crate) enum Programs {
-    /// The paths that cargo reported for what it built.
+    /// The paths that cargo reported for the programs it built.
     Built(Vec<PathBuf>),
-    /// A directory that the user gave.
+    /// A directory that the user specified.
     Taken(PathBuf),
 }
 
@@ -36,15 +36,16 @@ impl Programs {
     }
 }
 
-/// The running child. A thread that ends the program keeps the lock, so no other thread continues.
+/// The running child process. A thread that terminates the program keeps the lock, so that no other
+/// thread continues.
 static RUNNING: Mutex<Option<Child>> = Mutex::new(None);
 
 fn running() -> MutexGuard<'static, Option<Child>> {
     RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Ends the program and its child immediately on a signal. Nothing of a partial measurement is
-/// kept.
+/// Makes signals terminate the program and its child immediately. A partial measurement is
+/// discarded.
 pub(crate) fn end_on_signals() -> std::io::Result<()> {
     let mut signals = signal_hook::iterator::Signals::new(TERM_SIGNALS)?;
     std::thread::spawn(move || {
@@ -59,21 +60,21 @@ pub(crate) fn end_on_signals() -> std::io::Result<()> {
     Ok(())
 }
 
-/// Ends the program because of a signal. The caller holds the lock of [`RUNNING`].
+/// Terminates the program because of a signal. The caller must hold the lock of [`RUNNING`].
 fn end(signal: i32) -> ! {
     progress("");
     eprintln!("eventcast-benches: interrupted, nothing is written");
     std::process::exit(128 + signal);
 }
 
-/// Returns the signal that interrupted a child, itself or by its exit status.
+/// Returns the signal that terminated a child, or that the child reported in its exit status.
 fn interruption(status: ExitStatus) -> Option<i32> {
     let signal = status.signal().or_else(|| status.code()?.checked_sub(128))?;
     TERM_SIGNALS.contains(&signal).then_some(signal)
 }
 
-/// Runs a command to its end, and returns its output. Its errors and its progress go to the
-/// terminal.
+/// Runs a command to completion, and returns its output. Its errors and its progress are shown on
+/// the terminal.
 fn output(command: &mut Command, name: &str) -> Result<String, String> {
     let mut stdout = {
         let mut running = running();
@@ -92,7 +93,7 @@ fn output(command: &mut Command, name: &str) -> Result<String, String> {
     read.map_err(|error| format!("cannot read what {name} prints: {error}"))?;
     match status.map_err(|error| format!("cannot wait for {name}: {error}"))? {
         Some(status) if !status.success() => match interruption(status) {
-            // A terminal interrupts the child too, so the child may be the first to exit.
+            // A terminal also interrupts the child, so the child may exit first.
             Some(signal) => end(signal),
             None => Err(format!("{name} failed: {status}")),
         },
@@ -100,9 +101,9 @@ fn output(command: &mut Command, name: &str) -> Result<String, String> {
     }
 }
 
-/// Builds the programs in release mode, with the store in a file.
+/// Builds the programs in release mode, including the store in a file.
 pub(crate) fn build() -> Result<Programs, String> {
-    // `cargo run` sets the variable to the cargo in use.
+    // `cargo run` sets this variable to the path of cargo.
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"));
     let mut command = Command::new(cargo);
     command.args(["build", "--release", "--features", "sqlite"]);

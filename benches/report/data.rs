@@ -1,14 +1,16 @@
-//! A data file: a machine, and the JSON documents that the programs printed there.
+//! Data files. A data file contains the description of a machine, and the JSON documents that the
+//! programs printed on it.
 //!
-//! A data file may also be made from tables that the programs printed. An object with the median,
-//! the least and the most then replaces the rounds, and a field without a value is left out.
+//! A data file may also be created from tables that the programs printed. In that case, an object
+//! with the median, the minimum and the maximum replaces the list of rounds, and fields without a
+//! value are omitted.
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use eventcast_benches::table::{median, sorted};
 
-/// The contents of a data file, as far as the page shows them.
+/// The contents of a data file that the page shows.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Report {
     /// The name of the data file, without its extension.
@@ -19,7 +21,7 @@ pub(crate) struct Report {
     pub(crate) command: String,
     #[serde(default)]
     pub(crate) quick: bool,
-    /// The origin of the values, if the programs did not write them.
+    /// The origin of the values, if the programs did not write the file.
     pub(crate) source: Option<String>,
     pub(crate) versus: Versus,
     pub(crate) latency: Latency,
@@ -58,7 +60,7 @@ pub(crate) struct Rival {
     pub(crate) manner: String,
     #[serde(rename = "deliveries_per_second")]
     pub(crate) rate: Rounds,
-    /// The lost share of the events, from 0 to 1.
+    /// The fraction of the events that were lost, from 0 to 1.
     pub(crate) lost: Option<f64>,
     #[serde(rename = "cpu_seconds_per_million_events")]
     pub(crate) cpu: Option<f64>,
@@ -86,14 +88,14 @@ pub(crate) struct Section {
     pub(crate) rows: Vec<Timed>,
 }
 
-/// The times of a contender in nanoseconds. A section has either latencies or costs of sending.
+/// A contender's times in nanoseconds. A section contains either latencies or costs of sending.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Timed {
     pub(crate) name: String,
     #[serde(default)]
     pub(crate) manner: String,
     pub(crate) latency_ns: Option<Percentiles>,
-    /// The number of events of a round, and of those lost in each round.
+    /// The number of events in a round. `lost` contains the number of lost events for each round.
     pub(crate) events: Option<u64>,
     #[serde(default)]
     pub(crate) lost: Vec<u64>,
@@ -103,7 +105,7 @@ pub(crate) struct Timed {
 }
 
 impl Timed {
-    /// Returns the lost share of the events, from 0 to 1.
+    /// Returns the fraction of the events that were lost, from 0 to 1.
     pub(crate) fn lost_share(&self) -> Option<f64> {
         let events = self.events? * self.lost.len() as u64;
         (events > 0).then(|| self.lost.iter().sum::<u64>() as f64 / events as f64)
@@ -135,7 +137,7 @@ pub(crate) struct Figure {
     pub(crate) rounds: Rounds,
 }
 
-/// A figure of several rounds.
+/// A figure that was measured in several rounds.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub(crate) enum Rounds {
@@ -150,7 +152,7 @@ impl Default for Rounds {
 }
 
 impl Rounds {
-    /// Returns the median. Returns `None` if there was no round.
+    /// Returns the median, or `None` if there were no rounds.
     pub(crate) fn median(&self) -> Option<f64> {
         match self {
             Self::Each(rounds) if rounds.is_empty() => None,
@@ -171,10 +173,10 @@ impl Rounds {
     }
 }
 
-/// The longest line of a data file that could be broken, in bytes.
+/// The maximum length of a line in a data file, in bytes, as far as the line can be broken.
 const WIDTH: usize = 180;
 
-/// Returns a document as text. Each list and object is on one line if it fits.
+/// Formats a document. Each list and object is written on one line if it fits.
 pub(crate) fn text(document: &Value) -> String {
     let mut out = String::new();
     put(document, 0, &mut out);

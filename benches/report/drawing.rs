@@ -1,7 +1,7 @@
-//! Drawings of bars: blocks one above the other, each with panels beside each other. The bars of a
-//! block's panels share the names at the left.
+//! Bar charts. A chart consists of blocks one above the other, each with panels next to each other.
+//! The bars in all of a block's panels share the names on the left.
 //!
-//! Each bar has its number, so the drawing can be read without colours and axes.
+//! Each bar is labelled with its value, so the chart can be read without colours and axes.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -15,7 +15,7 @@ pub(crate) struct Drawing {
     pub(crate) title: String,
     /// The sentences below the title.
     pub(crate) about: String,
-    /// The unit of all axes.
+    /// The unit for all axes.
     pub(crate) unit: String,
     pub(crate) scale: Scale,
     pub(crate) blocks: Vec<Block>,
@@ -23,9 +23,9 @@ pub(crate) struct Drawing {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scale {
-    /// From zero. Each panel has its own axis.
+    /// A linear scale from zero. Each panel has its own axis.
     Linear,
-    /// By powers of ten. All panels have the same axis.
+    /// A logarithmic scale in powers of ten. All panels share the same axis.
     Log,
 }
 
@@ -48,20 +48,20 @@ pub(crate) enum Kind {
 #[derive(Debug)]
 pub(crate) struct Panel {
     pub(crate) title: String,
-    /// The bars in the order of the names. `None` for a name without one.
+    /// The bars, in the order of the names. `None` for a name without a bar.
     pub(crate) bars: Vec<Option<Bar>>,
 }
 
 #[derive(Debug)]
 pub(crate) struct Bar {
     pub(crate) value: f64,
-    /// The ends of the line over the bar.
+    /// The ends of the error line over the bar.
     pub(crate) reach: (f64, f64),
     pub(crate) text: String,
 }
 
-/// The colours of the kinds, with the words of the legend. People with a colour vision deficiency
-/// can also distinguish these.
+/// The colours of the kinds, with their labels in the legend. People with a colour vision
+/// deficiency can also distinguish these colours.
 const KINDS: [(Kind, RGBColor, &str); 4] = [
     (Kind::Ours, RGBColor(0x00, 0x72, 0xb2), "eventcast"),
     (Kind::Parks, RGBColor(0xe6, 0x9f, 0x00), "parks"),
@@ -71,21 +71,22 @@ const KINDS: [(Kind, RGBColor, &str); 4] = [
 const DARK: RGBColor = RGBColor(0x22, 0x22, 0x22);
 const GRID: RGBColor = RGBColor(0xdd, 0xdd, 0xdd);
 
-/// The lengths of the layout, in pixels.
+/// The dimensions of the layout, in pixels.
 const WIDTH: i32 = 960;
 const MARGIN: i32 = 14;
 const TITLE: i32 = 84;
 const NAMES: i32 = 228;
 const PANEL: i32 = 238;
 const GAP: i32 = 16;
-/// The space between a bar and its number.
+/// The space between a bar and its value.
 const SPACE: i32 = 6;
 const ROW: i32 = 18;
 const BAR: i32 = 11;
-/// The rows above the bars of a panel, for its title, and below them, for its axis and its unit.
+/// The height above a panel's bars, for its title, and below them, for its axis and unit.
 const HEAD: i32 = 26;
 const FOOT: i32 = 44;
-/// The sizes of the text, as plotters counts them: a quarter more than in pixels.
+/// The text sizes in the unit that plotters uses. The number is a quarter larger than the size in
+/// pixels.
 const LARGE: u32 = 20;
 const SIZE: u32 = 15;
 const SMALL: u32 = 13;
@@ -94,7 +95,7 @@ const LEFT: Pos = Pos { h_pos: HPos::Left, v_pos: VPos::Center };
 const RIGHT: Pos = Pos { h_pos: HPos::Right, v_pos: VPos::Center };
 const MIDDLE: Pos = Pos { h_pos: HPos::Center, v_pos: VPos::Center };
 
-/// Draws. Returns an SVG document.
+/// Draws the chart, and returns it as an SVG document.
 pub(crate) fn svg(drawing: &Drawing) -> Result<String, String> {
     let mut svg = String::new();
     let height = TITLE + drawing.blocks.iter().map(height).sum::<i32>();
@@ -112,7 +113,7 @@ fn height(block: &Block) -> i32 {
 }
 
 fn draw<'a>(area: &Area<'a>, drawing: &Drawing) -> Result<(), Failure<'a>> {
-    // The drawing looks the same in dark viewers, because its background is not transparent.
+    // The background is not transparent, so that the chart looks the same in dark viewers.
     area.fill(&WHITE)?;
     write(area, &drawing.title, (MARGIN, 20), LARGE, LEFT)?;
     write(area, &drawing.about, (MARGIN, 42), SIZE, LEFT)?;
@@ -134,7 +135,7 @@ fn draw<'a>(area: &Area<'a>, drawing: &Drawing) -> Result<(), Failure<'a>> {
     area.present()
 }
 
-/// Returns the middle of a row of a block.
+/// Returns the vertical centre of a row in a block.
 fn middle(top: i32, row: usize) -> i32 {
     top + HEAD + ROW * row as i32 + ROW / 2
 }
@@ -148,7 +149,7 @@ fn colour(kind: Kind) -> RGBColor {
     KINDS.iter().find(|(other, _, _)| *other == kind).map_or(DARK, |(_, colour, _)| *colour)
 }
 
-/// Draws the kinds that the drawing has.
+/// Draws the legend with the kinds that occur in the chart.
 fn draw_legend<'a>(area: &Area<'a>, drawing: &Drawing) -> Result<(), Failure<'a>> {
     let mut left = MARGIN;
     for (kind, colour, word) in KINDS {
@@ -162,7 +163,7 @@ fn draw_legend<'a>(area: &Area<'a>, drawing: &Drawing) -> Result<(), Failure<'a>
     Ok(())
 }
 
-/// An axis with its ticks from one end to the other.
+/// An axis, with its ticks from one end to the other.
 #[derive(Clone, Debug)]
 struct Axis {
     scale: Scale,
@@ -170,7 +171,7 @@ struct Axis {
 }
 
 impl Axis {
-    /// Returns an axis from a round value to a round value, around all bars of the panels.
+    /// Returns an axis that covers all bars in the panels and whose ends are round values.
     fn of<'p>(scale: Scale, panels: impl IntoIterator<Item = &'p Panel>) -> Self {
         let bars: Vec<&Bar> = panels.into_iter().flat_map(|panel| panel.bars.iter().flatten()).collect();
         let most = bars.iter().map(|bar| bar.reach.1.max(bar.value)).fold(1e-3, f64::max);
@@ -181,7 +182,7 @@ impl Axis {
             }
             Scale::Log => {
                 let least = bars.iter().map(|bar| bar.value).fold(most, f64::min).max(1e-3);
-                // A bar with the smallest value is still visible.
+                // The bar with the smallest value must still be visible.
                 let (first, last) = ((least / 2.0).log10().floor() as i32, most.log10().ceil() as i32);
                 (first..=last).map(|power| 10_f64.powi(power)).collect()
             }
@@ -189,7 +190,7 @@ impl Axis {
         Self { scale, ticks }
     }
 
-    /// Returns where the value is, from 0 to 1.
+    /// Returns the position of the value on the axis, from 0 to 1.
     fn place(&self, value: f64) -> f64 {
         let (first, last) = (self.ticks[0], self.ticks[self.ticks.len() - 1]);
         let at = |value: f64| if self.scale == Scale::Log { value.max(first).log10() } else { value };
@@ -197,12 +198,12 @@ impl Axis {
     }
 }
 
-/// Returns the text of a tick, such as `0.5` or `10k`.
+/// Returns the label of a tick, such as `0.5` or `10k`.
 fn tick_text(tick: f64) -> String {
     if tick >= 1000.0 { format!("{}k", tick / 1000.0) } else { tick.to_string() }
 }
 
-/// Returns the next number of the form 1, 2 or 5 times a power of ten.
+/// Rounds up to the next number that is 1, 2 or 5 times a power of ten.
 fn round_up(value: f64) -> f64 {
     let power = 10_f64.powf(value.log10().floor());
     let factor = [1.0, 2.0, 5.0].into_iter().find(|factor| factor * power >= value * (1.0 - 1e-9));
@@ -218,12 +219,13 @@ struct Place<'d, 'a> {
 }
 
 impl<'a> Place<'_, 'a> {
-    /// Returns where the value is, in pixels.
+    /// Returns the horizontal position of the value, in pixels.
     fn x(&self, value: f64) -> i32 {
         self.left + (self.axis.place(value) * f64::from(self.length())).round() as i32
     }
 
-    /// Returns the length of the axis. The number of the longest bar is to the right of it.
+    /// Returns the length of the axis. To its right there is space for the value of the longest
+    /// bar.
     fn length(&self) -> i32 {
         match self.axis.scale {
             Scale::Linear => PANEL - GAP - 50,

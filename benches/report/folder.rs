@@ -1,11 +1,12 @@
-//! The directory of the page: figures.md, and beside it figures/ with the data files and the plots.
+//! The page's directory, which contains figures.md, and the subdirectory figures/ with the data
+//! files and the plots.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::data::Report;
 
-/// The longest name of a data file, without its extension. File systems allow 255 bytes.
+/// The maximum length of a data file's name, without its extension. File systems allow 255 bytes.
 const LONGEST_SLUG: usize = 100;
 
 #[derive(Debug)]
@@ -32,7 +33,7 @@ impl Folder {
         self.out.join("figures.md")
     }
 
-    /// Returns the path of the data file of the machine with this name.
+    /// Returns the path of the data file for the machine with this name.
     pub(crate) fn data_file(&self, name: &str) -> Result<PathBuf, String> {
         let slug = slug(name);
         let is_plain = |c: char| c.is_alphanumeric() || " ,.:;()@+-_/".contains(c);
@@ -50,8 +51,9 @@ impl Folder {
         self.figures().join(format!("{slug}-{kind}.svg"))
     }
 
-    /// Checks before the minutes of measuring that this machine's results can be kept: the other
-    /// data files are valid, this one does not belong to another machine, and all can be written.
+    /// Checks that this machine's results can be saved: the other data files are valid, this
+    /// machine's data file does not belong to another machine, and all files can be written. Called
+    /// before the measurements, which take minutes.
     pub(crate) fn check(&self, file: &Path, name: &str) -> Result<(), String> {
         for report in self.reports()? {
             let is_same = file.file_stem().is_some_and(|stem| *stem == *report.slug);
@@ -77,7 +79,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Reads all data files, in the order of their names.
+    /// Reads all data files, sorted by name.
     pub(crate) fn read(&self) -> Result<Vec<Report>, String> {
         let reports = self.reports()?;
         if reports.is_empty() {
@@ -116,8 +118,8 @@ impl Folder {
     }
 }
 
-/// Returns the name with only the characters that suit a file name and an address: lower-case
-/// letters, digits, and single dashes between them.
+/// Reduces a name to characters that are suitable for file names and URLs: lower-case letters and
+/// digits, with single dashes in between.
 fn slug(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
     let slug: String = name.chars().map(plain).collect();

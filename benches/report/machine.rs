@@ -1,4 +1,4 @@
-//! The description of this machine: everything about it that the figures depend on.
+//! The description of this machine, with the properties that the figures depend on.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 #[derive(Debug)]
 pub(crate) struct Machine {
-    /// The name on the page.
+    /// The machine's name on the page.
     pub(crate) name: String,
     processor: Option<String>,
     cores: usize,
@@ -31,7 +31,7 @@ impl Machine {
     }
 }
 
-/// Describes this machine. The user may give its name.
+/// Describes this machine. The user may specify its name.
 pub(crate) fn learn(name: Option<&str>) -> Result<Machine, String> {
     let processor = processor();
     let cores = std::thread::available_parallelism()
@@ -50,12 +50,12 @@ pub(crate) fn learn(name: Option<&str>) -> Result<Machine, String> {
     Ok(Machine { name, processor, cores, kernel, rust, commit: commit() })
 }
 
-/// Returns the date in UTC.
+/// Returns today's date in UTC.
 pub(crate) fn today() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%d").to_string()
 }
 
-/// Returns the usual name of the system.
+/// Returns the usual name of the operating system.
 fn system() -> &'static str {
     match std::env::consts::OS {
         "linux" => "Linux",
@@ -71,7 +71,7 @@ fn processor() -> Option<String> {
         line.split_once(':').map(|(_, name)| name.trim().to_owned()).filter(|name| !name.is_empty())
     };
     let of = |text: &str, key: &str| text.lines().find(|line| line.starts_with(key)).and_then(after_colon);
-    // Linux names the model in this file on some architectures only.
+    // On Linux, this file contains the model name only for some architectures.
     let name = std::fs::read_to_string("/proc/cpuinfo").ok().and_then(|text| of(&text, "model name"));
     let name = name.or_else(|| of(&printed("lscpu", &[])?, "Model name"));
     let name = name.or_else(|| printed("sysctl", &["-n", "machdep.cpu.brand_string"]))?;
@@ -79,13 +79,13 @@ fn processor() -> Option<String> {
     Some(name.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// Returns the first two numbers of a kernel's version.
+/// Returns the first two components of a kernel version.
 fn short(version: &str) -> String {
     version.split('.').take(2).collect::<Vec<_>>().join(".")
 }
 
-/// Returns the commit of the checkout that this program was built from. A mark follows it if the
-/// checkout has changes. Returns `None` outside of a checkout.
+/// Returns the commit of the checkout from which this program was built, with a note if the
+/// checkout has uncommitted changes. Returns `None` outside of a checkout.
 fn commit() -> Option<String> {
     let git = |arguments: &[&str]| printed("git", arguments);
     let commit = git(&["rev-parse", "--short=7", "HEAD"])?;
@@ -93,7 +93,7 @@ fn commit() -> Option<String> {
     Some(if changes.is_empty() { commit } else { format!("{commit} with changes") })
 }
 
-/// Returns what a command prints, or `None` if it does not succeed.
+/// Returns the output of a command, or `None` if the command fails.
 fn printed(program: &str, arguments: &[&str]) -> Option<String> {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(Path::new(env!("CARGO_MANIFEST_DIR")));

@@ -1,13 +1,13 @@
-//! Generates the page of figures: measures everything beside its rivals, keeps the results of this
-//! machine as a data file, and writes the page and the plots from the data files of all machines.
+//! Generates the page of figures. Measures eventcast and its rivals, saves this machine's results
+//! as a data file, and generates the page and the plots from the data files of all machines.
 //!
 //! ```sh
 //! cargo run --release -p eventcast-benches -- report
 //! ```
 //!
-//! The programs `versus`, `latency` and `recording` measure in this order, each as a separate
-//! process. The data file holds their JSON documents unchanged. The page and the plots depend only
-//! on the data files, so a second rendering produces the same bytes.
+//! The programs `versus`, `latency` and `recording` run in this order, each in a separate process.
+//! The data file contains their JSON documents unchanged. The page and the plots depend only on the
+//! data files, so rendering them again produces the same bytes.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "what it does is its output")]
 #![allow(
     clippy::cast_precision_loss,
@@ -63,7 +63,7 @@ fn main() -> ExitCode {
 fn report(settings: &Settings) -> Result<(), String> {
     children::end_on_signals().map_err(|error| format!("cannot listen for signals: {error}"))?;
     let folder = Folder::new(settings.out.clone());
-    // An error here appears before the minutes of measuring.
+    // Fail early, because the measurements take minutes.
     folder.make()?;
     let machine = machine::learn(settings.name.as_deref())?;
     let file = folder.data_file(&machine.name)?;

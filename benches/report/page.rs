@@ -1,4 +1,4 @@
-//! The page, in Markdown.
+//! Generates the page in Markdown.
 
 use std::fmt::Write;
 
@@ -53,7 +53,7 @@ pub(crate) fn render(reports: &[Report]) -> String {
     out
 }
 
-/// Returns the table with only eventcast, on every machine.
+/// Returns the table with eventcast's figures on every machine.
 fn overview(reports: &[Report]) -> String {
     let cases: Vec<&str> =
         reports.first().into_iter().flat_map(tables::threads).map(|case| case.name.as_str()).collect();
@@ -103,7 +103,7 @@ fn machine(report: &Report) -> String {
     out
 }
 
-/// Returns the table of the machine and the run.
+/// Returns the table that describes the machine and the run.
 fn about(report: &Report) -> String {
     let machine = &report.machine;
     let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| NONE.to_owned());

@@ -1,17 +1,17 @@
-//! The tables of rivals: throughput, its cost, waiting, latency, sending.
+//! The tables that compare the rivals: throughput, its cost, waiting, latency and sending.
 
 use eventcast_benches::table::{Form, grid};
 
 use crate::cells::{NONE, hundredths, lost, micros, middle, millions, optional, spread, thousandths, whole};
 use crate::data::{Case, Idle, Latency, Report, Rival, Section, Timed};
 
-/// The end of the name of a case whose readers are tasks.
+/// The suffix of the name of a case whose readers are tasks.
 const TASKS: &str = ", tasks";
 
-/// The end of the name of a case in which one thread publishes and receives.
+/// The suffix of the name of a case in which a single thread publishes and receives.
 const ONE_THREAD: &str = ", one thread";
 
-/// Returns the cases whose names have one of these ends.
+/// Returns the cases whose names have one of these suffixes.
 fn cases<'r>(report: &'r Report, ends: &[&str]) -> Vec<&'r Case> {
     report.versus.cases.iter().filter(|case| ends.iter().any(|end| case.name.ends_with(end))).collect()
 }
@@ -23,7 +23,7 @@ pub(crate) fn threads(report: &Report) -> Vec<&Case> {
     report.versus.cases.iter().filter(|case| !is_other(case)).collect()
 }
 
-/// Returns the sections with latencies.
+/// Returns the sections that contain latencies.
 pub(crate) fn latencies(latency: &Latency) -> Vec<&Section> {
     let has_latency = |section: &&Section| section.rows.iter().any(|row| row.latency_ns.is_some());
     latency.sections.iter().filter(has_latency).collect()
@@ -40,7 +40,7 @@ pub(crate) fn section_name(section: &Section) -> String {
     }
 }
 
-/// Returns the name of a contender's line. A raw channel to one reader is in the same line as the
+/// Returns the name of a contender's line. A raw channel to one reader shares a line with the
 /// channels to several readers.
 pub(crate) fn line(rival: &Rival) -> &str {
     match rival.name.as_str() {
@@ -49,14 +49,14 @@ pub(crate) fn line(rival: &Rival) -> &str {
     }
 }
 
-/// Returns the names of the lines of these cases, in the order in which they appear, each with its
-/// contender's manner.
+/// Returns the names of the lines for these cases, in the order in which they first appear, each
+/// with its contender's manner.
 pub(crate) fn lines<'c>(cases: &[&'c Case]) -> Vec<(&'c str, &'c str)> {
     let mut lines: Vec<(&str, &str)> = Vec::new();
     for rival in cases.iter().flat_map(|case| &case.rows) {
         match lines.iter_mut().find(|(name, _)| *name == line(rival)) {
             None => lines.push((line(rival), &rival.manner)),
-            // The manner of the contender with the line's own name.
+            // Use the manner of the contender with the same name as the line.
             Some(known) if known.0 == rival.name => known.1 = &rival.manner,
             Some(_) => {}
         }
@@ -64,7 +64,7 @@ pub(crate) fn lines<'c>(cases: &[&'c Case]) -> Vec<(&'c str, &'c str)> {
     lines
 }
 
-/// Returns the contender of a line in a case.
+/// Returns a case's contender for a line.
 pub(crate) fn rival<'c>(case: &'c Case, name: &str) -> Option<&'c Rival> {
     case.rows.iter().find(|rival| line(rival) == name)
 }
@@ -97,8 +97,8 @@ pub(crate) fn of_tasks(report: &Report) -> String {
     by_case("tasks: M deliveries/s (min–max)", &cases(report, &[TASKS]), rate, false)
 }
 
-/// Returns the table of one thread that publishes and receives. Returns `None` if the data does not
-/// have it.
+/// Returns the table for a single thread that publishes and receives. Returns `None` if the data
+/// does not contain these cases.
 pub(crate) fn of_one_thread(report: &Report) -> Option<String> {
     let cases = cases(report, &[ONE_THREAD]);
     let cell = |rival: &Rival| optional(rival.publisher, whole);

@@ -1,4 +1,4 @@
-//! The measuring programs work, and report errors in their arguments.
+//! Checks that the measuring programs work, and that they report errors in their arguments.
 
 mod interrupt;
 
@@ -14,7 +14,7 @@ fn run(program: &str, arguments: &[&str]) -> Output {
     Command::new(program).args(arguments).stdin(Stdio::null()).output().unwrap()
 }
 
-/// Runs a program that has to succeed, and returns what it prints.
+/// Runs a program that must succeed, and returns its output.
 fn printed(program: &str, arguments: &[&str]) -> String {
     let output = run(program, arguments);
     let errors = String::from_utf8(output.stderr).unwrap();
@@ -124,8 +124,8 @@ fn versus_measures_every_contender() {
     }
 }
 
-/// On one thread, no contender loses an event. The others are compared with eventcast inline,
-/// because a bus with a dispatcher cannot take part.
+/// On one thread, no contender loses an event. The other contenders are compared with eventcast
+/// inline, because a bus with a dispatcher cannot take part.
 #[test]
 fn versus_measures_both_kinds_of_bus() {
     let arguments = ["--quick", "--case", "one thread", "--json"];
@@ -164,7 +164,7 @@ fn recording_measures_every_row() {
         for figure in figures {
             let rounds = figure["rounds"].as_array().unwrap();
             assert_eq!((rounds.len(), &rounds[0]), (1, &figure["median"]), "{figure}");
-            // The system may count no CPU time in a round that is this short.
+            // The system may not register any CPU time in such a short round.
             let may_be_none = ["allocations", "us"].map(Value::from).contains(&figure["unit"]);
             assert!(may_be_none || rounds[0].as_f64().unwrap() > 0.0, "{figure}");
         }

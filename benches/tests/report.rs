@@ -1,4 +1,5 @@
-//! The page of figures is generated from its data files, and the program that makes both works.
+//! Checks that the page of figures is up to date with its data files, and that the program that
+//! generates both works.
 
 mod interrupt;
 
@@ -38,7 +39,7 @@ fn rendered(folder: &Path) {
     assert!(output.status.success(), "{}", errors(&output));
 }
 
-/// Returns the files of the page in this directory, by their paths.
+/// Returns the page's files in this directory, keyed by path.
 fn files(folder: &Path) -> BTreeMap<String, String> {
     let mut paths = vec![folder.join("figures.md")];
     paths.extend(fs::read_dir(folder.join("figures")).unwrap().map(|entry| entry.unwrap().path()));
@@ -164,7 +165,7 @@ fn it_explains_why_it_cannot_make_the_page() {
     }
     assert_eq!(fs::read_dir(folder.join("figures")).unwrap().count(), 0, "a failure writes nothing");
     fs::write(folder.join("figures/broken.json"), "{\"machine\": 1}").unwrap();
-    // `report` fails before it measures.
+    // `report` fails before it measures anything.
     for arguments in [&["render"][..], &["report", "--name", "x", "--programs", "/nowhere"]] {
         let output = run(&[arguments, &["--out", out]].concat());
         let errors = errors(&output);
@@ -172,7 +173,7 @@ fn it_explains_why_it_cannot_make_the_page() {
     }
 }
 
-/// Two names may result in the same data file.
+/// Two machine names may map to the same data file.
 #[test]
 fn it_keeps_the_results_of_another_machine() {
     let folder = empty("other");

@@ -1,4 +1,4 @@
-//! The cost of an idle wait: CPU time, and memory for each reader.
+//! The cost of waiting while idle: CPU time, and memory per reader.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -13,24 +13,24 @@ use photon_ring::TryRecvError;
 use eventcast_benches::load::{Payload, QUEUE, QUEUE_POWER};
 use eventcast_benches::ours;
 
-/// An allocator that counts the bytes that are allocated.
+/// An allocator that counts the currently allocated bytes.
 pub(crate) struct Counting;
 
 static HELD: AtomicI64 = AtomicI64::new(0);
 
 #[allow(unsafe_code, reason = "a global allocator is unsafe by its trait")]
-// SAFETY: every call goes to the system's allocator unchanged. Counting neither allocates nor
+// SAFETY: every call is passed unchanged to the system allocator. Counting neither allocates nor
 // unwinds.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         HELD.fetch_add(layout.size() as i64, Ordering::Relaxed);
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the same safety contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         HELD.fetch_sub(layout.size() as i64, Ordering::Relaxed);
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller upholds the same safety contract.
         unsafe { System.dealloc(at, layout) }
     }
 }
@@ -38,11 +38,11 @@ unsafe impl GlobalAlloc for Counting {
 #[derive(Clone, Debug)]
 pub(crate) struct Idle {
     pub(crate) name: &'static str,
-    /// The CPU time, in seconds, of a second in which nothing happens and four readers wait
-    /// on threads.
+    /// The CPU seconds used per second while no events are published and four readers wait on
+    /// threads.
     pub(crate) cpu: f64,
-    /// The number of bytes that one more reader takes. `None` if the contender has no readers to
-    /// add.
+    /// The number of bytes used by each additional reader. `None` if the contender does not support
+    /// adding readers.
     pub(crate) bytes: Option<i64>,
 }
 
@@ -90,7 +90,7 @@ fn of_eventcast(name: &'static str, length: Duration, options: &BusOptions) -> I
             per_reader(
                 || bus.watch().expect("the bus is open"),
                 || {
-                    // After the flush, the dispatcher has reached the last registration.
+                    // After the flush, the dispatcher has processed the last registration.
                     bus.flush(Duration::from_secs(10)).expect("nothing is in its way");
                 },
             )
@@ -120,17 +120,17 @@ fn per_reader<R>(mut make: impl FnMut() -> R, settle: impl Fn()) -> i64 {
     settle();
     let held = HELD.load(Ordering::Relaxed) - before - list;
     drop((first, readers));
-    // The reader's own value counts too.
+    // Include the size of the reader's own value.
     held / COUNT + size_of::<R>() as i64
 }
 
-/// Returns the CPU seconds per second while the readers wait and no event is published.
+/// Returns the CPU seconds used per second while the readers wait and no event is published.
 fn cpu_while(length: Duration, readers: Vec<impl FnOnce() + Send>, end: impl FnOnce()) -> f64 {
     thread::scope(|scope| {
         for reader in readers {
             scope.spawn(reader);
         }
-        // The readers get time to settle first.
+        // Give the readers time to settle first.
         thread::sleep(Duration::from_millis(50));
         let before = ProcessTime::now();
         thread::sleep(length);

@@ -1,13 +1,14 @@
-//! Compares eventcast with everything else that carries events to several readers inside a process.
-//! One run of one program measures all contenders, which take turns.
+//! Compares eventcast with other crates that deliver events to several readers within a process. A
+//! single run measures all contenders, which take turns.
 //!
 //! ```sh
 //! cargo run --release -p eventcast-benches --bin versus
 //! ```
 //!
-//! Every round checks that each reader received every event of each publisher in order, or counts
-//! what the reader lost. A contender's figure is the median of its rounds. Compare only the ratios
-//! within one run, because machines differ and other work disturbs all contenders alike.
+//! Every round checks that each reader received all events from each publisher in order, or counts
+//! the events that the reader lost. A contender's figure is the median of its rounds. Compare only
+//! ratios within one run, because machines differ, and because other work on the machine affects
+//! all contenders alike.
 #![allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_wrap,
@@ -36,8 +37,8 @@ use report::{Case, Figures, Table};
 static ALLOCATOR: idle::Counting = idle::Counting;
 
 const HELP: &str = "\
-Measures eventcast, with a dispatcher and inline, beside other crates that carry events to several
-readers in a process.
+Measures eventcast, with a dispatcher and inline, alongside other crates that deliver events to
+several readers in a process.
 
 Usage: versus [OPTIONS]
 
@@ -46,18 +47,19 @@ Options:
       --case TEXT     Only cases whose name contains TEXT, such as \"1 to 16\", \"tasks\" or
                       \"one thread\"
       --only TEXT     Only contenders whose name contains TEXT, such as \"inline\"; the first one,
-                      with which the others are compared, is always there
-      --no-idle       Do not measure the cost of waiting for nothing
-      --quick         One round of a tenth of the length: to see that it works
+                      with which the others are compared, is always included
+      --no-idle       Do not measure the cost of waiting while idle
+      --quick         One round of a tenth of the length, to check that the program works
       --json          One JSON document instead of tables
       --markdown      Tables in Markdown
   -h, --help          Print this
 
-In the cases with one thread, it publishes each event, and receives it at each watcher. They have
-no eventcast with a dispatcher, which may not have offered the event when its publish returns.
+In the cases with one thread, the thread publishes each event and receives it from each watcher.
+They do not include eventcast with a dispatcher, because the event may not have been offered yet
+when the publish call returns.
 
-Exit status: 0, 2 for bad usage; a contender that lost, doubled or reordered an event unnoticed
-ends the program with a panic.
+Exit status: 0, or 2 for bad usage. If a contender duplicates or reorders an event, or loses one
+without reporting it, the program panics.
 ";
 
 const THREADS: &[Case] = &[
@@ -149,22 +151,22 @@ fn read() -> Result<Option<Settings>, lexopt::Error> {
     Ok(Some(settings))
 }
 
-/// The length of a round: long enough that the threads' first steps do not count.
+/// The length of a round, which is long enough to make the start-up of the threads negligible.
 const ROUND: Duration = Duration::from_millis(150);
-/// The smallest number of events in a round. Fewer would show nothing.
+/// The minimum number of events in a round. With fewer events, the result would be meaningless.
 const FEWEST: u64 = 4000;
-/// The largest number of events in a round. More would show nothing more.
+/// The maximum number of events in a round. More events would not improve the result.
 const MOST: u64 = 4_000_000;
 
 fn flood(case: &Case, events: u64) -> Flood {
     Flood { publishers: case.publishers, watchers: case.watchers, each: events / case.publishers as u64 }
 }
 
-/// Returns a load of as many events as take about this long. The slowest contenders get a
-/// thousandth of the events of the fastest.
+/// Returns a load that takes the contender about this long. The slowest contenders are given a
+/// thousandth of the number of events that the fastest are given.
 fn fitting(case: &Case, contender: &Contender<Flood>, long: Duration) -> Flood {
     let mut events = FEWEST;
-    // The first rounds are short, and measure mostly the start of the threads.
+    // The first rounds are short, and mainly measure the start-up of the threads.
     for _ in 0..3 {
         let trial = flood(case, events);
         let outcome = (contender.round)(&trial).outcome(&trial);

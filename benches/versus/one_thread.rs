@@ -1,7 +1,7 @@
-//! One thread that publishes each event, and then receives it from every watcher without waiting.
+//! A single thread publishes each event, and then receives it from every watcher without waiting.
 //!
-//! A bus with a dispatcher is not among the contenders: its event may not be in the queues when its
-//! publish returns.
+//! A bus with a dispatcher is not among the contenders, because the event may not be in the queues
+//! yet when the publish call returns.
 
 use std::time::Instant;
 
@@ -20,7 +20,7 @@ pub(crate) fn contenders() -> Vec<Contender<Flood>> {
     ]
 }
 
-/// Publishes each event by `send`, and then receives it by `receive` from each of the readers.
+/// Publishes each event with `send`, and then receives it from each of the readers with `receive`.
 fn round<R>(
     load: &Flood,
     mut readers: Vec<R>,

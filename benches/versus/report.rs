@@ -1,4 +1,4 @@
-//! The tables: human-readable, for documents, and machine-readable.
+//! Formats the results as tables for a terminal, as tables for documents, and as JSON.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub(crate) struct Case {
 pub(crate) struct Table {
     pub(crate) case: Case,
     pub(crate) rounds: usize,
-    /// The rows of the contenders, eventcast first, or eventcast inline.
+    /// The contenders' rows. The first row is eventcast or eventcast inline.
     pub(crate) rows: Vec<Figures>,
 }
 
@@ -28,13 +28,14 @@ pub(crate) struct Table {
 pub(crate) struct Figures {
     name: &'static str,
     manner: &'static str,
-    /// The deliveries per second of each round.
+    /// The deliveries per second in each round.
     rates: Vec<f64>,
     events: u64,
     delivered: u64,
     lost: u64,
     cpu: Duration,
-    /// The part of it that the publishers' threads took, if they have their own.
+    /// The part of `cpu` that the publishing threads used. `None` if the publishers do not have
+    /// threads of their own.
     publishing: Option<Duration>,
 }
 
@@ -59,12 +60,12 @@ impl Figures {
         median(&self.rates)
     }
 
-    /// Returns the CPU seconds for a million events.
+    /// Returns the CPU seconds per million events.
     fn cpu_per_million(&self) -> f64 {
         self.cpu.as_secs_f64() * 1e6 / self.events as f64
     }
 
-    /// Returns the nanoseconds of a publisher's CPU time for an event.
+    /// Returns the publishers' CPU time per event, in nanoseconds.
     fn nanos_of_publisher(&self) -> Option<f64> {
         Some(self.publishing?.as_secs_f64() * 1e9 / self.events as f64)
     }

@@ -1,4 +1,5 @@
-//! Tasks on a tokio runtime instead of threads. All of them wait by `await`.
+//! Contenders whose publisher and readers are tasks on a tokio runtime instead of threads. All
+//! tasks wait asynchronously.
 
 use std::time::Instant;
 
@@ -24,7 +25,8 @@ fn runtime() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).build().expect("the system gives threads")
 }
 
-/// Runs the publisher and the readers as tasks, and measures from the first event to the last.
+/// Runs the publisher and the readers as tasks, and measures the time from the first event to the
+/// last.
 fn round<R, P>(load: &Flood, readers: Vec<R>, publish: P) -> Arrived<Check>
 where
     R: Future<Output = Check> + Send + 'static,

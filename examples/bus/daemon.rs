@@ -1,15 +1,16 @@
-//! A synchronous daemon. One thread reads a socket and publishes without ever waiting. Two watchers
-//! with different policies read what it publishes.
+//! A synchronous daemon. One thread reads from a socket and publishes without ever waiting. Two
+//! watchers with different policies read the events.
 //!
 //! ```sh
 //! cargo run --release -p bus-examples --bin daemon
 //! ```
 //!
 //! The journal must not miss a tick that the bus accepted, so the bus waits for it (`Wait`). The
-//! view shows only the newest tick: its queue holds one tick, the bus drops older ones
-//! (`DropOldest`), and the view receives the number it missed. The bus has a dispatcher, because a
-//! thread that reads a socket must not wait for a lock, which a publish on an inline bus does. In
-//! this example a thread of the same program sends the datagrams for half a second.
+//! view shows only the newest tick. Its queue holds one tick, the bus drops older ticks
+//! (`DropOldest`), and the view receives the number of ticks it missed. The bus has a dispatcher,
+//! because publishing on an inline bus may wait for a lock, and the thread that reads from the
+//! socket must not wait. In this example, a thread of the same program sends the datagrams for half
+//! a second.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -19,12 +20,12 @@ use std::time::{Duration, Instant};
 
 use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy};
 
-/// How long the meter sends.
+/// How long the meter sends datagrams.
 const RUN: Duration = Duration::from_millis(500);
 /// How long the socket must be silent before the daemon stops reading.
 const SILENCE: Duration = Duration::from_millis(200);
 
-/// One reading, as received from the network.
+/// One meter reading, as received from the network.
 #[derive(Clone, Copy)]
 struct Tick([u8; 8]);
 
@@ -48,7 +49,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         bus.watch_builder().name("view").queue_capacity(1).overflow(OverflowPolicy::DropOldest).watch()?;
     let journal = thread::spawn(move || {
         let mut written = 0;
-        // One wake-up takes everything in the queue, as if to write it to a disk in one go.
+        // Each wake-up takes all ticks in the queue, as if to write them to disk in one operation.
         while let Ok(batch) = journal.recv_batch() {
             assert_eq!(batch.lagged, 0, "the bus waits for the journal");
             written += batch.len() as u64;
@@ -86,14 +87,14 @@ fn main() -> Result<(), Box<dyn Error>> {
          journal: {written} written; view: {shown} shown, {missed} missed, the newest is {newest}\n\
          {report:#}\n"
     );
-    // A reader that stops early, as in `| head -1`, is not an error.
+    // It is not an error if the reader of the output stops early, as in `| head -1`.
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
     }
 }
 
-/// Sends numbered ticks in bursts for `RUN`, and returns how many it sent.
+/// Sends numbered ticks in bursts for the duration `RUN`, and returns how many ticks it sent.
 fn send_ticks(to: SocketAddr) -> io::Result<u64> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     let end = Instant::now() + RUN;

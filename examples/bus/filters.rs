@@ -1,13 +1,13 @@
-//! A job system whose watchers each see their own part of the events: the failures, the jobs of one
-//! user, or everything. A watcher that registers late begins with the state at the time of its
-//! registration.
+//! A job system in which each watcher sees only its own part of the events: the failures, one
+//! user's jobs, or all events. A watcher that is registered late begins with the state at the time
+//! of its registration.
 //!
 //! ```sh
 //! cargo run -p bus-examples --bin filters
 //! ```
 //!
-//! The bus is inline, because jobs change rarely: it needs no thread, and every watcher has a
-//! change in its queue when `change` returns.
+//! The bus is inline, because jobs change rarely. It does not need a thread, and each change is in
+//! every watcher's queue when `change` returns.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -42,8 +42,8 @@ struct Jobs {
 }
 
 impl Jobs {
-    /// Publishes a change and puts it on the board. The lock makes both a single step. The filters
-    /// run inside this call, so no filter may take that lock.
+    /// Publishes a change and puts it on the board. The lock makes the two steps atomic. The
+    /// filters run inside this call, so a filter must not take the lock.
     fn change(&self, job: Job) -> Result<(), PublishError<Job>> {
         let mut board = self.board.lock().unwrap_or_else(PoisonError::into_inner);
         self.bus.publisher().publish(job.clone())?;
@@ -51,8 +51,9 @@ impl Jobs {
         Ok(())
     }
 
-    /// Registers a watcher that begins with the board. The lock is held while the board is read and
-    /// the watcher registered, so the watcher misses no change in between and receives none twice.
+    /// Registers a watcher that begins with the jobs on the board. The lock is held while the board
+    /// is read and the watcher is registered, so the watcher neither misses a change nor receives
+    /// one twice.
     fn follow(&self, name: &str) -> Result<Watcher<Job>, WatchError> {
         let board = self.board.lock().unwrap_or_else(PoisonError::into_inner);
         self.bus.watch_builder().name(name).prefix(board.values().cloned()).watch()
@@ -73,10 +74,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let jobs = Jobs { bus: Broadcaster::new_inline(), board: Mutex::default() };
     let builder = || jobs.bus.watch_builder();
 
-    // A filter runs in each publish, so it must be quick. A refused event takes no space in the
-    // queue, wakes no thread, and is not a loss.
+    // A filter runs in each publish call, so it must be fast. A rejected event does not take up
+    // space in the queue, does not wake a thread, and does not count as lost.
     let failures = builder().name("failures").filter(|job| job.state == State::Failed).watch()?;
-    // A handler has its own thread, which has the name of the watcher.
+    // A handler runs on its own thread, which is named after the watcher.
     let done = Arc::new(AtomicU64::new(0));
     let count = done.clone();
     let bob = builder().name("bob").filter(|job| job.user == "bob" && job.state == State::Done).spawn(
@@ -103,11 +104,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     writeln!(text, "failed: {failed:?}; done for bob: {}", done.load(Ordering::Relaxed))?;
 
     assert_eq!(everything.events().count() as u64, report.bus.accepted);
-    // The prefix contained the state of 20 jobs, and the bus delivered the changes since then.
+    // The prefix contained the state of 20 jobs, and the bus has delivered the changes since then.
     let picture: Board = late.events().map(|job| (job.number, job)).collect();
     assert_eq!(picture, *jobs.board.lock().unwrap_or_else(PoisonError::into_inner));
     writeln!(text, "the late watcher knows all {} jobs", picture.len())?;
-    // A reader that stops early, as in `| head -1`, is not an error.
+    // It is not an error if the reader of the output stops early, as in `| head -1`.
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),

@@ -1,6 +1,6 @@
-//! Twelve events are published while a watcher with a queue of four does not read. The watcher's
-//! policy decides how many events the bus accepts, and which of them the watcher receives when it
-//! reads again.
+//! Twelve events are published while a watcher with a queue capacity of four does not read. The
+//! watcher's policy determines how many events the bus accepts, and which of them the watcher
+//! receives when it reads again.
 //!
 //! ```sh
 //! cargo run -p bus-examples --bin policies
@@ -9,8 +9,9 @@
 //! The bus has a dispatcher, to show which events wait in its incoming queue. An inline bus
 //! (`Broadcaster::new_inline`) has no such queue, and accepts four events with `wait`.
 //!
-//! No policy loses events silently: offered = delivered + dropped, the statistics count the dropped
-//! events by reason, and the watcher receives the number of missing events in their place.
+//! No policy loses events silently. The number of offered events equals delivered plus dropped
+//! events, the statistics count the dropped events by reason, and the watcher receives the number
+//! of missing events in their place.
 
 use std::error::Error;
 use std::fmt::{Display, Write as _};
@@ -21,7 +22,7 @@ use eventcast::bus::EndReason;
 use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy};
 
 const EVENTS: u64 = 12;
-/// The longest time that a publisher waits for capacity.
+/// The maximum time that a publisher waits for capacity.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -29,25 +30,25 @@ fn main() -> Result<(), Box<dyn Error>> {
     let head = ["ACCEPTED", "OFFERED", "DELIVERED", "DROPPED"];
     writeln!(text, "{}", row("POLICY", head, "THE WATCHER RECEIVES"))?;
     for policy in [
-        // Old events stay, and new ones are lost. A remote client sees where events are missing
-        // from its stream.
+        // Old events are kept, and new events are lost. A remote client sees where events are
+        // missing from its stream.
         OverflowPolicy::DropIncoming,
-        // The bus ends the watcher at the first event that does not fit. A remote client reconnects
-        // and resumes.
+        // The bus ends the watcher at the first event that does not fit. A remote client then
+        // reconnects and resumes.
         OverflowPolicy::Evict,
-        // New events stay. This suits a screen that shows the current state. A queue of one is a
-        // gauge.
+        // New events are kept. This suits a screen that shows the current state. With a queue
+        // capacity of one, the watcher is a gauge.
         OverflowPolicy::DropOldest,
-        // The bus waits briefly. This suits a journal that may lose an event but must not stop the
-        // others.
+        // The bus waits briefly. This suits a journal that may lose an event but must not block
+        // other watchers.
         OverflowPolicy::WaitFor(Duration::from_millis(1)),
-        // The bus waits. This suits a journal that must have every event, and so must always be
-        // read.
+        // The bus waits. This suits a journal that must receive every event, and whose reader
+        // therefore must never stop.
         OverflowPolicy::Wait,
     ] {
         writeln!(text, "{}", publish_to_an_absent_reader(policy)?)?;
     }
-    // A reader that stops early, as in `| head -1`, is not an error.
+    // It is not an error if the reader of the output stops early, as in `| head -1`.
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
@@ -55,8 +56,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn publish_to_an_absent_reader(policy: OverflowPolicy) -> Result<String, Box<dyn Error>> {
-    // The incoming queue holds two events, and the dispatcher takes one at a time. A real bus has
-    // longer queues. Here they are short so that they fill up quickly.
+    // The incoming queue holds two events, and the dispatcher takes one event at a time. A real bus
+    // has longer queues. They are short here so that they fill up quickly.
     let bus = Broadcaster::with_options(BusOptions::default().incoming_capacity(2).max_batch(1))?;
     let mut reader = bus.watch_builder().name("reader").queue_capacity(4).overflow(policy).watch()?;
 
@@ -67,8 +68,8 @@ fn publish_to_an_absent_reader(policy: OverflowPolicy) -> Result<String, Box<dyn
     let is_accepted = |number: &u64| publisher.publish_timeout(*number, PATIENCE).is_ok();
     let accepted = (1..=EVENTS).take_while(is_accepted).count() as u64;
 
-    // The reader resumes after the flush, when every event has been offered. With `Wait` that
-    // requires the reader to read, so the flush times out.
+    // The reader resumes after the flush, when all events have been offered. With `Wait`, offering
+    // all events requires the reader to read, so the flush times out.
     let flushed = bus.flush(PATIENCE);
     assert_eq!(flushed.is_ok(), policy != OverflowPolicy::Wait);
     bus.close();
@@ -80,7 +81,7 @@ fn publish_to_an_absent_reader(policy: OverflowPolicy) -> Result<String, Box<dyn
         });
     }
 
-    // Each event has exactly one outcome. An evicted reader is offered no more events.
+    // Each event has exactly one outcome. No more events are offered to an evicted reader.
     let stats = reader.stats();
     let dropped = stats.dropped.total();
     if reader.end_reason() == Some(EndReason::Evicted) {

@@ -1,13 +1,13 @@
-//! Threads and tasks on one bus, as publishers and as readers. After a second, or at Ctrl-C, the
-//! program shuts down cleanly and loses nothing.
+//! Threads and tasks publish to and read from one bus. After a second, or when Ctrl-C is pressed,
+//! the program shuts down cleanly without losing events.
 //!
 //! ```sh
 //! cargo run --release -p more-examples --bin async_tasks
 //! ```
 //!
 //! The library is not tied to a runtime: its futures wake the task that polls them, and its threads
-//! block. All readers here have the policy `Wait`, so the slowest reader sets the publishers' pace.
-//! The bus has a dispatcher, which is faster for streams than an inline bus.
+//! block. All readers use the `Wait` policy, so the slowest reader sets the publishers' pace. The
+//! bus has a dispatcher, because that is faster for streams than an inline bus.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -25,7 +25,7 @@ const DRAIN: Duration = Duration::from_secs(30);
 
 /// Publishes from a thread, which may block. Returns how many events were accepted.
 fn publish_on_a_thread(publisher: &Publisher<u64>, stop: &watch::Receiver<bool>) -> u64 {
-    // The thread does not see `stop` while it waits for capacity, but the readers soon free some.
+    // The thread does not check `stop` while it waits for capacity, but the readers soon free some.
     let mut number = 0;
     while !*stop.borrow() && publisher.publish(number).is_ok() {
         number += 1;
@@ -38,17 +38,17 @@ async fn publish_as_a_task(publisher: Publisher<u64>, mut stop: watch::Receiver<
     for number in 0.. {
         tokio::select! {
             biased;
-            // A publish that waits for capacity is dropped here together with its event.
+            // A publish future that is waiting for capacity is dropped here, along with its event.
             _ = stop.wait_for(|stop| *stop) => return number,
             done = publisher.publish_async(number) => if done.is_err() { return number },
         }
-        // A task that always finds capacity would starve the other tasks of its thread.
+        // A task that always finds capacity would starve the other tasks on its thread.
         consume_budget().await;
     }
     unreachable!("the numbers end after the program");
 }
 
-/// Prints the text. A reader that stops early, as in `| head -1`, is not an error.
+/// Prints the text. It is not an error if the reader stops early, as in `| head -1`.
 fn show(text: &str) -> io::Result<()> {
     let shown = io::stdout().write_all(text.as_bytes());
     shown.or_else(|error| if error.kind() == io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) })
@@ -65,7 +65,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let options = BusOptions::default().queue_capacity(256).overflow(OverflowPolicy::Wait);
     let bus = Broadcaster::<u64>::with_options(options)?;
 
-    // A task that reads a stream.
+    // A task that reads the watcher as a stream.
     let mut stream = bus.watch_builder().name("stream").watch()?;
     let stream = tokio::spawn(async move {
         let mut events = 0_u64;
@@ -84,11 +84,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
         }
         events
     });
-    // A handler that is awaited. The bus waits for it at the end.
+    // A handler that a task awaits. The bus waits for it during the shutdown.
     let handled = Arc::new(AtomicU64::new(0));
     let count = handled.clone();
     let runner = bus.watch_builder().name("handler").runner(move |delivery| {
-        // Relaxed: a sum, which is read after this task has ended.
+        // Relaxed: a sum that is read only after this task has ended.
         count.fetch_add(u64::from(matches!(delivery, Delivery::Event(_))), Ordering::Relaxed);
     })?;
     let runner = tokio::spawn(runner);
@@ -103,8 +103,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         done = tokio::signal::ctrl_c() => done.map(|()| "Ctrl-C")?,
         done = publish_for_a_second() => done.map(|()| "the clock")?,
     };
-    // From front to back: the publishers stop, the bus offers what it has accepted, and the readers
-    // read to the end.
+    // From front to back: the publishers stop, the bus offers the events it has accepted, and the
+    // readers read to the end.
     stop.send_replace(true);
     let published = thread.await? + task.await?;
     let report = bus.shutdown_async(DRAIN).await;

@@ -1,5 +1,5 @@
-//! A custom sink on top of an asynchronous client. Its errors determine what the recording does
-//! next, and `group` would name tenants. The broadcaster has a dispatcher, for bursts of events.
+//! A custom sink built on an asynchronous client. Its errors determine what the recording does
+//! next, and `group` could identify tenants. The broadcaster has a dispatcher, to absorb bursts.
 //!
 //! ```sh
 //! cargo run -p more-examples --bin custom_sink
@@ -15,7 +15,7 @@ use eventcast::sink::{AsyncEventSink, AsyncSink, SinkErrorKind};
 use eventcast::{Event, EventBroadcaster, EventType, ObjectReference, RetryPolicy, SinkError};
 use tokio::runtime::Handle;
 
-/// The store's responses other than the stored event, as a client library would define them.
+/// The store's error responses, as a client library would define them.
 enum Failure {
     Busy { wait: Duration },
     Disconnected,
@@ -23,7 +23,7 @@ enum Failure {
     TooLarge,
 }
 
-/// The client and its store. The store fails the requests that its script names.
+/// The client and a simulated store, which fails the requests that a script specifies.
 struct Client {
     requests: Mutex<(u64, BTreeMap<String, Event>)>,
 }
@@ -53,17 +53,17 @@ impl Client {
     }
 }
 
-/// The sink. A second type, because the client usually belongs to another crate.
+/// The sink. It is a separate type because the client usually comes from another crate.
 struct StoreSink(Arc<Client>);
 
 impl StoreSink {
     async fn send(&self, event: &Event, is_new: bool) -> Result<Event, SinkError> {
         self.0.put(event, is_new).await.map_err(|failure| match failure {
-            // This event may be stored later. The recording waits as long as the store asks.
+            // This event may be stored later. The recording waits for the requested time.
             Failure::Busy { wait } => SinkError::retry("the store is busy").with_retry_after(wait),
-            // No other event would succeed now, so all of them wait and stay in the queue.
+            // No other event would succeed now either, so all events wait in the queue.
             Failure::Disconnected => SinkError::new(SinkErrorKind::Unavailable, "the connection is lost"),
-            // The recording creates the event, with the whole count.
+            // The recording creates the event again, with the total count.
             Failure::NotFound => SinkError::new(SinkErrorKind::NotFound, "the event has expired"),
             // This event will never be stored, so the recording drops it and counts the loss.
             Failure::TooLarge => SinkError::rejected("message must be at most 1024 bytes"),
@@ -76,7 +76,7 @@ impl AsyncEventSink for StoreSink {
         self.send(event, true).await
     }
 
-    /// Replaces the whole event, for a repeat. The store must not create an event here.
+    /// Replaces the whole event when it repeats. The store must not create an event here.
     async fn patch(&self, event: &Event) -> Result<Event, SinkError> {
         self.send(event, false).await
     }
@@ -90,7 +90,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .on_loss(|loss| eprintln!("lost: {loss}"))
         .build()?;
     let handle = Handle::current();
-    // The bridge to the runtime: each operation is a task.
+    // Spawns each operation as a task on the runtime.
     let sink = AsyncSink::new(StoreSink(client.clone()), move |operation| drop(handle.spawn(operation)));
     let recording = events.recording().name("store").start(sink)?;
 
@@ -102,17 +102,17 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     happened.insert(4, (Warning, "Smart", "0".repeat(2000)));
     for (type_, reason, message) in happened {
         recorder.event(&disk, type_, reason, message);
-        // The flush makes each request meet the failure that the script has for it.
+        // Flush, so that each request encounters the failure that the script provides for it.
         events.flush_async(Duration::from_secs(30)).await?;
     }
-    // A task awaits the shutdown. Waiting on its thread could stop the runtime that the sink needs.
+    // Await the shutdown. Blocking the thread could stop the runtime that the sink needs.
     let report = events.shutdown_async(Duration::from_secs(30)).await;
     let stats = recording.stats();
     assert!(report.complete && stats.handled() == report.bus.accepted);
     let row = |e: &Event| format!("{} x {} {}: {}\n", e.count, e.involved_object, e.reason, e.message);
     let stored = client.requests.lock().unwrap_or_else(PoisonError::into_inner);
     let text = stored.1.values().map(row).collect::<String>() + &format!("{stats:#}\n");
-    // A reader that stops early, as in `| head -1`, is not an error.
+    // It is not an error if the reader of the output stops early, as in `| head -1`.
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),

@@ -5,8 +5,8 @@
 //! cargo run -p more-examples --bin hello
 //! ```
 //!
-//! `EventBroadcaster::new_inline()` instead of `new()?` needs one thread less. A program that
-//! records a few events an hour can use it.
+//! `EventBroadcaster::new_inline()` needs one thread less than `new()?`. It is suitable for a
+//! program that records a few events an hour.
 
 use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
@@ -21,7 +21,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     events.log_to(|line| eprintln!("{line}"))?;
     events.record_to(store.clone())?;
 
-    // A recorder never waits, so any thread or task may use it.
+    // A recorder never blocks, so any thread or task can use it.
     let recorder = events.recorder("hello");
     let disk = ObjectReference::new("Disk", "sda");
     recorder.event(&disk, Normal, "Mounted", "mounted on /");
@@ -29,12 +29,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         recorder.event(&disk, Warning, "AlmostFull", format_args!("{percent} % are used"));
     }
 
-    // The log and the store have their own threads. The shutdown waits until both have every event.
+    // The log and the store have their own threads. The shutdown waits until both are done.
     let report = events.shutdown_timeout(Duration::from_secs(5));
     assert_eq!(store.len(), 3, "the repeat is a count");
     let table = EventTable::new(SystemTime::now()).rows(&store.events());
     let text = format!("{report:#}\n{table}");
-    // A reader that stops early, as in `| head -1`, is not an error. `println!` would panic.
+    // If the reader stops early, as in `| head -1`, `println!` would panic. It is not an error
+    // here.
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),

@@ -1,13 +1,13 @@
-//! How a program shuts down without losing anything, and what the report contains if the time runs
-//! out.
+//! How a program shuts down without losing events, and what the report contains if the deadline
+//! passes.
 //!
 //! ```sh
 //! cargo run -p more-examples --bin shutdown
 //! ```
 //!
-//! The shutdown goes from front to back: publishers stop, the bus offers the events it has
-//! accepted, and the readers read to the end. A deadline ends the wait, and then the report shows
-//! what is missing.
+//! The shutdown proceeds from front to back: the publishers stop, the bus offers the events it has
+//! accepted, and the readers read to the end. If a deadline ends the wait, the report shows what
+//! was left.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -21,7 +21,7 @@ use eventcast::{
     Broadcaster, Event, EventBroadcaster, EventSink, ObjectReference, OverflowPolicy, SinkError,
 };
 
-/// Longer than anything in this program takes.
+/// Longer than any step in this program takes.
 const ENOUGH: Duration = Duration::from_secs(30);
 /// Too short for a reader that never reads. The last tenth, at most 50 ms, is reserved for
 /// abandoning what remains. A busy machine may need that much.
@@ -32,20 +32,20 @@ fn main() -> Result<(), Box<dyn Error>> {
     in_order(&mut text)?;
     by_deadline(&mut text)?;
     with_a_store_that_is_away(&mut text)?;
-    // A reader that stops early, as in `| head -1`, is not an error.
+    // It is not an error if the reader of the output stops early, as in `| head -1`.
     match io::stdout().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),
     }
 }
 
-/// Everything that was accepted is handled before the program ends. The buses here have a
-/// dispatcher, for which a shutdown waits too.
+/// All accepted events are handled before the program exits. The buses here have a dispatcher, for
+/// which the shutdown also waits.
 fn in_order(out: &mut String) -> Result<(), Box<dyn Error>> {
     let bus = Broadcaster::new()?;
     // A handler runs on a thread of the bus, so the shutdown waits for it.
     let handler = bus.watch_builder().name("handler").spawn(|_| thread::sleep(Duration::from_millis(1)))?;
-    // Your own thread reads a watcher. The shutdown waits until the watcher was offered everything.
+    // Your thread reads a watcher, and the shutdown waits until all events are offered to it.
     let mut reader = bus.watch_builder().name("reader").watch()?;
 
     let publisher = bus.publisher();
@@ -54,13 +54,13 @@ fn in_order(out: &mut String) -> Result<(), Box<dyn Error>> {
     writeln!(out, "{report:#}")?;
     assert!(report.complete);
     assert_eq!(handler.stats().delivered, 100);
-    // The queue of the reader outlives the bus. The iterator ends after the last event.
+    // The reader's queue outlives the bus. The iterator ends after the last event.
     assert_eq!(reader.events().sum::<u32>(), 5050);
     assert_eq!((reader.stats().delivered, reader.stats().queued), (100, 0));
 
-    // From now on, a publish returns its event. A thread that sees `Closed` can end.
+    // From now on, publishing an event returns it. A thread that receives `Closed` can end.
     assert_eq!(publisher.publish(101), Err(PublishError::Closed(101)));
-    // Every later shutdown returns the same report, so any thread may request it.
+    // Every later shutdown returns the same report, so any thread can obtain it.
     assert_eq!(bus.shutdown(), report);
     Ok(())
 }
@@ -77,7 +77,7 @@ fn by_deadline(out: &mut String) -> Result<(), Box<dyn Error>> {
     assert!(!report.complete);
     let stats = &report.bus.watchers[0];
     assert_eq!((stats.offered, stats.dropped.abandoned, stats.queued), (10, 8, 2));
-    // The two events in the queue are not lost and can still be read.
+    // The two events in the queue are not lost, and can still be read.
     assert_eq!(stuck.events().collect::<Vec<_>>(), [1, 2]);
     Ok(())
 }
@@ -95,9 +95,9 @@ impl EventSink for Away {
     }
 }
 
-/// A recording retries a failed event up to 12 times. Once the shutdown has begun, each event gets
-/// one attempt, so that an unavailable store does not delay the program's exit. The hook receives
-/// the lost events and may write them somewhere else.
+/// A recording retries a failed event up to 12 times. Once the shutdown has begun, each event is
+/// attempted only once, so that an unavailable store does not delay the program's exit. The hook
+/// receives the lost events and can write them elsewhere.
 fn with_a_store_that_is_away(out: &mut String) -> Result<(), Box<dyn Error>> {
     let (tell, told) = std::sync::mpsc::channel();
     let events = EventBroadcaster::builder().on_loss(move |loss| _ = tell.send(loss.to_string())).build()?;

@@ -1,14 +1,14 @@
 //! A web service that sends messages to all its clients as server-sent events. A client that
-//! reconnects names the last message it saw, and receives the rest or the number of messages it
-//! missed. The program is its own client here, so that it ends.
+//! reconnects sends the id of the last message it saw. It receives the later messages, and the
+//! number of any that the bus has discarded. Here the program is its own client, so it terminates.
 //!
 //! ```sh
 //! cargo run -p more-examples --bin sse
 //! ```
 //!
-//! Each client is a watcher. The task that writes to its connection reads the watcher's queue, so a
-//! client needs no thread. A slow client is evicted, and reconnects with the id of its last
-//! message. The bus keeps the newest, and has a dispatcher, so no request has to wake all clients.
+//! Each client has a watcher, whose queue is read by the task that writes to the connection, so a
+//! client does not need a thread. A slow client is evicted, and reconnects with the id of its last
+//! message. The bus keeps recent messages. Its dispatcher wakes the clients, so no request has to.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -31,7 +31,7 @@ type Text = Arc<str>;
 
 struct Service {
     bus: Broadcaster<Text>,
-    /// Identifies this run of the program. In another run the same position is another message.
+    /// Identifies this run of the program. In another run, a position refers to another message.
     run: u128,
 }
 
@@ -43,8 +43,8 @@ impl Service {
         Ok(Self { bus: Broadcaster::with_options(options)?, run })
     }
 
-    /// Returns where a client with this id starts. An id is the run and the position of a message.
-    /// With an id from an earlier run, or any other id, a client receives all kept messages.
+    /// Returns where a client with this id starts. An id consists of a message's run and position.
+    /// With an id from an earlier run or an invalid id, a client receives all retained messages.
     fn start(&self, id: &str) -> Start {
         let position = id.split_once('/').filter(|(run, _)| run.parse() == Ok(self.run));
         position.and_then(|(_, position)| position.parse().ok()).map_or(Start::Oldest, Start::After)
@@ -72,7 +72,7 @@ async fn events(
         };
         Some((Ok(event.id(format!("{run}/{}", watcher.position().unwrap_or(0)))), watcher))
     });
-    // Periodic comments reveal connections that have broken silently.
+    // Periodic comments make it possible to detect silently broken connections.
     Ok(Sse::new(events).keep_alive(KeepAlive::default()))
 }
 
@@ -89,23 +89,23 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let id = |position| format!("{}/{position}", service.run);
     let (before, last) = receive(address, &id(0), 2).await?;
     assert_eq!(last, id(2));
-    // The client disconnects after two of three messages. Two more are published before it returns.
+    // The client disconnected after two of three messages. Two more follow before it returns.
     say("four").await.and(say("five").await).map_err(|status| status.to_string())?;
     let (after, _) = receive(address, &last, 3).await?;
     assert_eq!([&before[..], &after].concat(), ["one", "two", "three", "four", "five"]);
-    // A client that returns after the bus has dropped messages learns how many it missed.
+    // A client that returns after the bus has discarded messages learns how many it missed.
     let (late, _) = receive(address, &id(0), 4).await?;
     assert_eq!(late, ["2 missing", "three", "four", "five"]);
-    // The bus ends first, which ends all clients' streams and leaves the server with no work.
+    // The bus ends first, which ends all clients' streams and leaves the server idle.
     assert!(service.bus.shutdown_async(Duration::from_secs(5)).await.complete);
     server.abort();
     match writeln!(io::stdout(), "first: {before:?}, then after 2: {after:?}, and much later: {late:?}") {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()), // a reader that stops early, as in `| head -1`, is not an error
+        _ => Ok(()), // the reader may stop early, as in `| head -1`
     }
 }
 
-/// Connects as a client that has seen this id. Returns the next messages and the last one's id.
+/// Connects as a client that has seen this id. Returns the next messages and the last id.
 async fn receive(address: SocketAddr, seen: &str, count: usize) -> io::Result<(Vec<String>, String)> {
     let mut stream = TcpStream::connect(address).await?;
     let request = format!("GET /events HTTP/1.1\r\nHost: {address}\r\nLast-Event-ID: {seen}\r\n\r\n");

@@ -1,23 +1,24 @@
-//! The programs that can catch a mutant: the models, or another build of the same copy.
+//! The sets of tests that can catch a mutant: the models, or the stress test in another build of
+//! the same copy.
 
-/// A set of tests, how cargo builds them in the copy, and how to run one of them.
+/// A set of tests, with the information needed to build them in the copy and to run one of them.
 pub(crate) struct Backend {
     pub(crate) name: &'static str,
-    /// The arguments of `cargo test` that choose the tests.
+    /// The `cargo test` arguments that select the tests.
     pub(crate) chosen: &'static [&'static str],
-    /// The prefix of the names of its tests. Other tests in the same program are not run.
+    /// The prefix of the test names. Other tests in the same program are not run.
     pub(crate) tests: &'static str,
     /// The argument of `--cfg`.
     pub(crate) cfg: Option<&'static str>,
-    /// The folder of its results under the workspace's target folder.
+    /// The subfolder of the workspace's target folder that is used for this backend's build.
     pub(crate) target: &'static str,
-    /// The prefix of the names of files that have mutants but are not part of this build.
+    /// The path prefix of the files that have mutants but are not part of this build.
     pub(crate) without: Option<&'static str>,
-    /// The environment variable that takes the limit.
+    /// The environment variable that sets the limit.
     pub(crate) limit_variable: &'static str,
-    /// The limit without `--limit`.
+    /// The limit if `--limit` is not given.
     pub(crate) limit: usize,
-    /// The environment variables of a test, besides the limit.
+    /// The environment variables that are set for a test, in addition to the limit.
     pub(crate) environment: &'static [(&'static str, &'static str)],
 }
 
@@ -47,7 +48,7 @@ pub(crate) const BACKENDS: &[Backend] = &[
 ];
 
 impl Backend {
-    /// Returns whether the build has this file.
+    /// Returns whether this file is part of the build.
     pub(crate) fn builds(&self, file: &str) -> bool {
         self.without.is_none_or(|begin| !file.starts_with(begin))
     }

@@ -1,15 +1,15 @@
-//! Mutants that no rule finds. Each replaces one line of the library with other code.
+//! Mutants that the rules cannot generate. Each replaces one line of the library with other code.
 
-/// One of these mutants.
+/// A mutant that is written by hand.
 pub(crate) struct Replacement {
     pub(crate) file: &'static str,
-    /// The function with the line, as `Type::function`.
+    /// The function that contains the line, as `Type::function`.
     pub(crate) place: &'static str,
     pub(crate) code: &'static str,
-    /// The fault, as the table names it.
+    /// The description of the fault in the table.
     pub(crate) change: &'static str,
-    /// The code that replaces the line. `$ON` is the condition that the mutant is on, and `$CODE`
-    /// is the original line.
+    /// The code that replaces the line. `$ON` is a condition that is true if the mutant is active,
+    /// and `$CODE` is the original line.
     pub(crate) written: &'static str,
 }
 

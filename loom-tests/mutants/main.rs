@@ -1,20 +1,23 @@
-//! Breaks the bus on purpose, one place at a time, and checks whether a model notices.
+//! Mutation testing for the bus: breaks the code in one place at a time, and checks whether a model
+//! detects the fault.
 //!
 //! `cargo loom-mutants` builds its mutants in a copy of the tree under `target/mutants`
 //! (`tree.rs`):
 //!
-//! - For each memory ordering that can be weaker: each weaker ordering (`scan.rs`).
-//! - For each fence and each wake-up that can be left out: the code without it (`scan.rs`).
-//! - Mutants that are written by hand (`by_hand.rs`).
+//! - Each memory ordering, replaced by each weaker ordering (`scan.rs`).
+//! - Each fence and each wake-up, removed if the code allows it (`scan.rs`).
+//! - Hand-written mutants (`by_hand.rs`).
 //!
-//! All mutants are in one build, and an environment variable selects one of them. Each model runs
-//! in its own process (`run.rs`), so a mutant that ends the process is caught by name like any
-//! other. The results are in `loom-tests/MUTANTS.md` (`table.rs`). `--with stress` runs the stress
-//! test instead of the models (`backend.rs`), and fills a separate column.
+//! All mutants are compiled into one build, and an environment variable selects one of them. Each
+//! model runs in its own process (`run.rs`), so a mutant that terminates the process is reported
+//! under its name like any other. The results are written to `loom-tests/MUTANTS.md` (`table.rs`).
+//! `--with stress` runs the stress test instead of the models (`backend.rs`), and fills a separate
+//! column.
 //!
-//! `target/mutants/results-loom` and `target/mutants/results-stress` keep the results so far. An
-//! interrupted run resumes where it stopped. After a change to the sources or the tests, a run
-//! starts over, and for each mutant it runs first the model that caught the mutant last time.
+//! The results so far are kept in `target/mutants/results-loom` and
+//! `target/mutants/results-stress`, so that an interrupted run resumes where it stopped. If the
+//! sources or the tests have changed, a run starts over. For each mutant it begins with the model
+//! that caught the mutant last time.
 
 mod backend;
 mod by_hand;
@@ -118,7 +121,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns `false` if a survivor is not explained, or if the table is out of date with `--check`.
+/// Returns `false` if there is no explanation for a surviving mutant, or if `--check` is given and
+/// the table is out of date.
 fn mutate(options: &Options) -> Result<bool, String> {
     let tree = Tree::find()?;
     let mutants = tree.mutants()?;
@@ -146,7 +150,7 @@ fn mutate(options: &Options) -> Result<bool, String> {
         for _ in 0..options.jobs {
             scope.spawn(|| {
                 while began.elapsed() < options.within {
-                    // Relaxed: only the number counts.
+                    // Relaxed: only the value matters.
                     let Some(mutant) = wanted.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
                     let key = mutant.key();
                     match results.lock().unwrap().get(&key) {
@@ -169,10 +173,10 @@ fn mutate(options: &Options) -> Result<bool, String> {
     conclude(options, &tree, &mutants, &known, found.all())
 }
 
-/// Returns the mutants that the options ask for and that the backend builds.
+/// Returns the mutants that are selected by the options and included in the backend's build.
 fn wanted<'m>(options: &Options, mutants: &'m [Mutant], known: &Table) -> Vec<&'m Mutant> {
     let (part, parts) = options.shard;
-    // The explanation of a survivor concerns the models only.
+    // A survivor's explanation applies only to the models.
     let survivors = options.survivors || options.with.name != "loom";
     mutants
         .iter()
@@ -224,8 +228,8 @@ fn conclude(
     Ok(good)
 }
 
-/// Returns the row with the result in the backend's column. A mutant without a result keeps its old
-/// entry, except that the stress test marks a file that it does not build.
+/// Returns the row with the result in the backend's column. Without a result, the old entry is
+/// kept, except that the stress column marks mutants in files that the stress test does not build.
 fn renewed(mut row: Row, with: &Backend, mutant: &Mutant, found: Option<&Found>) -> Row {
     let caught = |model, how| format!("`{model}` ({how})");
     if with.name == "stress" {

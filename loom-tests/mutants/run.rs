@@ -1,5 +1,5 @@
-//! Runs each test in its own process, up to a number of executions. Unlike a time, this limit does
-//! not depend on how busy the machine is.
+//! Runs each test in its own process, with a limit on the number of executions. Unlike a time
+//! limit, this does not depend on how busy the machine is.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,7 +11,7 @@ use std::thread;
 use crate::backend::Backend;
 use crate::scan::Mutant;
 
-/// A model or another test, and the program that holds it.
+/// A model or another test, and the program that contains it.
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
     pub(crate) program: PathBuf,
@@ -36,15 +36,15 @@ impl fmt::Display for Found {
 
 enum Outcome {
     Passed,
-    /// The test passed up to its limit, and would have continued.
+    /// The test reached its limit without failing, but had more executions to run.
     Unfinished,
     Failed(&'static str),
 }
 
-/// The number of executions that is enough to catch most of the mutants that are caught.
+/// The number of executions within which most of the mutants that can be caught are caught.
 const FEW: usize = 1000;
-/// The limit on a test's processor time, in seconds, because a mutant may loop without a step that
-/// loom sees.
+/// The limit on a test's CPU time, in seconds. It is needed because a mutant may loop without a
+/// step that loom can observe.
 const PATIENCE: u32 = 120;
 
 pub(crate) struct Runner {
@@ -62,12 +62,12 @@ impl Runner {
         &self.models
     }
 
-    /// Checks that every model passes without a mutant, because a model that fails anyway would
+    /// Checks that every model passes without a mutant. Otherwise its failure with a mutant would
     /// prove nothing.
     pub(crate) fn must_pass(&self, jobs: usize) -> Result<(), String> {
         let next = AtomicUsize::new(0);
         let look = || {
-            // Relaxed: only the number counts.
+            // Relaxed: only the value matters.
             while let Some(model) = self.models.get(next.fetch_add(1, Ordering::Relaxed)) {
                 if let Outcome::Failed(how) = self.run(model, None, FEW.min(self.limit)) {
                     return Err(format!("{} fails without a mutant ({how})", model.name));
@@ -81,8 +81,8 @@ impl Runner {
         })
     }
 
-    /// Looks for a model that catches the mutant. First runs the model that caught the mutant last
-    /// time, then all models for a few executions, and then all models up to their limits.
+    /// Searches for a model that catches the mutant. Runs the model that caught the mutant last
+    /// time first, then all models for a few executions, and then all models up to their limits.
     pub(crate) fn catch(&self, mutant: &Mutant, last: Option<&str>) -> Found {
         let mut through = BTreeSet::new();
         let is_last = |model: &&Model| last == Some(&model.name);
@@ -126,7 +126,7 @@ impl Runner {
     }
 }
 
-/// Returns the name of the first failure. A later failure may only follow from the first.
+/// Returns the name of the first failure, because later failures may only be consequences of it.
 fn failure(text: &str) -> &'static str {
     let signs = [
         ("deadlock", "a deadlock"),
@@ -135,8 +135,8 @@ fn failure(text: &str) -> &'static str {
         ("exceeded maximum number of branches", "an endless loop"),
         ("panicked at", "an assertion"),
     ];
-    // The stress test reports a hang in its own message. After an assertion failed, a hang means
-    // little.
+    // The stress test reports a hang with its own message. A hang counts only if it is the first
+    // failure, because a failed assertion may cause one.
     if text.split("panicked at").nth(1).is_some_and(|first| first.contains(" hangs")) {
         return "a hang";
     }

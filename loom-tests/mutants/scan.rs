@@ -1,25 +1,25 @@
-//! Finds the places in a source file that can be broken, from the text of the file, and rewrites
-//! the file so that a switch selects each change.
+//! Finds the places in a source file that can be mutated, and rewrites the file so that each change
+//! can be switched on. Works on the text of the file.
 
 use std::fmt;
 
 use crate::by_hand::REPLACEMENTS;
 
-/// One change that breaks the library.
+/// A change that introduces a fault into the library.
 #[derive(Clone, Debug)]
 pub(crate) struct Mutant {
     pub(crate) number: usize,
     pub(crate) file: String,
-    /// The function with the line, as `Type::function`.
+    /// The function that contains the line, as `Type::function`.
     pub(crate) place: String,
-    /// The line, without surrounding white space.
+    /// The line, without surrounding whitespace.
     pub(crate) code: String,
-    /// The change of the line, as the table names it.
+    /// The description of the change in the table.
     pub(crate) change: String,
 }
 
 impl Mutant {
-    /// Returns a key that identifies this mutant among the others, even after lines have moved.
+    /// Returns a key that identifies this mutant, even if its line has moved within the file.
     pub(crate) fn key(&self) -> String {
         format!("{} | {} | `{}` | {}", self.file, self.place, self.code.replace('|', "\\|"), self.change)
     }
@@ -31,7 +31,7 @@ impl fmt::Display for Mutant {
     }
 }
 
-/// Returns the orderings that can replace this one and are weaker.
+/// Returns the weaker orderings that can replace this one.
 fn weaker(ordering: &str) -> &'static [&'static str] {
     match ordering {
         "SeqCst" => &["AcqRel"],
@@ -41,7 +41,8 @@ fn weaker(ordering: &str) -> &'static [&'static str] {
     }
 }
 
-/// Returns the mutants of one file, numbered from `first`, and the file with all of them in it.
+/// Returns the mutants of one file, numbered from `first`, and the text of the file with all of
+/// these mutants.
 pub(crate) fn scan(file: &str, text: &str, first: usize) -> (Vec<Mutant>, String) {
     let mut found: Vec<Mutant> = Vec::new();
     let mut output = String::new();
@@ -83,8 +84,8 @@ pub(crate) fn scan(file: &str, text: &str, first: usize) -> (Vec<Mutant>, String
     (found, output)
 }
 
-/// Returns what a mutant leaves out if the line is a fence or a wake-up, and `None` for other
-/// lines.
+/// If the line is a fence or a wake-up, returns the name of what a mutant leaves out. Returns
+/// `None` for other lines.
 fn left_out(code: &str) -> Option<&'static str> {
     if ["full_fence();", "fence(Ordering::Acquire);", "fence(Ordering::Release);"].contains(&code) {
         return Some("the fence");
@@ -96,8 +97,7 @@ fn left_out(code: &str) -> Option<&'static str> {
     (wakes && is_call).then_some("the wake-up")
 }
 
-/// Returns the line with the mutants that are written by hand for it, if there are any. `code` is
-/// the original line.
+/// Returns the line, with any hand-written mutants for it added. `code` is the original line.
 fn replaced(
     file: &str,
     place: &str,
@@ -113,7 +113,8 @@ fn replaced(
     })
 }
 
-/// Returns the line with each of its orderings controlled by the switches of its mutants.
+/// Returns the line with each ordering replaced by an expression that depends on the selected
+/// mutant.
 fn weakened(line: &str, add: &mut impl FnMut(String) -> usize) -> String {
     const NAME: &str = "Ordering::";
     let mut pieces = line.split(NAME);
@@ -132,17 +133,17 @@ fn weakened(line: &str, add: &mut impl FnMut(String) -> usize) -> String {
     output
 }
 
-/// Returns the type whose functions follow if the line begins an `impl`, and an empty name if the
-/// line begins a function outside of every `impl`. Returns `None` for other lines.
+/// Returns the name of the type if the line begins an `impl` block, and an empty name if it begins
+/// a free function. Returns `None` for other lines.
 fn type_of(line: &str) -> Option<String> {
     if line.starts_with("fn ") || line.starts_with("pub") && line.contains(" fn ") {
-        // A function of the file, not of a type.
+        // A free function.
         return Some(String::new());
     }
     let rest = line.strip_prefix("impl")?;
     let head = rest.split(" {").next().unwrap_or(rest).split(" where ").next()?;
     let head = head.rsplit(" for ").next()?.trim();
-    // The generics in front hold bounds, and are left out.
+    // Skip the generic parameters after `impl`, which may contain bounds.
     let name = if head.starts_with('<') { head.rsplit("> ").next()? } else { head };
     Some(name.split(['<', ' ']).next()?.to_owned())
 }

@@ -1,5 +1,5 @@
-//! The table in `loom-tests/MUTANTS.md`: the results of the models and of the stress test, and the
-//! reason why a survivor is acceptable.
+//! The table in `loom-tests/MUTANTS.md`, with the results of the models and the stress test, and
+//! the reasons why surviving mutants are acceptable.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,12 +8,12 @@ use std::path::Path;
 
 use crate::scan::Mutant;
 
-/// The verdict of the models on a mutant.
+/// The models' verdict on a mutant.
 #[derive(Clone, Debug)]
 pub(crate) enum Verdict {
-    /// The model that caught the mutant, and how.
+    /// The mutant was caught. Contains the model that caught it, and how.
     Caught(String),
-    /// The explanation. Empty if the table has none yet.
+    /// The mutant survived. Contains the explanation, which is empty if the table has none yet.
     Survived(String),
 }
 
@@ -21,7 +21,7 @@ pub(crate) enum Verdict {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Row {
     pub(crate) models: Option<Verdict>,
-    /// The cell as it stands in the table. It is empty if the stress test has not tried the mutant.
+    /// The text of the cell. Empty if the mutant has not been run with the stress test.
     pub(crate) stress: String,
 }
 
@@ -41,12 +41,12 @@ impl Table {
         }
     }
 
-    /// Reads the table. A row may lack the column of the stress test. Returns an error if a row has
-    /// another number of cells.
+    /// Parses the table. The stress test's column may be missing from a row. Returns an error if a
+    /// row has any other number of cells.
     fn parse(text: &str) -> Result<Self, String> {
         let mut rows = BTreeMap::new();
         for line in text.lines().filter(|line| line.starts_with("| bus/") || line.starts_with("| sync/")) {
-            // A pipe within a cell is escaped, so these are the borders of the cells.
+            // Pipes within a cell are escaped, so unescaped pipes separate cells.
             let cells: Vec<&str> =
                 line.trim_start_matches("| ").trim_end_matches(" |").split(" | ").collect();
             let (key, verdict, stress) = match cells[..] {
@@ -84,8 +84,8 @@ impl Table {
         matches!(self.verdict(key), Some(Verdict::Survived(why)) if !why.is_empty())
     }
 
-    /// Returns the model that caught the mutant last time. Returns `None` if the models did not
-    /// catch it, or if the table does not have it.
+    /// Returns the model that caught the mutant last time. Returns `None` if no model caught it, or
+    /// if it is not in the table.
     pub(crate) fn catcher(&self, key: &str) -> Option<&str> {
         match self.verdict(key)? {
             Verdict::Caught(by) => by.split('`').nth(1),
@@ -94,7 +94,7 @@ impl Table {
     }
 }
 
-/// Writes the table below the text at the head of the file, which is kept.
+/// Writes the table. The text before the table in the existing file is kept.
 pub(crate) fn write(path: &Path, rows: &[(&Mutant, Row)]) -> Result<(), String> {
     let old = fs::read_to_string(path).unwrap_or_default();
     let text = written(&old, rows.iter().map(|(mutant, row)| (mutant.key(), row)));

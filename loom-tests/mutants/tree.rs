@@ -1,4 +1,4 @@
-//! The copy of the sources that holds the mutants.
+//! The copy of the source tree in which the mutants are built.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,13 +12,13 @@ use crate::backend::Backend;
 use crate::run::{Found, Model};
 use crate::scan::{Mutant, scan};
 
-/// The folders whose files have mutants.
+/// The folders that are searched for mutants.
 const FOLDERS: [&str; 2] = ["src/bus", "src/sync"];
 
 /// The environment variable that [`SWITCH`] reads.
 const SWITCHED_BY: &str = "EVENTCAST_MUTANT";
 
-/// The code that is added to the copy of `src/sync.rs`. It determines which mutant is on.
+/// The code that is added to the copy of `src/sync.rs`. It determines which mutant is active.
 const SWITCH: &str = "
 pub(crate) fn is_mutant(number: usize) -> bool {
     static CHOSEN: std::sync::OnceLock<Option<usize>> = std::sync::OnceLock::new();
@@ -52,7 +52,7 @@ impl Tree {
         Ok(self.scanned()?.into_iter().flat_map(|(_, mutants, _)| mutants).collect())
     }
 
-    /// Returns each file with its mutants and its new text.
+    /// Returns each file's name, its mutants and its new text.
     fn scanned(&self) -> Result<Vec<(String, Vec<Mutant>, String)>, String> {
         let mut files = Vec::new();
         for folder in FOLDERS {
@@ -73,7 +73,7 @@ impl Tree {
         Ok(scanned)
     }
 
-    /// Adds the Rust files of a folder and of the folders in it to `files`.
+    /// Adds the Rust files in a folder and its subfolders to `files`.
     fn sources_under(&self, folder: &str, files: &mut Vec<String>) -> Result<(), String> {
         let entries = fs::read_dir(self.root.join(folder)).map_err(|error| format!("{folder}: {error}"))?;
         for path in entries.flatten().map(|entry| entry.path()) {
@@ -88,7 +88,7 @@ impl Tree {
         Ok(())
     }
 
-    /// Builds the backend's tests with all mutants in them, and returns the tests.
+    /// Builds the backend's tests with all mutants compiled in, and returns the tests.
     pub(crate) fn build(&self, mutants: &[Mutant], backend: &Backend) -> Result<Vec<Model>, String> {
         let copy = self.work().join("tree");
         copy_folder(
@@ -123,7 +123,8 @@ impl Tree {
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
         command.current_dir(copy).args(["test", "--release", "--no-run", "--color", "never"]);
         command.args(backend.chosen);
-        // The real tree and the copy share the crates that both use.
+        // The real tree and the copy share a target folder, so that common dependencies are built
+        // only once.
         command.arg("--target-dir").arg(self.root.join("target").join(backend.target));
         let cfg = backend.cfg.map(|cfg| format!("\"--cfg\",\"{cfg}\",")).unwrap_or_default();
         command.args(["--config", &format!("build.rustflags=[{cfg}\"--cap-lints\",\"warn\"]")]);
@@ -138,7 +139,7 @@ impl Tree {
         });
         let programs: Vec<PathBuf> = programs.collect();
         for program in &programs {
-            // Cargo may mistake a program built from the real tree for a program of the copy.
+            // Cargo may mistake a program built from the real tree for one built from the copy.
             let code = fs::read(program).map_err(|error| format!("{}: {error}", program.display()))?;
             if !code.windows(SWITCHED_BY.len()).any(|bytes| bytes == SWITCHED_BY.as_bytes()) {
                 return Err(format!("cannot use {}: it has no mutants, remove it", program.display()));
@@ -151,8 +152,8 @@ impl Tree {
         Ok(models)
     }
 
-    /// Reads this backend's results for these mutants. Results of other sources or tests do not
-    /// count.
+    /// Reads this backend's existing results for these mutants. Results for other versions of the
+    /// sources or tests are ignored.
     pub(crate) fn results(&self, mutants: &[Mutant], backend: &Backend) -> Result<Results, String> {
         let mut hasher = DefaultHasher::new();
         for mutant in mutants {
@@ -176,7 +177,7 @@ fn models_of(program: &Path, backend: &Backend) -> Vec<Model> {
     names.map(|name| Model { program: program.to_owned(), name: name.to_owned() }).collect()
 }
 
-/// The results so far, in a file that grows by a line for each mutant.
+/// The results so far, kept in a file to which a line is appended for each mutant.
 pub(crate) struct Results {
     path: PathBuf,
     found: BTreeMap<String, Found>,
@@ -224,7 +225,7 @@ impl Results {
         }
         .expect("a string takes what is written");
         let file = fs::OpenOptions::new().append(true).open(&self.path);
-        // If a result cannot be kept, a later run finds it again.
+        // If a result cannot be written, a later run determines it again.
         let _ = file.and_then(|mut file| writeln!(file, "{line}"));
         self.found.insert(key, found.clone());
     }
@@ -232,7 +233,7 @@ impl Results {
 
 type Edit<'e> = dyn FnMut(&Path, &[u8]) -> Result<Option<Vec<u8>>, String> + 'e;
 
-/// Copies a folder. `edit` returns each file's new text, or `None` for a file that is not copied.
+/// Copies a folder. `edit` returns a file's new text, or `None` if the file is not to be copied.
 fn copy_folder(
     from: &Path,
     to: &Path,
@@ -259,7 +260,7 @@ fn copy_folder(
     Ok(())
 }
 
-/// Removes from the copy the files and folders that the tree no longer has.
+/// Removes files and folders from the copy that no longer exist in the tree.
 fn prune(copy: &Path, tree: &Path) -> Result<(), String> {
     let entries = fs::read_dir(copy).map_err(|error| format!("{}: {error}", copy.display()))?;
     for path in entries.flatten().map(|entry| entry.path()) {
@@ -275,8 +276,8 @@ fn prune(copy: &Path, tree: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes a file, unless the file has this text already. Cargo need not compile an unchanged file
-/// again.
+/// Writes a file, unless it already has this text, so that cargo does not recompile unchanged
+/// files.
 fn write_if_new(path: &Path, text: &[u8]) -> Result<(), String> {
     if fs::read(path).is_ok_and(|old| old == text) {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Explores a model of this crate, and passes its record to the runner.
+//! Explores one of this crate's models, and passes its record to the runner.
 
 use std::cell::Cell;
 use std::env;
@@ -10,28 +10,28 @@ use loom::thread::JoinHandle;
 use crate::record::Record;
 
 std::thread_local! {
-    // loom runs all threads of a model on the thread that explores it.
+    // loom runs all of a model's threads on the thread that explores the model.
     static THREADS: Cell<usize> = const { Cell::new(0) };
     static OPERATION: Cell<Option<(&'static str, &'static str)>> = const { Cell::new(None) };
 }
 
-/// Starts a thread of the model, and counts it for the record.
+/// Spawns a thread in the model, and counts it for the record.
 pub fn spawn<R: 'static>(run: impl FnOnce() -> R + 'static) -> JoinHandle<R> {
     THREADS.set(THREADS.get() + 1);
     loom::thread::spawn(run)
 }
 
-/// Sets the cell of the matrix to which the next model belongs.
+/// Sets the matrix cell to which the next model belongs.
 pub fn set_cell(operation: &'static str, end: &'static str) {
     OPERATION.set(Some((operation, end)));
 }
 
-/// Explores the model, prints its record, and writes the record to the file that
-/// `EVENTCAST_LOOM_RESULT` names, if that is set.
+/// Explores the model and prints its record. If `EVENTCAST_LOOM_RESULT` is set, also writes the
+/// record to the file that it names.
 ///
 /// # Panics
 ///
-/// If the exploration panics, or if the record cannot be written.
+/// Panics if the exploration panics, or if the record cannot be written.
 pub fn explore(exploration: Exploration, model: impl Fn() + Sync + Send + 'static) {
     let explored = exploration.run(move || {
         THREADS.set(0);

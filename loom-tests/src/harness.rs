@@ -1,5 +1,5 @@
-//! Runs each model in its own process. Models in the same process would share one processor's
-//! caches and locks, and two of them together would explore no more than one alone.
+//! Runs each model in its own process. Models in the same process would contend for caches and
+//! locks, so that two of them together would explore no more executions than one alone.
 
 use std::collections::VecDeque;
 use std::env;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::record::Record;
 use crate::table;
 
-/// The number of executions, at each bound, after which a deep run stops a model.
+/// The number of executions at each preemption bound after which a deep run stops a model.
 const DEEP: usize = 100_000;
 
 /// A model: its name, and the function that explores it.
@@ -52,7 +52,7 @@ fn options() -> Result<Options, String> {
             "--list" => options.list = true,
             "--tables" => options.tables = true,
             "--deep" => options.deep = true,
-            // Options of libtest, accepted for people who are used to them.
+            // libtest options, accepted for people who are used to them.
             "--nocapture" | "--quiet" | "-q" => {}
             "--jobs" | "--test-threads" => {
                 let jobs = args.next().and_then(|text| text.parse().ok()).filter(|&jobs| jobs > 0);
@@ -74,7 +74,7 @@ fn options() -> Result<Options, String> {
     Ok(options)
 }
 
-/// Runs the program as the command line asks.
+/// Runs the program according to the command-line arguments.
 pub fn main(models: &[Model]) -> ExitCode {
     match options().and_then(|options| run(models, &options)) {
         Ok(true) => ExitCode::SUCCESS,
@@ -111,8 +111,8 @@ fn run(models: &[Model], options: &Options) -> Result<bool, String> {
         return Ok(true);
     }
     if wanted.is_empty() {
-        // libtest does not fail here either, because the name may belong to another program of the
-        // same command.
+        // As with libtest, this is not an error, because the same command may run other programs,
+        // one of which may have a test with this name.
         println!("no model's name holds {:?}", options.names);
         return Ok(true);
     }
@@ -131,8 +131,8 @@ fn run(models: &[Model], options: &Options) -> Result<bool, String> {
     Ok(true)
 }
 
-/// Returns today's date in UTC, such as `2026-11-22`. Runs the program `date`, because the standard
-/// library has no calendar.
+/// Returns today's date in UTC, such as `2026-11-22`. Runs the `date` command, because the standard
+/// library cannot convert a time to a date.
 fn today() -> Result<String, String> {
     let output = Command::new("date").args(["-u", "+%F"]).output();
     let output = output.map_err(|error| format!("cannot ask `date` for the date: {error}"))?;
@@ -145,7 +145,7 @@ struct Run {
     waiting: VecDeque<String>,
     done: Vec<Record>,
     failed: Vec<String>,
-    /// The sum of the run times of the processes. Each process has one thread at work.
+    /// The sum of the run times of all processes. Only one thread works in each process.
     busy: Duration,
 }
 
@@ -198,11 +198,11 @@ fn run_all(names: Vec<String>, jobs: usize, deep: bool) -> Result<Option<Vec<Rec
     Ok(run.failed.is_empty().then_some(run.done))
 }
 
-/// Runs one model, and returns its record. Returns an error with what the model printed if it
-/// failed or left no record.
+/// Runs one model, and returns its record. If the model failed or wrote no record, returns an error
+/// that contains the model's output.
 fn run_one(program: &Path, folder: &Path, name: &str, deep: bool) -> Result<Record, String> {
     let result: PathBuf = folder.join(name.replace("::", "."));
-    // Otherwise a result of an earlier run would count as the result of this run.
+    // A result left by an earlier run must not be mistaken for the result of this run.
     let _ = fs::remove_file(&result);
     let mut command = Command::new(program);
     command.args(["--exact", name]).stdin(Stdio::null());

@@ -1,9 +1,9 @@
-//! The parts that the models share, besides `eventcast::testing`. Most of this crate compiles to
-//! nothing without `--cfg eventcast_loom`. `cargo loom` runs all models, and `cargo loom NAME` runs
-//! the models whose name contains NAME.
+//! Code that the models share, in addition to `eventcast::testing`. Without `--cfg eventcast_loom`,
+//! most of this crate is not compiled. `cargo loom` runs all models, and `cargo loom NAME` runs the
+//! models whose name contains NAME.
 //!
-//! Each model runs the library's own code. The dispatcher is one of loom's threads, and the test
-//! starts the others. The test adds no locks or channels between them.
+//! Each model runs the library's real code. The dispatcher is one of the model's threads, and the
+//! model spawns the others. It adds no locks or channels between the threads.
 
 #[cfg(eventcast_loom)]
 mod explore;

@@ -1,26 +1,26 @@
-//! Buses for the models.
+//! Constructors for the buses in the models, and helpers to read from their watchers.
 
 use eventcast::error::TryRecvError;
 use eventcast::testing::FakeClock;
 use eventcast::testing::{Payload, Select};
 use eventcast::{Broadcaster, BusOptions, Delivery, OverflowPolicy, Watcher};
 
-/// Returns a bus with queues of these lengths. Its watchers have this overflow policy. Its
-/// publishers leave every event to the dispatcher, which is then a thread of each race.
+/// Returns a bus with these queue capacities, whose watchers use this overflow policy. Direct
+/// delivery is off, so the dispatcher handles every event and takes part in each race.
 ///
 /// # Panics
 ///
-/// If an option is out of range.
+/// Panics if an option is out of range.
 #[must_use]
 pub fn bus(incoming: usize, queue: usize, policy: OverflowPolicy) -> Broadcaster<Payload> {
     bus_of(incoming, queue, policy)
 }
 
-/// Returns the same bus, which follows this clock.
+/// Returns the same bus as [`bus`], but with this clock.
 ///
 /// # Panics
 ///
-/// If an option is out of range.
+/// Panics if an option is out of range.
 #[must_use]
 pub fn bus_at(
     clock: &FakeClock,
@@ -32,11 +32,11 @@ pub fn bus_at(
     Broadcaster::with_clock(options, clock.clock()).expect("the options are in range")
 }
 
-/// Returns the same bus, for events of another type.
+/// Returns the same bus as [`bus`], but for events of any type.
 ///
 /// # Panics
 ///
-/// If an option is out of range.
+/// Panics if an option is out of range.
 #[must_use]
 pub fn bus_of<T>(incoming: usize, queue: usize, policy: OverflowPolicy) -> Broadcaster<T>
 where
@@ -46,33 +46,33 @@ where
     Broadcaster::with_options(options).expect("the options are in range")
 }
 
-/// Returns the same bus, which keeps this many events for watchers that start in the past.
+/// Returns a bus that keeps this number of events for watchers that start in the past.
 ///
 /// # Panics
 ///
-/// If an option is out of range.
+/// Panics if an option is out of range.
 #[must_use]
 pub fn history_bus(history: usize, queue: usize, policy: OverflowPolicy) -> Broadcaster<Payload> {
     let options = options(2, queue, policy).history(history);
     Broadcaster::with_options(options).expect("the options are in range")
 }
 
-/// Returns the same bus, whose publishers deliver directly.
+/// Returns the same bus as [`bus`], but with direct delivery.
 ///
 /// # Panics
 ///
-/// If an option is out of range.
+/// Panics if an option is out of range.
 #[must_use]
 pub fn direct_bus(incoming: usize, queue: usize, policy: OverflowPolicy) -> Broadcaster<Payload> {
     Broadcaster::with_options(options(incoming, queue, policy)).expect("the options are in range")
 }
 
-/// Returns an inline bus whose watchers have queues of this length and this overflow policy. A call
-/// from inside a call may add two entries.
+/// Returns an inline bus whose watchers have this queue capacity and overflow policy. A nested call
+/// may add two entries.
 ///
 /// # Panics
 ///
-/// If an option is out of range.
+/// Panics if an option is out of range.
 #[must_use]
 pub fn inline_bus(queue: usize, policy: OverflowPolicy) -> Broadcaster<Payload> {
     let options = options(2, queue, policy).inline(true);
@@ -83,7 +83,7 @@ fn options(incoming: usize, queue: usize, policy: OverflowPolicy) -> BusOptions 
     BusOptions::default().incoming_capacity(incoming).queue_capacity(queue).overflow(policy)
 }
 
-/// Reads to the end. Returns the numbers of the events, and how many events were lost.
+/// Reads until the watcher ends. Returns the events' numbers, and how many events were lost.
 pub fn numbers(watcher: &mut Watcher<Payload>) -> (Vec<u32>, u64) {
     let (mut events, mut lost) = (Vec::new(), 0);
     for delivery in watcher {
@@ -95,7 +95,8 @@ pub fn numbers(watcher: &mut Watcher<Payload>) -> (Vec<u32>, u64) {
     (events, lost)
 }
 
-/// Waits in a `Select` for the next delivery, and returns it. Returns `None` at the end.
+/// Waits in a `Select` for the next delivery, and returns it. Returns `None` once the watcher has
+/// ended.
 pub fn select(watcher: &mut Watcher<Payload>) -> Option<Delivery<Payload>> {
     loop {
         match watcher.try_recv() {

@@ -1,27 +1,27 @@
-//! The result of one model's run, as a line and as JSON.
+//! The result of running one model, and its text and JSON formats.
 
 use std::fmt;
 
-/// The result of one model's run: a line of `matrix.json`.
+/// The result of running one model, which is one line in `matrix.json`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The row of the matrix that the model belongs to. Empty for a model outside of the matrix.
+    /// The matrix row that the model belongs to. Empty if the model is not in the matrix.
     pub operation: String,
-    /// The column of the matrix that the model belongs to. Empty for a model outside of the matrix.
+    /// The matrix column that the model belongs to. Empty if the model is not in the matrix.
     pub end: String,
     /// The model's name.
     pub model: String,
-    /// The number of threads that the model starts, besides the first thread and the bus's own
+    /// The number of threads that the model spawns, not counting the first thread and the bus's own
     /// threads.
     pub threads: usize,
-    /// The bound on preemptions.
+    /// The preemption bound.
     pub preemptions: usize,
-    /// The number of executions with at most this many preemptions.
+    /// The number of executions that were explored within the preemption bound.
     pub executions: usize,
-    /// Whether these are all executions within the bound.
+    /// Whether all executions within the bound were explored.
     pub whole: bool,
-    /// The number of executions in the step before, with one preemption less, which explored all of
-    /// them. Zero if there was no such step.
+    /// The number of executions in the previous step, which was complete with one preemption less.
+    /// Zero if there was no such step.
     pub below: usize,
 }
 
@@ -38,7 +38,8 @@ impl fmt::Display for Record {
 }
 
 impl Record {
-    /// Returns the record as one line of JSON. The names hold no character that JSON escapes.
+    /// Returns the record as one line of JSON. The names contain no characters that have to be
+    /// escaped.
     #[must_use]
     pub fn to_json(&self) -> String {
         let Self { operation, end, model, threads, preemptions, executions, whole, below } = self;
@@ -49,7 +50,8 @@ impl Record {
         )
     }
 
-    /// Reads what [`to_json`](Self::to_json) wrote. Returns `None` if the line is not a record.
+    /// Parses a line written by [`to_json`](Self::to_json). Returns `None` if the line is not a
+    /// record.
     #[must_use]
     pub fn from_json(line: &str) -> Option<Self> {
         let field = |name: &str| {

@@ -1,5 +1,5 @@
-//! Writes the results of a run of all models to `matrix.json` and `deep.json`, and the tables of
-//! `docs/verification.md`.
+//! Writes the results of running all models to `matrix.json` and `deep.json`, and generates the
+//! tables in `docs/verification.md`.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 
 use crate::record::Record;
 
-/// The columns of the matrix: the ways to end the bus.
+/// The columns of the matrix, which are the ways to end the bus.
 pub const ENDS: [&str; 5] =
     ["close", "shutdown", "shutdown, deadline passed", "two shutdowns", "drop of the last handle"];
 
-/// The columns of the matrix of readers: what happens to a reader's mailbox.
+/// The columns of the reader matrix, which are the operations on a reader's mailbox.
 pub const MEETS: [&str; 5] = ["an offer", "a gap", "`DropOldest`", "`Wait`", "a stop"];
 
-/// The columns of the matrix of turns: the operation that waits second in line.
+/// The columns of the turn matrix, which are the operations that wait second in line.
 pub const BEHIND: [&str; 2] = ["`publish` behind", "`publish_async` behind"];
 
 /// The columns in which every model was explored exhaustively with two preemptions or more.
@@ -34,17 +34,17 @@ with one preemption. Each model of the first three tables starts two threads.";
 ///
 /// # Errors
 ///
-/// Names the file that cannot be read or written.
+/// Returns an error that names the file if it cannot be read or written.
 pub fn write(records: &[Record]) -> Result<(), String> {
     put(&beside("matrix.json"), &format!("{}\n", array(records)))?;
     write_tables()
 }
 
-/// Writes `deep.json`, with the date of the run, and the tables.
+/// Writes the tables, and `deep.json` with the date of the run.
 ///
 /// # Errors
 ///
-/// Names the file that cannot be read or written.
+/// Returns an error that names the file if it cannot be read or written.
 pub fn write_deep(records: &[Record], date: &str) -> Result<(), String> {
     let json = format!("{{\n\"date\": \"{date}\",\n\"models\": {}\n}}\n", array(records));
     put(&beside("deep.json"), &json)?;
@@ -60,23 +60,23 @@ fn array(records: &[Record]) -> String {
 ///
 /// # Errors
 ///
-/// Names the file that cannot be read or written.
+/// Returns an error that names the file if it cannot be read or written.
 pub fn write_tables() -> Result<(), String> {
     let docs = beside(DOCS);
     put(&docs, &with_tables(&get(&docs)?, &known()?, &deep()?)?)
 }
 
-/// Returns the names of the models that `matrix.json` has as not explored exhaustively.
+/// Returns the names of the models that were not explored exhaustively, according to `matrix.json`.
 ///
 /// # Errors
 ///
-/// Names the file that cannot be read.
+/// Returns an error that names the file if it cannot be read.
 pub fn stopped() -> Result<BTreeSet<String>, String> {
     Ok(known()?.into_iter().filter(|record| !record.whole).map(|record| record.model).collect())
 }
 
-/// Returns the documentation's text with new tables between its two markers. Returns an error if
-/// the markers are missing.
+/// Returns the document's text with the tables between its two markers replaced. Returns an error
+/// if the markers are missing.
 fn with_tables(text: &str, known: &[Record], (date, deep): &(String, Vec<Record>)) -> Result<String, String> {
     let parts = text.split_once(BEGIN).and_then(|(head, rest)| Some((head, rest.split_once(END)?.1)));
     let (head, tail) = parts.ok_or_else(|| format!("cannot find where the tables stand in {DOCS}"))?;
@@ -107,7 +107,7 @@ fn deep() -> Result<(String, Vec<Record>), String> {
     Ok((date.to_owned(), text.lines().filter_map(Record::from_json).collect()))
 }
 
-/// Returns the path of a file of this crate.
+/// Returns the path of a file in this crate.
 fn beside(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
@@ -116,12 +116,12 @@ fn executions(records: &[Record]) -> usize {
     records.iter().map(|record| record.executions + record.below).sum()
 }
 
-/// Returns whether `matrix.json` holds all of these records, and prints each record that it does
-/// not hold. The records can be compared because loom takes the same steps on every machine.
+/// Returns whether `matrix.json` contains all of these records, and prints each missing record. The
+/// records are comparable because loom takes the same steps on every machine.
 ///
 /// # Errors
 ///
-/// Names the file that cannot be read.
+/// Returns an error that names the file if it cannot be read.
 pub fn compare(records: &[Record]) -> Result<bool, String> {
     let known = known()?;
     let mut good = true;
@@ -183,16 +183,16 @@ fn tables(records: &[Record]) -> String {
     text
 }
 
-/// Returns the rows of the matrix that has these columns. The rows are in the order of the records,
-/// which is the order of the models' names.
+/// Returns the rows of the matrix with these columns. They are in the order of the records, which
+/// are sorted by model name.
 fn rows<'r>(records: &'r [Record], columns: &[&str]) -> Vec<&'r str> {
     let mut seen = BTreeSet::new();
     let cells = records.iter().filter(|record| columns.contains(&record.end.as_str()));
     cells.map(|record| record.operation.as_str()).filter(|operation| seen.insert(*operation)).collect()
 }
 
-/// Returns the greatest number of preemptions with which loom explored a model exhaustively, and
-/// the number of executions. Returns a dash if there is no such number.
+/// Returns the highest preemption bound with which loom explored a model exhaustively, and the
+/// number of executions. Returns a dash if no exploration was exhaustive.
 fn explored(record: &Record) -> String {
     let Record { preemptions, executions, whole, below, .. } = record;
     match (whole, below) {
@@ -202,7 +202,7 @@ fn explored(record: &Record) -> String {
     }
 }
 
-/// Returns the number with a comma between groups of three digits.
+/// Returns the number with commas between groups of three digits.
 fn grouped(number: usize) -> String {
     let digits = number.to_string();
     let mut text = String::new();
@@ -237,7 +237,7 @@ mod tests {
             let known = known.iter().find(|known| known.model == deep.model).unwrap();
             let is_deeper = deep.preemptions > known.preemptions || deep.executions > known.executions;
             assert!(is_deeper && deep.threads == known.threads, "run `cargo loom-deep`: {deep}, {known}");
-            // Both runs explored this step to its end.
+            // Both runs explored this step completely.
             assert!(known.below == 0 || known.below == deep.below, "run `cargo loom-deep`: {deep}, {known}");
         }
     }

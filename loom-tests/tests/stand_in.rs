@@ -1,6 +1,6 @@
-//! The stand-in for crossbeam's queues behaves like them in every program of one thread. The test
-//! does not compare what several threads may observe, where the stand-in deliberately promises less
-//! (see the head of `src/sync.rs`).
+//! Checks that the stand-in for crossbeam's queues behaves like the real queues in single-threaded
+//! programs. The test does not compare what several threads may observe, because the stand-in
+//! deliberately guarantees less there (see the top of `src/sync.rs`).
 #![cfg(eventcast_loom)]
 
 use std::sync::Arc;
@@ -15,7 +15,8 @@ use std::sync::Arc;
 #[path = "../../src/sync/model.rs"]
 mod model;
 
-/// A plain random number generator (SplitMix64), which gives the same program for the same seed.
+/// A simple random number generator (SplitMix64), so that the same seed results in the same
+/// program.
 struct Random(u64);
 
 impl Random {
@@ -28,7 +29,7 @@ impl Random {
     }
 }
 
-/// A value that counts its living clones.
+/// A value that counts its live clones.
 #[derive(Clone, Debug, Default)]
 struct Alive(Arc<()>);
 
@@ -106,7 +107,7 @@ fn the_fifo_does_what_crossbeam_does() {
         let program: Vec<u64> = (0..80).map(|_| random.below(2)).collect();
         let wanted = {
             let alive = Alive::default();
-            // The library uses the first for short queues, and the second for all others.
+            // The library uses `ArrayQueue` for short queues, and `SegQueue` for all others.
             let short = crossbeam_queue::ArrayQueue::new(program.len());
             let queue = crossbeam_queue::SegQueue::new();
             let seen: Vec<_> = (0..)

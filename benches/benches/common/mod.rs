@@ -1,4 +1,4 @@
-//! The parts that the benchmarks share.
+//! Code that the benchmarks share.
 #![allow(dead_code, reason = "each benchmark uses its part")]
 
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 use criterion::measurement::WallTime;
 use criterion::{BenchmarkGroup, BenchmarkId, Criterion, Throughput};
 
-/// Returns a group of ten samples in about two seconds, which is enough to distinguish a change
-/// from noise here.
+/// Returns a benchmark group that takes ten samples in about two seconds, which is enough to
+/// distinguish a change from noise here.
 pub(crate) fn group(
     criterion: &mut Criterion,
     name: impl Into<String>,
@@ -19,7 +19,7 @@ pub(crate) fn group(
     group
 }
 
-/// Adds a benchmark whose round measures itself.
+/// Adds a benchmark whose rounds measure their own time.
 pub(crate) fn bench_rounds(
     group: &mut BenchmarkGroup<'_, WallTime>,
     name: impl Into<String>,

@@ -1,4 +1,4 @@
-//! The errors of a store in a file: why it cannot be opened, read or written, and how to fix it.
+//! The errors that a store in a file returns if the file cannot be opened, read or written.
 
 use std::error::Error;
 use std::path::{Path, PathBuf};
@@ -13,8 +13,8 @@ use rusqlite::ErrorCode;
 /// The maximum length of an error's detail, such as SQLite's message, in characters.
 const MAX_DETAIL: usize = 300;
 
-/// The reason why a [`SqliteSink`](crate::SqliteSink) cannot be opened, read or written. The
-/// message names the file, the cause, and what to do.
+/// An error from opening, reading or writing a [`SqliteSink`](crate::SqliteSink). The message names
+/// the file and the cause, and suggests a fix.
 ///
 /// # Examples
 ///
@@ -33,13 +33,13 @@ const MAX_DETAIL: usize = 300;
 pub struct SqliteError {
     kind: SqliteErrorKind,
     path: PathBuf,
-    /// The message of SQLite or of the system, escaped. May be empty.
+    /// The message from SQLite or the operating system, escaped. May be empty.
     detail: String,
     source: Option<ErrorCause>,
 }
 
 /// The source of an error. SQLite's own errors are included only as text, so that the API does not
-/// depend on a version of the bindings.
+/// depend on a particular version of rusqlite.
 #[derive(Debug)]
 enum ErrorCause {
     Io(io::Error),
@@ -69,33 +69,33 @@ pub enum SqliteErrorKind {
     NotAFile,
     /// The directory that should contain the file does not exist.
     NoParent,
-    /// The file does not exist, and the store was to be opened for reading only.
+    /// The store was opened for reading only, and the file does not exist.
     Missing,
     /// The system refuses access to the file or its directory.
     Denied,
     /// The file is not a SQLite database.
     NotADatabase,
-    /// The file is the database of another program.
+    /// The file is another program's database.
     Foreign,
     /// The file was written by a newer version of this library.
     Newer,
-    /// The file is empty or was written by an older version of this library, and the store was to
-    /// be opened for reading only.
+    /// The store was opened for reading only, and the file is empty or was written by an older
+    /// version of this library.
     Older,
     /// The file is damaged.
     Corrupt,
-    /// The disk, or the quota, is full.
+    /// The disk is full, or the quota is exhausted.
     Full,
-    /// Another process holds the file for longer than the busy timeout.
+    /// Another process has locked the file for longer than the busy timeout.
     Busy,
-    /// The file cannot be created or written, or was opened for reading only.
+    /// The file cannot be created or written, or the store was opened for reading only.
     ReadOnly,
-    /// The file, or one of the two files beside it, was removed, moved or replaced while it was
+    /// The file, or one of the two files next to it, was removed, moved or replaced while it was
     /// open.
     Moved,
-    /// The disk or the file system fails.
+    /// The disk or the file system reported an error.
     Io,
-    /// Anything else.
+    /// Any other error.
     Other,
 }
 
@@ -114,7 +114,7 @@ impl SqliteError {
     pub(crate) fn io(path: &Path, error: io::Error) -> Self {
         let has_folder = || path.parent().is_some_and(Path::is_dir);
         let kind = match error.kind() {
-            // A file system such as `/proc` accepts no new files.
+            // A file system such as `/proc` does not allow new files.
             io::ErrorKind::NotFound if has_folder() => SqliteErrorKind::ReadOnly,
             io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => SqliteErrorKind::NoParent,
             io::ErrorKind::PermissionDenied => SqliteErrorKind::Denied,
@@ -147,7 +147,7 @@ impl SqliteError {
         self.kind
     }
 
-    /// Returns the path of the file, as an absolute path if it could be made absolute.
+    /// Returns the path of the file. It is absolute unless it could not be made absolute.
     ///
     /// # Examples
     ///
@@ -161,19 +161,19 @@ impl SqliteError {
         &self.path
     }
 
-    /// Returns a copy of the error for another operation, without the source.
+    /// Returns a copy of the error, without its source, to report for another operation.
     pub(crate) fn again(&self) -> Self {
         Self { kind: self.kind, path: self.path.clone(), detail: self.detail.clone(), source: None }
     }
 
-    /// Converts the error for a recording, whose handling of the unwritten event depends on the
-    /// kind of the result.
+    /// Converts the error to a [`SinkError`], whose kind determines what a recording does with the
+    /// event that was not written.
     pub(crate) fn into_sink_error(self) -> SinkError {
         use SqliteErrorKind as Kind;
         match self.kind {
-            // An operator can free space, fix the permissions, or end the other process. Each of
-            // these errors may also go away without intervention. Each concerns the whole file, so
-            // no other event could be written now either. Each attempt may also take as long as the
+            // An operator can free space, fix the permissions, or stop the other process, and the
+            // error may also go away without intervention. The error affects the whole file, so no
+            // other event could be written now either, and each attempt may take as long as the
             // busy timeout.
             Kind::Full
             | Kind::Busy
@@ -184,14 +184,14 @@ impl SqliteError {
             | Kind::NoParent => SinkError::new(SinkErrorKind::Unavailable, self),
             // The next write reopens the path.
             Kind::Moved | Kind::Other => SinkError::retry(self),
-            // The file does not recover as long as this process has it open. Waiting would only
-            // delay the events that follow.
+            // The file does not recover while this process has it open, so waiting would only delay
+            // the events that follow.
             _ => SinkError::rejected(self),
         }
     }
 }
 
-/// Returns the kind of error that a SQLite error represents here.
+/// Returns the [`SqliteErrorKind`] that corresponds to a SQLite error.
 pub(crate) fn kind_of(error: &rusqlite::Error) -> SqliteErrorKind {
     use SqliteErrorKind as Kind;
     let code = match error {
@@ -262,7 +262,7 @@ impl fmt::Display for SqliteError {
             Kind::Other => ("it failed", ""),
         };
         write!(f, "{}: {what}", escape(&self.path.to_string_lossy()))?;
-        // The message of this kind is complete, and the system's message would add nothing.
+        // For `NoParent`, the system's message would not add any information.
         if !self.detail.is_empty() && self.kind != Kind::NoParent {
             write!(f, " ({})", self.detail)?;
         }

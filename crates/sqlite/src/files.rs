@@ -1,9 +1,9 @@
-//! The files of a store, and whether they are still where the store opened them.
+//! Tracks a store's files, and detects whether they are still where the store opened them.
 //!
 //! SQLite continues to use a file after it has been removed or moved. Events that SQLite commits to
-//! a removed file are lost when the file is closed. The store therefore compares the files at its
-//! path with the files that it has opened, by device and inode, before each write and after each
-//! commit. To do so it only asks the system about the paths and opens no file, because a process
+//! a removed file are lost when the file is closed. Before each write and after each commit, the
+//! store therefore compares the files at its path with the files that it has opened, by device and
+//! inode. It only queries the metadata of the paths and does not open the files, because a process
 //! that opens and closes a file loses its locks on that file.
 
 use std::ffi::OsString;
@@ -15,23 +15,23 @@ use rusqlite::Connection;
 
 use crate::error::{SqliteError, SqliteErrorKind as Kind};
 
-/// The identity of a file: device and inode on Unix, the same for every file on other systems.
+/// The identity of a file: its device and inode on Unix, and a constant on other systems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Identity(u64, u64);
 
-/// The database, and the log and its index beside it, as they were when they were opened.
+/// The database, its log and the log's index, as they were when they were opened.
 #[derive(Debug)]
 pub(crate) struct Files {
     path: PathBuf,
-    /// The path of the database itself, if `path` is a link. The other two files are beside it.
+    /// The path of the database with links resolved. The other two files are next to it.
     real: PathBuf,
     database: Option<Identity>,
     log: Option<Identity>,
     index: Option<Identity>,
 }
 
-/// The state of a database that is read without locks because no process should be able to write
-/// it. If the state changes, the database has been written after all.
+/// The state of a database that is read without locks because no process should be able to write to
+/// it. If the state changes, a process has written to it nevertheless.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Still {
     database: Option<Identity>,
@@ -42,13 +42,13 @@ pub(crate) struct Still {
 
 /// The files that the store finds at its path before it closes them.
 enum Left {
-    /// There is no log that the store has to write back or remove before it closes its connections.
+    /// There is no log that the store has to checkpoint or remove before it closes its connections.
     Nothing,
-    /// The store's log without a database: the database is no longer at the path.
+    /// The store's log without its database, which is no longer at the path.
     Log,
     /// The store's database and index, without the log.
     AllButLog,
-    /// Another database, beside the log of the store's database.
+    /// Another database, next to the log of the store's database.
     LogOfAnother,
 }
 
@@ -67,14 +67,14 @@ impl Identity {
     }
 }
 
-/// Returns the identity of a file, even if it is empty. Returns `None` if there is no file that the
-/// process can access.
+/// Returns the identity of a file, even if it is empty. Returns `None` if the file does not exist
+/// or the process cannot access it.
 pub(crate) fn identity(path: &Path) -> Option<Identity> {
     fs::metadata(path).ok().map(|found| Identity::of(&found))
 }
 
-/// Returns the identity of a file that is not empty, because an open database is never empty.
-/// Returns `None` if the file is empty or does not exist.
+/// Returns the identity of a database. Returns `None` if the file is empty or does not exist,
+/// because an open database is never empty.
 fn of_database(path: &Path) -> Option<Identity> {
     fs::metadata(path).ok().filter(|found| found.len() > 0).map(|found| Identity::of(&found))
 }
@@ -87,7 +87,7 @@ impl Files {
         Self { path: path.to_owned(), database: of_database(path), real, log, index }
     }
 
-    /// Returns whether all three files existed, and the database is still the given one.
+    /// Returns whether all three files existed and `database` identifies the database.
     pub(crate) fn are_complete(&self, database: Option<Identity>) -> bool {
         self.database.is_some() && self.database == database && self.log.is_some() && self.index.is_some()
     }
@@ -99,22 +99,22 @@ impl Files {
             && identity(&beside(&self.real, "-shm")) == self.index
     }
 
-    /// Prepares the path for a new store, after files of the old one have been removed or moved.
-    /// Writes the old log back into the old database, wherever that is now. The caller can then
-    /// close the connections.
+    /// Prepares the path for a new store after files of the old store have been removed or moved.
+    /// Checkpoints the old log into the old database, wherever that database is now. The caller can
+    /// then close the connections.
     ///
     /// # Errors
     ///
-    /// Returns an error if another database is beside the log, so that the log may belong to
-    /// either, or if another process still reads the log.
+    /// Returns an error if another database is next to the log, because the log could belong to
+    /// either database, or if another process is still reading the log.
     pub(crate) fn leave(&self, connection: &Connection) -> Result<(), SqliteError> {
         let moved = |detail: &str| Err(SqliteError::new(Kind::Moved, &self.path, detail));
         match self.left() {
             Left::Nothing => Ok(()),
             Left::LogOfAnother => moved("another file has taken its place, next to the previous file's log"),
             Left::AllButLog => {
-                // As long as another process still reads, closing the connection would not write
-                // the log back, and the events in the log would be missing from the database.
+                // If another process is still reading, closing the connection would not checkpoint
+                // the log, and the events in the log would be missing from the database.
                 write_back(connection);
                 Ok(())
             }
@@ -126,7 +126,7 @@ impl Files {
                 for (end, opened) in [("-wal", self.log), ("-shm", self.index)] {
                     let path = beside(&self.real, end);
                     if identity(&path) == opened {
-                        // If the file cannot be removed, opening the path finds it.
+                        // If the file cannot be removed, opening the path will find it.
                         let _ = fs::remove_file(path);
                     }
                 }
@@ -170,13 +170,13 @@ impl Still {
     }
 }
 
-/// Writes the log back into the database and empties the log. If another process still reads the
-/// log, the rest stays in it.
+/// Checkpoints the log into the database and empties the log. If another process is still reading
+/// the log, the rest remains in it.
 fn write_back(connection: &Connection) {
     let _ = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
 }
 
-/// Follows links, like SQLite when it looks for the other two files.
+/// Resolves links, as SQLite does to find the other two files.
 fn real(path: &Path) -> PathBuf {
     fs::canonicalize(path).unwrap_or_else(|_| path.to_owned())
 }
@@ -191,7 +191,7 @@ fn size(path: &Path) -> u64 {
     fs::metadata(path).map_or(0, |found| found.len())
 }
 
-/// Returns the size of the log beside a database, in bytes. Returns 0 if there is no log.
+/// Returns the size of the log next to a database, in bytes. Returns 0 if there is no log.
 pub(crate) fn size_of_log(path: &Path) -> u64 {
     size(&beside(&real(path), "-wal"))
 }

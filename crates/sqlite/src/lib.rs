@@ -1,8 +1,8 @@
 //! A store for [eventcast](https://docs.rs/eventcast)'s recorded events in a SQLite file.
 //!
-//! [`SqliteSink`] responds like a Kubernetes API server, following the same rules as eventcast's
-//! `MemorySink`, and keeps what it has acknowledged even if the process is killed. Several
-//! processes can write to one file, and follow it while another process writes.
+//! [`SqliteSink`] behaves like a Kubernetes API server, following the same rules as eventcast's
+//! `MemorySink`, and retains every acknowledged write even if the process is killed. Several
+//! processes can write to one file, and can follow it while another process is writing.
 //!
 //! ```
 //! # let folder = std::env::temp_dir().join(format!("eventcast-sqlite-lib-{}", std::process::id()));
@@ -28,8 +28,8 @@
 //!
 //! # Which SQLite
 //!
-//! By default, the feature `bundled` makes cargo compile SQLite too, which needs a C compiler.
-//! Without the default features, the program links to the system's SQLite:
+//! The `bundled` feature, which is enabled by default, compiles SQLite from source and needs a C
+//! compiler. Without the default features, the program links to the system's SQLite:
 //!
 //! ```toml
 //! [dependencies]
@@ -38,25 +38,25 @@
 //! ```
 //!
 //! A link error about `sqlite3_set_clientdata` means that the system's SQLite is older than
-//! rusqlite 0.41 supports (3.45.3). In that case use rusqlite 0.40 (`cargo update -p rusqlite
-//! --precise 0.40.2`), or the feature.
+//! rusqlite 0.41 supports (3.45.3). In that case, either use rusqlite 0.40 (`cargo update -p
+//! rusqlite --precise 0.40.2`) or enable the `bundled` feature.
 //!
 //! Only one crate in a program can link to SQLite (`links = "sqlite3"`). This crate therefore
-//! accepts versions 0.34 to 0.41 of rusqlite, and cargo chooses a version that also suits the
-//! program's other crates. No rusqlite type appears in a signature here.
+//! accepts versions 0.34 to 0.41 of rusqlite, and cargo chooses a version that is compatible with
+//! the program's other crates. No rusqlite type appears in this crate's public API.
 //!
-//! The crate needs Rust 1.89, because rusqlite 0.41 does.
+//! The crate requires Rust 1.89, because rusqlite 0.41 does.
 //!
 //! <details>
 //! <summary>Locks and atomics, for those who change the crate</summary>
 //!
-//! `SqliteStore::writer` is held for a transaction. `SqliteStore::reader` is held for a query, and
-//! for a write that reopens the files, which also holds the writer's lock. A thread never takes the
-//! writer's lock while it holds the reader's. The clock is read under both. No user code runs under
-//! them.
+//! The `SqliteStore::writer` lock is held during a transaction. The `SqliteStore::reader` lock is
+//! held during a query, and together with the writer's lock while a write reopens the files. A
+//! thread never takes the writer's lock while it holds the reader's lock. A write reads the clock
+//! while it holds the writer's lock or both locks. No user code runs while they are held.
 //!
-//! `SqliteStore::unreadable` is a relaxed counter: a reader of a row increments it, and `stats`
-//! reads it.
+//! `SqliteStore::unreadable` is a relaxed counter. Reads increment it for each unreadable row, and
+//! `stats` loads it.
 //!
 //! </details>
 
@@ -83,7 +83,7 @@ pub use crate::read::SqliteEvents;
 pub use crate::stats::{SqliteChanges, SqliteSinkStats};
 pub use crate::store::SqliteSink;
 
-/// The page of the package, compiled so that its examples stay correct.
+/// The README, included here so that its examples are compiled as doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 mod readme {}

@@ -1,9 +1,10 @@
 //! Opening a store: refuses a file that is not a store without touching it, and creates a new file
 //! safely.
 //!
-//! Opening first inspects the file through a connection that takes no lock, reads no log and cannot
-//! write (`immutable`). SQLite inspects the file, not this library. If this library opened and
-//! closed the file itself, the process would lose the locks that it holds on the file elsewhere.
+//! The file is first inspected through a connection that takes no locks, does not read the log and
+//! cannot write (`immutable`). The inspection goes through SQLite, because if this library opened
+//! and closed the file itself, the process would lose the locks that its other connections hold on
+//! the file.
 
 use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
@@ -21,17 +22,17 @@ use crate::options::{SqliteSinkOptions, SqliteSynchronous};
 use crate::schema::IndexError;
 use crate::{schema, write};
 
-/// The size of the log, in pages, at which SQLite writes it back: 16 MiB.
+/// The size of the log, in pages, at which SQLite checkpoints it: 16 MiB.
 const WAL_PAGES: u32 = 4096;
-/// The size in bytes to which SQLite truncates the log after writing it back: 16 MiB.
+/// The size in bytes to which SQLite truncates the log after a checkpoint: 16 MiB.
 const WAL_BYTES: u32 = WAL_PAGES * 4096;
-/// The number of compiled statements that a connection caches. Any additional statement would be
-/// compiled each time it is used.
+/// The number of compiled statements that a connection caches. Further statements would be
+/// recompiled each time they are used.
 const STATEMENTS: usize = 64;
 /// The writer's page cache: 16 MiB. A negative number is a size in KiB.
 const CACHE: i32 = -16 * 1024;
 
-/// The writer's connection, the readers' connection, and the files that both have open.
+/// The writer's connection, the readers' connection, and the files that both connections have open.
 pub(crate) struct Opened {
     pub(crate) path: PathBuf,
     pub(crate) writer: Connection,
@@ -43,7 +44,7 @@ pub(crate) struct Opened {
 pub(crate) struct Reader {
     /// The connection, or `None` if the store could not reopen the path.
     pub(crate) connection: Option<Connection>,
-    /// The state of the file when it was opened, if the store reads it without locks.
+    /// The state of the file when it was opened, or `None` if the store reads the file with locks.
     pub(crate) still: Option<Still>,
 }
 
@@ -52,7 +53,7 @@ fn absolute(path: &Path) -> Result<PathBuf, SqliteError> {
     std::path::absolute(path).map_err(|error| SqliteError::new(Kind::InvalidPath, path, error))
 }
 
-/// Opens a store for writing, and creates it if it does not exist.
+/// Opens a store for writing, creating it if it does not exist.
 pub(crate) fn read_write(
     path: &Path,
     options: &SqliteSinkOptions,
@@ -66,18 +67,18 @@ pub(crate) fn read_write(
     let fail = |error: rusqlite::Error| SqliteError::sqlite(&path, &error);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut writer = connect(&path, &path, flags, options.busy_timeout)?;
-    // If a file cannot be written, SQLite opens it for reading, and reports this only on request.
+    // If a file is not writable, SQLite opens it for reading instead, and does not report an error.
     if writer.is_readonly(rusqlite::MAIN_DB).map_err(fail)? {
         return Err(SqliteError::new(Kind::ReadOnly, &path, ""));
     }
-    // When the last connection is closed, SQLite writes the log back into the file. This must not
-    // happen to a file that opening refuses.
+    // When the last connection is closed, SQLite checkpoints the log into the file. A file that
+    // this function refuses must not be modified in this way.
     let spare = DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE;
     let has_log = size_of_log(&path) > 0;
     writer.set_db_config(spare, has_log).map_err(fail)?;
-    // A file that appeared to be a store may be empty by now. If a process was killed while it
-    // marked the file as a store, the first inspection does not see the journal, and SQLite has
-    // rolled the mark back since.
+    // A file that appeared to be a store may be empty by now. If a process was killed while it was
+    // marking the file as a store, the first inspection does not see the rollback journal, and
+    // SQLite has since rolled back the mark.
     if found == FileKind::Empty || schema::application_id(&writer).map_err(fail)? != schema::APPLICATION_ID {
         claim(&path, &mut writer)?;
     }
@@ -101,7 +102,7 @@ pub(crate) fn read_write(
     }
     writer.set_db_config(spare, false).map_err(fail)?;
     let reader = connect(&path, &path, reading(), options.busy_timeout)?;
-    // The first read opens the log, so all files are open now. If the path still leads to the same
+    // The first read opens the log, so all files are open now. If the path still refers to the same
     // file as before, the open files are the files at the path.
     schema::user_version(&reader).map_err(fail)?;
     let files = Files::at(&path);
@@ -132,8 +133,8 @@ pub(crate) fn read_only(path: &Path, busy_timeout: Duration) -> Result<(PathBuf,
         Ok(connection)
     };
     let (connection, still) = match open(&path, reading()) {
-        // The two files beside the database are missing and SQLite cannot create them. They are not
-        // needed if there is no log.
+        // The two files next to the database are missing and SQLite cannot create them. If there is
+        // no log, the database can be read without them.
         Err(error) if error.kind() == Kind::Denied && !still.has_log() => {
             let uri = immutable(&path);
             (open(Path::new(&uri), reading() | OpenFlags::SQLITE_OPEN_URI)?, Some(still))
@@ -151,8 +152,8 @@ fn reading() -> OpenFlags {
     OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX
 }
 
-/// Creates the file if it does not exist, with access for its owner only. SQLite creates the files
-/// beside it with the same mode.
+/// Creates the file if it does not exist, accessible only to its owner. SQLite creates the files
+/// next to it with the same mode.
 fn create(path: &Path) -> Result<(), SqliteError> {
     match fs::metadata(path) {
         Ok(found) if found.is_file() => return Ok(()),
@@ -166,7 +167,7 @@ fn create(path: &Path) -> Result<(), SqliteError> {
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     match options.open(path) {
         Ok(_) => Ok(()),
-        // Another process was faster. The caller inspects its file like any other.
+        // Another process created the file first. The caller inspects it like any other file.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match fs::metadata(path) {
             Err(_) => Err(SqliteError::new(Kind::NotAFile, path, "a dangling symbolic link")),
             Ok(_) => Ok(()),
@@ -175,21 +176,22 @@ fn create(path: &Path) -> Result<(), SqliteError> {
     }
 }
 
-/// The kind of a file, according to its header.
+/// The kind of a file, as determined by its header.
 #[derive(PartialEq)]
 enum FileKind {
     Empty,
     Store,
 }
 
-/// Inspects a file without leaving a trace, and returns whether it is a store or empty. Any other
-/// file is an error.
+/// Inspects a file without modifying anything, and returns whether it is a store or empty. Any
+/// other file results in an error.
 fn look(path: &Path) -> Result<FileKind, SqliteError> {
     if look_once(path)? == FileKind::Store {
         return Ok(FileKind::Store);
     }
-    // A process that creates a store marks the file before the file has a log. An empty file with a
-    // log is therefore either marked by now, or next to the log of another database.
+    // A process that creates a store marks the file before the file has a log. If an empty file has
+    // a log, the file has therefore either been marked since, or the log belongs to another
+    // database.
     if size_of_log(path) > 0 && look_once(path)? == FileKind::Empty {
         return Err(SqliteError::new(Kind::Foreign, path, "an empty file with a log next to it"));
     }
@@ -198,7 +200,7 @@ fn look(path: &Path) -> Result<FileKind, SqliteError> {
 
 fn look_once(path: &Path) -> Result<FileKind, SqliteError> {
     let fail = |error: rusqlite::Error| opening(path, &error);
-    // SQLite would overwrite a file that is shorter than the smallest page.
+    // SQLite would overwrite a file that is smaller than the minimum page size.
     let size = fs::metadata(path).map_err(|error| SqliteError::io(path, error))?.len();
     if (1..512).contains(&size) {
         return Err(SqliteError::new(Kind::NotADatabase, path, format_args!("{size} bytes")));
@@ -206,9 +208,9 @@ fn look_once(path: &Path) -> Result<FileKind, SqliteError> {
     let flags =
         OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(immutable(path), flags).map_err(fail)?;
-    // After a crash the header may specify more pages than have been written back. The log makes up
-    // for that, but this connection does not read the log. If the file is a store, only its header
-    // is read here.
+    // After a crash, the header may specify more pages than the file contains, because the other
+    // pages are still in the log, which this connection does not read. If the file is a store, only
+    // its header is read here.
     connection.pragma_update(None, "writable_schema", true).map_err(fail)?;
     let application = schema::application_id(&connection).map_err(fail)?;
     let version = schema::user_version(&connection).map_err(fail)?;
@@ -221,8 +223,8 @@ fn look_once(path: &Path) -> Result<FileKind, SqliteError> {
     Ok(FileKind::Empty)
 }
 
-/// Marks an empty database as a store. This writes a single page, so a crash never leaves an
-/// unrecognisable file.
+/// Marks an empty database as a store. This writes a single page, so a crash never leaves a file
+/// that cannot be recognised as a store or as empty.
 fn claim(path: &Path, writer: &mut Connection) -> Result<(), SqliteError> {
     let fail = |error: rusqlite::Error| SqliteError::sqlite(path, &error);
     let transaction = writer.transaction_with_behavior(TransactionBehavior::Immediate).map_err(fail)?;
@@ -252,8 +254,8 @@ fn verify(path: &Path, connection: &Connection) -> Result<(), SqliteError> {
     Ok(())
 }
 
-/// Checks that the pages are consistent. Reads the whole file, so that the store writes nothing to
-/// a damaged file.
+/// Checks that the pages are consistent, so that the store does not write to a damaged file. Reads
+/// the whole file.
 fn check_pages(path: &Path, writer: &Connection) -> Result<(), SqliteError> {
     let answer: String = writer
         .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
@@ -262,9 +264,9 @@ fn check_pages(path: &Path, writer: &Connection) -> Result<(), SqliteError> {
 }
 
 /// Enables the write-ahead log. If several processes open a new file at the same time, each of them
-/// requests the log. SQLite immediately reports to all but one of them that the file is busy. It
-/// does wait for write access, however. This function therefore waits for write access and requests
-/// the log again, up to the busy timeout.
+/// requests WAL mode, and for all but one of them SQLite immediately returns a busy error. SQLite
+/// does block on write access, however. This function therefore waits for write access and then
+/// requests WAL mode again, until the busy timeout has elapsed.
 fn wal(path: &Path, writer: &mut Connection, busy_timeout: Duration) -> Result<(), SqliteError> {
     let fail = |error: rusqlite::Error| SqliteError::sqlite(path, &error);
     let ask = |writer: &Connection| {
@@ -296,7 +298,7 @@ fn settle(writer: &Connection, options: &SqliteSinkOptions) -> rusqlite::Result<
         SqliteSynchronous::Normal => ("normal", false),
     };
     writer.pragma_update(None, "synchronous", synchronous)?;
-    // For systems on which an ordinary `fsync` leaves the flush to the drive, such as macOS.
+    // For systems such as macOS, on which an ordinary `fsync` does not flush the drive's cache.
     writer.pragma_update(None, "fullfsync", flush_drive)?;
     writer.pragma_update(None, "cache_size", CACHE)?;
     pragma_with_answer(writer, "wal_autocheckpoint", WAL_PAGES)?;
@@ -307,8 +309,8 @@ fn pragma_with_answer(connection: &Connection, name: &str, value: u32) -> rusqli
     connection.pragma_update_and_check(None, name, value, |_| Ok(()))
 }
 
-/// Opens a connection to the store at `path`, with the settings of all connections except the one
-/// for the first inspection. `file` names the file to SQLite, as a path or as a URI.
+/// Opens a connection to the store at `path`, with the settings that all connections share except
+/// the one for the first inspection. `file` is the path or URI that is passed to SQLite.
 fn connect(
     path: &Path,
     file: &Path,
@@ -319,30 +321,31 @@ fn connect(
         let connection = Connection::open_with_flags(file, flags)?;
         connection.busy_timeout(busy_timeout)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
-        // A file from elsewhere may have a schema that calls functions.
+        // A file from an untrusted source may have a schema that calls functions.
         connection.pragma_update(None, "trusted_schema", false)?;
         connection.pragma_update(None, "cell_size_check", true)?;
-        // SQLite sorts data in memory instead of using a directory that is accessible to all users.
+        // Make SQLite sort data in memory instead of in a directory that is accessible to all
+        // users.
         connection.pragma_update(None, "temp_store", "memory")?;
         Ok(connection)
     };
     open().map_err(|error| opening(path, &error))
 }
 
-/// Returns the error for an attempt to open a file that existed shortly before. If SQLite cannot
-/// open such a file, the system denies access to it.
+/// Returns the error for a failed attempt to open a file. The file existed shortly before, so if
+/// SQLite cannot open it, the system denies access to it.
 fn opening(path: &Path, error: &rusqlite::Error) -> SqliteError {
     let kind = match error.sqlite_error_code() {
         // Nothing has been written yet, so `ReadOnly` means that SQLite cannot create the files
-        // beside it.
+        // next to the database.
         Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly) => Kind::Denied,
         _ => kind_of(error),
     };
     SqliteError::new(kind, path, error)
 }
 
-/// Returns the path as a URI for reading without locks. Each byte that could have a meaning in a
-/// URI is escaped.
+/// Returns the path as a URI for reading without locks. Each byte that could have a special meaning
+/// in a URI is escaped.
 fn immutable(path: &Path) -> String {
     let bytes = path.as_os_str().as_encoded_bytes();
     let mut uri = "file:".to_owned();

@@ -1,4 +1,4 @@
-//! The options of a store in a file: how many events it keeps, for how long, and how safely.
+//! The options of a store in a file: its capacity, expiry and durability.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,8 +9,8 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// The maximum busy timeout: one hour, effectively unlimited. SQLite counts the timeout in an `int`
-/// of milliseconds, so there has to be a limit.
+/// The maximum busy timeout: one hour, effectively unlimited. A limit is necessary because SQLite
+/// stores the timeout as an `int` number of milliseconds.
 const MAX_BUSY_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// The maximum value of `max_events`.
@@ -22,7 +22,7 @@ pub(crate) const MAX_EVENTS: usize = 100_000;
 /// Options of a [`SqliteSink`](crate::SqliteSink).
 ///
 /// They can be read from a configuration file, with the names of the setters as keys. A missing key
-/// has its default value, and an unknown key is an error. If a value is out of range, opening the
+/// means the default value, and an unknown key is an error. If a value is out of range, opening the
 /// store returns an error that names the option.
 ///
 /// # Examples
@@ -93,11 +93,11 @@ impl<'de> Deserialize<'de> for SqliteSinkOptions {
     }
 }
 
-/// The stage that a write to a [`SqliteSink`](crate::SqliteSink) must reach before the store
-/// acknowledges it.
+/// How durable a write to a [`SqliteSink`](crate::SqliteSink) must be before the store acknowledges
+/// it.
 ///
 /// With either value, the file is consistent after any failure of the process or the machine,
-/// provided that the disk keeps its own promises.
+/// provided that the disk honours its own guarantees.
 ///
 /// | | the process ends, is killed, or panics | the machine loses power, or the kernel fails |
 /// |---|---|---|
@@ -119,12 +119,12 @@ impl<'de> Deserialize<'de> for SqliteSinkOptions {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SqliteSynchronous {
-    /// The write is on disk, after one `fsync` for each batch. This is the default.
+    /// The write is on disk, which takes one `fsync` per batch. This is the default.
     #[default]
     Full,
     /// The write has been passed to the operating system. It reaches the disk at the next
-    /// checkpoint, when the write-ahead log has grown to 16 MiB, or when the last process closes
-    /// the file. Until then, a power failure may undo the latest writes.
+    /// checkpoint, which happens when the write-ahead log has grown to 16 MiB or when the last
+    /// process closes the file. Until then, a power failure may undo the most recent writes.
     Normal,
 }
 
@@ -142,44 +142,45 @@ impl Default for SqliteSinkOptions {
 }
 
 impl SqliteSinkOptions {
-    /// Sets the maximum number of events in the file, 1 to 16,777,216. If there would be more,
-    /// the least recently written event is evicted.
+    /// Sets the maximum number of events in the file, from 1 to 16,777,216. If a write would
+    /// exceed the limit, the least recently written event is evicted.
     ///
-    /// The limit is stored in the file and applies to every process that writes to it. `None`, the
-    /// default, uses the limit in the file, which is 100,000 for a new file. A number changes the
-    /// limit in the file when the store is opened.
+    /// The limit is stored in the file and applies to every process that writes to it. With `None`,
+    /// the default, the store uses the limit in the file, which is 100,000 for a new file. If a
+    /// number is given, opening the store changes the limit in the file.
     pub fn max_events(mut self, events: impl Into<Option<usize>>) -> Self {
         self.max_events = events.into();
         self
     }
 
-    /// Sets how long the store keeps an event after its last write, according to the wall clock.
-    /// Must be more than zero. The default is one hour, which is also how long an API server keeps
-    /// events. The expiry of an event is set when it is written, so a new value applies from the
-    /// next write.
+    /// Sets how long the store keeps an event after its last write, as measured by the wall clock.
+    /// Must be greater than zero. Defaults to one hour, which is also how long an API server keeps
+    /// events. An event's expiry time is set when the event is written, so a new value applies to
+    /// an event from its next write.
     pub fn ttl(mut self, time: Duration) -> Self {
         self.ttl = time;
         self
     }
 
-    /// Sets the stage that a write must reach before the store acknowledges it. Default
+    /// Sets how durable a write must be before the store acknowledges it. Defaults to
     /// [`SqliteSynchronous::Full`].
     pub fn synchronous(mut self, stage: SqliteSynchronous) -> Self {
         self.synchronous = stage;
         self
     }
 
-    /// Sets how long a write waits for another process to finish writing before it fails and may be
-    /// retried. 0 to 1 hour, in milliseconds, default 5 seconds.
+    /// Sets how long a write waits for another process to finish writing before it fails with an
+    /// error that allows a retry. From 0 to 1 hour, with millisecond precision. Defaults to 5
+    /// seconds.
     pub fn busy_timeout(mut self, time: Duration) -> Self {
         self.busy_timeout = time;
         self
     }
 
     /// Sets whether opening for writing always reads the whole file, in order to find damage before
-    /// the store writes anything. Default false: opening then reads the whole file only if there is
-    /// a log beside it. A log is left by an unclean shutdown, and is also present while another
-    /// process writes.
+    /// the store writes anything. Defaults to false, in which case opening reads the whole file
+    /// only if there is a log next to it. A log is left behind by an unclean shutdown, and also
+    /// exists while another process is writing.
     pub fn full_check(mut self, checks: bool) -> Self {
         self.full_check = checks;
         self
@@ -187,7 +188,7 @@ impl SqliteSinkOptions {
 
     /// Sets whether an event with an event time must satisfy all rules that an API server applies
     /// to events.k8s.io/v1. See [`rules`](eventcast::sink::rules). This setting is not stored in
-    /// the file, so each process has its own. Default false.
+    /// the file, so each process has its own. Defaults to false.
     pub fn events_v1_rules(mut self, applies: bool) -> Self {
         self.events_v1_rules = applies;
         self

@@ -14,9 +14,9 @@ use crate::stats::{SqliteChanges, SqliteSinkStats};
 use crate::store::SqliteSink;
 use crate::write::SqliteCounters;
 
-/// Each of these methods reads what was committed before it began. It waits for a writer only while
-/// that writer reopens the path, and blocks a writer only then. A row that was written by another
-/// program and does not hold an event is left out and counted in [`SqliteSinkStats::unreadable`].
+/// Each of these methods reads the data that was committed before the call. A read and a write
+/// block each other only if the write has to reopen the path. A row that another program wrote and
+/// that does not contain a valid event is skipped and counted in [`SqliteSinkStats::unreadable`].
 ///
 /// # Errors
 ///
@@ -51,8 +51,8 @@ impl SqliteSink {
         self.find(&EventQuery::default())
     }
 
-    /// Returns the event with this name, or `None` if there is none. If the row with this name does
-    /// not hold an event, the error is [`Corrupt`](crate::SqliteErrorKind::Corrupt).
+    /// Returns the event with this name, or `None` if it does not exist. If the row with this name
+    /// does not contain a valid event, the error is [`Corrupt`](crate::SqliteErrorKind::Corrupt).
     ///
     /// # Examples
     ///
@@ -113,9 +113,10 @@ impl SqliteSink {
         self.read(|connection| select::find(connection, query, now, &self.shared.unreadable))
     }
 
-    /// Returns an iterator over the events that match the query, in the order of their last writes
-    /// and in bounded memory. It works like [`MemorySink::stream`](eventcast::MemorySink::stream),
-    /// except that its items may be errors. After an error the iterator ends.
+    /// Returns an iterator over the events that match the query, in the order of their last writes.
+    /// The iterator uses bounded memory and works like
+    /// [`MemorySink::stream`](eventcast::MemorySink::stream), except that an item may be an error.
+    /// After an error the iterator ends.
     ///
     /// # Examples
     ///
@@ -178,7 +179,7 @@ impl SqliteSink {
         self.read(|connection| Ok(SqliteCounters::read(connection)?.version))
     }
 
-    /// Returns the number of events. This takes some time, because SQLite counts them.
+    /// Returns the number of events. This takes some time, because SQLite has to count the rows.
     ///
     /// # Examples
     ///
@@ -230,8 +231,8 @@ impl SqliteSink {
         Ok(self.len()? == 0)
     }
 
-    /// Returns the counters of all events that this file ever held, regardless of which process
-    /// wrote them.
+    /// Returns the file's counters, which cover all events since the file was created, regardless
+    /// of which process wrote them.
     ///
     /// # Examples
     ///
@@ -269,26 +270,27 @@ impl SqliteSink {
                 stored,
                 created: counters.created,
                 updated: counters.updated,
-                // This includes expired events whose rows have not been removed yet. Reads do not
-                // return them either.
+                // Includes expired events whose rows have not been removed yet, because reads no
+                // longer return these events.
                 expired: counters.expired + counters.rows().saturating_sub(stored),
                 evicted: counters.evicted,
                 bytes: size.unsigned_abs(),
                 max_events: counters.max_events,
-                // Relaxed: only the number counts.
+                // Relaxed: only the value matters.
                 unreadable: self.shared.unreadable.load(Ordering::Relaxed),
             })
         })
     }
 
-    /// Returns the events that were written after the write with this number. This is for programs
-    /// that follow the store, even in other processes. A number is a resource version, or 0 before
-    /// the first write. Numbers are consecutive, one for each write of an event.
+    /// Returns the events that were written after the write with this number. Programs use this
+    /// method to follow the store, even from another process. The number is a resource version, or
+    /// 0 to start before the first write. Writes are numbered consecutively, one number for each
+    /// write of an event.
     ///
-    /// An event that was written several times since then is returned once, in its current state.
-    /// An event that has expired or was evicted since then is not returned. A number from another
-    /// file has no meaning here. A number larger than [`SqliteChanges::version`] indicates another
-    /// file.
+    /// An event that has been written several times since then is returned once, in its current
+    /// state. An event that has since expired or been evicted is not returned. A number from
+    /// another file is meaningless here. If the number is larger than [`SqliteChanges::version`],
+    /// it comes from another file.
     ///
     /// # Examples
     ///
@@ -336,7 +338,7 @@ impl SqliteSink {
 }
 
 /// An iterator over the events in a [`SqliteSink`] that match a query, in the order of their last
-/// writes: see [`SqliteSink::stream`].
+/// writes. Created by [`SqliteSink::stream`].
 ///
 /// # Examples
 ///

@@ -1,4 +1,5 @@
-//! Conversion between events and rows. Each field of the event is in one of the columns, unchanged.
+//! Conversion between events and rows. Each of an event's fields is stored unchanged in one of the
+//! columns.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -30,7 +31,8 @@ macro_rules! marks {
 
 pub(crate) use marks;
 
-/// The condition for the event with a namespace and a name, in the form that uses an index.
+/// The condition that selects an event by namespace and name, in a form for which SQLite uses an
+/// index.
 macro_rules! is_named {
     () => {
         "substr(name, -16) = substr(?2, -16) AND namespace = ?1 AND name = ?2"
@@ -39,7 +41,7 @@ macro_rules! is_named {
 
 pub(crate) use is_named;
 
-/// The fields that few events have, in the same structure as in an event's JSON.
+/// The fields that only a few events have, with the same structure as in an event's JSON.
 #[derive(Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Rest {
@@ -75,8 +77,8 @@ impl RestOfMetadata {
 }
 
 impl Rest {
-    /// Returns the JSON of these fields, or `None` if the event has none of them, which is the case
-    /// for most events.
+    /// Returns these fields as JSON, or `None` if none of them is set, which is the case for most
+    /// events.
     fn of(event: &Event) -> Option<String> {
         let metadata = &event.metadata;
         let texts = [event.kind(), event.api_version(), metadata.generate_name(), metadata.self_link()];
@@ -121,12 +123,13 @@ impl Rest {
     }
 }
 
-/// Converts a counter to a SQLite integer, which is signed. No counter reaches the limit.
+/// Converts a counter to a SQLite integer, which is signed. No counter reaches `i64::MAX`.
 pub(crate) fn signed(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Formats a time to microseconds with a fixed length, so that the strings sort like the times.
+/// Formats a time with microsecond precision and a fixed length, so that the strings sort
+/// chronologically.
 pub(crate) fn micros(at: Timestamp) -> String {
     format!("{at:.6}")
 }
@@ -134,7 +137,7 @@ pub(crate) fn micros(at: Timestamp) -> String {
 /// Returns a time in microseconds since 1970.
 pub(crate) fn unix_micros(at: Timestamp) -> i64 {
     let micros = at.as_nanos().div_euclid(1000);
-    // Always fits, because the year of a timestamp has four digits.
+    // Always fits, because a timestamp's year has four digits.
     i64::try_from(micros).unwrap_or(i64::MAX)
 }
 
@@ -142,7 +145,7 @@ fn seconds(at: Timestamp) -> String {
     format!("{at:.0}")
 }
 
-/// Executes a statement whose parameters are the columns, and returns the number of rows written.
+/// Executes a statement with one parameter for each column, and returns the number of rows written.
 pub(crate) fn write(
     statement: &mut CachedStatement<'_>,
     event: &Event,
@@ -181,7 +184,7 @@ pub(crate) fn write(
     ])
 }
 
-/// Returns the event in a row of all columns.
+/// Returns the event in a row that contains all columns.
 pub(crate) fn event_of(row: &Row<'_>) -> rusqlite::Result<Event> {
     let mut event = Event::default();
     event.metadata.set_resource_version(version_of(row)?.to_string());
@@ -215,19 +218,19 @@ pub(crate) fn event_of(row: &Row<'_>) -> rusqlite::Result<Event> {
     Ok(event)
 }
 
-/// Returns the event in a row of all columns. If the row does not hold an event, because another
-/// program wrote it, this returns `None` and counts the row. The caller leaves out such a row so
-/// that it does not hide the others.
+/// Returns the event in a row that contains all columns. If the row does not contain a valid event,
+/// because another program wrote it, this returns `None` and increments `unreadable`. The caller
+/// skips such a row so that the remaining rows can still be read.
 pub(crate) fn readable(row: &Row<'_>, unreadable: &AtomicU64) -> Option<Event> {
     let event = event_of(row).ok();
     if event.is_none() {
-        // Relaxed: only the number counts.
+        // Relaxed: only the value matters.
         unreadable.fetch_add(1, Ordering::Relaxed);
     }
     event
 }
 
-/// Returns the number of the last write in a row of all columns.
+/// Returns the number of an event's last write, from a row that contains all columns.
 pub(crate) fn version_of(row: &Row<'_>) -> rusqlite::Result<u64> {
     Ok(row.get::<_, i64>(0)?.unsigned_abs())
 }

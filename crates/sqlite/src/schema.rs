@@ -1,4 +1,4 @@
-//! The tables, and the steps that upgrade a file of an earlier version to this version.
+//! The tables, and the steps that upgrade a file from an earlier version.
 
 use eventcast::Timestamp;
 use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior};
@@ -6,19 +6,19 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension, TransactionBehavior};
 use crate::options::MAX_EVENTS;
 use crate::row::{self, signed};
 
-/// The application id `evca`, which distinguishes a store from the database of another program.
+/// The application id `evca`, which distinguishes a store from another program's database.
 pub(crate) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"evca");
 
-/// The version of the files that this library writes: `user_version`.
+/// The version of the files that this library writes, stored as `user_version`.
 pub(crate) const VERSION: i32 = 5;
 
-/// The steps that create each version from the previous one, and the first version from an empty
-/// file. A step never changes once it has been released.
+/// The steps that upgrade a file from each version to the next. The first step creates the tables
+/// in an empty file. A step must never change once it has been released.
 #[allow(clippy::cast_sign_loss, reason = "it is not negative")]
 const STEPS: [&str; VERSION as usize] = [
     // 1: the events, and the counters that the store keeps in addition to them. The key is the
-    // number of the last write. The least recently written event is therefore the first, and a
-    // follower can continue from the number at which it stopped.
+    // number of an event's last write. The least recently written event is therefore in the first
+    // row, and a follower can continue from the number at which it stopped.
     "CREATE TABLE store (
         born INTEGER NOT NULL,
         resourceVersion INTEGER NOT NULL,
@@ -58,27 +58,28 @@ const STEPS: [&str; VERSION as usize] = [
     );
     CREATE UNIQUE INDEX eventsByName ON events (namespace, name);
     CREATE INDEX eventsByExpiry ON events (expires);",
-    // 2: indexes for the conditions of queries. An index also holds the key, so the rows that it
-    // finds are in the order of the writes.
+    // 2: indexes for the conditions of queries. Each index entry also contains the key, so the rows
+    // with the same value are in the order of the writes.
     "CREATE INDEX eventsByObject ON events (involvedObjectName, involvedObjectKind COLLATE NOCASE);
     CREATE INDEX eventsByType ON events (type);
     CREATE INDEX eventsByReason ON events (reason);
     CREATE INDEX eventsByLastSeen ON events (lastSeen);",
-    // 3: the limit that holds for all processes that write, and the time of the last write, in
-    // microseconds since 1970.
+    // 3: the limit, which applies to all processes that write to the file, and the time of the last
+    // write, in microseconds since 1970.
     "ALTER TABLE store ADD COLUMN maxEvents INTEGER NOT NULL DEFAULT 100000;
     ALTER TABLE store ADD COLUMN written INTEGER NOT NULL DEFAULT 0;
     UPDATE store SET maxEvents = max(maxEvents, created - expired - evicted);",
-    // 4: an index that finds the events of a namespace in the order of the writes, so that a search
+    // 4: an index that finds the events in a namespace in the order of the writes, so that a search
     // can stop at a limit or at the end of a page.
     "CREATE INDEX eventsByNamespace ON events (namespace);",
-    // 5: indexes that grow near their most recent entries. Events of many objects and namespaces
-    // alternate. In a plain index by object, each of them would change a different page. Writing
-    // these pages would take up most of the time of a write, above all in a large file.
-    // - The names that recorders generate end with the time in 16 hexadecimal digits. The index by
-    //   name begins with these, so the names of new events are near its end.
-    // - The indexes by object and by namespace begin with the number of the part that contains a
-    //   version, see `PART` of `select`. New events are in the last part.
+    // 5: indexes whose new entries are close to their most recent entries. Consecutive events are
+    // usually about different objects and namespaces, so in a plain index by object, each event
+    // would change a different page. Most of the time of a write would be spent writing these
+    // pages, particularly in a large file.
+    // - The names that recorders generate end with the time in 16 hexadecimal digits. These digits
+    //   are the first column of the index by name, so new events are added near its end.
+    // - The first column of the indexes by object and by namespace is the number of the part that
+    //   contains the version (see `PART` in `select`). New events are added to the last part.
     "DROP INDEX eventsByName;
     CREATE UNIQUE INDEX eventsByName ON events (substr(name, -16), namespace, name);
     DROP INDEX eventsByObject;
@@ -88,7 +89,7 @@ const STEPS: [&str; VERSION as usize] = [
     CREATE INDEX eventsByNamespace ON events (resourceVersion / 4096, namespace);",
 ];
 
-/// Upgrades the file in one transaction, so that all steps are done or none.
+/// Upgrades the file in one transaction, so that either all steps take effect or none.
 pub(crate) fn migrate(connection: &mut Connection, now: Timestamp) -> rusqlite::Result<()> {
     if user_version(connection)? == VERSION {
         return Ok(());
@@ -119,7 +120,7 @@ pub(crate) fn application_id(connection: &Connection) -> rusqlite::Result<i32> {
     connection.pragma_query_value(None, "application_id", |row| row.get(0))
 }
 
-/// Returns whether the database is empty: it contains no tables or anything else.
+/// Returns whether the database is empty, with no tables or other schema objects.
 pub(crate) fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
     let is_empty = "SELECT NOT EXISTS (SELECT 1 FROM sqlite_master)";
     connection.query_row(is_empty, [], |row| row.get(0))
@@ -127,7 +128,7 @@ pub(crate) fn is_empty(connection: &Connection) -> rusqlite::Result<bool> {
 
 /// The reason why the indexes of a file cannot be restored.
 pub(crate) enum IndexError {
-    /// An index that cannot be recreated, or that differs from the index that the steps create.
+    /// An index cannot be recreated, or differs from the index that the steps create.
     Wrong(String),
     Sqlite(rusqlite::Error),
 }
@@ -141,7 +142,7 @@ impl From<rusqlite::Error> for IndexError {
 /// Recreates indexes that have been dropped. Without the index for names, two events could have the
 /// same name.
 pub(crate) fn restore_indexes(connection: &mut Connection) -> Result<(), IndexError> {
-    // The steps themselves define which indexes there are.
+    // The steps define which indexes must exist.
     let model = Connection::open_in_memory()?;
     for step in STEPS {
         model.execute_batch(step)?;
@@ -182,7 +183,7 @@ fn definition(connection: &Connection, name: &str) -> rusqlite::Result<Option<St
     connection.query_row(sql, [name], |row| row.get(0)).optional()
 }
 
-/// Returns the words of a statement, without its layout.
+/// Returns the words of a statement, ignoring whitespace.
 fn words(sql: &str) -> Vec<&str> {
     sql.split_whitespace().collect()
 }

@@ -1,4 +1,4 @@
-//! The statements that read a store with the conditions of a query.
+//! Builds and runs the statements that search a store for the events of a query.
 
 use std::sync::atomic::AtomicU64;
 
@@ -11,8 +11,8 @@ use crate::row::{self, columns, signed};
 use crate::write::SqliteCounters;
 
 /// The number of versions in one part of the indexes by object and by namespace. A search for an
-/// object goes through the parts, which takes a few microseconds for each. The number is also part
-/// of the indexes, so it never changes.
+/// object goes through the parts one by one, which takes a few microseconds for each part. The
+/// index definitions contain this number, so it must never change.
 const PART: i64 = 4096;
 
 const IN_PART: &str = " AND resourceVersion / 4096 = ? AND resourceVersion BETWEEN ? AND ?";
@@ -31,29 +31,30 @@ enum Order {
     NewestFirst,
 }
 
-/// The search for the rows of a query: a statement with its conditions, and the values for them.
+/// A search for the rows that match a query: a statement with its conditions, and the values for
+/// their parameters.
 struct Search {
     sql: String,
     values: Vec<Value>,
-    /// Whether an index finds the rows in one part of the versions.
+    /// Whether the search uses an index that is divided into parts.
     has_parts: bool,
     after: i64,
     order: Order,
 }
 
 impl Search {
-    /// Creates a search for the rows written after the write with the number `after`. `what` lists
-    /// the columns to select.
+    /// Creates a search for the rows that were written after write number `after`. `what` lists the
+    /// columns to select.
     fn new(what: &str, query: &EventQuery, after: u64, order: Order, now: Timestamp) -> Self {
-        // The sign keeps SQLite from choosing the index of that column, which would hardly narrow
-        // the search because nearly every row expires later.
+        // The `+` keeps SQLite from using the index on `expires`, which would hardly narrow down
+        // the search, because nearly all rows expire later than `now`.
         let sql = format!("SELECT {what} FROM events WHERE +expires > ?");
         let (is_named, is_in_namespace) = (!query.name.is_empty(), !query.namespace.is_empty());
         let has_parts = is_named || is_in_namespace;
         let values = vec![row::micros(now).into()];
         let mut search = Self { sql, values, has_parts, after: signed(after), order };
-        // The search uses the index by object if it can, and the index by namespace otherwise.
-        // SQLite does not know how many rows each index finds.
+        // SQLite does not know how many rows each index would find, so the index is chosen here:
+        // the index by object if possible, otherwise the index by namespace.
         for (text, condition, is_indexed) in [
             (&query.namespace, "namespace = ?", !is_named),
             (&query.kind, "involvedObjectKind = ? COLLATE NOCASE", is_named),
@@ -69,8 +70,8 @@ impl Search {
         search
     }
 
-    /// Adds the condition that an event was last seen at this time or later. If `may_sort`, SQLite
-    /// may use the index by that time and sort the rows that it finds.
+    /// Adds the condition that an event was last seen at this time or later. If `may_sort` is true,
+    /// SQLite may use the index by that time and sort the rows that it finds.
     fn since(mut self, at: Option<Timestamp>, may_sort: bool) -> Self {
         if let Some(at) = at {
             self.and("lastSeen >= ?", may_sort && !self.has_parts, row::micros(at));
@@ -78,14 +79,14 @@ impl Search {
         self
     }
 
-    /// Adds a condition. If `is_indexed`, the condition may determine which index SQLite uses.
+    /// Adds a condition. If `is_indexed` is true, SQLite may use an index for the condition.
     fn and(&mut self, condition: &str, is_indexed: bool, value: impl Into<Value>) {
         self.sql.push_str(if is_indexed { " AND " } else { " AND +" });
         self.sql.push_str(condition);
         self.values.push(value.into());
     }
 
-    /// Calls `look` with each row in the order of the writes, until `look` returns false.
+    /// Calls `look` with each row, in the search's order, until `look` returns false.
     fn each(
         mut self,
         connection: &Connection,
@@ -101,8 +102,8 @@ impl Search {
         each_row(statement.query(params_from_iter(&self.values))?, &mut look).map(drop)
     }
 
-    /// Does the same as [`each`](Self::each), part by part. A part without matching rows costs one
-    /// index lookup.
+    /// Does the same as [`each`](Self::each), but goes through the index part by part. A part
+    /// without matching rows costs one index lookup.
     fn each_in_parts(
         mut self,
         connection: &Connection,
@@ -137,7 +138,7 @@ impl Search {
         format!("{} ORDER BY resourceVersion{order}", self.sql)
     }
 
-    /// Returns the version of the first row from `low` to `high`, in the order of the search.
+    /// Returns the version of the first row between `low` and `high`, in the search's order.
     fn next_version(&self, connection: &Connection, low: i64, high: i64) -> rusqlite::Result<Option<i64>> {
         let sql = match self.order {
             Order::OldestFirst => {
@@ -164,15 +165,16 @@ fn each_row(
     Ok(true)
 }
 
-/// Returns the events that match a query. SQLite narrows down the rows, and the query itself makes
-/// the final selection.
+/// Returns the events that match a query. SQLite narrows down the rows, and `EventQuery::matches`
+/// makes the final selection.
 pub(crate) fn find(
     connection: &Connection,
     query: &EventQuery,
     now: Timestamp,
     unreadable: &AtomicU64,
 ) -> rusqlite::Result<Vec<Event>> {
-    // The search starts at the requested end, so that it can stop at the limit.
+    // Start at the end that the limit refers to, so that the search can stop once it has found
+    // enough events.
     let (limit, order) = match query.limit {
         QueryLimit::All => (usize::MAX, Order::OldestFirst),
         QueryLimit::First(events) => (events, Order::OldestFirst),
@@ -195,8 +197,8 @@ pub(crate) fn find(
     Ok(found)
 }
 
-/// Returns a page of the events that were written after the write with the given number, in the
-/// order of their last writes.
+/// Returns a page of the events that were written after write number `after`, in the order of their
+/// last writes.
 pub(crate) fn page(
     connection: &Connection,
     query: &EventQuery,
@@ -208,7 +210,8 @@ pub(crate) fn page(
     let version = SqliteCounters::read(&reading)?.version;
     let mut page = EventPage { found: Vec::new(), last: after, version, is_end: true };
     let mut looks = 0;
-    // With the index by time, each page would have to sort all rows that the index finds.
+    // If the search used the index by time, SQLite would have to sort all rows found by that index
+    // for each page.
     let search = Search::new(columns!(), query, after, Order::OldestFirst, now).since(query.since, false);
     search.each(&reading, |row| {
         looks += 1;
@@ -222,8 +225,8 @@ pub(crate) fn page(
     Ok(page)
 }
 
-/// Returns the number of the write before the first of the last `events` events that match the
-/// conditions. Returns 0 if there are fewer.
+/// Returns the number of the write that precedes the last `events` events matching the query.
+/// Returns 0 if fewer events match.
 pub(crate) fn start_of_last(
     connection: &Connection,
     query: &EventQuery,
@@ -250,7 +253,7 @@ mod tests {
     use crate::schema;
     use eventcast::ObjectReference;
 
-    /// A statement that uses another index has the same result, but reads many more rows.
+    /// A statement that uses another index returns the same rows, but reads many more of them.
     #[test]
     fn each_search_uses_its_index() {
         let mut connection = Connection::open_in_memory().unwrap();

@@ -1,4 +1,4 @@
-//! Writing to a store: each batch goes to the files at the path.
+//! Writing to a store. Each batch is written to the files that are at the store's path.
 
 use std::path::Path;
 use std::slice;
@@ -12,8 +12,8 @@ use crate::store::{SqliteSink, SqliteStore, Writer};
 use crate::{open, write};
 
 impl SqliteSink {
-    /// Writes a batch to the files at the path, or to no file. Returns an error if these files are
-    /// no longer there, so that the store does not acknowledge the write.
+    /// Writes a batch to the files at the path. Returns an error if the open files are no longer at
+    /// the path, so that the store does not acknowledge the write.
     fn write<A: From<Event>>(
         &self,
         writer: &mut Writer,
@@ -29,8 +29,8 @@ impl SqliteSink {
         }
         let connection = writer.connection.as_mut().ok_or_else(|| self.moved())?;
         let answers = write::apply(connection, options, clock, batch);
-        // Check again after the commit, so that an acknowledged batch is in the files that are at
-        // the path now.
+        // Check again after the commit, so that a batch is acknowledged only if it is in the files
+        // that are at the path now.
         writer.is_lost = !writer.files.are_there();
         if writer.is_lost {
             return Err(self.moved());
@@ -38,19 +38,19 @@ impl SqliteSink {
         answers.map_err(|error| SqliteError::sqlite(path, &error))
     }
 
-    /// Closes the files that are no longer at the path, and opens the path in the same way as at
-    /// the start.
+    /// Closes the files that are no longer at the path, and reopens the path in the same way as
+    /// when the store was first opened.
     fn reopen(&self, writer: &mut Writer) -> Result<(), SqliteError> {
         let SqliteStore { path, options, clock, reader, .. } = &*self.shared;
-        // The caller has locked the writer. Lock order: `SqliteStore::writer` before
-        // `SqliteStore::reader`. The clock is read under both. Lock order: `SqliteStore::writer`
-        // and `SqliteStore::reader` before `Fake::state`.
+        // The caller holds the writer's lock. Lock order: `SqliteStore::writer` before
+        // `SqliteStore::reader`. The clock is read while both are held. Lock order:
+        // `SqliteStore::writer` and `SqliteStore::reader` before `Fake::state`.
         let mut reader = reader.lock();
         if let Some(connection) = &writer.connection {
             writer.files.leave(connection)?;
         }
-        // Close the old connections first, because SQLite shares the index of the log among all
-        // connections of a process to one file.
+        // Close the old connections first, because SQLite shares the log's index among all of a
+        // process's connections to a file.
         reader.connection = None;
         writer.connection = None;
         let opened = open::read_write(path, options, clock.now().into())?;

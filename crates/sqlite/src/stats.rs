@@ -1,4 +1,4 @@
-//! The information that a store in a file returns about itself.
+//! The counters and changes that a store in a file reports.
 
 use std::fmt;
 
@@ -32,27 +32,28 @@ use serde::{Deserialize, Serialize};
 #[serde(default)]
 #[non_exhaustive]
 pub struct SqliteSinkStats {
-    /// The number of events that the store holds now.
+    /// The number of events that the store currently holds.
     pub stored: u64,
     /// The number of events that have been created since the file was created.
     pub created: u64,
     /// The number of updates and patches of stored events.
     pub updated: u64,
-    /// The number of events that have expired because they were not written for too long. An
-    /// expired event whose row still exists is counted according to the clock. If the clock is set
-    /// back, the events that count as stored again are subtracted from this number.
+    /// The number of events that have expired because they had not been written for longer than
+    /// their time to live. Whether an event whose row still exists has expired depends on the
+    /// current time. If the clock is set back, events that are no longer expired are subtracted
+    /// from this number.
     pub expired: u64,
     /// The number of events that were evicted because the file held too many.
     pub evicted: u64,
-    /// The size of the database in bytes, without the log beside it. The store reuses the space of
-    /// removed events.
+    /// The size of the database in bytes, excluding the log next to it. The store reuses the space
+    /// of removed events.
     pub bytes: u64,
-    /// The maximum number of events in the file: see
+    /// The maximum number of events in the file. See
     /// [`max_events`](crate::SqliteSinkOptions::max_events).
     pub max_events: u64,
-    /// The number of rows that reads left out because they do not hold an event. Only reads through
-    /// this store and its clones since it was opened are counted. A row that is read twice counts
-    /// twice.
+    /// The number of rows that reads skipped because they do not contain a valid event. Only reads
+    /// through this store and its clones since it was opened are counted. A row that is read twice
+    /// counts twice.
     pub unreadable: u64,
 }
 
@@ -67,7 +68,7 @@ impl fmt::Display for SqliteSinkStats {
     }
 }
 
-/// The events that were written to a [`SqliteSink`](crate::SqliteSink) after a given write: see
+/// The events written to a [`SqliteSink`](crate::SqliteSink) after a given write, as returned by
 /// [`changes_since`](crate::SqliteSink::changes_since).
 ///
 /// # Examples
@@ -94,6 +95,6 @@ impl fmt::Display for SqliteSinkStats {
 pub struct SqliteChanges {
     /// The events, in the order of their last writes.
     pub events: Vec<Event>,
-    /// The number of the last write to the file, from which the next call continues.
+    /// The number of the last write to the file. Pass it to the next call to continue from there.
     pub version: u64,
 }

@@ -1,4 +1,4 @@
-//! The store itself: how it is opened, and what it holds.
+//! The store type, its documentation and its constructors.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -17,52 +17,53 @@ use crate::options::SqliteSinkOptions;
 /// A store in a SQLite file. A clone shares the same store, so a program can give one clone to a
 /// recording and read from another.
 ///
-/// The store responds like a [`MemorySink`](eventcast::MemorySink), which in turn behaves like an
+/// The store behaves like a [`MemorySink`](eventcast::MemorySink), which in turn behaves like an
 /// API server. It follows the same [rules](eventcast::sink::rules) for names, uids, resource
 /// versions, times, invalid events, the effects of patches and updates, expiry, and eviction. The
 /// differences are:
 ///
 /// - The store outlives the process, and survives a power failure.
-/// - Several processes may have the file open.
-/// - Time is taken from the wall clock, because no other clock continues while no process is
+/// - Several processes can have the file open at the same time.
+/// - The store uses the wall clock, because it is the only clock that continues while no process is
 ///   running. If the wall clock is set forward, events expire that much earlier.
 ///
 /// A clock that is ahead of the last write by more than [`ttl`](SqliteSinkOptions::ttl) may be
-/// wrong. A transaction with such a clock removes expired events only to stay within the limit, or
+/// wrong. In that case, a transaction removes expired events only to stay within the limit or
 /// because it needs their names. Once a write has used that clock, the next transaction removes
 /// expired events as usual.
 ///
 /// # Durability
 ///
-/// A batch is one transaction. The store acknowledges a batch after the commit has returned. With
-/// [`SqliteSynchronous::Full`](crate::SqliteSynchronous::Full) the batch is on disk by then. An
-/// acknowledged batch survives a `kill -9` at any time, and the file is consistent afterwards. A
-/// batch that was not acknowledged is either completely in the file or not at all.
-/// [`SqliteSynchronous`](crate::SqliteSynchronous) specifies what happens if the machine fails.
+/// Each batch is written in one transaction. The store acknowledges a batch after the commit has
+/// returned. With [`SqliteSynchronous::Full`](crate::SqliteSynchronous::Full) the batch is on disk
+/// by then. An acknowledged batch survives a `kill -9` at any time, and the file is consistent
+/// afterwards. A batch that was not acknowledged is either completely in the file or not in the
+/// file at all. [`SqliteSynchronous`](crate::SqliteSynchronous) specifies what happens if the
+/// machine fails.
 ///
-/// While a store has the file open, there are two more files beside it, `-wal` and `-shm`. All
-/// three belong together: never move or copy one without the others. To make a backup, run
-/// `sqlite3 events.db ".backup copy.db"` (or `VACUUM INTO`), even while a store writes to the file.
-/// Most network file systems cannot hold such a file.
+/// While a store has the file open, there are two more files next to it, `-wal` and `-shm`. All
+/// three files belong together, so never move or copy one without the others. To make a backup, run
+/// `sqlite3 events.db ".backup copy.db"` (or `VACUUM INTO`). This is safe even while a store is
+/// writing to the file. Most network file systems do not support such a file.
 ///
 /// # When the file goes away
 ///
 /// A program that cleans up or rotates logs may remove, move or replace the file, or one of the two
-/// files beside it, while the store has it open. Each write checks for this, by device and inode,
+/// files next to it, while the store has it open. Each write checks for this, by device and inode,
 /// before it begins and after its commit. If the files have changed, the write returns
 /// [`SinkError::retry`](eventcast::SinkError::retry) with [`Moved`](SqliteErrorKind::Moved) as the
 /// cause. The next write reopens the path, like [`open`](Self::open). A recording retries the
-/// write, so its events continue in the new file. An acknowledged write was in the file at the path
-/// when the store acknowledged it. The following cases remain:
+/// write, so its events are written to the new file. An acknowledged write was in the file at the
+/// path when the store acknowledged it. The following cases remain:
 ///
 /// - If the file is removed later, its events are lost. Only the next write reports the loss.
-/// - A refused batch may be in a file that was moved away. In that case the batch is in both files
-///   after the next attempt.
-/// - If only the database is moved, the store first writes the log back into it. If another
-///   database is put beside the log, the store refuses each write until the log is gone.
+/// - A refused batch may have been written to a file that was then moved away. In that case the
+///   batch is in both files after the next attempt.
+/// - If only the database is moved, the store first checkpoints the log into it. If another
+///   database is put next to the log, the store refuses each write until the log has been removed.
 /// - A process that only reads keeps the old files open. If the database is still in place and the
-///   index beside it was removed, the store may refuse writes until that process closes the files.
-/// - A file that is cut or overwritten in place is damaged. The check does not detect this.
+///   index next to it was removed, the store may refuse writes until that process closes the files.
+/// - A file that is truncated or overwritten in place is damaged. The check does not detect this.
 /// - A store that was opened for reading only continues to use the file that it opened, unless it
 ///   reads without locks. In a store that was opened for writing, reads use the old file until the
 ///   next write.
@@ -71,68 +72,69 @@ use crate::options::SqliteSinkOptions;
 ///
 /// # What can go wrong
 ///
-/// Opening refuses a file that is not a store, and leaves it unchanged, byte for byte. This applies
-/// to a file that is not a database, another program's database, a store of a newer version, and a
-/// damaged store: see [`SqliteErrorKind`]. To detect damage inside the file, opening for writing
-/// reads the whole file if there is a log beside it, as after an unclean shutdown, or if
-/// [`full_check`](SqliteSinkOptions::full_check) is set. For 100 MB this takes some tenths of a
-/// second. If an index was dropped, opening for writing recreates it. A new file has the mode 0600,
-/// and the files beside it have the same mode.
+/// Opening returns an error for a file that is not a usable store, and leaves the file unchanged,
+/// byte for byte. This applies to a file that is not a database, another program's database, a
+/// store written by a newer version, and a damaged store. See [`SqliteErrorKind`]. To detect damage
+/// inside the file, opening for writing reads the whole file if there is a log next to it, as after
+/// an unclean shutdown, or if [`full_check`](SqliteSinkOptions::full_check) is set. For 100 MB this
+/// takes a few tenths of a second. If an index was dropped, opening for writing recreates it. A new
+/// file is created with mode 0600, and the files next to it have the same mode.
 ///
-/// A write can fail because the disk is full or has an error, or because another process writes for
-/// longer than [`busy_timeout`](SqliteSinkOptions::busy_timeout). The batch then has no effect at
-/// all, and every operation fails with [unavailable](eventcast::sink::SinkErrorKind::Unavailable).
-/// A recording retries according to its policy, and everything else on the bus continues. If the
-/// file turns out to be damaged while the store has it open, every operation fails with
+/// A write can fail because the disk is full or reports an error, or because another process writes
+/// for longer than [`busy_timeout`](SqliteSinkOptions::busy_timeout). In that case the batch has no
+/// effect, and every operation fails with
+/// [unavailable](eventcast::sink::SinkErrorKind::Unavailable). A recording retries according to its
+/// policy, and the rest of the bus is not affected. If the store finds that the file is damaged
+/// while it has it open, every operation fails with
 /// [`SinkError::rejected`](eventcast::SinkError::rejected).
 ///
 /// # Bounds
 ///
-/// The file holds at most [`max_events`](SqliteSinkOptions::max_events). This number is stored in
-/// the file itself, so all processes that write to it agree. Besides the expired events whose names
-/// it needs, one transaction removes at most 4,096 expired events. To stay within the limit, it
-/// removes at most 4,096 events more than the batch has operations. After the limit has been
-/// lowered, each write therefore brings the file one step closer to the limit. The store reuses the
-/// space of removed events.
+/// The file holds at most [`max_events`](SqliteSinkOptions::max_events) events. This number is
+/// stored in the file itself, so it is the same for all processes that write to the file. One
+/// transaction removes at most 4,096 expired events, not counting those whose names it needs. To
+/// stay within the limit, it removes at most 4,096 events more than the batch has operations. After
+/// the limit has been lowered, each write therefore brings the file one step closer to the limit.
+/// The store reuses the space of removed events.
 ///
-/// SQLite writes the log beside the file back when it has grown to 16 MiB. The log becomes larger
-/// only during a long read, or because of a larger batch. In addition, each store uses up to 18 MiB
-/// of memory for pages.
+/// SQLite checkpoints the log when it has grown to 16 MiB. The log becomes larger than that only
+/// during a long read or because of a larger batch. In addition, each store caches pages in up to
+/// 18 MiB of memory.
 ///
 /// # Blocking
 ///
-/// Writes wait for the disk, for other threads that write, and up to the busy timeout for other
-/// processes that write. Reads wait for other reads through the same store and its clones, and for
-/// a write that reopens the path.
+/// Writes block on the disk, on other threads that are writing, and, up to the busy timeout, on
+/// other processes that are writing. Reads block on other reads through the same store and its
+/// clones, and on a write that is reopening the path.
 ///
 /// # By hand
 ///
 /// The table `events` has these columns:
 ///
-/// - Fields of core/v1: `namespace`, `name`, `uid`, `resourceVersion`, `creationTimestamp`, `type`,
-///   `reason`, `message`, `count`, `firstTimestamp`, `lastTimestamp`, `eventTime`, `action`,
-///   `reportingComponent` and `reportingInstance`. `resourceVersion` is the number of the event's
-///   last write.
+/// - Fields of a core/v1 event: `namespace`, `name`, `uid`, `resourceVersion`, `creationTimestamp`,
+///   `type`, `reason`, `message`, `count`, `firstTimestamp`, `lastTimestamp`, `eventTime`,
+///   `action`, `reportingComponent` and `reportingInstance`. `resourceVersion` is the number of the
+///   event's last write.
 /// - The fields of `source`: `sourceComponent` and `sourceHost`.
 /// - The fields of `involvedObject`: `involvedObjectKind`, `involvedObjectNamespace`,
 ///   `involvedObjectName`, `involvedObjectUid`, `involvedObjectApiVersion`,
 ///   `involvedObjectResourceVersion` and `involvedObjectFieldPath`.
-/// - `rest`: the fields that few events have (labels and the like), as JSON.
+/// - `rest`: the fields that only a few events have, such as labels, as JSON.
 /// - `lastSeen`: the time when the event was last seen
 ///   ([`Event::last_seen`](eventcast::Event::last_seen)).
-/// - `expires`: the time from which the event counts as expired. The row remains until a write
-///   removes it.
+/// - `expires`: the time at which the event expires. The row remains until a write removes it.
 ///
-/// Times are RFC 3339 in UTC. All times in a column have the same length, so they compare as text.
+/// Times are in RFC 3339 format, in UTC. All times in a column have the same length, so they can be
+/// compared as text.
 ///
 /// ```text
 /// $ sqlite3 -json events.db "SELECT lastSeen, reason, message FROM events
 ///                            WHERE type = 'Warning' ORDER BY resourceVersion DESC LIMIT 20"
 /// ```
 ///
-/// Among the output modes of `sqlite3`, `-json` escapes the control characters below U+0020. Other
-/// modes may pass control characters in a message on to the terminal. Reading by hand is always
-/// safe.
+/// The `-json` output mode of `sqlite3` escapes control characters below U+0020. Other modes may
+/// send the control characters in a message to the terminal. It is always safe to read the file by
+/// hand.
 ///
 /// # Examples
 ///
@@ -169,27 +171,27 @@ pub(crate) struct SqliteStore {
     pub(crate) options: SqliteSinkOptions,
     pub(crate) clock: Clock,
     // Declared before the writer, so that it is dropped first. The writer is then the last
-    // connection, and writes the log back.
+    // connection to be closed, and checkpoints the log.
     pub(crate) reader: Mutex<Reader>,
     /// The writer, or `None` if the store was opened for reading only.
     pub(crate) writer: Option<Mutex<Writer>>,
-    /// The number of rows that reads have left out.
+    /// The number of rows that reads have skipped.
     pub(crate) unreadable: AtomicU64,
 }
 
-/// The connection that writes, and its files. A thread that holds the writer's lock may take the
+/// The writer's connection, and its files. A thread that holds the writer's lock may take the
 /// reader's lock, but never the other way round.
 pub(crate) struct Writer {
-    /// The connection, or `None` in the same case as for the reader.
+    /// The connection, or `None` if the store could not reopen the path.
     pub(crate) connection: Option<Connection>,
     pub(crate) files: Files,
-    /// Whether the files are no longer where they were opened. If so, the next write reopens the
-    /// path.
+    /// Whether the files are no longer where they were when they were opened. If so, the next write
+    /// reopens the path.
     pub(crate) is_lost: bool,
 }
 
 impl SqliteSink {
-    /// Opens the store in this file, with the default options and the system's clock. Creates the
+    /// Opens the store in this file, with the default options and the system clock. Creates the
     /// file if it does not exist.
     ///
     /// The path is taken literally, even if SQLite would interpret it as a URI or a special name.
@@ -197,7 +199,7 @@ impl SqliteSink {
     ///
     /// # Errors
     ///
-    /// The error describes what is wrong with the file and how to fix it: see [`SqliteErrorKind`].
+    /// The error describes what is wrong with the file and how to fix it. See [`SqliteErrorKind`].
     ///
     /// # Examples
     ///
@@ -221,12 +223,12 @@ impl SqliteSink {
         Self::with_options(path, SqliteSinkOptions::default())
     }
 
-    /// Opens the store with the given options, and otherwise like [`open`](Self::open).
+    /// Opens the store like [`open`](Self::open), but with the given options.
     ///
     /// # Errors
     ///
-    /// The same as for [`open`](Self::open). If an option is out of range, the error is
-    /// [`InvalidOption`](SqliteErrorKind::InvalidOption). Its source is the
+    /// Returns the same errors as [`open`](Self::open). If an option is out of range, the error is
+    /// [`InvalidOption`](SqliteErrorKind::InvalidOption), and its source is the
     /// [`BuildError`](eventcast::error::BuildError) that names the option.
     ///
     /// # Examples
@@ -249,13 +251,12 @@ impl SqliteSink {
         Self::with_clock(path, options, Clock::system())
     }
 
-    /// Opens the store with the given clock, and otherwise like
-    /// [`with_options`](Self::with_options). The clock determines when events expire, and the ages
-    /// in the table.
+    /// Opens the store like [`with_options`](Self::with_options), but with the given clock. The
+    /// clock determines the events' creation times and when they expire.
     ///
     /// # Errors
     ///
-    /// The same as for [`with_options`](Self::with_options).
+    /// Returns the same errors as [`with_options`](Self::with_options).
     ///
     /// # Examples
     ///
@@ -300,21 +301,21 @@ impl SqliteSink {
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// Opens the store in this file for reading only, for example in a second process while another
-    /// process writes. The store rejects every write.
+    /// Opens the store in this file for reading only, for example while another process is writing
+    /// to it. The store rejects every write.
     ///
-    /// If the two files beside the database are missing, SQLite creates them, so an empty `-wal`
-    /// and a `-shm` may be left. If SQLite cannot create them, for example on a read-only medium,
-    /// and there is no log to read, the store reads the file without locks. If the file is written
-    /// to nevertheless, a read that may have seen a part of that write fails with
-    /// [`Busy`](SqliteErrorKind::Busy). The next read then sees the new state of the file. Damage
-    /// is reported when a read encounters it.
+    /// If the two files next to the database are missing, SQLite creates them, so an empty `-wal`
+    /// file and a `-shm` file may be left behind. If SQLite cannot create them, for example on a
+    /// read-only medium, and there is no log to read, the store reads the file without locks. If
+    /// another process nevertheless writes to the file, a read that may have seen a part of that
+    /// write fails with [`Busy`](SqliteErrorKind::Busy). The next read then sees the new state of
+    /// the file. Damage is reported when a read encounters it.
     ///
     /// # Errors
     ///
-    /// The same as for [`open`](Self::open). If there is no file, the error is
-    /// [`Missing`](SqliteErrorKind::Missing). If opening for writing would first upgrade the file,
-    /// the error is [`Older`](SqliteErrorKind::Older).
+    /// Returns the same errors as [`open`](Self::open). If the file does not exist, the error is
+    /// [`Missing`](SqliteErrorKind::Missing). If the file would have to be upgraded first, which
+    /// only opening for writing does, the error is [`Older`](SqliteErrorKind::Older).
     ///
     /// # Examples
     ///

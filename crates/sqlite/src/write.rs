@@ -1,4 +1,4 @@
-//! Writing a batch to the file: one transaction, with one result for each operation.
+//! Writes a batch to the file in one transaction, with one result for each operation.
 
 use eventcast::sink::SinkOp;
 use eventcast::sink::rules::{self, Rules};
@@ -10,15 +10,15 @@ use rusqlite::{
 use crate::options::SqliteSinkOptions;
 use crate::row::{self, columns, is_named, marks, signed};
 
-/// The maximum number of expired events that one transaction removes, besides those whose names it
-/// needs. Also the maximum number that it removes because there are too many, in addition to one
-/// for each of its operations. This bound keeps a store that was unused for a long time, or whose
-/// limit was lowered, from blocking its writers. Reads do not return the expired events that
-/// remain.
+/// The maximum number of expired events that one transaction removes, not counting those whose
+/// names it needs. One transaction also evicts at most this number of events in addition to one for
+/// each of its operations. This bound keeps writers from being blocked after a store has been
+/// unused for a long time or its limit has been lowered. Reads do not return the expired events
+/// that remain.
 const MOST: u32 = 4096;
 
 const INSERT: &str = concat!("INSERT OR IGNORE INTO events (", columns!(), ") VALUES (", marks!(), ")");
-/// Removes the event of the same name and inserts the new one. This is one statement, so that
+/// Removes the event with the same name and inserts the new event. A single statement, so that
 /// SQLite does both or neither.
 const REPLACE: &str = concat!("REPLACE INTO events (", columns!(), ") VALUES (", marks!(), ")");
 const SELECT: &str = concat!("SELECT ", columns!(), " FROM events WHERE ", is_named!());
@@ -35,8 +35,8 @@ const READ: &str =
 const COUNT: &str =
     "UPDATE store SET resourceVersion = ?, created = ?, updated = ?, expired = ?, evicted = ?, written = ?";
 
-/// Compiles the statements of a write, and reads the counters. Returns an error if the tables do
-/// not match their version.
+/// Compiles the statements that writes use, and reads the counters. Returns an error if the tables
+/// do not match the file's version.
 pub(crate) fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     for sql in [INSERT, REPLACE, SELECT, IS_TAKEN, DELETE, EXPIRE, EVICT, EXPIRED_FIRST, COUNT] {
         connection.prepare_cached(sql)?;
@@ -55,9 +55,9 @@ pub(crate) fn limit(connection: &mut Connection, max_events: usize) -> rusqlite:
 
 /// The reason why an operation failed.
 enum WriteError {
-    /// The result of this operation. The other operations continue.
+    /// This operation failed with this result. The transaction continues with the other operations.
     Answer(SinkError),
-    /// The error that ends the transaction. All changes in the transaction are lost.
+    /// The transaction failed with this error. All of its changes are lost.
     Lost(rusqlite::Error),
 }
 
@@ -71,11 +71,11 @@ impl From<rusqlite::Error> for WriteError {
     fn from(error: rusqlite::Error) -> Self {
         let code = match &error {
             rusqlite::Error::SqliteFailure(failure, _) => failure.code,
-            // A row that was written by another program and does not hold an event.
+            // Another program wrote the row, and it does not contain a valid event.
             _ => return Self::Answer(SinkError::rejected(error.to_string())),
         };
         match code {
-            // The error affects only this event: SQLite undoes the statement, and the transaction
+            // The error affects only this event. SQLite undoes the statement, and the transaction
             // continues.
             ErrorCode::TooBig | ErrorCode::ConstraintViolation | ErrorCode::TypeMismatch => {
                 Self::Answer(SinkError::rejected(error.to_string()))
@@ -85,7 +85,7 @@ impl From<rusqlite::Error> for WriteError {
     }
 }
 
-/// Performs all operations and commits, or does nothing at all. Returns the results only after the
+/// Performs all operations and commits them, or changes nothing. Returns the results only after the
 /// commit has returned.
 pub(crate) fn apply<A: From<Event>>(
     connection: &mut Connection,
@@ -160,14 +160,14 @@ impl SqliteCounters {
 /// A batch that is being written, in one transaction.
 struct WriteBatch<'a> {
     transaction: &'a Transaction<'a>,
-    /// The statement `INSERT`. The batch holds it, because looking it up for each event would take
-    /// as long as a part of the insert itself.
+    /// The `INSERT` statement. It is kept here because looking it up in the cache for each event
+    /// would take a noticeable part of the time of an insert.
     insert: CachedStatement<'a>,
-    /// The number of events that the batch may still remove because there are too many.
+    /// The number of events that the batch may still evict.
     evictions: u64,
     /// Whether there may still be rows of expired events.
     is_behind: bool,
-    /// The time of all writes of the batch.
+    /// The time of all writes in the batch.
     now: Timestamp,
     now_text: String,
     expires: String,
@@ -196,8 +196,9 @@ impl<'a> WriteBatch<'a> {
             before,
             counters: before,
         };
-        // A clock that is ahead of the last write by more than an event's time to live may be
-        // wrong. If this batch writes anything, the next batch trusts the same clock.
+        // If the clock is ahead of the last write by more than an event's time to live, it may be
+        // wrong, so this batch does not begin by removing expired events. If the batch writes
+        // anything, the next batch trusts the same clock.
         let since = row::unix_micros(now).saturating_sub(before.written);
         if u128::try_from(since).unwrap_or(0) <= options.ttl.as_micros() {
             batch.expire()?;
@@ -236,7 +237,7 @@ impl<'a> WriteBatch<'a> {
         if event.metadata.name.is_empty() {
             event.metadata.name = self.free_name(&event)?;
         }
-        // The name is usually free, so try to insert first. SQLite then searches the index only
+        // The name is usually free, so try to insert first. That way SQLite searches the index only
         // once.
         if self.insert(&mut event)? {
             return Ok(event);
@@ -264,7 +265,7 @@ impl<'a> WriteBatch<'a> {
         if self.insert(&mut event)? { Ok(event) } else { Err(rules::already_exists(&event).into()) }
     }
 
-    /// Adds an event unless a row already has its name. Returns whether the event was added.
+    /// Adds an event unless its name is already taken. Returns whether the event was added.
     fn insert(&mut self, event: &mut Event) -> rusqlite::Result<bool> {
         event.metadata.set_uid(rules::uid(self.counters.created_at, self.counters.created + 1));
         event.metadata.set_creation_timestamp(self.now.trunc_to_second());
@@ -277,8 +278,9 @@ impl<'a> WriteBatch<'a> {
         Ok(is_written)
     }
 
-    /// Counts a change of a stored event, which replaces it under the number of the next write. If
-    /// nothing changes, this does not count as a write.
+    /// Counts an update of a stored event. If the update is a write, the event replaces the stored
+    /// event and is given the number of the next write. An update that changes nothing is not a
+    /// write.
     fn change(&mut self, mut event: Event, is_write: bool) -> Result<Event, WriteError> {
         if is_write {
             let mut statement = self.transaction.prepare_cached(REPLACE)?;
@@ -295,8 +297,8 @@ impl<'a> WriteBatch<'a> {
         event.metadata.set_resource_version(self.counters.version.to_string());
     }
 
-    /// Returns the stored event with the name of this one, or `None` if there is none. An expired
-    /// event of this name is removed and also results in `None`.
+    /// Returns the stored event with the same name as `event`, or `None` if there is none. If the
+    /// stored event has expired, this function removes it and returns `None`.
     fn stored(&mut self, event: &Event) -> rusqlite::Result<Option<Event>> {
         self.make_room()?;
         let mut statement = self.transaction.prepare_cached(SELECT)?;
@@ -334,8 +336,8 @@ impl<'a> WriteBatch<'a> {
         Ok(())
     }
 
-    /// Evicts the least recently written events to stay within the limit. As long as no operation
-    /// looks up a name, this can be done once for several inserts.
+    /// Evicts the least recently written events to stay within the limit. Several inserts can share
+    /// one call, as long as no operation looks up a name in between.
     fn make_room(&mut self) -> rusqlite::Result<()> {
         let excess = self.counters.rows().saturating_sub(self.counters.max_events).min(self.evictions);
         if excess == 0 {
@@ -357,8 +359,8 @@ impl<'a> WriteBatch<'a> {
     }
 }
 
-/// Returns a copy of a checked event in the form that the store keeps. The operation keeps its own
-/// event, because the transaction may still fail.
+/// Returns a copy of a validated event in the form in which the store keeps it. The operation keeps
+/// the original event, because the transaction may still fail.
 fn admitted(event: &Event) -> Event {
     let mut event = event.clone();
     rules::admit(&mut event);

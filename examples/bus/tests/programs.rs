@@ -1,4 +1,4 @@
-//! Each program ends, and prints the output that the documents promise.
+//! Checks that each program terminates and prints the output that the documentation describes.
 
 use test_support::program::{check_width, run};
 
@@ -8,7 +8,7 @@ const MODEL_CHECKING: &str = env!("CARGO_BIN_EXE_model_checking");
 const POLICIES: &str = env!("CARGO_BIN_EXE_policies");
 const SIZING: &str = env!("CARGO_BIN_EXE_sizing");
 
-/// The programs that print something.
+/// The programs that print output.
 const PROGRAMS: [&str; 4] = [DAEMON, FILTERS, POLICIES, SIZING];
 
 #[cfg(target_os = "linux")]
@@ -40,7 +40,7 @@ fn daemon_journals_everything_and_counts_what_the_view_missed() {
     assert_eq!(number(lines[1], "shown") + number(lines[1], "missed"), accepted, "{lines:#?}");
     let report = format!("complete: published {received}, accepted {accepted}, ");
     assert!(lines[2].starts_with(&report), "{lines:#?}");
-    // Each watcher, or the sum of those that have ended.
+    // Each line describes a watcher, or the sum of the watchers that have ended.
     assert!(lines[3..].iter().all(|line| line.starts_with("  ")), "{lines:#?}");
 }
 
@@ -82,7 +82,8 @@ fn policies_shows_what_each_policy_costs() {
             ["wait_for:1ms", "12", "12", "4", "8", "1 2 3 4 [8 missing]"],
         ]
     );
-    // The bus lost nothing that it accepted: seven events, or fewer on a very slow machine.
+    // The bus lost none of the events that it accepted, which are seven, or fewer on a very slow
+    // machine.
     let accepted: u64 = rows[4][1].parse().expect("a number");
     assert!((1..=7).contains(&accepted), "{rows:#?}");
     let read = (1..=accepted).map(|number| number.to_string()).collect::<Vec<_>>().join(" ");

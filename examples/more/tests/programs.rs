@@ -1,4 +1,4 @@
-//! Each program ends, and prints the output that the documents promise.
+//! Checks that each program terminates and prints the output that the documentation describes.
 
 use test_support::program::{check_width, run};
 

@@ -1,5 +1,5 @@
-//! A dispatcher that is blocked: an event waits for the capacity of a watcher with `Wait` or
-//! `WaitFor`. Operations that must not wait still complete, and no later entry is carried out.
+//! A blocked dispatcher: an event is waiting for capacity in a watcher with `Wait` or `WaitFor`.
+//! Operations that must not wait still complete, and later entries are not processed.
 
 use std::time::{Duration, SystemTime};
 
@@ -8,7 +8,7 @@ use eventcast::testing::{Exploration, Payload, Sign, begin, finish, rest};
 use eventcast::{Broadcaster, Delivery, OverflowPolicy, Watcher};
 use eventcast_loom_tests::{bus, bus_at, direct_bus, explore, numbers, spawn};
 
-/// Publishes a batch whose second event does not fit into a queue of one event.
+/// Publishes a batch whose second event does not fit into a queue with a capacity of one.
 fn block(bus: &Broadcaster<Payload>) {
     bus.publisher().publish_batch(vec![Payload::new(1), Payload::new(2)]).unwrap();
 }
@@ -20,9 +20,9 @@ fn received(watcher: &mut Watcher<Payload>) -> u32 {
     }
 }
 
-/// A watcher is dropped while the dispatcher is blocked, or is about to be, by another one that no
-/// thread reads. The dispatcher drops the filter of the dropped watcher. In the list of watchers,
-/// the blocked one moves to the place of the dropped one, and still receives its events.
+/// A watcher is dropped while the dispatcher is blocked, or about to be blocked, by another watcher
+/// that no thread reads. The dispatcher drops the dropped watcher's filter. The blocking watcher
+/// moves to the dropped watcher's index in the list of watchers, and still receives its events.
 fn a_drop_beside_a_full_watcher() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::Wait);
@@ -44,8 +44,8 @@ fn a_drop_beside_a_full_watcher() {
     });
 }
 
-/// Two watchers block the dispatcher, and one of them is stopped. Its pending events are counted,
-/// its filter is dropped, and the other watcher is still full.
+/// Two watchers block the dispatcher, and one of them is stopped. The stopped watcher's pending
+/// events are counted, its filter is dropped, and the other watcher is still full.
 fn a_stop_of_one_of_two_full_watchers() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::Wait);
@@ -72,7 +72,7 @@ fn a_stop_of_one_of_two_full_watchers() {
     });
 }
 
-/// The limit of a watcher expires while another watcher, which has no limit, is full as well. Only
+/// A watcher's time limit expires while another watcher, which has no limit, is full as well. Only
 /// the first watcher loses the event.
 fn a_deadline_beside_a_full_watcher() {
     explore(Exploration::default().after_set_up().first(30_000), || {
@@ -97,8 +97,8 @@ fn a_deadline_beside_a_full_watcher() {
     });
 }
 
-/// The bus is closed while the dispatcher is blocked. A reader still receives everything, and then
-/// the end.
+/// The bus is closed while the dispatcher is blocked. A reader still receives all events, and then
+/// reaches the end.
 fn a_close_against_a_full_watcher() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::Wait);
@@ -113,7 +113,7 @@ fn a_close_against_a_full_watcher() {
     });
 }
 
-/// Returns a bus whose dispatcher is blocked, or is about to be, by the second watcher.
+/// Returns a bus whose dispatcher is blocked, or about to be blocked, by the second watcher.
 fn blocked_beside_another() -> (Broadcaster<Payload>, Watcher<Payload>, Watcher<Payload>) {
     let bus = bus(2, 1, OverflowPolicy::Wait);
     let other = bus.watch_builder().filter(|_| false).watch().unwrap();
@@ -124,9 +124,9 @@ fn blocked_beside_another() -> (Broadcaster<Payload>, Watcher<Payload>, Watcher<
     (bus, other, full)
 }
 
-/// A flush follows a batch that blocks the dispatcher. When the flush returns, the last event of
-/// the batch is in the watcher's queue or has been delivered, although the drop of another watcher
-/// wakes the dispatcher.
+/// A flush follows a batch that blocks the dispatcher. When the flush returns, the last event in
+/// the batch is in the watcher's queue or has been delivered, even though dropping another watcher
+/// wakes the dispatcher in the meantime.
 fn a_flush_after_a_blocked_batch() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let (bus, other, mut full) = blocked_beside_another();
@@ -142,8 +142,9 @@ fn a_flush_after_a_blocked_batch() {
     });
 }
 
-/// A gap is published after a batch that blocks the dispatcher. The reader receives it after the
-/// last event of the batch, although the drop of another watcher wakes the dispatcher.
+/// A gap is published after a batch that blocks the dispatcher. The reader receives the gap after
+/// the last event in the batch, even though dropping another watcher wakes the dispatcher in the
+/// meantime.
 fn a_gap_after_a_blocked_batch() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let (bus, other, mut full) = blocked_beside_another();
@@ -156,8 +157,9 @@ fn a_gap_after_a_blocked_batch() {
     });
 }
 
-/// On a bus with direct delivery, a publisher sees the dispatcher idle, and gets the fan-out
-/// when the dispatcher sleeps again, blocked by another event. The publisher offers nothing.
+/// On a bus with direct delivery, a publisher finds the dispatcher idle, but acquires the fan-out
+/// only when the dispatcher is asleep again, blocked by another event. The publisher must not offer
+/// its event.
 fn a_publisher_against_a_full_watcher() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = direct_bus(3, 1, OverflowPolicy::Wait);

@@ -1,5 +1,5 @@
-//! Bulk readers, as recordings use them. The owner gives back the taken events later, in any order,
-//! and reports by offset what it has handled.
+//! Bulk readers, which recordings use. The owner takes events and gives them back later, in any
+//! order. It reports its progress as an offset.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use eventcast_loom_tests::{bus, explore, spawn};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering};
 
-/// Waits for the next events, and takes them. Returns `None` at the end.
+/// Waits for the next events, and takes them. Returns `None` once the reader has ended.
 fn next(reader: &mut BulkReader<Payload>) -> Option<BulkEvents<Payload>> {
     loop {
         let stage = reader.stage();
@@ -23,7 +23,7 @@ fn next(reader: &mut BulkReader<Payload>) -> Option<BulkEvents<Payload>> {
 }
 
 /// A worker makes a condition true and calls the waker, while the reader's owner checks the
-/// condition and goes to sleep. One of the two threads notices the other.
+/// condition and goes to sleep. The owner either sees the condition or is woken.
 fn a_waker_against_a_reader_that_goes_to_sleep() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
@@ -33,7 +33,7 @@ fn a_waker_against_a_reader_that_goes_to_sleep() {
         let (handle, done) = (reader.handle(), Arc::new(AtomicBool::new(false)));
         let worker = done.clone();
         let working = spawn(move || {
-            // Relaxed: the fence of `wake_reader` has to suffice.
+            // Relaxed: the fence in `wake_reader` has to be sufficient.
             worker.store(true, Ordering::Relaxed);
             wake_reader(&handle);
         });
@@ -46,9 +46,9 @@ fn a_waker_against_a_reader_that_goes_to_sleep() {
     });
 }
 
-/// A close races with a reader that goes to sleep although there is an event to read. The events
-/// that it has taken fill its queue until the end begins, while the dispatcher waits for capacity.
-/// The reader notices the close, and all events are handled.
+/// A close races with a reader that goes to sleep although there is an event to read. Until the
+/// close, the events that the reader has taken fill its queue, while the dispatcher waits for
+/// capacity. The reader notices the close, and all events are handled.
 fn close_against_a_full_reader() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::Wait);
@@ -78,8 +78,8 @@ fn close_against_a_full_reader() {
     });
 }
 
-/// A shutdown abandons the bus while the owner of a reader goes to sleep with a taken event. The
-/// owner knows of the end already, and also notices that the bus is abandoned.
+/// A shutdown abandons the bus while a reader's owner goes to sleep holding an event. The owner
+/// notices that the bus is abandoned, even if it already knows that the bus is closing.
 fn abandoning_against_a_reader_that_goes_to_sleep() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::DropIncoming);
@@ -88,7 +88,7 @@ fn abandoning_against_a_reader_that_goes_to_sleep() {
         begin();
         bus.publisher().try_publish(Payload::new(1)).unwrap();
         let handle = reader.handle();
-        // The model's clock stands still. A timeout of zero has passed.
+        // Time does not advance in the model, but a timeout of zero has already expired.
         let giving_up = spawn(move || bus.shutdown_timeout(Duration::ZERO));
         let first = next(&mut reader);
         loop {
@@ -107,7 +107,7 @@ fn abandoning_against_a_reader_that_goes_to_sleep() {
     });
 }
 
-/// A flush races with a reader that gives an event back and reports it as handled. When the flush
+/// A flush races with a reader that gives back an event and reports it as handled. When the flush
 /// returns, the event has been handled.
 fn a_flush_against_a_reader() {
     explore(Exploration::default().after_set_up().first(30_000), || {
@@ -134,9 +134,9 @@ fn a_flush_against_a_reader() {
     });
 }
 
-/// A thread takes from a reader and then drops it, perhaps with events still queued, while the
-/// dispatcher offers to it or waits for it and a shutdown abandons the bus. Every event is counted
-/// once, and nothing is left.
+/// A thread takes events from a reader and then drops it, possibly with events still queued.
+/// Meanwhile the dispatcher offers events to the reader or waits for it, and a shutdown abandons
+/// the bus. Every event is counted once, and no event is left in the queue.
 fn drop_of_a_reader_against_an_offer_and_an_abandonment() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(3, 1, OverflowPolicy::Wait);
@@ -158,8 +158,8 @@ fn drop_of_a_reader_against_an_offer_and_an_abandonment() {
         });
         let report = bus.shutdown_timeout(Duration::ZERO);
         let taken = handling.join().unwrap();
-        // The shutdown did not wait, so the dispatcher may still be about to count what the reader
-        // left.
+        // The shutdown did not wait, so the dispatcher may not have counted the reader's remaining
+        // events yet.
         gone.wait();
         let stats = handle.stats();
         assert_eq!((stats.delivered, stats.queued), (taken, 0), "{stats:?}");
@@ -167,8 +167,9 @@ fn drop_of_a_reader_against_an_offer_and_an_abandonment() {
     });
 }
 
-/// A reader returns the capacity of an event that follows one it keeps, while the dispatcher waits
-/// for capacity. The dispatcher continues, and a flush waits for the kept event.
+/// A reader keeps one event and returns the capacity of a later event while the dispatcher is
+/// waiting for capacity. The dispatcher continues, and a flush waits for the event that the reader
+/// has kept.
 fn credit_returned_out_of_order_against_the_dispatcher() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(3, 2, OverflowPolicy::Wait);

@@ -1,5 +1,5 @@
-//! Control entries, which wait beside the incoming queue: their places among the events, and the
-//! entries that callers take back.
+//! Control entries, which are queued alongside the incoming queue: their order relative to events,
+//! and entries that callers withdraw.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use eventcast_loom_tests::{bus, direct_bus, explore, numbers, spawn};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 
-/// The real count of what was pushed into a queue: one thread pushes and counts, while another one
-/// pops. The indices represent the queue.
+/// The real implementation that counts pushes into a queue. One thread pushes and counts while
+/// another thread pops. Plain indices represent the queue.
 fn a_count_of_pushes_against_pops() {
     explore(Exploration::default(), || {
         let (popped, head) = (Arc::new(Popped::new()), Arc::new(AtomicUsize::new(0)));
         let popping = {
             let (popped, head) = (popped.clone(), head.clone());
-            // Relaxed: the count must not rely on the queue.
+            // Relaxed: the count must not rely on synchronisation by the queue.
             spawn(move || [(); 2].map(|()| popped.count(|| Some(head.fetch_add(1, Ordering::Relaxed)))))
         };
         for tail in 2..4 {
@@ -50,7 +50,7 @@ fn a_registration_among_events() {
     });
 }
 
-/// The same on a bus whose publishers deliver directly to an existing watcher.
+/// The same on a bus with direct delivery and an existing watcher.
 fn a_registration_among_direct_events() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = direct_bus(2, 4, OverflowPolicy::DropIncoming);
@@ -84,7 +84,8 @@ fn a_gap_among_events() {
     });
 }
 
-/// Two threads publish gaps, which may be one entry. The watcher misses the sum.
+/// Two threads publish gaps, which may be merged into one entry. The gaps that the watcher receives
+/// add up to the same number.
 fn two_gaps_against_each_other() {
     explore(Exploration::default().after_set_up(), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
@@ -101,8 +102,8 @@ fn two_gaps_against_each_other() {
     });
 }
 
-/// A flush times out immediately, while the dispatcher may be about to answer. The next flush is
-/// answered.
+/// A flush times out immediately, while the dispatcher may be about to complete it. The next flush
+/// completes.
 fn a_flush_that_times_out_against_the_dispatcher() {
     explore(Exploration::default().after_set_up(), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
@@ -118,8 +119,8 @@ fn a_flush_that_times_out_against_the_dispatcher() {
     });
 }
 
-/// A watcher is dropped while the dispatcher may be registering it. Its filter is dropped, and
-/// nothing of it remains.
+/// A watcher is dropped while the dispatcher may be registering it. Its filter is dropped, and the
+/// watcher does not remain registered.
 fn a_dropped_watcher_against_its_registration() {
     explore(Exploration::default().after_set_up(), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);

@@ -1,4 +1,4 @@
-//! Direct delivery: publishers that find the dispatcher asleep, in races with each other and with
+//! Direct delivery: publishers that find the dispatcher asleep race with each other and with
 //! threads that need the dispatcher.
 
 use std::time::Duration;
@@ -9,7 +9,7 @@ use eventcast_loom_tests::{direct_bus, explore, numbers, spawn};
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread::JoinHandle;
 
-/// Returns a bus whose dispatcher sleeps, its watcher with a queue of this capacity, and a thread
+/// Returns a bus whose dispatcher is asleep, its watcher with this queue capacity, and a thread
 /// that publishes event 1 and returns whether the bus accepted it.
 fn publishing(room: usize) -> (Broadcaster<Payload>, Watcher<Payload>, JoinHandle<bool>) {
     let bus = direct_bus(room.max(2), room, OverflowPolicy::DropIncoming);
@@ -21,8 +21,8 @@ fn publishing(room: usize) -> (Broadcaster<Payload>, Watcher<Payload>, JoinHandl
     (bus, watcher, publishing)
 }
 
-/// Two publishers deliver at the same time, and one of them does not get the fan-out. A sleeping
-/// reader receives both events although nothing else happens on the bus.
+/// Two publishers deliver at the same time, and one of them fails to acquire the fan-out. A
+/// sleeping reader receives both events even though nothing else happens on the bus.
 fn two_publishers_against_each_other() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, mut watcher, publishing) = publishing(2);
@@ -38,8 +38,8 @@ fn two_publishers_against_each_other() {
     });
 }
 
-/// Two publishers and the dispatcher offer. Both watchers receive all events in one order, which
-/// keeps the order of each publisher.
+/// Two publishers and the dispatcher offer events. Both watchers receive all events in the same
+/// order, which preserves the order of each publisher.
 fn two_publishers_and_the_dispatcher_against_each_other() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let (bus, mut first, publishing) = publishing(3);
@@ -56,9 +56,9 @@ fn two_publishers_and_the_dispatcher_against_each_other() {
     });
 }
 
-/// A publisher delivers while another thread registers a watcher, whose registration is before or
-/// after the event. The first watcher receives the event, and the new one receives all of it or
-/// nothing. Both see the end.
+/// A publisher delivers while another thread registers a watcher, so the registration takes place
+/// before or after the event. The first watcher receives the event, and the new watcher either
+/// receives it too or receives nothing. Both watchers reach the end.
 fn a_publisher_against_a_registration() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, mut first, publishing) = publishing(2);
@@ -71,8 +71,8 @@ fn a_publisher_against_a_registration() {
     });
 }
 
-/// Two publishers deliver into a mailbox that holds one event. The dispatcher counts the event that
-/// does not fit as lost, and reports the loss to the reader.
+/// Two publishers deliver into a mailbox with a capacity of one. The dispatcher counts the event
+/// that does not fit as lost, and reports the loss to the reader.
 fn two_publishers_against_a_full_mailbox() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, mut watcher, publishing) = publishing(1);
@@ -91,8 +91,8 @@ fn two_publishers_against_a_full_mailbox() {
     });
 }
 
-/// A publisher delivers while another thread flushes. The flush returns. So does a flush after the
-/// publish, once the event is in the mailbox.
+/// A publisher delivers while another thread flushes, and the flush returns. A second flush, after
+/// the publish, returns once the event is in the mailbox.
 fn a_publisher_against_a_flush() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, mut watcher, publishing) = publishing(2);
@@ -147,7 +147,8 @@ fn two_publishers_against_close() {
     });
 }
 
-/// A publisher delivers and then waits for capacity while the bus is closed. The close releases it.
+/// A publisher delivers and then waits for capacity while the bus is closed. The close releases the
+/// publisher.
 fn a_publisher_that_waits_against_close() {
     explore(Exploration::default().after_set_up(), || {
         let bus = direct_bus(1, 1, OverflowPolicy::Wait);
@@ -165,8 +166,9 @@ fn a_publisher_that_waits_against_close() {
     });
 }
 
-/// The real token that a thread waits for. The thread waits for two steps of the other side, which
-/// sets the token after each. The thread wakes up and sees the effects of each step.
+/// The real implementation of the token on which a thread parks. The thread waits for two steps by
+/// another thread, which sets the token after each step. The waiting thread wakes up and sees the
+/// effects of each step.
 fn a_token_against_a_park() {
     explore(Exploration::default(), || {
         let parker = Parker::new();
@@ -174,7 +176,7 @@ fn a_token_against_a_park() {
         let done = steps.clone();
         let waking = spawn(move || {
             for step in 1..3 {
-                // Relaxed: the token publishes it.
+                // Relaxed: the token publishes this store.
                 done.store(step, Ordering::Relaxed);
                 unparker.unpark();
             }

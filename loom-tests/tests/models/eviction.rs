@@ -1,5 +1,5 @@
-//! Eviction: the dispatcher ends a watcher whose queue has no capacity for an event, in races with
-//! threads that read, stop or drop the watcher, or end the bus.
+//! Eviction: the dispatcher ends a watcher whose queue has no capacity for an event, while other
+//! threads read, stop or drop the watcher, or end the bus.
 
 use eventcast::bus::EndReason;
 use eventcast::stats::WatcherStats;
@@ -7,8 +7,8 @@ use eventcast::testing::{Exploration, Payload, begin, finish, rest};
 use eventcast::{Broadcaster, Delivery, OverflowPolicy, Watcher};
 use eventcast_loom_tests::{bus, explore, numbers, spawn};
 
-/// Returns a bus whose dispatcher sleeps, and its watcher, whose queue has a capacity of one and
-/// holds event 1.
+/// Returns a bus whose dispatcher is asleep, and its watcher, whose queue has a capacity of one and
+/// contains event 1.
 fn full() -> (Broadcaster<Payload>, Watcher<Payload>) {
     let bus = bus(2, 1, OverflowPolicy::Evict);
     let watcher = bus.watch().unwrap();
@@ -18,14 +18,14 @@ fn full() -> (Broadcaster<Payload>, Watcher<Payload>) {
     (bus, watcher)
 }
 
-/// Asserts that each event that was offered is delivered, lost or queued.
+/// Asserts that each offered event is counted as delivered, lost or queued.
 #[track_caller]
 fn assert_balanced(stats: &WatcherStats) {
     assert_eq!(stats.offered, stats.delivered + stats.dropped.total() + stats.queued, "{stats}");
 }
 
 /// The dispatcher offers an event while the reader frees capacity. Either the event fits, or the
-/// reader reaches the end after the queued events, and knows the reason and the count.
+/// reader reaches the end after the queued events, and the reason and the count show the eviction.
 fn eviction_against_a_reader() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, mut watcher) = full();

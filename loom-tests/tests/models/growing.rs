@@ -1,12 +1,12 @@
-//! The growing queue of an inline bus: a reader that takes the batch, against a publisher that adds
-//! to it, seals it, or sends a slice after it.
+//! The growing queue of an inline bus: a reader takes the batch while a publisher adds to it, seals
+//! it, or sends a slice after it.
 
 use eventcast::testing::{Exploration, Payload, begin};
 use eventcast::{Delivery, OverflowPolicy, Watcher};
 use eventcast_loom_tests::{explore, inline_bus, spawn};
 
-/// Receives this many deliveries. Returns the events, and the lengths of the gaps as `1000 +
-/// length`.
+/// Receives this number of deliveries. Returns the numbers of the events, and `1000 + length` for
+/// each gap.
 fn receive(watcher: &mut Watcher<Payload>, deliveries: usize) -> Vec<u32> {
     let next = |_| match watcher.recv() {
         Ok(Delivery::Event(event)) => event.number(),
@@ -16,7 +16,8 @@ fn receive(watcher: &mut Watcher<Payload>, deliveries: usize) -> Vec<u32> {
     (0..deliveries).map(next).collect()
 }
 
-/// A thread publishes two events while the reader takes the batch. It gets both, in order.
+/// A thread publishes two events while the reader takes the batch. The reader receives both events
+/// in order.
 fn two_events_against_the_reader() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(2, OverflowPolicy::DropIncoming);
@@ -31,7 +32,8 @@ fn two_events_against_the_reader() {
     });
 }
 
-/// A gap between two events seals the batch, and another one begins. The reader gets them in order.
+/// A gap between two events seals the batch, and the second event begins a new batch. The reader
+/// receives the deliveries in order.
 fn a_gap_between_events_against_the_reader() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(2, OverflowPolicy::DropIncoming);

@@ -1,4 +1,5 @@
-//! The handles of a bus: which handle closes it, and whether an upgrade finds it open.
+//! The handles of a bus: dropping the last handle closes the bus, and an upgrade fails once it is
+//! closed.
 
 use eventcast::testing::{Exploration, Payload, begin, finish, rest};
 use eventcast::{Broadcaster, OverflowPolicy};
@@ -6,8 +7,8 @@ use eventcast_loom_tests::{bus, explore, inline_bus, numbers, spawn};
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering};
 
-/// A weak handle is upgraded while the last handle is dropped. Either the bus is open until the new
-/// handle is dropped too, or it is closed when the upgrade returns.
+/// A weak handle is upgraded while the last handle is dropped. Either the bus stays open until the
+/// new handle is dropped too, or it is already closed when the upgrade returns.
 fn upgrade_against_the_last_drop(make: fn() -> Broadcaster<Payload>, settle: fn(&Broadcaster<Payload>)) {
     explore(Exploration::default().after_set_up(), move || {
         let bus = make();
@@ -37,13 +38,14 @@ fn an_upgrade_against_the_last_drop_inline() {
     upgrade_against_the_last_drop(|| inline_bus(1, OverflowPolicy::DropIncoming), |_| {});
 }
 
-/// Two threads drop the two handles. Everything that either thread did before its drop happens
-/// before the end that the reader sees, whichever drop is last.
+/// Two threads each drop a handle. Everything that either thread did before its drop happens before
+/// the reader sees the end, whichever drop is last.
 fn the_end_is_after_the_drop_of_each_handle() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(1, OverflowPolicy::DropIncoming);
         let (other, mut watcher) = (bus.clone(), bus.watch().unwrap());
-        // The ordering of these two publishes nothing, so the drops have to.
+        // These flags are stored with an ordering that publishes nothing, so the drops have to
+        // publish them.
         let marks = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
         begin();
         let dropping = [(bus, &marks[0]), (other, &marks[1])].map(|(bus, mark)| {

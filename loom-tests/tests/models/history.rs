@@ -1,12 +1,12 @@
-//! A start in the past: the registration of a watcher that first receives what the history has, in
-//! races with publishers, with its own reader, and with the end.
+//! Starting in the past: a watcher that first receives the events in the history is registered, in
+//! races with publishers, with its own reader, and with the end of the bus.
 
 use eventcast::bus::Start;
 use eventcast::testing::{Exploration, Payload, begin, finish, rest};
 use eventcast::{Broadcaster, Delivery, OverflowPolicy};
 use eventcast_loom_tests::{explore, history_bus, numbers, spawn};
 
-/// Returns a bus with a history of this many events. Its dispatcher sleeps, and event 1 was
+/// Returns a bus with a history of this capacity. Its dispatcher is asleep, and event 1 has been
 /// published.
 fn kept(history: usize, queue: usize, policy: OverflowPolicy) -> Broadcaster<Payload> {
     let bus = history_bus(history, queue, policy);
@@ -17,7 +17,8 @@ fn kept(history: usize, queue: usize, policy: OverflowPolicy) -> Broadcaster<Pay
 }
 
 /// A watcher that starts with the oldest event is registered while a thread publishes. The watcher
-/// receives both events once and in order, whichever side of the registration the second is on.
+/// receives both events once and in order, whether the second event is published before or after
+/// the registration.
 fn a_registration_against_publish() {
     explore(Exploration::default().after_set_up(), || {
         let bus = kept(2, 2, OverflowPolicy::DropIncoming);
@@ -32,7 +33,8 @@ fn a_registration_against_publish() {
 }
 
 /// A watcher that starts after position 0 is registered while a thread publishes, and the history
-/// has one event only. The first event is received or part of the gap. The positions agree.
+/// holds only one event. The first event is either received or part of a gap, and the positions are
+/// consistent with this.
 fn a_registration_against_the_end_of_the_history() {
     explore(Exploration::default().after_set_up(), || {
         let bus = kept(1, 2, OverflowPolicy::DropIncoming);
@@ -55,8 +57,8 @@ fn a_registration_against_the_end_of_the_history() {
     });
 }
 
-/// A watcher that starts in the past is registered while the bus shuts down. The registration is
-/// refused, or the watcher receives the past and the end.
+/// A watcher that starts in the past is registered while the bus shuts down. Either the
+/// registration is refused, or the watcher receives the past events and then reaches the end.
 fn a_registration_against_shutdown() {
     explore(Exploration::default().after_set_up(), || {
         let bus = kept(1, 1, OverflowPolicy::DropIncoming);
@@ -71,8 +73,8 @@ fn a_registration_against_shutdown() {
     });
 }
 
-/// A watcher that starts in the past is dropped while the dispatcher replays. Each event is dropped
-/// once.
+/// A watcher that starts in the past is dropped while the dispatcher replays the history. Each
+/// event is dropped once.
 fn a_drop_against_a_replay() {
     explore(Exploration::default().after_set_up(), || {
         let bus = kept(1, 1, OverflowPolicy::DropIncoming);
@@ -107,8 +109,8 @@ fn a_reader_of_the_past_against_a_waiting_dispatcher() {
     });
 }
 
-/// A reader goes to sleep while the dispatcher replays. It wakes for the past, although nothing
-/// else happens on the bus.
+/// A reader goes to sleep while the dispatcher replays the history. It wakes up for the past event
+/// even though nothing else happens on the bus.
 fn a_reader_that_goes_to_sleep_against_a_replay() {
     explore(Exploration::default().after_set_up(), || {
         let bus = kept(1, 1, OverflowPolicy::DropIncoming);
@@ -119,8 +121,8 @@ fn a_reader_that_goes_to_sleep_against_a_replay() {
     });
 }
 
-/// A thread publishes a gap while the reader goes to sleep. The reader wakes for the gap, although
-/// nothing else happens on the bus.
+/// A thread publishes a gap while the reader goes to sleep. The reader wakes up for the gap even
+/// though nothing else happens on the bus.
 fn a_published_gap_against_a_reader() {
     explore(Exploration::default().after_set_up(), || {
         let bus = history_bus(0, 1, OverflowPolicy::DropIncoming);

@@ -1,8 +1,8 @@
-//! An inline bus, which has no dispatcher: its publishers in races with each other, with threads
-//! that leave work to the holder of the lock, and with threads that wait for the end.
+//! An inline bus, which has no dispatcher. Its publishers race with each other, with threads that
+//! leave work to the lock holder, and with threads that wait for the end.
 //!
-//! The set-up is not explored. When a thread has returned from its call, the call is complete, so
-//! these models check without waiting wherever they can.
+//! The set-up is not explored. When all racing calls have returned, their effects are complete, so
+//! the models check the result without waiting where possible.
 
 use eventcast::bus::Start;
 use eventcast::error::{PublishError, TryRecvError, WatchError};
@@ -13,7 +13,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread::JoinHandle;
 
-/// A mark that is set when its holder is dropped. The ordering of its store publishes nothing, so
+/// A flag that is set when its owner is dropped. The ordering of the store publishes nothing, so
 /// the bus has to publish the store.
 struct Mark(Arc<AtomicBool>);
 
@@ -34,7 +34,8 @@ fn reaped_watcher(bus: &Broadcaster<Payload>) -> (Watcher<Payload>, Arc<AtomicBo
     (bus.watch_builder().filter(filter).watch().unwrap(), is_reaped)
 }
 
-/// Starts a thread that publishes event 1 without waiting, and returns whether it was accepted.
+/// Spawns a thread that publishes event 1 without waiting and returns whether the event was
+/// accepted.
 fn publishing(publisher: Publisher<Payload>) -> JoinHandle<bool> {
     spawn(move || match publisher.try_publish(Payload::new(1)) {
         Ok(()) => true,
@@ -46,8 +47,8 @@ fn publishing(publisher: Publisher<Payload>) -> JoinHandle<bool> {
     })
 }
 
-/// Publishes an event. When the publish has returned, the event is in the watcher's queue. Returns
-/// what the watcher received up to it.
+/// Publishes an event, which is in the watcher's queue as soon as the publish call has returned.
+/// Returns the events that the watcher received, up to and including this event.
 fn publish_and_receive(
     publisher: &Publisher<Payload>,
     watcher: &mut Watcher<Payload>,
@@ -57,7 +58,7 @@ fn publish_and_receive(
     receive_up_to(watcher, number)
 }
 
-/// Receives up to this event, which is in the queue.
+/// Receives events up to and including this one, which is already in the queue.
 fn receive_up_to(watcher: &mut Watcher<Payload>, number: u32) -> Vec<u32> {
     let mut events = Vec::new();
     while events.last() != Some(&number) {
@@ -69,7 +70,7 @@ fn receive_up_to(watcher: &mut Watcher<Payload>, number: u32) -> Vec<u32> {
     events
 }
 
-/// Receives up to the end, which is there already. No event was lost.
+/// Receives the remaining events of a watcher that has already ended and has not lost any event.
 fn receive_to_end(watcher: &mut Watcher<Payload>) -> Vec<u32> {
     let mut events = Vec::new();
     loop {
@@ -81,8 +82,8 @@ fn receive_to_end(watcher: &mut Watcher<Payload>) -> Vec<u32> {
     }
 }
 
-/// Two threads publish an event each. Each event is in every queue when its own publish has
-/// returned, and all watchers have both events in the same order.
+/// Two threads each publish an event. Each event is in every queue when its publish call has
+/// returned, and all watchers receive both events in the same order.
 fn two_publishers() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(2, OverflowPolicy::DropIncoming);
@@ -101,7 +102,7 @@ fn two_publishers() {
     });
 }
 
-/// Two threads publish while a reader goes to sleep. The reader receives both events, though
+/// Two threads publish while a reader goes to sleep. The reader receives both events even though
 /// nothing else happens on the bus.
 fn two_publishers_against_a_reader_that_sleeps() {
     explore(Exploration::default().after_set_up(), || {
@@ -134,8 +135,8 @@ fn a_gap_against_a_reader_that_sleeps() {
     });
 }
 
-/// A thread publishes while another one stops the watcher. When both have returned, the watcher is
-/// reaped, and its reader sees the end.
+/// A thread publishes while another thread stops the watcher. When both calls have returned, the
+/// watcher has been reaped, and its reader sees the end.
 fn a_publisher_against_a_stop() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(1, OverflowPolicy::DropIncoming);
@@ -151,8 +152,8 @@ fn a_publisher_against_a_stop() {
     });
 }
 
-/// A thread publishes while another one drops the watcher. When both have returned, the watcher is
-/// reaped, and each event that it was offered is counted.
+/// A thread publishes while another thread drops the watcher. When both calls have returned, the
+/// watcher has been reaped, and each event that it was offered is counted.
 fn a_publisher_against_a_drop() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(1, OverflowPolicy::DropIncoming);
@@ -168,7 +169,7 @@ fn a_publisher_against_a_drop() {
     });
 }
 
-/// Two threads drop a watcher each. When both have returned, both watchers are reaped.
+/// Two threads each drop a watcher. When both calls have returned, both watchers have been reaped.
 fn two_drops() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(1, OverflowPolicy::DropIncoming);
@@ -183,8 +184,8 @@ fn two_drops() {
     });
 }
 
-/// A thread drops a watcher while another one closes the bus. When both have returned, the other
-/// watcher sees the end.
+/// A thread drops a watcher while another thread closes the bus. When both calls have returned, the
+/// other watcher sees the end.
 fn a_drop_against_close() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(1, OverflowPolicy::DropIncoming);
@@ -199,8 +200,8 @@ fn a_drop_against_close() {
     });
 }
 
-/// A thread publishes while another one closes the bus. When both have returned, the bus has ended,
-/// and an event is in the queue if its publish returned success.
+/// A thread publishes while another thread closes the bus. When both calls have returned, the bus
+/// has ended, and the event is in the queue if the publish call succeeded.
 fn a_publisher_against_close() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(1, OverflowPolicy::DropIncoming);
@@ -247,8 +248,9 @@ fn a_publisher_against_the_last_handle() {
     });
 }
 
-/// A filter closes the bus from inside a publish while another thread publishes. After the close
-/// the filter's own publish is refused. When both have returned, the bus has ended.
+/// A filter closes the bus from inside a publish call while another thread publishes. After the
+/// close, the filter's own publish is refused. When both publish calls have returned, the bus has
+/// ended.
 fn a_filter_that_closes() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(2, OverflowPolicy::DropIncoming);
@@ -270,8 +272,9 @@ fn a_filter_that_closes() {
     });
 }
 
-/// A filter publishes from inside a publish while another thread publishes. When the outer publish
-/// returns, the event that the filter adds is in the queue, right after the outer event.
+/// A filter publishes from inside a publish call while another thread publishes. When the outer
+/// call returns, the event that the filter published is in the queue, immediately after the outer
+/// event.
 fn a_filter_that_publishes() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(3, OverflowPolicy::DropIncoming);
@@ -291,8 +294,8 @@ fn a_filter_that_publishes() {
     });
 }
 
-/// A filter registers a watcher from inside a publish, and gives it to a thread, which goes to
-/// sleep before the registration has been carried out. The watcher starts in the past.
+/// A filter registers a watcher from inside a publish call and passes it to a thread, which goes to
+/// sleep before the registration has been processed. The watcher starts in the past.
 fn a_filter_that_registers_against_the_reader() {
     explore(Exploration::default().after_set_up(), || {
         let options = BusOptions::default().queue_capacity(2).history(2).inline(true);
@@ -314,8 +317,8 @@ fn a_filter_that_registers_against_the_reader() {
     });
 }
 
-/// A watcher is registered while a thread publishes. It has the event or starts after it, and has
-/// every event that follows.
+/// A watcher is registered while a thread publishes. The watcher either receives the event or
+/// starts after it, and receives every later event.
 fn a_registration_against_a_publisher() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(2, OverflowPolicy::DropIncoming);
@@ -334,8 +337,8 @@ fn a_registration_against_a_publisher() {
     });
 }
 
-/// A watcher that starts in the past is registered while a thread publishes. It has every event,
-/// the one from the history and the new one.
+/// A watcher that starts in the past is registered while a thread publishes. The watcher receives
+/// both the event in the history and the new event.
 fn a_replay_against_a_publisher() {
     explore(Exploration::default().after_set_up(), || {
         let options = BusOptions::default().queue_capacity(2).history(2).inline(true);
@@ -349,8 +352,8 @@ fn a_replay_against_a_publisher() {
     });
 }
 
-/// A watcher is registered while the bus is closed. The registration is refused, or the watcher
-/// sees the end.
+/// A watcher is registered while the bus is being closed. Either the registration is refused, or
+/// the watcher sees the end.
 fn a_registration_against_close() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(1, OverflowPolicy::DropIncoming);
@@ -368,7 +371,7 @@ fn a_registration_against_close() {
 }
 
 /// A thread shuts the bus down while another thread publishes. The report is complete, and counts
-/// the event if its publish returned success.
+/// the event if the publish call succeeded.
 fn a_shutdown_against_a_publisher() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(1, OverflowPolicy::DropIncoming);
@@ -382,7 +385,8 @@ fn a_shutdown_against_a_publisher() {
     });
 }
 
-/// Takes a snapshot while a thread publishes two events into a queue of one with this policy.
+/// Takes a snapshot while a thread publishes two events into a queue with a capacity of one and
+/// this policy.
 fn a_snapshot_against(policy: OverflowPolicy) {
     explore(Exploration::default().after_set_up(), move || {
         let bus = inline_bus(1, policy);
@@ -401,12 +405,12 @@ fn a_snapshot_against(policy: OverflowPolicy) {
     });
 }
 
-/// Takes a snapshot while an event that does not fit is lost.
+/// Takes a snapshot while an incoming event that does not fit is dropped.
 fn a_snapshot_against_a_loss() {
     a_snapshot_against(OverflowPolicy::DropIncoming);
 }
 
-/// Takes a snapshot while the oldest event is lost.
+/// Takes a snapshot while the oldest event is dropped.
 fn a_snapshot_against_a_loss_of_the_oldest() {
     a_snapshot_against(OverflowPolicy::DropOldest);
 }

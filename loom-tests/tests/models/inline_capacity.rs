@@ -1,7 +1,8 @@
-//! Publishers of an inline bus that wait for capacity in the queue of a watcher with `Wait`. They
-//! race with its reader, with each other, and with everything that ends the wait.
+//! Publishers on an inline bus that wait for capacity in the queue of a watcher with `Wait`. They
+//! race with the watcher's reader, with each other, and with everything that can end the wait.
 //!
-//! The set-up is not explored. At its end the queue is full, except where a model states otherwise.
+//! The set-up is not explored. Unless a model states otherwise, the queue is full at the end of the
+//! set-up.
 
 use std::pin::Pin;
 use std::task::{Context, Waker};
@@ -25,7 +26,7 @@ fn full_bus() -> (Broadcaster<Payload>, Watcher<Payload>) {
     (bus, watcher)
 }
 
-/// Starts a thread that publishes an event, waits for capacity, and returns whether the event was
+/// Spawns a thread that publishes an event, waiting for capacity, and returns whether the event was
 /// accepted.
 fn waiting(publisher: Publisher<Payload>, number: u32) -> JoinHandle<bool> {
     spawn(move || match publisher.publish(Payload::new(number)) {
@@ -38,16 +39,17 @@ fn waiting(publisher: Publisher<Payload>, number: u32) -> JoinHandle<bool> {
     })
 }
 
-/// Starts a thread like [`waiting`]. In a set-up that is not explored, the thread is waiting when
-/// this returns.
+/// Spawns a thread like [`waiting`], during a set-up that is not explored. When this function
+/// returns, the thread is already waiting.
 fn waits(publisher: Publisher<Payload>, number: u32) -> JoinHandle<bool> {
     let waiting = waiting(publisher, number);
-    // Only this thread can run now.
+    // Only the new thread can run now.
     loom::thread::yield_now();
     waiting
 }
 
-/// Returns a task that publishes an event. It has begun to wait, and its waker does nothing.
+/// Returns a task that publishes an event. The task has already begun to wait, with a waker that
+/// does nothing.
 fn waiting_task(publisher: Publisher<Payload>, number: u32) -> Task {
     let mut task: Task = Box::pin(async move { publisher.publish_async(Payload::new(number)).await.is_ok() });
     assert!(task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
@@ -116,7 +118,7 @@ fn two_publishers_in_turn_against_the_reader() {
 }
 
 /// Two publishers are already waiting, and the reader frees two slots together. The publisher that
-/// is woken passes the turn on.
+/// is woken passes its turn on to the other publisher.
 fn two_publishers_against_a_reader_of_a_batch() {
     explore(Exploration::default().after_set_up(), || {
         // A batch reaches a watcher with `Wait` in slices of a quarter of the queue.
@@ -126,7 +128,7 @@ fn two_publishers_against_a_reader_of_a_batch() {
         let all = [8, 9].map(|number| waits(bus.publisher(), number));
         begin();
         assert_eq!(watcher.recv_batch().unwrap().len(), 2);
-        // The next call returns the slots. It does not wait.
+        // The next call returns the slots, and does not wait.
         assert_eq!(watcher.try_recv_batch().unwrap().len(), 2);
         for waiting in all {
             assert!(waiting.join().unwrap());
@@ -134,8 +136,9 @@ fn two_publishers_against_a_reader_of_a_batch() {
     });
 }
 
-/// A publisher begins to wait while another one makes a single attempt, and the reader frees the
-/// slot. The attempt may clear the waiting publisher's request, but that publisher still continues.
+/// A publisher begins to wait while another publisher makes a single attempt and the reader frees
+/// the slot. The attempt may clear the waiting publisher's request, but the waiting publisher still
+/// continues.
 fn an_attempt_against_a_publisher_that_waits() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, mut watcher) = full_bus();
@@ -152,7 +155,7 @@ fn an_attempt_against_a_publisher_that_waits() {
     });
 }
 
-/// A batch waits for the reader with its second event, after its first event was accepted.
+/// A batch whose first event was accepted waits for the reader with its second event.
 fn a_batch_against_the_reader() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(2, OverflowPolicy::Wait);
@@ -166,15 +169,15 @@ fn a_batch_against_the_reader() {
     });
 }
 
-/// A batch waits for the reader, and its filter publishes. The events that the filter has been
-/// promised capacity for are in the queue, and nothing is lost.
+/// A batch waits for the reader, and a filter publishes another event from inside the publish call.
+/// Every accepted event reaches the watcher, and no event is lost.
 fn a_batch_with_a_nested_event_against_the_reader() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(2, OverflowPolicy::Wait);
         let publisher = bus.publisher();
         let filter = move |event: &Payload| {
             if event.number() == 1 {
-                // With both events in the queue there is no capacity for this one.
+                // If the queue holds both events, it has no capacity for this one.
                 let _ = publisher.try_publish(Payload::new(10));
             }
             true
@@ -239,8 +242,9 @@ fn a_task_that_is_ready_before_a_publisher() {
     });
 }
 
-/// A publisher waits until its deadline, followed by a task that is not polled and a thread. The
-/// turn that the publisher gets at its deadline, and does not use, passes to the thread.
+/// A publisher with a deadline waits first, followed by a task that is not polled and by a thread.
+/// The publisher is given its turn just when its deadline expires and does not use it, so the turn
+/// passes to the thread.
 fn a_deadline_before_a_task_that_is_not_polled() {
     explore(Exploration::default().after_set_up(), || {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
@@ -264,7 +268,7 @@ fn a_deadline_before_a_task_that_is_not_polled() {
     });
 }
 
-/// Two publishers wait for two watchers, whose filters each accept the events of one publisher. The
+/// Two publishers wait for two watchers, each of which accepts only one publisher's events. The
 /// reader of one watcher frees capacity, and the other watcher is not read. The publisher that can
 /// continue does so, even if it began to wait second.
 fn a_topic_against_another_topic() {
@@ -288,7 +292,7 @@ fn a_topic_against_another_topic() {
 }
 
 /// A publisher waits for one watcher. Another watcher is also full and is never read, but its
-/// filter refuses the event. The reader of the first watcher frees its slot, another event takes
+/// filter rejects the event. The reader of the first watcher frees its slot, another event fills
 /// it, and the reader frees it again.
 fn a_publisher_beside_another_topic_against_the_reader() {
     explore(Exploration::default().after_set_up(), || {
@@ -312,14 +316,14 @@ fn a_publisher_beside_another_topic_against_the_reader() {
     });
 }
 
-/// A publisher waits for a watcher whose filter takes its event, while the reader frees capacity.
-/// The filter is asked once about the event, however often the publisher tries.
+/// A publisher waits for a watcher whose filter accepts the event, while the reader frees capacity.
+/// The filter is called once for the event, regardless of the number of attempts.
 fn a_filter_of_a_full_watcher_is_asked_once() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(1, OverflowPolicy::Wait);
         let asked = Arc::new(AtomicUsize::new(0));
         let counted = asked.clone();
-        // Relaxed: the lock of the bus orders it.
+        // Relaxed: the bus's lock orders the calls.
         let filter = move |_: &Payload| counted.fetch_add(1, Ordering::Relaxed) < 9;
         let mut watcher = bus.watch_builder().filter(filter).watch().unwrap();
         bus.publisher().try_publish(Payload::new(0)).unwrap();
@@ -367,7 +371,7 @@ fn two_publishers_against_a_drop() {
     });
 }
 
-/// A publisher begins to wait while the bus is closed, and gets its event back.
+/// A publisher begins to wait while the bus is being closed, and its event is returned.
 fn a_publisher_against_close() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, mut watcher) = full_bus();
@@ -379,8 +383,8 @@ fn a_publisher_against_close() {
     });
 }
 
-/// A publisher begins to wait for a watcher with `WaitFor`, and continues when the watcher's limit
-/// has passed.
+/// A publisher begins to wait for a watcher with `WaitFor`, and continues when the watcher's time
+/// limit has expired.
 fn a_publisher_against_a_limit() {
     explore(Exploration::default().after_set_up(), || {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH);

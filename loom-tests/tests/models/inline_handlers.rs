@@ -1,6 +1,6 @@
-//! Handlers of an inline bus, and the threads that wait for them.
+//! Handlers on an inline bus, and the threads that wait for them.
 //!
-//! The set-up is not explored. A handler runs on a thread of the model, as a `Runner`.
+//! The set-up is not explored. Each handler is a `Runner` that runs on one of the model's threads.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn a_flush_against_a_handler() {
     });
 }
 
-/// A flush of a bus with a handler while another thread publishes.
+/// A thread flushes a bus with a handler while another thread publishes.
 fn a_flush_against_a_publisher() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(1, OverflowPolicy::DropIncoming);
@@ -59,8 +59,8 @@ fn a_shutdown_against_a_handler() {
     });
 }
 
-/// A thread waits for the end of a handler, which a filter drops from inside a publish. The thread
-/// is woken after the publish ends.
+/// A thread waits for the end of a handler while a filter drops the handler from inside a publish
+/// call. The thread is woken after the call returns.
 fn a_filter_that_drops_a_handler_against_a_join() {
     explore(Exploration::default().after_set_up(), || {
         let bus = inline_bus(1, OverflowPolicy::DropIncoming);

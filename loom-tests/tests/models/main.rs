@@ -1,11 +1,11 @@
-//! The program that has all models. It starts each model in its own process.
+//! The program that contains all models. It runs each model in its own process.
 //!
-//! Without `--cfg eventcast_loom` the program has no models.
+//! Without `--cfg eventcast_loom`, it contains no models.
 
 #[cfg(eventcast_loom)]
 macro_rules! models {
     ($($name:ident),* $(,)?) => {
-        /// Returns the models of this file.
+        /// Returns the models in this file.
         pub(crate) fn models() -> Vec<eventcast_loom_tests::Model> {
             let file = module_path!().rsplit("::").next().unwrap_or_default();
             vec![$((format!("{file}::{}", stringify!($name)), Box::new($name))),*]

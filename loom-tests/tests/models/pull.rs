@@ -1,6 +1,6 @@
-//! A reader that pulls: the dispatcher has lent it the fan-out, and naps. Each model begins when
-//! this is so, with event 0 in the reader's mailbox. A nap never times out in a model, so every
-//! wake-up that a model relies on really happens.
+//! A pulling reader, to which the dispatcher has lent the fan-out while the dispatcher naps. Each
+//! model begins in this state, with event 0 in the reader's mailbox. A nap never times out in a
+//! model, so every wake-up that a model relies on must really happen.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use eventcast::{Broadcaster, Delivery, OverflowPolicy, Publisher, Watcher};
 use eventcast_loom_tests::{direct_bus, explore, numbers, spawn};
 use loom::future::block_on;
 
-/// Returns a bus with an incoming queue of this length, and its watcher, which pulls.
+/// Returns a bus with this incoming capacity, and its watcher, which pulls.
 fn lent(incoming: usize) -> (Broadcaster<Payload>, Watcher<Payload>) {
     let bus = direct_bus(incoming, 2, OverflowPolicy::Wait);
-    // The dispatcher has not run yet. It finds the registration, the event and a flush, and has
-    // then worked for a round in which the reader did not sleep.
+    // The dispatcher has not run yet. It processes the registration, the event and a flush, and has
+    // then completed a round in which the reader was not asleep.
     let watcher = bus.watch().unwrap();
     bus.publisher().try_publish(Payload::new(0)).unwrap();
     rest(&bus);
@@ -21,7 +21,7 @@ fn lent(incoming: usize) -> (Broadcaster<Payload>, Watcher<Payload>) {
     (bus, watcher)
 }
 
-/// Returns such a bus, whose incoming queue holds three events and is full.
+/// Returns the same as [`lent`], but with an incoming queue that is full and contains three events.
 fn filled() -> (Broadcaster<Payload>, Watcher<Payload>, Publisher<Payload>) {
     let (bus, watcher) = lent(3);
     let publisher = bus.publisher();
@@ -38,7 +38,7 @@ fn received(watcher: &mut Watcher<Payload>) -> u32 {
     }
 }
 
-/// A publisher publishes while the reader pulls, and then sleeps.
+/// A publisher publishes while the reader pulls and then sleeps.
 fn a_reader_against_a_publisher() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, mut watcher) = lent(3);
@@ -54,7 +54,7 @@ fn a_reader_against_a_publisher() {
     });
 }
 
-/// Two publishers publish, and one of them then reads: it pulls, and then sleeps.
+/// Two threads publish, and one of them then reads: it pulls, and then sleeps.
 fn a_reader_against_two_publishers() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, mut watcher) = lent(3);
@@ -69,7 +69,7 @@ fn a_reader_against_two_publishers() {
     });
 }
 
-/// A task pulls, and then waits, while a publisher publishes.
+/// A task pulls and then waits, while a publisher publishes.
 fn a_task_against_a_publisher() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, mut watcher) = lent(3);
@@ -96,12 +96,13 @@ fn a_reader_against_a_publisher_that_waits() {
     });
 }
 
-/// A publisher that must not wait finds the incoming queue full, and frees capacity. Then the
-/// mailbox is full as well. Another such publisher races with the reader.
+/// A publisher that must not wait finds the incoming queue full, and frees capacity by moving
+/// events into the mailbox, which is then full as well. A second such publisher races with the
+/// reader.
 fn a_reader_against_a_publisher_that_frees_capacity() {
     explore(Exploration::default().after_set_up(), || {
         let (_bus, mut watcher, publisher) = filled();
-        // This thread may learn late that the reader pulls.
+        // This thread may not see immediately that the reader is pulling.
         while publisher.try_publish(Payload::new(4)).is_err() {
             loom::thread::yield_now();
         }
@@ -128,7 +129,7 @@ fn a_reader_against_a_registration() {
     });
 }
 
-/// A flush returns when what was published before is in the mailbox or delivered.
+/// A flush returns once the events published before it are in the mailbox or have been delivered.
 fn a_reader_against_a_flush() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, mut watcher) = lent(3);
@@ -141,8 +142,8 @@ fn a_reader_against_a_flush() {
     });
 }
 
-/// A flush is pushed while the dispatcher begins to nap. The dispatcher answers the flush. It is
-/// woken by the push or, if the push happened too early for that, by the reader's drop.
+/// A flush is pushed while the dispatcher begins to nap. The dispatcher completes the flush. It is
+/// woken by the push or, if the push happened too early for that, by the drop of the reader.
 fn a_flush_against_lending() {
     explore(Exploration::default().after_set_up(), || {
         let bus = direct_bus(3, 2, OverflowPolicy::Wait);
@@ -169,7 +170,7 @@ fn a_reader_against_shutdown() {
     });
 }
 
-/// The reader pulls while another thread stops it, and then publishes.
+/// The reader pulls while another thread publishes and then stops it.
 fn a_reader_against_a_stop() {
     explore(Exploration::default().after_set_up(), || {
         let (bus, mut watcher) = lent(3);

@@ -1,16 +1,16 @@
-//! A model for each pair of an operation of a reader and an operation on its mailbox.
+//! Contains a model for each combination of a reader's operation and an operation on its mailbox.
 //!
 //! One thread reads or drops its watcher. Another thread publishes or stops the watcher. The
-//! dispatcher is the third thread. The set-up is not explored: the dispatcher sleeps when the two
-//! threads begin.
+//! dispatcher is the third thread. The set-up is not explored, and the dispatcher is asleep when
+//! the two threads begin.
 
 use eventcast::testing::{Exploration, Payload, begin, block_on, finish, rest};
 use eventcast::{Delivery, OverflowPolicy, Watcher};
 use eventcast_loom_tests::table::MEETS;
 use eventcast_loom_tests::{Model, bus, explore, numbers, select, set_cell, spawn};
 
-/// A column: what happens to the mailbox. The queue has a capacity of one, and holds event 0 except
-/// for `Offer`.
+/// A column, which is an operation on the mailbox. The queue has a capacity of one, and contains
+/// event 0 except for `Offer`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Meet {
     /// Event 1 is published, and fits in the queue.
@@ -42,7 +42,8 @@ impl Meet {
         }
     }
 
-    /// Returns how many deliveries a reader takes. A reader of a stopped watcher reads to the end.
+    /// Returns how many deliveries a reader takes. If the watcher is stopped, the reader reads
+    /// until the end.
     fn deliveries(self) -> usize {
         match self {
             Self::Offer => 1,
@@ -51,8 +52,8 @@ impl Meet {
         }
     }
 
-    /// Returns whether a reader may find these events and this number of lost events before the
-    /// end.
+    /// Returns whether these events and this number of lost events are a valid result for a reader
+    /// that has reached the end.
     fn allows(self, events: &[u32], lost: u64) -> bool {
         match self {
             Self::Offer => (events, lost) == (&[1], 0),
@@ -64,7 +65,7 @@ impl Meet {
     }
 }
 
-/// The events and the losses that a reader has found.
+/// The events and losses that a reader has received.
 #[derive(Debug, Default)]
 struct Found {
     events: Vec<u32>,
@@ -84,7 +85,8 @@ impl Found {
     }
 }
 
-/// A row: what the reader does. The function returns the watcher unless it has dropped it.
+/// A row, which is the reader's operation. The function returns the watcher unless it has dropped
+/// it.
 type Read = fn(Watcher<Payload>, Meet) -> (Found, Option<Watcher<Payload>>);
 
 fn against(meet: Meet, read: Read) {
@@ -107,7 +109,7 @@ fn against(meet: Meet, read: Read) {
     finish();
     let Some(mut watcher) = watcher else {
         assert!(bus.shutdown().complete);
-        // Every event that the watcher was offered is counted as delivered or as lost.
+        // Every event that was offered to the watcher is counted as delivered or lost.
         let departed = bus.stats().departed;
         assert_eq!(departed.queued, 0);
         assert_eq!(departed.offered, departed.delivered + departed.dropped.total(), "{departed:?}");
@@ -161,7 +163,7 @@ fn in_a_select(mut watcher: Watcher<Payload>, meet: Meet) -> (Found, Option<Watc
     (found, Some(watcher))
 }
 
-/// Calls `try_recv` twice, and never waits.
+/// Calls `try_recv` twice, without waiting.
 fn try_recv(mut watcher: Watcher<Payload>, _: Meet) -> (Found, Option<Watcher<Payload>>) {
     let mut found = Found::default();
     for _ in 0..2 {

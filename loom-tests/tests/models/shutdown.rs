@@ -1,4 +1,4 @@
-//! The end of the bus, in races with threads that use the bus.
+//! The end of the bus races with threads that are using the bus.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use eventcast_loom_tests::{bus, explore, numbers, spawn};
 use loom::future::block_on;
 use loom::sync::atomic::{AtomicBool, Ordering};
 
-/// A publish races with a shutdown. An accepted event is delivered, a refused event is returned,
-/// and nothing else happens.
+/// A publish races with a shutdown. Either the event is accepted and delivered, or it is refused
+/// and returned.
 fn publish_against_shutdown() {
     explore(Exploration::default().in_full_detail(), || {
         let bus = bus(2, 2, OverflowPolicy::DropIncoming);
@@ -33,8 +33,8 @@ fn publish_against_shutdown() {
     });
 }
 
-/// Two publishers race with a close, and with each other for the last slot. Each event is accepted
-/// or returned.
+/// Two publishers race with a close, and with each other for the last slot. Each event is either
+/// accepted or returned.
 fn two_publishers_against_close() {
     explore(Exploration::default().with_two_cells().after_set_up().first(30_000), || {
         let bus = bus(1, 2, OverflowPolicy::DropIncoming);
@@ -61,8 +61,8 @@ fn two_publishers_against_close() {
     });
 }
 
-/// Two publishers race with a shutdown. The shutdown returns when the accepted events have been
-/// offered, and its report counts just these.
+/// Two publishers race with a shutdown. The shutdown returns once the accepted events have been
+/// offered, and its report counts exactly these events.
 fn two_publishers_and_a_shutdown() {
     explore(Exploration::default().with_two_cells().after_set_up().first(30_000), || {
         let bus = bus(2, 2, OverflowPolicy::DropIncoming);
@@ -80,8 +80,8 @@ fn two_publishers_and_a_shutdown() {
     });
 }
 
-/// A publisher that waits for capacity races with a close. The close releases the publisher, and
-/// each of its events is delivered or returned.
+/// A publisher waiting for capacity races with a close. The close releases the publisher, and each
+/// of its events is either delivered or returned.
 fn close_releases_a_publisher_that_waits_for_capacity() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::Wait);
@@ -101,7 +101,7 @@ fn close_releases_a_publisher_that_waits_for_capacity() {
     });
 }
 
-/// Two shutdowns race. Both return, with the same report.
+/// Two shutdowns race. Both return the same report.
 fn two_shutdowns_agree() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
@@ -117,8 +117,8 @@ fn two_shutdowns_agree() {
     });
 }
 
-/// A shutdown by deadline races with a dispatcher that waits for a watcher without a reader. The
-/// dispatcher ends, and every event is queued or counted as abandoned.
+/// A shutdown with a deadline races with a dispatcher that waits for a watcher without a reader.
+/// The dispatcher ends, and every event is queued or counted as abandoned.
 fn abandon_releases_the_dispatcher() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(3, 1, OverflowPolicy::Wait);
@@ -126,7 +126,7 @@ fn abandon_releases_the_dispatcher() {
         rest(&bus);
         begin();
         bus.publisher().try_publish_batch(vec![Payload::new(1), Payload::new(2)]).unwrap();
-        // The model's clock stands still. A timeout of zero has passed.
+        // Time does not advance in the model, but a timeout of zero has already expired.
         assert!(!bus.shutdown_timeout(Duration::ZERO).complete);
         let (events, lost) = numbers(&mut stuck);
         assert_eq!(events.len() as u64 + lost, 2);
@@ -136,7 +136,7 @@ fn abandon_releases_the_dispatcher() {
 }
 
 /// A flush races with the delivery of an event to a handler. When the flush returns, the handler
-/// has handled every event that was accepted before.
+/// has handled every event that was accepted before the flush.
 fn flush_waits_for_the_handler() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 2, OverflowPolicy::DropIncoming);
@@ -149,8 +149,8 @@ fn flush_waits_for_the_handler() {
     });
 }
 
-/// A flush races with a shutdown. The flush never hangs, and never reports handled events as not
-/// handled.
+/// A flush races with a shutdown. The flush never hangs, and never reports handled events as
+/// unhandled.
 fn flush_against_shutdown() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 2, OverflowPolicy::DropIncoming);
@@ -199,7 +199,7 @@ fn a_flush_against_a_publish() {
 }
 
 /// A thread waits for the end of a handler that was stopped and has never run, while another thread
-/// drops the handler. The waiting thread then sees the last counts.
+/// drops the handler. The waiting thread then sees the final counters.
 fn join_against_a_drop() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(3, 1, OverflowPolicy::DropIncoming);
@@ -208,7 +208,7 @@ fn join_against_a_drop() {
         rest(&bus);
         begin();
         bus.publisher().try_publish(Payload::new(1)).unwrap();
-        // The runner was registered first, so the dispatcher has offered the event to it too.
+        // The runner was registered first, so the dispatcher has also offered the event to it.
         assert!(behind.recv().is_ok());
         let handle = runner.handle();
         handle.stop();
@@ -223,11 +223,11 @@ fn join_against_a_drop() {
 }
 
 /// A thread waits for the end of a handler that another thread stops. The waiting thread then sees
-/// what the handler did last.
+/// the effects of the handler's last actions.
 fn join_against_the_end_of_a_handler() {
     explore(Exploration::default().after_set_up().first(30_000), || {
-        /// A mark that the handler has been dropped. The ordering of its store publishes nothing,
-        /// so the bus has to publish the store.
+        /// Sets a flag when the handler is dropped. The ordering of the store publishes nothing, so
+        /// the bus has to publish the store.
         struct Deed(loom::sync::Arc<AtomicBool>);
         impl Drop for Deed {
             fn drop(&mut self) {

@@ -1,4 +1,4 @@
-//! Statistics that a thread reads while the bus works. They never show more events delivered and
+//! Statistics that are read while the bus is working. They never show more events delivered and
 //! lost than offered.
 
 use std::time::Duration;
@@ -8,7 +8,7 @@ use eventcast::stats::BusStats;
 use eventcast::testing::{Exploration, Payload, begin, rest};
 use eventcast_loom_tests::{bus, explore, spawn};
 
-/// Checks the invariants of every snapshot.
+/// Checks the invariants that hold for every snapshot.
 fn check(stats: &BusStats) {
     for watcher in &stats.watchers {
         assert!(watcher.delivered + watcher.dropped.total() <= watcher.offered, "{watcher:?}");
@@ -16,8 +16,8 @@ fn check(stats: &BusStats) {
     }
 }
 
-/// Offers a batch of two events to a queue of one with this policy, while a thread takes a
-/// snapshot. No thread reads the watcher.
+/// Offers a batch of two events to a queue with a capacity of one and this policy, while a thread
+/// takes a snapshot. No thread reads the watcher.
 fn against_an_offer(policy: OverflowPolicy) {
     explore(Exploration::default().after_set_up().first(30_000), move || {
         let bus = bus(2, 1, policy);
@@ -35,24 +35,25 @@ fn against_an_offer(policy: OverflowPolicy) {
     });
 }
 
-/// A thread takes a snapshot while the dispatcher counts the incoming event that does not fit.
+/// A thread takes a snapshot while the dispatcher counts the incoming event that does not fit as
+/// lost.
 fn statistics_against_a_loss_of_the_incoming() {
     against_an_offer(OverflowPolicy::DropIncoming);
 }
 
-/// A thread takes a snapshot while the dispatcher counts the oldest event, which it drops.
+/// A thread takes a snapshot while the dispatcher drops the oldest event and counts it as lost.
 fn statistics_against_a_loss_of_the_oldest() {
     against_an_offer(OverflowPolicy::DropOldest);
 }
 
-/// A thread takes a snapshot while the dispatcher counts an event that has waited too long. The
-/// model's clock has passed a limit of zero.
+/// A thread takes a snapshot while the dispatcher counts an event whose wait has timed out. The
+/// limit is zero, so it has expired although time does not advance in the model.
 fn statistics_against_a_wait_that_is_over() {
     against_an_offer(OverflowPolicy::WaitFor(Duration::ZERO));
 }
 
-/// A thread takes a snapshot while another thread stops a watcher for which the dispatcher waits.
-/// The stop makes the dispatcher count the event that did not fit.
+/// A thread takes a snapshot while another thread stops a watcher for which the dispatcher is
+/// waiting. The stop causes the dispatcher to count the event that did not fit.
 fn statistics_against_a_stop() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::Wait);
@@ -68,7 +69,7 @@ fn statistics_against_a_stop() {
     });
 }
 
-/// A shutdown by deadline takes a snapshot while the event that did not fit is abandoned.
+/// A shutdown with a deadline takes a snapshot while the event that did not fit is abandoned.
 fn statistics_against_abandoning() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::Wait);
@@ -103,8 +104,8 @@ fn statistics_against_a_reader() {
 }
 
 /// A thread takes a snapshot while another thread drops a watcher that has read one of two events.
-/// The event that the drop discards is counted after it was offered, and the event that was read
-/// stays counted.
+/// The event that the drop discards is counted only after it has been offered, and the event that
+/// was read remains counted.
 fn statistics_against_a_drop() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 2, OverflowPolicy::DropIncoming);
@@ -125,15 +126,15 @@ fn statistics_against_a_drop() {
         });
         dropping.join().unwrap();
         looking.join().unwrap();
-        // One event was read, and the drop discarded the other.
+        // One event was read, and the drop discarded the other event.
         assert!(bus.shutdown().complete);
         let departed = bus.stats().departed;
         assert_eq!((departed.offered, departed.delivered, departed.dropped.stopped), (2, 1, 1));
     });
 }
 
-/// A thread takes a snapshot while another thread drops a watcher to which an event is on its way.
-/// The event is not lost before it was offered.
+/// A thread takes a snapshot while another thread drops a watcher to which an event is about to be
+/// offered. The event is not counted as lost before it has been offered.
 fn statistics_against_a_drop_and_an_offer() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::DropIncoming);

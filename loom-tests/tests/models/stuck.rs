@@ -1,5 +1,6 @@
-//! Threads and tasks that wait while something else is stuck: the dispatcher at a watcher without a
-//! reader, a handler that does not end, or a clock that stands still. Then nothing else wakes them.
+//! Threads and tasks wait while something else is stuck: the dispatcher is blocked by a watcher
+//! without a reader, a handler does not end, or the clock does not advance. No unrelated activity
+//! can wake them in these models.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -13,8 +14,8 @@ use eventcast::{Delivery, OverflowPolicy};
 use eventcast_loom_tests::{bus, bus_at, explore, spawn};
 use loom::future::block_on;
 
-/// A close races with a publisher that waits for capacity that no reader will free. The close
-/// releases the publisher.
+/// A close races with a publisher waiting for capacity that no reader will free. The close releases
+/// the publisher.
 fn close_against_a_publisher_blocked_by_a_stuck_dispatcher() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::Wait);
@@ -35,8 +36,8 @@ fn close_against_a_publisher_blocked_by_a_stuck_dispatcher() {
     });
 }
 
-/// A reader begins to wait while another thread stops it and the dispatcher is stuck at another
-/// watcher. The reader ends.
+/// A reader begins to wait while another thread stops it and another watcher blocks the dispatcher.
+/// The reader ends.
 fn stop_against_a_reader_blocked_by_a_stuck_dispatcher() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::Wait);
@@ -54,8 +55,8 @@ fn stop_against_a_reader_blocked_by_a_stuck_dispatcher() {
     });
 }
 
-/// A shutdown by deadline races with a dispatcher that waits, or waits again, for a watcher without
-/// a reader. The dispatcher ends, and the event that did not fit is counted.
+/// A shutdown with a deadline races with a dispatcher that starts or resumes waiting for a watcher
+/// without a reader. The dispatcher ends, and the event that did not fit is counted.
 fn abandoning_against_a_stuck_dispatcher() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH).drive_the_end();
@@ -83,9 +84,9 @@ fn abandoning_against_a_stuck_dispatcher() {
     });
 }
 
-/// Two shutdowns wait for a handler that never runs, and one of them has a deadline. That shutdown
-/// times out and returns a snapshot. The other shutdown waits until the handler is dropped, and its
-/// report includes the end.
+/// Two shutdowns wait for a handler that never runs. The shutdown with a deadline times out and
+/// returns a snapshot. The other shutdown waits until the handler is dropped, and its report shows
+/// the final state.
 fn two_shutdowns_against_a_handler_that_hangs() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
@@ -103,8 +104,8 @@ fn two_shutdowns_against_a_handler_that_hangs() {
     });
 }
 
-/// A flush waits for a handler that never runs while a shutdown abandons the bus. The flush returns
-/// when the bus is abandoned, before the shutdown's deadline.
+/// A flush waits for a handler that never runs, while a shutdown abandons the bus. The flush
+/// returns when the bus is abandoned, before the shutdown's deadline.
 fn abandoning_against_a_flush() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH).drive_the_end();
@@ -128,9 +129,9 @@ fn abandoning_against_a_flush() {
     });
 }
 
-/// A shutdown abandons the bus, and a handler ends, before or after the dispatcher reaches the
-/// handler's registration. The event that was accepted after the registration is counted in either
-/// case. In the first execution the dispatcher runs last.
+/// A shutdown abandons the bus and a handler ends, before or after the dispatcher processes the
+/// handler's registration. In either case, the event that was accepted after the registration is
+/// counted. In the first execution, the dispatcher runs last.
 fn abandoning_against_a_registration() {
     explore(Exploration::default().after_set_up(), || {
         let bus = bus(2, 1, OverflowPolicy::DropIncoming);
@@ -148,9 +149,9 @@ fn abandoning_against_a_registration() {
     });
 }
 
-/// Two tasks, each with its own deadline, wait for a bus that does not end. The earlier deadline
-/// ends one wait although the timer was set to the later deadline. The other wait is dropped, and
-/// leaves no entry in the timer.
+/// Two tasks with different deadlines wait for a bus that does not end. The earlier deadline ends
+/// one wait even though the timer had been set to the later deadline. The other wait is dropped,
+/// and leaves no entry in the timer.
 fn a_deadline_against_a_later_one() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let clock = FakeClock::new(SystemTime::UNIX_EPOCH).drive_the_end();

@@ -1,4 +1,4 @@
-//! The wakers of tasks that wait, and of threads that wait in a `Select`.
+//! The wakers of waiting tasks, and of threads that wait in a `Select`.
 
 use eventcast::error::{PublishError, TryRecvError};
 use eventcast::testing::{Exploration, Payload, Select, begin, rest};
@@ -6,8 +6,8 @@ use eventcast::{Delivery, OverflowPolicy};
 use eventcast_loom_tests::{bus, explore, numbers, spawn};
 use loom::future::block_on;
 
-/// A task begins to wait while another thread publishes an event. The dispatcher wakes the task, or
-/// the task finds the event.
+/// A task begins to wait while another thread publishes an event. Either the dispatcher wakes the
+/// task, or the task finds the event.
 fn a_receiving_task_against_publish() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::DropIncoming);
@@ -36,8 +36,8 @@ fn a_receiving_task_against_stop() {
     });
 }
 
-/// A task waits for the only slot in the incoming queue while the dispatcher empties the queue. The
-/// dispatcher wakes the task, or the task finds the slot free.
+/// A task waits for the only slot in the incoming queue while the dispatcher empties the queue.
+/// Either the dispatcher wakes the task, or the task finds the slot free.
 fn a_publishing_task_against_the_dispatcher() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
@@ -50,7 +50,7 @@ fn a_publishing_task_against_the_dispatcher() {
     });
 }
 
-/// A task that waits for capacity races with a close. The close releases the task, and its event is
+/// A task waiting for capacity races with a close. The close releases the task, and its event is
 /// delivered or returned.
 fn a_publishing_task_against_close() {
     explore(Exploration::default().after_set_up().first(30_000), || {
@@ -74,8 +74,8 @@ fn a_publishing_task_against_close() {
     });
 }
 
-/// An awaited handler races with the end of the bus. It lets other tasks run before it has
-/// finished, but still handles every accepted event. The shutdown waits for it.
+/// An awaited handler races with the end of the bus. The handler yields to other tasks before it
+/// has finished, but still handles every accepted event. The shutdown waits for the handler.
 fn an_awaited_handler_against_shutdown() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 3, OverflowPolicy::DropIncoming);
@@ -91,8 +91,8 @@ fn an_awaited_handler_against_shutdown() {
     });
 }
 
-/// A thread waits in one `Select` for two watchers. Another thread stops one watcher, and a third
-/// publishes an event for the other. The waiting thread finds both.
+/// A thread waits for two watchers in one `Select`. A second thread stops one watcher, and a third
+/// thread publishes an event for the other watcher. The waiting thread notices both.
 fn a_select_of_two_watchers() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::DropIncoming);
@@ -119,8 +119,8 @@ fn a_select_of_two_watchers() {
     });
 }
 
-/// A thread waits in a `Select` while its last event is borrowed, and the dispatcher waits for the
-/// slot of that event. The thread is woken, returns the slot, and finds the next event.
+/// A thread waits in a `Select` after borrowing an event, and the dispatcher waits for that event's
+/// slot. The thread is woken, returns the slot, and finds the next event.
 fn a_select_with_an_event_that_is_lent() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(1, 1, OverflowPolicy::Wait);

@@ -1,4 +1,4 @@
-//! User code that panics, or that shuts the bus down, in the middle of a race.
+//! User code that panics or shuts the bus down in the middle of a race.
 
 use std::panic::resume_unwind;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use eventcast::testing::{Exploration, Payload, begin, rest};
 use eventcast::{Broadcaster, Delivery, OverflowPolicy};
 use eventcast_loom_tests::{bus, bus_of, explore, spawn};
 
-/// Panics without a message, because there are many panics.
+/// Panics without printing a message, because the models panic many times.
 fn fail() -> ! {
     resume_unwind(Box::new(()))
 }
@@ -23,7 +23,7 @@ impl Clone for Fragile {
 }
 
 /// An event's `Clone` panics on the dispatcher while a reader waits for the event. The reader still
-/// receives the event, and then the loss that follows it.
+/// receives the event, and then the loss that follows.
 fn a_clone_that_panics_against_a_reader() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus_of(2, 1, OverflowPolicy::DropIncoming);
@@ -44,8 +44,8 @@ fn a_clone_that_panics_against_a_reader() {
     });
 }
 
-/// A handler panics, which ends it, while a thread shuts the bus down. The shutdown waits for the
-/// end of the handler, but not longer.
+/// A handler panics, which ends the handler, while a thread shuts the bus down. The shutdown waits
+/// until the handler has ended, but not longer.
 fn a_handler_that_panics_against_shutdown() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 2, OverflowPolicy::DropIncoming);
@@ -61,7 +61,8 @@ fn a_handler_that_panics_against_shutdown() {
     });
 }
 
-/// A filter panics while another thread reads its watcher. The watcher ends, and the bus does not.
+/// A filter panics while another thread reads the filter's watcher. The watcher ends, but the bus
+/// does not.
 fn a_filter_that_panics_against_a_reader() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::DropIncoming);
@@ -88,8 +89,9 @@ impl Drop for ShutsDown {
     }
 }
 
-/// The dispatcher drops a filter that owns a value, and the value's drop shuts the bus down. The
-/// dispatcher does not wait for itself there, and a thread that waits for the end sees the end.
+/// The dispatcher drops a filter that owns a value which shuts the bus down when it is dropped. The
+/// dispatcher does not wait for itself there, and a thread that waits for the end of the bus sees
+/// it.
 fn a_filter_that_shuts_down_when_it_goes() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = Arc::new(bus(1, 1, OverflowPolicy::DropIncoming));
@@ -104,8 +106,8 @@ fn a_filter_that_shuts_down_when_it_goes() {
     });
 }
 
-/// A thread drops a handler that has not run, and that owns such a value. Another thread waits for
-/// the end of the bus, and sees it.
+/// A thread drops a handler that has not run and that owns a [`ShutsDown`]. Another thread waits
+/// for the end of the bus, and sees it.
 fn a_runner_that_shuts_down_when_it_goes() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = Arc::new(bus(1, 1, OverflowPolicy::DropIncoming));

@@ -6,8 +6,8 @@ use eventcast::testing::{Exploration, Payload, Sign, begin, finish, rest};
 use eventcast::{Delivery, OverflowPolicy};
 use eventcast_loom_tests::{bus, explore, numbers, spawn};
 
-/// A registration races with a publish on another thread. This is one half of G2: the watcher sees
-/// a suffix of the published events, and sees every event that was published after `watch`
+/// A registration races with a publish on another thread. This is the first half of G2: the watcher
+/// sees a suffix of the published events, including every event that was published after `watch`
 /// returned.
 fn registration_against_publish() {
     explore(Exploration::default().first(30_000), || {
@@ -25,8 +25,8 @@ fn registration_against_publish() {
     });
 }
 
-/// The other half of G2: the watcher does not see an event whose publish returned before the call
-/// of `watch`.
+/// The other half of G2: the watcher does not see an event whose publish call returned before
+/// `watch` was called.
 fn nothing_published_before_is_seen() {
     explore(Exploration::default().first(30_000), || {
         let bus = bus(4, 3, OverflowPolicy::DropIncoming);
@@ -43,7 +43,7 @@ fn nothing_published_before_is_seen() {
     });
 }
 
-/// The dispatcher parks while another thread publishes. The event arrives even though no second
+/// The dispatcher parks while another thread publishes. The event arrives even though no other
 /// event is published.
 fn parking_against_publish() {
     explore(Exploration::default().first(30_000), || {
@@ -56,7 +56,7 @@ fn parking_against_publish() {
     });
 }
 
-/// Credit and the low watermark. A reader and a dispatcher that waits for it never both sleep. No
+/// Credit and the low watermark. A reader and a dispatcher waiting for it are never both asleep. No
 /// event is lost, and the queue never holds more events than its capacity.
 fn credit_against_a_reader() {
     explore(Exploration::default().after_set_up().first(30_000), || {
@@ -72,17 +72,19 @@ fn credit_against_a_reader() {
         });
         let (events, watcher) = reading.join().unwrap();
         finish();
-        // The dispatcher publishes the high-water mark after the event that the reader has.
+        // The dispatcher publishes the high-water mark only after the event that the reader has
+        // received.
         bus.flush(Duration::from_secs(1)).unwrap();
         assert_eq!((events, watcher.stats().high_water), (vec![1, 2], 1));
     });
 }
 
-/// A reader frees just the capacity that the dispatcher waits for, and then stops reading in the
-/// middle of a slice. The dispatcher continues, and reaches the flush after the event that it held.
+/// A reader frees exactly the capacity that the dispatcher is waiting for, and then stops reading
+/// in the middle of a slice. The dispatcher continues, and reaches the flush that follows the event
+/// it was holding.
 fn a_reader_that_stops_in_the_middle_of_a_slice() {
     explore(Exploration::default().after_set_up().first(30_000), || {
-        // With a queue length of 8 or more, a slice holds more than one event.
+        // With a queue capacity of 8 or more, a slice contains more than one event.
         let bus = bus(9, 8, OverflowPolicy::Wait);
         let mut slow = bus.watch().unwrap();
         rest(&bus);
@@ -92,14 +94,14 @@ fn a_reader_that_stops_in_the_middle_of_a_slice() {
             assert!(matches!(slow.recv(), Ok(Delivery::Event(event)) if event.number() == 1));
             slow
         });
-        // The dispatcher reaches the flush only after the ninth event has fitted into the queue.
+        // The dispatcher reaches the flush only after the ninth event has been added to the queue.
         let flushed = bus.flush(Duration::from_secs(1));
         assert_eq!(flushed, Ok(()));
         drop(reading.join().unwrap());
     });
 }
 
-/// A thread stops a watcher while the dispatcher waits for exactly this watcher. The dispatcher
+/// A thread stops a watcher while the dispatcher is waiting for this watcher. The dispatcher
 /// continues, and every event is counted.
 fn stop_against_a_waiting_dispatcher() {
     explore(Exploration::default().after_set_up().first(30_000), || {
@@ -120,8 +122,8 @@ fn stop_against_a_waiting_dispatcher() {
     });
 }
 
-/// A thread drops a watcher while the dispatcher offers events to it or waits for it. Every event
-/// is dropped once and counted once.
+/// A thread drops a watcher while the dispatcher is offering events to it or waiting for it. Every
+/// event is dropped once and counted once.
 fn drop_against_a_waiting_dispatcher() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::Wait);
@@ -139,8 +141,8 @@ fn drop_against_a_waiting_dispatcher() {
     });
 }
 
-/// A thread stops a watcher and then drops it while the dispatcher offers an event to it. If the
-/// event still enters the queue, one of the two threads finds it and counts it.
+/// A thread stops a watcher and then drops it while the dispatcher is offering an event to it. If
+/// the event still enters the queue, one of the two threads finds it and counts it.
 fn stop_and_drop_against_an_offer() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::DropIncoming);
@@ -160,17 +162,17 @@ fn stop_and_drop_against_an_offer() {
     });
 }
 
-/// A thread drops a stopped watcher while the dispatcher, which may not know of the stop, offers an
-/// event to it and reaps its sender. The later of the two threads adds up what the other has
-/// counted.
+/// A thread drops a stopped watcher while the dispatcher, which may not have noticed the stop,
+/// offers an event to it and reaps its sender. Whichever thread finishes last adds up the counts of
+/// both threads.
 fn drop_of_a_stopped_watcher_against_an_offer() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(2, 1, OverflowPolicy::DropIncoming);
         let watcher = bus.watch().unwrap();
         rest(&bus);
         begin();
-        // After this flush the dispatcher has registered the watcher, so the registration cannot
-        // show it the stop.
+        // After this flush the dispatcher has registered the watcher, so it cannot learn of the
+        // stop from the registration.
         bus.flush(Duration::from_secs(1)).unwrap();
         bus.publisher().try_publish(Payload::new(1)).unwrap();
         watcher.stop();
@@ -200,7 +202,7 @@ fn drop_on_an_idle_bus() {
     });
 }
 
-/// Two threads drop a watcher each, at the same time, on an idle bus. The dispatcher reaps both
+/// Two threads each drop a watcher at the same time, on an idle bus. The dispatcher reaps both
 /// senders without another event.
 fn two_drops_on_an_idle_bus() {
     explore(Exploration::default().after_set_up().first(30_000), || {
@@ -225,8 +227,8 @@ fn two_drops_on_an_idle_bus() {
     });
 }
 
-/// A reader takes events while the dispatcher drops the oldest ones of its queue. Each event is
-/// delivered or lost, once, in order.
+/// A reader takes events while the dispatcher drops the oldest events from its queue. Each event is
+/// either delivered or lost, exactly once and in order.
 fn drop_oldest_against_a_reader() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(3, 1, OverflowPolicy::DropOldest);

@@ -1,7 +1,7 @@
-//! A process that writes to a store is killed at random points, a hundred times. Each time the file
-//! opens, is consistent, and holds every event whose write was acknowledged.
+//! A process that writes to a store is killed a hundred times, at random points. Each time, the
+//! file can be opened, is consistent, and contains every event whose write was acknowledged.
 //!
-//! `EVENTCAST_SEED` selects other points, and `EVENTCAST_CASES` multiplies their number.
+//! `EVENTCAST_SEED` selects different points, and `EVENTCAST_CASES` multiplies their number.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -16,7 +16,7 @@ use test_support::{Rng, child, test_name};
 
 use crate::support::contents;
 
-/// The number of files, and how often the writer of each file is killed.
+/// The number of files, and the number of times that each file's writer is killed.
 const FILES: u64 = 10;
 const KILLS: u64 = 10;
 
@@ -37,8 +37,9 @@ fn event(name: &str, count: i32) -> Event {
     event
 }
 
-/// Writes batches indefinitely, as the child, and reports each batch when it is acknowledged.
-/// Occasionally the child closes the file, which writes the log back, and reopens it.
+/// Runs in the child process: writes batches indefinitely, and reports each batch when it is
+/// acknowledged. Occasionally the child closes and reopens the file. Closing it checkpoints the
+/// log.
 fn write(path: &Path, life: &str, seed: u64) {
     let mut random = Rng(seed);
     let mut counts: Vec<(String, i32)> = Vec::new();
@@ -73,13 +74,13 @@ fn write(path: &Path, life: &str, seed: u64) {
     }
 }
 
-/// Returns the names in a line of the child, with their counts.
+/// Returns the names in a line from the child, with their counts.
 fn counted(line: &str) -> Vec<(String, i32)> {
     let told = line.split(' ').filter_map(|told| told.split_once('='));
     told.map(|(name, count)| (name.to_owned(), count.parse().unwrap())).collect()
 }
 
-/// Asserts that SQLite's own check finds no fault, and that the counters match the rows.
+/// Asserts that SQLite's integrity check passes, and that the counters match the rows.
 fn assert_consistent(path: &Path) {
     let connection = Connection::open(path).unwrap();
     let answer: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
@@ -102,7 +103,8 @@ fn assert_consistent(path: &Path) {
     assert_eq!(behind, 0);
 }
 
-/// Opens the file, and asserts that it holds what was acknowledged. Returns what it holds.
+/// Opens the file, and asserts that it contains the acknowledged events. Returns the counts of all
+/// events in the file.
 fn assert_kept(path: &Path, known: &BTreeMap<String, i32>, tried: &[(String, i32)]) -> BTreeMap<String, i32> {
     let stored = open(path).events().unwrap();
     let counts: BTreeMap<String, i32> =
@@ -115,8 +117,8 @@ fn assert_kept(path: &Path, known: &BTreeMap<String, i32>, tried: &[(String, i32
         let written = event(&stored.metadata.name, stored.count);
         assert_eq!(stored.message, written.message);
     }
-    // The last batch may have been committed without an acknowledgement, or not at all. The file
-    // holds either the whole batch or none of it.
+    // The last batch may have been committed without being acknowledged, or may not have been
+    // committed. The file contains either the whole batch or none of it.
     let is_stored = |(name, count): &&(String, i32)| counts.get(name) >= Some(count);
     let of_last = tried.iter().filter(is_stored).count();
     assert!([0, tried.len()].contains(&of_last), "{of_last} of a batch of {}", tried.len());
@@ -144,7 +146,7 @@ fn a_killed_process_keeps_its_acknowledged_events() {
                 Some(line) => tried = counted(line),
                 None => known.extend(counted(&line)),
             };
-            // The first lives end while the file is created, or soon afterwards.
+            // The first processes are killed while they are creating the file, or soon afterwards.
             for _ in 0..random.below(1 + 6 * life) {
                 hear(child.hear().expect("it writes until it is killed"));
             }
@@ -157,7 +159,7 @@ fn a_killed_process_keeps_its_acknowledged_events() {
             }
 
             // The first check closes the file cleanly, which would repair damage that the second
-            // check must find. The first check is therefore skipped half of the time.
+            // check should find. The first check is therefore skipped half of the time.
             if !known.is_empty() && random.below(2) == 0 {
                 assert_consistent(&path);
             }
@@ -172,9 +174,9 @@ fn a_killed_process_keeps_its_acknowledged_events() {
     assert!(acknowledged > 100, "{acknowledged}: hardly anything was written");
 }
 
-/// The log is written back page by page. The first page has the new length of the file before the
-/// file reaches it. If a process is killed at this point, it leaves a header that is correct only
-/// together with the log.
+/// The log is checkpointed page by page, so the first page may already specify a length that the
+/// file has not reached yet. If the process is killed at this point, the header that it leaves is
+/// correct only in combination with the log.
 #[test]
 fn killed_while_the_log_is_written_back_it_opens() {
     let live = tempdir().unwrap();

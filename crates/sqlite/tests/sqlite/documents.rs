@@ -1,5 +1,5 @@
-//! The crate has the API that `docs/stability.md` lists, and the features that its manifest
-//! explains.
+//! The crate's API matches the list in `docs/stability.md`, and its manifest declares the expected
+//! features.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ fn read(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
 }
 
-/// Asserts that the document's row for this type names the keys of its JSON.
+/// Asserts that the document's row for this type lists the keys of the type's JSON.
 fn assert_documented(name: &str, value: &impl Serialize) {
     let text = read("../../docs/stability.md");
     let rows: Vec<&str> = text.lines().filter(|line| line.starts_with(&format!("| `{name}` |"))).collect();
@@ -26,11 +26,11 @@ fn assert_documented(name: &str, value: &impl Serialize) {
 #[test]
 fn fields_and_keys_match_the_document() {
     assert_documented("SqliteSinkStats", &SqliteSinkStats::default());
-    // An option that is not set is not written.
+    // `max_events` is not serialised unless it is set.
     assert_documented("SqliteSinkOptions", &SqliteSinkOptions::default().max_events(1));
 }
 
-/// Without the default features, a program links to its system's SQLite.
+/// Without the default features, a program links to the system's SQLite.
 #[test]
 fn the_feature_bundled_compiles_sqlite_along() {
     let manifest: toml::Table = toml::from_str(&read("Cargo.toml")).unwrap();

@@ -1,4 +1,4 @@
-//! The store in a SQLite file.
+//! Tests of the store in a SQLite file.
 
 mod crash;
 mod documents;
@@ -11,7 +11,7 @@ mod stores;
 mod terminal;
 mod twin;
 
-// Tests and helpers that are shared with the stores of the library.
+// Tests and helpers that are shared with the main library's stores.
 #[path = "../../../../tests/fuzz/cases.rs"]
 #[allow(dead_code, reason = "other tests use more of it")]
 mod cases;

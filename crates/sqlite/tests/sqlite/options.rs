@@ -1,4 +1,4 @@
-//! Options in configuration files, in TOML and in JSON.
+//! Options in TOML and JSON configuration files.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! A program that records series is killed at each of its writes, before and after the store has
-//! done the write, and then restarts. No event is stored twice, and no count decreases.
+//! A program that records series is killed at each of its writes, before or after the store
+//! performs the write, and then restarted. No event is stored twice, and no count decreases.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,10 +11,10 @@ use eventcast_sqlite::SqliteSink;
 use tempfile::tempdir;
 use test_support::{child, test_name};
 
-/// The objects of the events that each life records, in this order.
+/// The objects of the events that each run of the program records, in this order.
 const RECORDED: [&str; 7] = ["a", "a", "b", "a", "b", "c", "a"];
 
-/// A store that stops indefinitely at one of its writes.
+/// A store that blocks forever at one of its writes.
 struct Stops {
     store: SqliteSink,
     writes: AtomicU32,
@@ -58,7 +58,7 @@ fn stopped() {
     }
 }
 
-/// Records the events, each of which is stored before the next one is recorded.
+/// Records the events, waiting until each event is stored before recording the next one.
 fn record(sink: impl EventSink) {
     let events = EventBroadcaster::builder().event_time(true).build().unwrap();
     events.record_to(sink).unwrap();
@@ -80,7 +80,7 @@ fn stored(path: &Path) -> Vec<(String, i32, Event)> {
     found.into_iter().map(|event| (event.involved_object.name.to_string(), count(&event), event)).collect()
 }
 
-/// Returns the counts after the first `writes` of the events.
+/// Returns the expected counts after the first `writes` events.
 fn counts_after(writes: usize) -> Vec<(String, i32)> {
     let mut counts: Vec<(String, i32)> = Vec::new();
     for object in &RECORDED[..writes] {

@@ -1,10 +1,10 @@
-//! The stores of this crate, for the tests that are shared with the library.
+//! Provides this crate's stores to the tests that are shared with the main library.
 
 use eventcast::sink::EventQuery;
 use eventcast::{Event, EventSink};
 use eventcast_sqlite::{SqliteSink, SqliteSinkOptions};
 
-/// A store that can be read.
+/// A store whose events can be read back.
 pub(crate) trait Store: EventSink {
     fn found(&self, query: &EventQuery) -> Vec<Event>;
     fn reading(&self, query: &EventQuery) -> Box<dyn Iterator<Item = Event>>;
@@ -31,7 +31,7 @@ pub(crate) fn for_each_store(test: impl Fn(&dyn Store)) {
     test(&SqliteSink::open(folder.path().join("events.db")).unwrap());
 }
 
-/// Calls `test` with a new store that has the rules of events.k8s.io/v1.
+/// Calls `test` with a new store that enforces the rules of events.k8s.io/v1.
 pub(crate) fn for_each_strict_store(test: impl Fn(&dyn EventSink)) {
     let folder = tempfile::tempdir().unwrap();
     let options = SqliteSinkOptions::default().events_v1_rules(true);

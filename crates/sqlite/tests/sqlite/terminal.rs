@@ -1,4 +1,4 @@
-//! A hostile event in all human-readable output of the store.
+//! All human-readable output of the store, with a hostile event in it.
 
 use std::time::SystemTime;
 

@@ -1,5 +1,5 @@
-//! The store in a file and the store in memory behave alike: the same random operations and queries
-//! have the same results, even after the file was closed and reopened.
+//! The store in a file and the store in memory behave alike. The same random operations and queries
+//! have the same results, even after the file has been closed and reopened.
 
 use std::time::{Duration, SystemTime};
 
@@ -36,8 +36,8 @@ enum Version {
     Old,
 }
 
-/// The number of names to choose from. An event with a number below this is given one of these
-/// names. An event with a higher number keeps its own name, or the store assigns one.
+/// The number of names to choose from. An event with a smaller number is given one of these names.
+/// An event with a larger number keeps its own name, or is given one by the store.
 const NAMES: u8 = 6;
 
 fn step() -> impl Strategy<Value = Step> {
@@ -52,7 +52,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Returns ordinary events with few different values.
+/// Generates ordinary events with only a few different values.
 fn tame() -> impl Strategy<Value = Event> {
     (0..3_usize, 0..3_usize, 0..3_i32, prop::option::of(0..20_000_i64)).prop_map(|(kind, text, count, at)| {
         let mut event = Event::default();
@@ -98,7 +98,7 @@ fn shown(error: &SinkError) -> Shown {
     (error.kind(), error.to_string(), error.stored().cloned().map(Box::new))
 }
 
-/// The results of a batch, each failure together with its operation.
+/// Returns the results of a batch, with each failure paired with its operation.
 fn in_batch<A>(found: Vec<Result<A, SinkOpError>>) -> Vec<Result<A, Box<(Shown, SinkOp)>>> {
     let both = |failed: SinkOpError| Box::new((shown(failed.error()), failed.into_parts().0));
     found.into_iter().map(|answer| answer.map_err(both)).collect()
@@ -115,7 +115,7 @@ fn the_two_stores_give_the_same_answers() {
                 FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_nanos(1_700_000_000_123_456_789));
             let memory = MemorySinkOptions::default().max_events(4);
             let memory = MemorySink::with_clock(memory, clock.clock()).unwrap();
-            // The test has no power failures.
+            // The test does not simulate power failures.
             let options = SqliteSinkOptions::default().max_events(4).synchronous(SqliteSynchronous::Normal);
             let open =
                 || SqliteSink::with_clock(folder.path().join("events.db"), options, clock.clock()).unwrap();

@@ -1,5 +1,5 @@
-//! Stores on a disk that is full, and on a disk that cannot be written. Each test mounts its own
-//! disk, for which a system may require privileges.
+//! Stores on a full disk and on a read-only disk. Each test mounts its own disk, which may require
+//! privileges.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use test_support::{child, test_name};
 
 use crate::stores::{crashed, event, filled};
 
-/// Returns the reason why the tests of this file cannot run.
+/// Returns the reason why the tests in this file cannot run.
 pub(crate) fn missing() -> Option<String> {
     let permits = |mount: &str| {
         let words = ["--user", "--map-root-user", "--mount", "sh", "-c", mount];
@@ -24,7 +24,7 @@ pub(crate) fn missing() -> Option<String> {
     (!is_permitted).then(|| "the system permits no mounts to this process".to_owned())
 }
 
-/// Uses a disk of one mebibyte. The test runs in a separate process.
+/// Uses a disk with a size of one mebibyte. The test runs in a separate process.
 pub(crate) fn a_full_disk_is_reported_and_survived() {
     if let Some(orders) = child::orders() {
         return on_a_small_disk(orders[0].as_ref());
@@ -96,7 +96,7 @@ fn on_a_small_disk(folder: &Path) {
     fill(folder);
     drop(sink);
 
-    // The store may also be impossible to open for writing, but no acknowledged event is lost.
+    // Opening the store for writing may also fail, but no acknowledged event is lost.
     let _ =
         SqliteSink::open(&path).map_err(|error| assert_eq!(error.kind(), SqliteErrorKind::Full, "{error}"));
     empty(folder);
@@ -105,8 +105,8 @@ fn on_a_small_disk(folder: &Path) {
     child::say("done");
 }
 
-/// The system does not allow the files to be written. The test runs in a separate process with
-/// read-only mounts, because root may write files of any mode.
+/// The system does not permit writes to the files. The test runs in a separate process with
+/// read-only mounts, because root can write to files with any mode.
 pub(crate) fn a_store_that_cannot_be_written_is_refused() {
     if let Some(orders) = child::orders() {
         return on_what_cannot_be_written(&orders);
@@ -147,13 +147,13 @@ fn on_what_cannot_be_written(orders: &[String]) {
             "{error}"
         );
     }
-    // A reader needs only the file, if there is no log.
+    // If there is no log, a reader needs only the database file.
     let sink = SqliteSink::open_read_only(&whole).unwrap();
     assert_eq!((sink.len().unwrap(), sink.events().unwrap().len()), (3, 3));
     assert!(!sink.stats().unwrap().to_string().is_empty());
     assert_eq!(SqliteSink::open_read_only(lone).unwrap().len().unwrap(), 3);
 
-    // An unusable log is reported, and not silently left out.
+    // A log that cannot be used is reported, not silently ignored.
     let logged = Path::new(&orders[2]).join("events.db");
     let error = SqliteSink::open_read_only(&logged).unwrap_err();
     assert_eq!(error.kind(), SqliteErrorKind::Denied, "{error}");
@@ -164,7 +164,7 @@ fn on_what_cannot_be_written(orders: &[String]) {
         "{error}"
     );
 
-    // Another process can write the same directory under another name.
+    // Another process can write to the same directory through another path.
     let (theirs, ours) = (Path::new(&orders[4]).join("events.db"), Path::new(&orders[3]).join("events.db"));
     let sink = SqliteSink::open_read_only(&ours).unwrap();
     assert_eq!(sink.len().unwrap(), 3);

@@ -1,4 +1,4 @@
-//! Tests that need permission to mount a disk. Without it, they are ignored.
+//! Tests that require permission to mount a disk. They are ignored if the permission is missing.
 
 #[cfg(target_os = "linux")]
 mod disks;

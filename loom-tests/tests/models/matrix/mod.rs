@@ -1,9 +1,10 @@
-//! A model for each pair of an operation on a bus and an operation that ends the bus.
+//! Contains a model for each combination of an operation on a bus and an operation that ends the
+//! bus.
 //!
 //! One thread performs the row's operation, another thread ends the bus with the column's
-//! operation, and the dispatcher is the third thread. The set-up is not explored: the dispatcher
-//! sleeps when the two threads begin. Each pair has a second model for an inline bus, which has no
-//! dispatcher.
+//! operation, and the dispatcher is the third thread. The set-up is not explored, and the
+//! dispatcher is asleep when the two threads begin. Each pair has a second model for an inline bus,
+//! which has no dispatcher.
 
 mod publishing;
 mod row;
@@ -51,8 +52,8 @@ pub(crate) fn models() -> Vec<Model> {
                     let inline = || &*format!("{operation}, inline").leak();
                     set_cell(if is_inline { inline() } else { operation }, title);
                     let whole = Exploration::default().after_set_up();
-                    // The other columns add little to the whole ones, and any difference shows
-                    // early.
+                    // The other columns add little to the exhaustively explored ones, and any
+                    // difference shows early.
                     let exploration = if WHOLE.contains(&title) { whole } else { whole.first(10_000) };
                     IS_INLINE.set(is_inline);
                     explore(exploration, move || row(end));

@@ -17,7 +17,7 @@ fn check_accepted(accepted: usize, report: Option<&ShutdownReport>) {
     }
 }
 
-/// Checks that the report counts the accepted events, on a bus whose queue began empty.
+/// Checks that the report counts the accepted events, on a bus whose queue was empty at the start.
 fn check_accepted_alone(accepted: usize, report: Option<&ShutdownReport>) {
     if let Some(report) = report.filter(|report| report.complete) {
         assert_eq!(report.bus.accepted, accepted as u64);
@@ -37,7 +37,7 @@ fn accepted(number: u32, result: Result<(), PublishError<Payload>>) -> usize {
     }
 }
 
-/// The dispatcher offers the event to a watcher if it was accepted. Then the watcher ends.
+/// If the event is accepted, the dispatcher offers it to a watcher. Then the watcher ends.
 pub(super) fn try_publish(end: End) {
     Row {
         incoming: 2,
@@ -66,7 +66,7 @@ pub(super) fn publish_that_waits(end: End) {
     .against(end);
 }
 
-/// The timeout has passed when the publisher begins to wait.
+/// The timeout has already expired when the publisher begins to wait.
 pub(super) fn publish_timeout(end: End) {
     Row {
         incoming: 1,
@@ -79,8 +79,9 @@ pub(super) fn publish_timeout(end: End) {
     .against(end);
 }
 
-/// A batch of two pieces. The first piece fits and wakes the dispatcher, and the second piece may
-/// wait. The first refused piece and all pieces after it are returned.
+/// A batch is published in two pieces. The first piece fits and wakes the dispatcher, and the
+/// second piece may have to wait. The first piece that is refused and all pieces after it are
+/// returned.
 pub(super) fn publish_batch(end: End) {
     Row {
         incoming: 1,
@@ -129,8 +130,8 @@ pub(super) fn the_last_publishers_drop(end: End) {
     .against(end);
 }
 
-/// A thread publishes with another handle to the broadcaster, which may wake the dispatcher, and
-/// drops the handle. This handle may be the last one.
+/// A thread publishes through another handle to the broadcaster, which may wake the dispatcher, and
+/// then drops the handle, which may be the last one.
 pub(super) fn a_clone_of_the_broadcaster(end: End) {
     Row {
         incoming: 1,

@@ -1,4 +1,4 @@
-//! A pair of the matrix: a row, which is an operation, against a column, which ends the bus.
+//! A pair in the matrix: the row's operation races with the column's way of ending the bus.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -13,16 +13,17 @@ pub(super) type Bus = Broadcaster<Payload>;
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
 thread_local! {
-    /// Whether the bus of the model is inline. loom runs all threads of a model on one thread.
+    /// Whether the model's bus is inline. A thread-local is sufficient because loom runs all of a
+    /// model's threads on one thread.
     pub(super) static IS_INLINE: Cell<bool> = const { Cell::new(false) };
 }
 
-/// A column: a way to end the bus.
+/// A column, which is a way to end the bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     Close,
     Shutdown,
-    /// A shutdown whose deadline has passed when it begins, so that it abandons the bus.
+    /// A shutdown whose deadline has already expired when it begins, so that it abandons the bus.
     Hasty,
     TwoShutdowns,
     LastHandle,
@@ -69,19 +70,19 @@ impl End {
     }
 }
 
-/// A row: an operation on the bus.
+/// A row, which is an operation on the bus.
 pub(super) struct Row<S, R> {
-    /// The length of the incoming queue, in entries.
+    /// The capacity of the incoming queue, in entries.
     pub(super) incoming: usize,
-    /// Whether an event fills the incoming queue when the two threads begin. The dispatcher is then
-    /// about to wake up for the event. Otherwise the dispatcher sleeps. On an inline bus, the event
-    /// fills the queue of a watcher with `Wait`.
+    /// Whether an event fills the incoming queue when the two threads begin. If so, the dispatcher
+    /// is about to wake up for the event. Otherwise the dispatcher is asleep. On an inline bus, the
+    /// event fills the queue of a watcher with `Wait`.
     pub(super) is_full: bool,
     pub(super) policy: OverflowPolicy,
     pub(super) set_up: fn(&Bus) -> S,
     pub(super) act: fn(S) -> R,
-    /// The check of the result, when both threads have ended. The report is `None` if there is no
-    /// handle to ask for it, and incomplete if a shutdown abandoned the bus.
+    /// Checks the result after both threads have ended. The report is `None` if there is no handle
+    /// left to request it from, and incomplete if a shutdown abandoned the bus.
     pub(super) check: fn(R, Option<&ShutdownReport>),
 }
 
@@ -89,13 +90,14 @@ impl<S: 'static, R: 'static> Row<S, R> {
     pub(super) fn against(&self, end: End) {
         let options =
             BusOptions::default().incoming_capacity(self.incoming).queue_capacity(1).overflow(self.policy);
-        // With this limit, a batch of two events takes two slots in the incoming queue. An event
-        // that is delivered directly would not fill the incoming queue.
+        // With `max_batch(1)`, a batch of two events takes two slots in the incoming queue. Direct
+        // delivery is off if the incoming queue has to be filled, because an event that is
+        // delivered directly would not fill it.
         let is_inline = IS_INLINE.get();
         let is_direct = is_inline || !self.is_full;
         let bus =
             Bus::with_options(options.max_batch(1).direct_delivery(is_direct).inline(is_inline)).unwrap();
-        // A row with `Wait` fills its own watcher.
+        // A row with the policy `Wait` fills the queue of its own watcher.
         let fills = is_inline && self.is_full && self.policy != OverflowPolicy::Wait;
         let full = fills.then(|| bus.watch_builder().overflow(OverflowPolicy::Wait).watch().unwrap());
         let prepared = (self.set_up)(&bus);
@@ -110,12 +112,12 @@ impl<S: 'static, R: 'static> Row<S, R> {
         let result = acting.join().unwrap();
         finish();
         drop(full);
-        // The end has begun, so this shutdown waits for it.
+        // The bus is already ending, so this shutdown waits for the end.
         let report = ended.map(|bus| {
             let mut report = bus.shutdown();
             assert!(report.threads_ended);
-            // A report shows the bus at its end, and the other thread may have continued. The bus
-            // accepts nothing after that end.
+            // The report shows the bus at the time of its end, and the other thread may have
+            // continued since. The bus does not accept any event after its end.
             let stats = bus.stats();
             assert_eq!(report.bus.accepted, stats.accepted);
             report.bus = stats;
@@ -128,8 +130,8 @@ impl<S: 'static, R: 'static> Row<S, R> {
     }
 }
 
-/// Waits until the dispatcher holds nothing for a watcher, and returns the watcher's counters. A
-/// shutdown that abandoned the bus has not waited for the dispatcher.
+/// Waits until the dispatcher holds no events for a watcher, and returns the watcher's counters.
+/// This is necessary because a shutdown that abandons the bus does not wait for the dispatcher.
 pub(super) fn settled(stats: impl Fn() -> WatcherStats) -> WatcherStats {
     loop {
         let stats = stats();

@@ -1,4 +1,4 @@
-//! Rows in which user code runs: handlers, filters, and the values that they own.
+//! Rows in which user code runs: handlers, filters, and the destructors of values that they own.
 
 use std::panic::resume_unwind;
 
@@ -16,8 +16,8 @@ fn runner(bus: &Bus, handle: impl FnMut(Delivery<&Payload>) + Send + 'static) ->
 
 type Handler = Box<dyn FnMut(Delivery<&Payload>) + Send>;
 
-/// Checks that each event offered to the handler is delivered or lost in the end. Checks that the
-/// handler was offered one event and handled it, unless a shutdown abandoned the bus.
+/// Checks that each event offered to the handler was eventually delivered or lost. Unless a
+/// shutdown abandoned the bus, also checks that the handler was offered one event and handled it.
 #[allow(clippy::needless_pass_by_value, reason = "as `Row::check` is called")]
 fn check_handled(handle: WatchHandle, report: Option<&ShutdownReport>) {
     let stats = settled(|| handle.stats());
@@ -43,9 +43,9 @@ pub(super) fn a_handler_at_work(end: End) {
     .against(end);
 }
 
-/// A handler is registered, and an event is published after the registration, while the bus ends.
-/// If the handler abandons its queue before the dispatcher reaches the registration, the event
-/// counts as abandoned.
+/// A handler is registered and an event is then published, while the bus ends. If the handler
+/// abandons its queue before the dispatcher reaches the registration, the event counts as
+/// abandoned.
 pub(super) fn a_handler_that_is_registered(end: End) {
     Row {
         incoming: 2,
@@ -55,7 +55,7 @@ pub(super) fn a_handler_that_is_registered(end: End) {
         act: |bus: Bus| {
             let publisher = bus.publisher();
             let registered = bus.watch_builder().runner(|_| ());
-            // The bus is closed with its last handle, which this would be.
+            // This may be the last handle, and dropping the last handle closes the bus.
             drop(bus);
             let runner = registered.ok()?;
             let accepted = u64::from(publisher.try_publish(Payload::new(1)).is_ok());
@@ -67,7 +67,7 @@ pub(super) fn a_handler_that_is_registered(end: End) {
             let Some((handle, accepted)) = registered else { return };
             let stats = settled(|| handle.stats());
             assert_eq!(stats.offered, stats.delivered + stats.dropped.total(), "{stats:?}");
-            // Without a report, no thread has waited for the dispatcher.
+            // Without a report, nothing has waited for the dispatcher.
             if let Some(report) = report {
                 assert_eq!((stats.offered, report.bus.accepted), (accepted, accepted), "{stats:?}");
             }
@@ -97,7 +97,7 @@ pub(super) fn a_handler_that_panics(end: End) {
     .against(end);
 }
 
-/// The panic ends the filter's watcher, and the bus continues to its own end.
+/// The panic ends the filter's watcher, and the bus continues until it is ended.
 pub(super) fn a_filter_that_panics(end: End) {
     Row {
         incoming: 1,
@@ -122,7 +122,7 @@ impl Drop for ShutsDown {
     }
 }
 
-/// The dispatcher drops the filter of a dropped watcher, and the drop of the filter shuts the bus
+/// The dispatcher drops the filter of a dropped watcher, and the filter's destructor shuts the bus
 /// down.
 pub(super) fn a_filter_whose_drop_calls_back(end: End) {
     Row {

@@ -1,4 +1,4 @@
-//! Rows that register, stop and drop watchers, read, and flush.
+//! Rows that register, stop, drop and read watchers, and that flush.
 
 use eventcast::error::FlushError;
 use eventcast::stats::ShutdownReport;
@@ -8,8 +8,8 @@ use eventcast_loom_tests::{numbers, select};
 
 use super::row::{Bus, End, Row, SECOND, settled};
 
-/// Checks that the registration was too late, or that the watcher sees the end and nothing else.
-/// The event that filled the queue was published before the registration.
+/// Checks that the registration was too late, or that the watcher sees only the end. The event that
+/// filled the queue was published before the registration.
 fn check_registered(watcher: Option<Watcher<Payload>>, _report: Option<&ShutdownReport>) {
     if let Some(mut watcher) = watcher {
         assert_eq!(numbers(&mut watcher), (vec![], 0));
@@ -17,7 +17,7 @@ fn check_registered(watcher: Option<Watcher<Payload>>, _report: Option<&Shutdown
     }
 }
 
-/// A registration after the event that fills the incoming queue.
+/// Registers a watcher after the event that fills the incoming queue.
 pub(super) fn watch(end: End) {
     Row {
         incoming: 1,
@@ -30,7 +30,7 @@ pub(super) fn watch(end: End) {
     .against(end);
 }
 
-/// A watcher that is dropped as soon as it is registered, or before.
+/// Drops a watcher as soon as it has been registered, or before.
 pub(super) fn a_registration_that_is_given_up(end: End) {
     Row {
         incoming: 1,
@@ -47,7 +47,8 @@ pub(super) fn a_registration_that_is_given_up(end: End) {
     .against(end);
 }
 
-/// A gap after the event that fills the queue. The watcher receives it, or it was too late.
+/// Publishes a gap after the event that fills the queue. Either the watcher receives the gap, or it
+/// was published too late.
 pub(super) fn publish_gap(end: End) {
     Row {
         incoming: 1,
@@ -67,8 +68,8 @@ pub(super) fn publish_gap(end: End) {
     .against(end);
 }
 
-/// Returns a watcher for which the dispatcher is about to wait. The watcher's queue holds one
-/// event, and another event is on its way.
+/// Returns a watcher for which the dispatcher is about to wait. The watcher's queue contains one
+/// event, and another event is about to be offered.
 fn full_watcher(bus: &Bus) -> Watcher<Payload> {
     let watcher = bus.watch().unwrap();
     rest(bus);
@@ -76,7 +77,7 @@ fn full_watcher(bus: &Bus) -> Watcher<Payload> {
     watcher
 }
 
-/// Checks that each offered event was read or is counted as lost.
+/// Checks that each offered event was read or counted as lost.
 #[allow(clippy::needless_pass_by_value, reason = "as `Row::check` is called")]
 fn check_books(mut watcher: Watcher<Payload>, _report: Option<&ShutdownReport>) {
     let (events, lost) = numbers(&mut watcher);
@@ -86,8 +87,8 @@ fn check_books(mut watcher: Watcher<Payload>, _report: Option<&ShutdownReport>) 
     assert!(lost <= stats.dropped.total(), "{stats:?}");
 }
 
-/// Checks that the only watcher is gone and that its counters add up. The watcher no longer has a
-/// reader, so none of its events is queued.
+/// Checks that the only watcher is no longer registered and that its counters add up. The watcher
+/// no longer has a reader, so none of its events is counted as queued.
 pub(super) fn check_departed(report: Option<&ShutdownReport>) {
     if let Some(report) = report.filter(|report| report.complete) {
         let departed = &report.bus.departed;
@@ -123,7 +124,7 @@ pub(super) fn drop_of_a_watcher(end: End) {
     .against(end);
 }
 
-/// A reader takes the one event, and then ends.
+/// A reader takes the only event, and then reaches the end.
 pub(super) fn recv(end: End) {
     Row {
         incoming: 1,
@@ -158,7 +159,7 @@ pub(super) fn recv_async(end: End) {
     .against(end);
 }
 
-/// A reader in a `Select` takes the one event, and then ends.
+/// A reader in a `Select` takes the only event, and then reaches the end.
 pub(super) fn a_select(end: End) {
     Row {
         incoming: 1,

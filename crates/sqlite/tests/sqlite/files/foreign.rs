@@ -1,4 +1,4 @@
-//! Files of other programs, damaged files, and paths.
+//! Other programs' files, damaged files, and unusual paths.
 
 use std::fs;
 use std::path::Path;
@@ -55,7 +55,7 @@ fn so_is_one_whose_owner_crashed() {
     let live = tempdir().unwrap();
     let owner = Connection::open(live.path().join("events.db")).unwrap();
     owner.execute_batch("PRAGMA journal_mode = wal; CREATE TABLE t (x)").unwrap();
-    // All of the owner's writes are in the log.
+    // All of the other program's writes are in the log.
     let folder = crashed(&live);
     assert_eq!(names(&folder).len(), 3);
     assert_refused(&folder, SqliteErrorKind::Foreign);
@@ -69,7 +69,7 @@ fn a_file_of_a_newer_version_is_left_alone() {
     let error = assert_refused(&folder, SqliteErrorKind::Newer);
     assert!(error.contains("(version 99, supported are 1 to 5)"), "{error}");
 
-    // The same applies if only the log has the newer version.
+    // The same applies if the newer version is only in the log.
     let live = tempdir().unwrap();
     filled(&live.path().join("events.db"), 10);
     let newer = Connection::open(live.path().join("events.db")).unwrap();
@@ -97,7 +97,7 @@ fn a_damaged_file_is_left_alone() {
         let read = SqliteSink::open_read_only(folder.path().join("events.db")).and_then(|sink| sink.events());
         assert_eq!(read.unwrap_err().kind(), SqliteErrorKind::Corrupt);
     }
-    // These files are valid databases, but do not match their version.
+    // These files are valid databases, but their tables do not match their version.
     for statement in ["DROP TABLE store", "DELETE FROM store", "ALTER TABLE events DROP COLUMN rest"] {
         let folder = tempdir().unwrap();
         filled(&folder.path().join("events.db"), 10);
@@ -123,7 +123,7 @@ fn an_error_names_what_is_wrong_with_the_path() {
     assert_eq!(kind(&folder.path().join("a\0b")), SqliteErrorKind::InvalidPath);
     assert_eq!(kind_read(&folder.path().join("events.db")), SqliteErrorKind::Missing);
     assert_eq!(kind_read(&folder.path().join("file")), SqliteErrorKind::Older);
-    // The directory exists, but its file system accepts no new files.
+    // The directory exists, but its file system does not allow new files.
     #[cfg(target_os = "linux")]
     {
         let error = SqliteSink::open("/proc/events.db").unwrap_err();
@@ -135,7 +135,7 @@ fn an_error_names_what_is_wrong_with_the_path() {
             "{text}"
         );
     }
-    // The path is escaped in an error.
+    // The path is escaped in error messages.
     let error = SqliteSink::open(folder.path().join("\u{1b}[2J/events.db")).unwrap_err().to_string();
     assert!(error.contains(r"\u{1b}[2J") && !error.contains('\u{1b}'), "{error}");
     #[cfg(unix)]
@@ -164,7 +164,7 @@ fn options_out_of_range_touch_nothing() {
     assert!(contents(&folder).is_empty());
 }
 
-/// Runs in a separate process, because it changes to another directory.
+/// Runs in a separate process, because it changes the current directory.
 #[test]
 fn a_path_is_never_a_uri_nor_a_special_name() {
     if let Some(orders) = child::orders() {

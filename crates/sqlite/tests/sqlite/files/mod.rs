@@ -1,5 +1,5 @@
-//! Files that are not stores, are damaged, or cannot grow. Each results in a clear error, and a
-//! refused file stays unchanged, byte for byte, with nothing beside it.
+//! Files that are not stores, are damaged, or cannot grow. Each results in a clear error. A refused
+//! file remains unchanged, byte for byte, and no files are created next to it.
 
 mod disks;
 mod foreign;
@@ -20,7 +20,7 @@ fn sql(path: &Path, sql: &str) {
     Connection::open(path).unwrap().execute_batch(sql).unwrap();
 }
 
-/// Asserts that both ways of opening refuse the file without leaving a trace.
+/// Asserts that the file is refused both for reading and for writing, and that nothing is changed.
 #[track_caller]
 fn assert_refused(folder: &TempDir, kind: SqliteErrorKind) -> String {
     assert_not_read(folder, kind);
@@ -57,8 +57,8 @@ fn assert_not_read(folder: &TempDir, kind: SqliteErrorKind) {
     assert!(kept(folder) == before, "{error}: the reader touched it: {:?}", names(folder));
 }
 
-/// Returns all files except the shared memory beside a log. Any process that needs this memory
-/// recreates it.
+/// Returns all files except the shared-memory file next to a log. Any process that needs the shared
+/// memory recreates it.
 fn kept(folder: &TempDir) -> Vec<(String, Vec<u8>)> {
     let is_kept = |name: &str| !folder.path().join("events.db-wal").exists() || !name.ends_with("-shm");
     contents(folder).into_iter().filter(|(name, _)| is_kept(name)).collect()

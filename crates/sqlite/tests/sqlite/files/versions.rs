@@ -1,4 +1,4 @@
-//! Files of older versions, and files whose creation was interrupted.
+//! Files written by older versions, and files whose creation was interrupted.
 
 use std::fs;
 use std::path::Path;
@@ -14,11 +14,11 @@ use crate::support::contents;
 use super::stores::{crashed, event, filled};
 use super::{assert_not_written, assert_not_written_by, at_birth, full_check, sql};
 
-/// The file of the first version, as its writer left it.
+/// A file as the first version wrote it.
 const VERSION_1: &str = include_str!("version-1.sql");
 
-/// The file of the fourth version, as its writer left it. This was the last version with plain
-/// indexes by name, object and namespace.
+/// A file as the fourth version wrote it. This was the last version with plain indexes by name,
+/// object and namespace.
 const VERSION_4: &str = include_str!("version-4.sql");
 
 fn version_1(path: &Path) {
@@ -81,7 +81,7 @@ fn the_indexes_of_an_older_version_are_made_anew() {
     let names = ["web-0.17979cfe362a0000", "web-0.17979cfe362a0000", "web-0.17979cfe362a0001", "short"];
     assert_eq!(shown(&web_0), names.map(|name| (name.to_owned(), 1)));
     assert_eq!(shown(&web_0.namespace("blog")), [(names[0].to_owned(), 1)]);
-    // Names are still taken, each in its own namespace.
+    // The names are still taken in their namespaces.
     for name in names {
         let again = sink.get("shop", name).unwrap().unwrap();
         assert_eq!(sink.create(&again).unwrap_err().kind(), SinkErrorKind::AlreadyExists);
@@ -125,16 +125,16 @@ fn a_step_that_fails_changes_nothing() {
     assert!(SqliteSink::open(&path).is_ok());
 }
 
-/// A process was killed between the two steps that turn a file into a store: the file has the mark,
-/// and the journal beside it shows that there was nothing before. The next process that opens the
-/// file creates it again.
+/// A process was killed between the two steps that turn a file into a store. The file is marked as
+/// a store, and the journal next to it records that the database was empty before. The next process
+/// that opens the file recreates the store.
 #[test]
 fn a_file_whose_making_was_broken_off_is_made_anew() {
     let folder = tempdir().unwrap();
     let path = folder.path().join("events.db");
     filled(&path, 1);
-    // The header of a rollback journal: the mark, no pages, and a size of zero for the previous
-    // database.
+    // The header of a rollback journal: the magic number, no pages, and a size of zero for the
+    // original database.
     let mut journal = vec![0; 512];
     journal[..8].copy_from_slice(&[0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7]);
     journal[20..24].copy_from_slice(&512_u32.to_be_bytes());
@@ -149,7 +149,7 @@ fn a_file_whose_making_was_broken_off_is_made_anew() {
 }
 
 /// Reading the whole file takes a long time, so the store does this only if the file may be
-/// damaged, after an unclean shutdown that left a log.
+/// damaged: after an unclean shutdown, which leaves a log behind.
 #[test]
 fn the_whole_file_is_read_after_an_unclean_end_only() {
     let live = tempdir().unwrap();
@@ -169,13 +169,14 @@ fn the_whole_file_is_read_after_an_unclean_end_only() {
     assert_not_written(&unclean, SqliteErrorKind::Corrupt);
     assert_not_written_by(&clean, full_check(), SqliteErrorKind::Corrupt);
 
-    // Otherwise the store finds the damage when it reads the damaged part, and acknowledges nothing
-    // in that part.
+    // Otherwise the store finds the damage only when it reads the damaged part, and does not
+    // acknowledge writes to that part.
     let sink = SqliteSink::open(clean.path().join("events.db")).unwrap();
     assert_eq!(sink.events().unwrap_err().kind(), SqliteErrorKind::Corrupt);
 }
 
-/// A file of the second version had no limit. The events that it already holds are not discarded.
+/// Files of the second version had no limit. The events that they already contain are not
+/// discarded.
 #[test]
 fn an_older_file_keeps_what_it_holds() {
     for (created, limit) in [(7, 100_000), (300_009, 300_003)] {

@@ -1,5 +1,6 @@
-//! Several processes and one file: readers beside a writer, two concurrent writers, many processes
-//! that open the file at the same time, and a process that takes the file away while it is open.
+//! Several processes that use one file: readers alongside a writer, two concurrent writers, many
+//! processes that open the file at the same time, and a process that takes the file away while it
+//! is open.
 
 mod taken_away;
 mod together;

@@ -24,7 +24,7 @@ fn beside(path: &Path, end: &str) -> PathBuf {
     PathBuf::from(format!("{}{end}", path.display()))
 }
 
-/// Writes six events. The store either refuses a write as retryable or stores the event at the
+/// Writes six events. Each write either fails with a retryable error or stores the event at the
 /// path. Returns the names of the stored events.
 #[cfg(unix)]
 fn write_on(sink: &SqliteSink, what: &str) -> Vec<String> {
@@ -50,8 +50,8 @@ fn remove_all(path: &Path) {
     }
 }
 
-/// A change to the files, and the suffix of the old database's name afterwards, if the database
-/// still exists.
+/// A change to the files: its description, the function that makes it, and the suffix of the old
+/// database's new name if the database still exists.
 #[cfg(unix)]
 type Theft = (&'static str, fn(&Path), Option<&'static str>);
 
@@ -91,8 +91,8 @@ fn thefts() -> [Theft; 8] {
     ]
 }
 
-/// The files are taken away by a program that cleans up, a program that rotates logs, and a program
-/// with good intentions. The store must not acknowledge a write that cannot be found afterwards.
+/// The files are taken away, as a clean-up program, a log rotator or a well-meaning user would do.
+/// The store must not acknowledge a write that cannot be found afterwards.
 #[cfg(unix)]
 #[test]
 fn a_file_that_is_taken_away_swallows_nothing_that_is_acknowledged() {
@@ -110,7 +110,7 @@ fn a_file_that_is_taken_away_swallows_nothing_that_is_acknowledged() {
         drop(sink);
         assert_eq!(names(&SqliteSink::open(&path).unwrap()), found, "{what}");
         check(&path);
-        // The event that was acknowledged before is in the old database, if that still exists.
+        // If the old database still exists, it contains the event that was acknowledged earlier.
         if let Some(end) = kept {
             let found = names(&SqliteSink::open(beside(&path, end)).unwrap());
             assert!(found.contains(&"before".to_owned()), "{what}: {found:?}");
@@ -118,8 +118,7 @@ fn a_file_that_is_taken_away_swallows_nothing_that_is_acknowledged() {
     }
 }
 
-/// Two stores have the file open and do not know about each other. In the end both write to the
-/// same new file.
+/// Two independent stores have the file open. In the end both write to the same new file.
 #[cfg(unix)]
 #[test]
 fn two_writers_meet_again_after_their_file_was_taken_away() {
@@ -145,7 +144,7 @@ fn two_writers_meet_again_after_their_file_was_taken_away() {
                 }
             }
         }
-        // Each store refuses a write, and then continues.
+        // Each store refuses at least one write, and then continues.
         assert!(refused.iter().all(|refused| (1..7).contains(refused)), "{what}: {refused:?}");
         let found: BTreeSet<_> = names(&SqliteSink::open_read_only(&path).unwrap()).into_iter().collect();
         let lost: Vec<_> = stored.difference(&found).collect();
@@ -155,8 +154,8 @@ fn two_writers_meet_again_after_their_file_was_taken_away() {
     }
 }
 
-/// Writes an event for each name that the child receives, and reports whether the write was
-/// acknowledged.
+/// Runs in the child process: writes an event for each name that it receives, and reports whether
+/// the write was acknowledged.
 #[cfg(unix)]
 fn write_what_is_told(path: &Path) {
     let sink = SqliteSink::open(path).unwrap();
@@ -173,7 +172,7 @@ fn write_what_is_told(path: &Path) {
     }
 }
 
-/// The same with two processes, which share nothing except the files.
+/// The same scenario with two processes, which share only the files.
 #[cfg(unix)]
 #[test]
 fn two_processes_meet_again_after_their_file_was_taken_away() {
@@ -217,8 +216,8 @@ fn two_processes_meet_again_after_their_file_was_taken_away() {
     }
 }
 
-/// Only the log is removed, while a reader remains. The events in the log are written back into the
-/// database before it is closed.
+/// Only the log is removed, while a reader still has the file open. The events in the log are
+/// checkpointed into the database before it is closed.
 #[cfg(unix)]
 #[test]
 fn a_reader_does_not_keep_a_removed_log_from_being_written_back() {
@@ -235,7 +234,8 @@ fn a_reader_does_not_keep_a_removed_log_from_being_written_back() {
     assert_eq!(names(&SqliteSink::open(&path).unwrap())[0], "before");
 }
 
-/// A recording retries a refused event, so each recorded event is in one of the two files.
+/// A recording retries events that the store refuses, so each recorded event is in one of the two
+/// files.
 #[cfg(unix)]
 #[test]
 fn a_recording_continues_in_the_new_file() {
@@ -261,7 +261,7 @@ fn a_recording_continues_in_the_new_file() {
     assert_eq!(sink.events().unwrap().iter().map(|e| e.reason.to_string()).collect::<Vec<_>>(), ["After"]);
 }
 
-/// The file is removed between the start and the end of a write, while the writer waits for a lock.
+/// The file is removed during a write, while the writer is waiting for a lock.
 #[cfg(unix)]
 #[test]
 fn a_file_that_is_taken_away_during_a_write_does_not_acknowledge_it() {
@@ -280,7 +280,7 @@ fn a_file_that_is_taken_away_during_a_write_does_not_acknowledge_it() {
                 sink.create(&event("during", 1))
             });
             begins.recv().unwrap();
-            // Give the writer time to reach the lock. If the time is too short, the write is
+            // Give the writer time to block on the lock. If this is not long enough, the write is
             // refused before it begins.
             for _ in 0..200 {
                 std::thread::yield_now();
@@ -295,8 +295,8 @@ fn a_file_that_is_taken_away_during_a_write_does_not_acknowledge_it() {
     }
 }
 
-/// The directory is removed and recreated. While it does not exist, each write may be retried. From
-/// the second write on, the store knows that no write can succeed.
+/// The directory is removed and recreated. While it does not exist, every error permits a retry.
+/// From the second write on, the store reports that no write can succeed at present.
 #[cfg(unix)]
 #[test]
 fn a_store_outlives_its_folder() {
@@ -316,7 +316,7 @@ fn a_store_outlives_its_folder() {
     assert_eq!(names(&SqliteSink::open_read_only(&path).unwrap()), ["after"]);
 }
 
-/// The database of a backup replaces an open store. The existing log belongs to the previous
+/// A backup replaces the database of an open store. The existing log belongs to the previous
 /// database.
 #[cfg(unix)]
 #[test]
@@ -336,8 +336,8 @@ fn another_database_beside_the_old_log_is_not_written() {
     assert!(fs::read(&path).unwrap() == whole);
 }
 
-/// A store is opened through a link. The files beside the database are next to the real file, not
-/// next to the link.
+/// A store is opened through a link. The log and its index are next to the real file, not next to
+/// the link.
 #[cfg(unix)]
 #[test]
 fn a_store_opened_through_a_link_stays_with_its_file() {

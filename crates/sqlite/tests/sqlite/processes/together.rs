@@ -12,12 +12,12 @@ use test_support::{child, test_name};
 use super::{apply, check, event, start};
 
 const BATCHES: usize = 40;
-/// The count of the last patch.
+/// The event's count after the last patch.
 const LAST: i32 = 41;
 const BATCH: usize = 25;
 
-/// Writes batches, as the child, and sends the versions of each batch when it is acknowledged. Each
-/// batch also increments the count of one event.
+/// Runs in the child process: writes batches, and sends the versions of each batch when it is
+/// acknowledged. Each batch also increments the count of one event.
 fn write(path: &Path, who: &str) {
     let sink = SqliteSink::open(path).unwrap();
     child::say("ready");
@@ -56,7 +56,7 @@ fn a_second_process_follows_while_one_writes() {
             told += 1;
             let newest: u64 = line.split(' ').next_back().unwrap().parse().unwrap();
             let changes = reader.changes_since(version).unwrap();
-            // All readers can see the acknowledged events.
+            // Acknowledged events are visible to all readers.
             assert!(changes.version >= newest);
             let versions: Vec<u64> =
                 changes.events.iter().map(|e| e.metadata.resource_version().parse().unwrap()).collect();
@@ -67,7 +67,7 @@ fn a_second_process_follows_while_one_writes() {
                 seen.insert(event.metadata.name.to_string(), event.count);
             }
             version = changes.version;
-            // The reader sees a transaction as a whole.
+            // A transaction becomes visible as a whole.
             assert_eq!(seen.len() % BATCH, 0);
         }
     }
@@ -75,7 +75,7 @@ fn a_second_process_follows_while_one_writes() {
     assert_eq!(reader.len().unwrap(), BATCHES * BATCH);
     assert!(reader.changes_since(version).unwrap().events.is_empty());
     writer.end();
-    // The writer has ended. The events that it wrote can still be read.
+    // The writer has exited. The events that it wrote can still be read.
     assert_eq!(reader.len().unwrap(), BATCHES * BATCH);
     drop(reader);
     check(&path);
@@ -120,7 +120,7 @@ fn two_processes_write_concurrently_and_lose_nothing() {
     check(&path);
 }
 
-/// The first process that opens the file creates it, once.
+/// The file is created once, by the first process that opens it.
 #[test]
 fn many_processes_open_a_new_file_concurrently() {
     for round in 0..5 {

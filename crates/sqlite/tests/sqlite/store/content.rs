@@ -1,4 +1,4 @@
-//! The events of a store as they are written and read.
+//! Events are read back from a store as they were written.
 
 use std::time::Duration;
 
@@ -48,7 +48,7 @@ fn full(name: &str, text: &str) -> Event {
     event
 }
 
-/// Returns the event within the API server's limits for events that have an event time.
+/// Truncates the event's fields to the API server's limits for events with an event time.
 fn within_limits(mut event: Event) -> Event {
     let cut = |text: &Text, bytes: usize| -> Text {
         let end = (0..=text.len().min(bytes)).rev().find(|end| text.is_char_boundary(*end)).unwrap();
@@ -72,7 +72,7 @@ fn events_survive_a_restart() {
     assert_ne!(a.metadata.uid(), b.metadata.uid());
     drop(sink);
 
-    // After a clean close there is one file.
+    // After a clean close, only the database file remains.
     assert_eq!(contents(&folder).len(), 1);
     let sink = store(&folder);
     assert_eq!(sink.events().unwrap(), [a.clone(), b]);
@@ -110,7 +110,7 @@ fn every_field_and_every_character_is_read_back_unchanged() {
     let mut stored = Vec::new();
     for (number, text) in texts.iter().enumerate() {
         stored.push(sink.create(&within_limits(full(&format!("{number}"), text))).unwrap());
-        // Without an event time, each field may be any string.
+        // In an event without an event time, each field may contain any string.
         let mut event = full(&format!("{number} whole"), text);
         event.set_event_time(None);
         stored.push(sink.create(&event).unwrap());
@@ -161,7 +161,8 @@ fn an_event_expires_an_hour_after_its_last_write_by_any_process() {
     let stats = sink.stats().unwrap();
     assert_eq!((stats.stored, stats.created, stats.expired), (1, 2, 1));
     assert_eq!(sink.patch(&idle).unwrap_err().kind(), SinkErrorKind::NotFound);
-    // The name is free again, and the new event has the time to live of the store that wrote it.
+    // The name is available again, and the new event has the time to live of the store that wrote
+    // it.
     sink.create(&event("idle")).unwrap();
     clock.advance(Duration::from_secs(3599));
     assert_eq!(names(&sink.events().unwrap()), ["idle"]);
@@ -171,8 +172,8 @@ fn an_event_expires_an_hour_after_its_last_write_by_any_process() {
     assert_eq!(stats.created, stats.stored + stats.expired + stats.evicted);
 }
 
-/// More events have expired than one transaction removes. The remaining ones are not returned, and
-/// their names are free.
+/// More events have expired than one transaction removes. The remaining expired events are not
+/// returned, and their names are available.
 #[test]
 fn expired_events_do_not_block_writers() {
     let folder = tempdir().unwrap();

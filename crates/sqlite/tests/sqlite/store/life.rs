@@ -21,7 +21,7 @@ fn options_that_were_read_hold_and_statistics_are_written() {
     assert_eq!(serde_json::from_str::<SqliteSinkStats>(&text).unwrap(), stats);
 }
 
-/// Another process holds the lock for longer than the store waits.
+/// Another process holds the lock for longer than the store's busy timeout.
 #[test]
 fn a_busy_file_may_be_tried_again() {
     let folder = tempdir().unwrap();
@@ -33,14 +33,14 @@ fn a_busy_file_may_be_tried_again() {
     let error = sink.create(&event("a")).unwrap_err();
     assert_eq!(error.kind(), SinkErrorKind::Unavailable);
     assert!(error.to_string().contains("another process has held the write lock for too long"), "{error}");
-    // The lock does not stop readers.
+    // The lock does not block readers.
     assert!(sink.is_empty().unwrap());
     other.execute_batch("ROLLBACK").unwrap();
     sink.create(&event("a")).unwrap();
 }
 
-/// If another program damages or removes the tables while the store is open, each operation returns
-/// a result, and nothing panics.
+/// If another program damages or removes the tables while the store is open, no operation panics,
+/// and each one still returns a result.
 #[test]
 fn a_file_that_is_spoilt_while_it_is_open_is_an_error() {
     let folder = tempdir().unwrap();
@@ -51,7 +51,7 @@ fn a_file_that_is_spoilt_while_it_is_open_is_an_error() {
     other.execute_batch("UPDATE events SET lastTimestamp = 'yesterday', rest = '{'").unwrap();
     assert!(sink.events().unwrap().is_empty());
     assert_eq!(sink.get("default", "a").unwrap_err().kind(), SqliteErrorKind::Corrupt);
-    // An event that cannot be read does not prevent another from being written.
+    // An event that cannot be read does not prevent another event from being written.
     let ops = vec![SinkOp::Patch(stored.clone()), SinkOp::Create(event("b"))];
     let answers = SinkBatch::perform(ops, &sink);
     assert_eq!(answers[0].as_ref().unwrap_err().error().kind(), SinkErrorKind::Rejected);
@@ -104,7 +104,7 @@ fn clones_are_one_store_for_many_threads() {
     assert!(format!("{sink:?}").contains("events.db"));
 }
 
-/// A row that is not an event does not hide the rows that are events.
+/// A row that does not contain a valid event does not hide the other rows.
 #[test]
 fn a_row_that_cannot_be_read_is_left_out_and_counted() {
     for damage in [
@@ -136,7 +136,7 @@ fn a_row_that_cannot_be_read_is_left_out_and_counted() {
         assert_eq!(sink.get("default", "7").unwrap_err().kind(), SqliteErrorKind::Corrupt, "{damage}");
         let last = sink.find(&EventQuery::default().last(14)).unwrap();
         assert_eq!(last, others[others.len() - 14..], "{damage}: a limit counts events, not rows");
-        // The name in the row remains taken until the row is removed like any other.
+        // The name in the row remains taken until the row expires or is evicted.
         assert_eq!(sink.create(&event("7")).unwrap_err().kind(), SinkErrorKind::Rejected);
     }
 }

@@ -1,4 +1,4 @@
-//! Limits on number and time, and missing indexes.
+//! Limits on the number and age of events, and missing indexes.
 
 use std::time::{Duration, SystemTime};
 
@@ -19,8 +19,8 @@ fn create_all(sink: &SqliteSink, name: &str, count: usize) {
     assert!(SinkBatch::perform(ops, sink).iter().all(Result::is_ok));
 }
 
-/// A process without its own limit does not discard events that another process keeps, and does not
-/// keep more.
+/// A process that does not set a limit uses the file's limit, so it neither discards events that
+/// another process would keep nor keeps more events.
 #[test]
 fn the_file_has_one_limit_for_all_who_write_to_it() {
     let folder = tempdir().unwrap();
@@ -30,7 +30,7 @@ fn the_file_has_one_limit_for_all_who_write_to_it() {
     assert_eq!((maker.stats().unwrap().max_events, other.stats().unwrap().max_events), (150_000, 150_000));
     drop((maker, other));
 
-    // An explicit limit becomes the limit of the file, and also applies to the stores that have the
+    // An explicit limit becomes the file's limit, and also applies to stores that already have the
     // file open.
     let sink = open(&folder, &clock, SqliteSinkOptions::default());
     let small = open(&folder, &clock, limited(20));
@@ -67,13 +67,13 @@ fn a_lowered_limit_is_reached_step_by_step() {
         before = stats;
     }
     assert_eq!(before.stored, 100);
-    // The limit holds after a batch of any length.
+    // The limit is enforced after a batch of any length.
     create_all(&sink, "c", 9000);
     assert_eq!(sink.len().unwrap(), 100);
     assert_eq!(sink.events().unwrap()[99].metadata.name, "c-8999");
 }
 
-/// One write with a wrong clock does not remove events that have not expired.
+/// A single write with a wrong clock does not remove events that have not expired.
 #[test]
 fn a_clock_that_jumps_ahead_takes_nothing_along() {
     let folder = tempdir().unwrap();
@@ -97,8 +97,8 @@ fn a_clock_that_jumps_ahead_takes_nothing_along() {
     assert_eq!(names(&sink.events().unwrap()), ["b", "d"]);
 }
 
-/// If nothing was written to the store for longer than events live, the second write removes the
-/// expired events.
+/// If nothing has been written to the store for longer than the time to live, the second write
+/// removes the expired events.
 #[test]
 fn the_second_write_after_a_long_silence_lets_go_what_has_expired() {
     let folder = tempdir().unwrap();

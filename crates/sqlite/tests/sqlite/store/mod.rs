@@ -1,5 +1,4 @@
-//! The store in a file, tested through its public interface: the events that it keeps, its results
-//! and its queries.
+//! Tests the store in a file through its public interface: its contents, results and queries.
 
 mod content;
 mod life;

@@ -1,5 +1,6 @@
 //! Searches by object and by namespace, which go through the versions part by part. The results
-//! must not depend on the parts, so they must be the same as those of the store in memory.
+//! must not depend on how the versions are divided, so they must match the results of the store in
+//! memory.
 
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use super::{clock, event, open};
 
 /// The number of versions in a part.
 const PART: u64 = 4096;
-/// The number of events that the stores hold, which fill more than two parts.
+/// The number of events that the stores hold, which is enough for more than two parts.
 const ROOM: usize = 9_000;
 
 /// Two stores that receive the same operations.
@@ -66,7 +67,8 @@ impl Pair {
     }
 }
 
-/// Every hundredth event is about `rare`, and so is every event in the third part.
+/// Returns the event with this number. Every hundredth event is about `rare`, and so is every event
+/// in the third part.
 fn nth(number: usize) -> Event {
     let mut event = event(&format!("e-{number:x}"));
     let object = match number {
@@ -104,7 +106,7 @@ fn a_search_finds_the_same_whatever_part_it_is_in() {
         };
         pair.apply((0..100).map(repeat));
     }
-    // One event that is written again and again leaves parts that hold no other event.
+    // One event is written repeatedly, which results in parts without any other event.
     for round in 0..3 {
         let repeat = |number: i32| {
             let mut event = nth(5_000);

@@ -1,4 +1,5 @@
-//! The rules of events.k8s.io/v1 in a file that was written by a process without these rules.
+//! The rules of events.k8s.io/v1, applied to a file that was written by a process without these
+//! rules.
 
 use eventcast::EventSink;
 use eventcast_sqlite::{SqliteSink, SqliteSinkOptions};
