@@ -70,7 +70,7 @@ pub(crate) enum Next {
     Event,
     /// This many events were lost at this offset.
     Lagged(u64),
-    /// There is nothing to receive.
+    /// There is nothing to receive now.
     Empty,
     /// There will never be anything to receive again.
     End,

@@ -29,7 +29,7 @@ impl<T> Watcher<T> {
     }
 
     /// Returns an iterator over the deliveries that are in the queue now, losses included. It never
-    /// waits, and returns `None` if there is nothing to receive, and at the end.
+    /// waits, and returns `None` if there is nothing to receive now, and at the end.
     /// [`end_reason`](Self::end_reason) distinguishes the two.
     ///
     /// The iterator also returns what arrives while it runs. If publishers may be faster than the
