@@ -1,4 +1,4 @@
-//! The bus itself: starting it, watching it and closing it.
+//! The bus itself, with the methods that start it and register its watchers.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ use super::options::{BusOptions, check_incoming};
 use super::state::{BusState, Threads};
 use super::watch::{WatchBuilder, Watcher};
 
-/// The largest size of an event, in bytes. Events travel by value, through the stacks of the
+/// The maximum size of an event, in bytes. Events are moved by value, over the stacks of the
 /// threads that move them.
 const MAX_EVENT_SIZE: usize = 16 * 1024;
 
@@ -22,49 +22,51 @@ const MAX_EVENT_SIZE: usize = 16 * 1024;
 /// its own queue and policy.
 ///
 /// A bus owns one dispatcher thread, unless it is [inline](Self::new_inline). A clone is another
-/// handle to the same bus, and costs two reference counts. Dropping the last handle closes the bus
-/// without waiting. [`shutdown`](Self::shutdown) on any handle closes the bus and waits. Publishers
-/// and watchers do not keep the bus open, except the publisher of a [`channel`](crate::channel). A
-/// handler, filter or hook that owns a handle to the bus it runs on keeps that bus open until its
-/// watcher ends or the bus is closed. Such code should own a [`Publisher`] instead.
+/// handle to the same bus. Cloning increments two reference counts. Dropping the last handle closes
+/// the bus without waiting. Calling [`shutdown`](Self::shutdown) on any handle closes the bus and
+/// waits. Publishers and watchers do not keep the bus open, except for the publishers of a
+/// [`channel`](crate::channel). A handler, filter or hook that owns a handle to the bus it runs on
+/// keeps that bus open until the watcher ends or the bus is closed. Such code should own a
+/// [`Publisher`] instead.
 ///
 /// # Which policy for which watcher
 ///
 /// Each watcher has a [policy](crate::OverflowPolicy) that applies when its queue is full:
 ///
-/// | the watcher | its policy | the effect |
+/// | watcher | policy | effect |
 /// |---|---|---|
-/// | a live view | `DropOldest` | It shows the newest events, and never delays the bus. |
-/// | a journal | `Wait` | It loses nothing. If it falls behind, all publishers and watchers end up waiting for it. |
-/// | a journal that must not stop the program | `WaitFor` | It delays each batch for at most the given time, then it loses events. |
+/// | a live view | `DropOldest` | It shows the newest events and never delays the bus. |
+/// | a journal | `Wait` | It loses no events. If it falls behind, all publishers and watchers end up waiting for it. |
+/// | a journal that must not stop the program | `WaitFor` | It delays each batch for at most the given time, and then loses events. |
 /// | a gauge | `DropOldest`, with a queue of 1 | It holds the latest event. |
-/// | a remote client | `DropIncoming` or `DropOldest` | It loses events while it is slow, and sees how many it lost. |
+/// | a remote client | `DropIncoming` or `DropOldest` | It loses events while it is slow, and receives the number of lost events. |
 /// | a remote client that can reconnect | `Evict` | It ends, and the next watcher continues from the [history](BusOptions::history). |
 ///
 /// The default is `DropIncoming`, with a queue of 1000 events. `examples/bus/daemon.rs` in the
-/// repository has a journal and a gauge on one bus.
+/// repository combines a journal and a gauge on one bus.
 ///
 /// # Large events
 ///
-/// Events travel by value. An event type of more than 16 KiB does not compile, and belongs in a
-/// `Box` or an `Arc`. For events of 16 KiB the costs are:
+/// Events are moved by value. An event type larger than 16 KiB does not compile. Put such events
+/// into a `Box` or an `Arc`. For events of 16 KiB, the costs are as follows:
 ///
 /// - The future of [`publish_async`](Publisher::publish_async) holds the event once, and takes less
-///   than 1 KiB in addition. The futures of a flush and a receive hold no event.
-/// - A call copies the event several times on its stack. A publish needs a stack of up to 12 times
-///   the event's size in an optimized build, and of up to 48 times in a debug build. A receive
-///   needs 4 and 12 times. A flush, a registration or a gap needs no more than with small events.
+///   than 1 KiB in addition. The futures that flush or receive do not hold an event.
+/// - A call copies the event several times on its stack. A publish call needs up to 12 times the
+///   event's size in stack space in an optimised build, and up to 48 times in a debug build. A
+///   receive call needs 4 and 12 times the event's size, respectively. A flush, a registration or a
+///   gap needs no more than with small events.
 ///
-/// In a debug build, a publish of 16 KiB events may therefore take 768 KiB of the 2 MiB that Rust
-/// gives a thread. If a stack is smaller, publish a `Box` or an `Arc`.
+/// In a debug build, publishing 16 KiB events may therefore take 768 KiB of the 2 MiB stack that
+/// Rust gives a thread. If the stack is smaller, publish a `Box` or an `Arc` instead.
 ///
 /// # Fork
 ///
-/// In the child of a `fork` without `exec`, only the thread that forked exists. The child's copy of
-/// a bus that is not inline has no dispatcher. A publisher there may still deliver an event
-/// [directly](crate::BusOptions::direct_delivery), but queued events stay queued, and
-/// [`flush`](Self::flush), [`shutdown`](Self::shutdown) and a publish that waits for capacity may
-/// never return. Build the bus after the fork.
+/// In the child process of a `fork` without `exec`, only the thread that forked exists, so the
+/// child's copy of a bus that is not inline has no dispatcher. A publisher there may still deliver
+/// an event [directly](crate::BusOptions::direct_delivery), but queued events stay queued, and
+/// [`flush`](Self::flush), [`shutdown`](Self::shutdown) and publish calls that wait for capacity
+/// may never return. Create the bus after the fork.
 ///
 /// # Examples
 ///
@@ -84,17 +86,18 @@ const MAX_EVENT_SIZE: usize = 16 * 1024;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Broadcaster<T> {
-    /// The part that all handles share. It counts this handle.
+    /// The part that all handles share, which includes the count of handles.
     pub(super) incoming: Arc<IncomingQueue<T>>,
 }
 
 impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     /// Starts a bus with the [default options](BusOptions). Each queue has a capacity of 1000, and
-    /// a watcher whose queue is full loses the incoming event, as in client-go's recorder.
+    /// if a watcher's queue is full, the watcher loses the incoming event, as in client-go's
+    /// recorder.
     ///
     /// # Errors
     ///
-    /// [`BuildError`] if the system cannot start a thread.
+    /// Returns a [`BuildError`] if the system cannot start a thread.
     ///
     /// # Examples
     ///
@@ -113,57 +116,62 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         Self::with_options(BusOptions::default())
     }
 
-    /// Builds an inline bus with the [default options](BusOptions): a bus without a thread, in
-    /// which each publish offers its events to the watchers itself, under a lock.
+    /// Creates an inline bus with the [default options](BusOptions). An inline bus has no thread.
+    /// Each publish call offers its events to the watchers itself, under a lock.
     ///
-    /// When a publish returns `Ok`, the event has been offered to every watcher: it is in the
-    /// watcher's queue, or it is counted as filtered or lost. This holds for any number of threads.
-    /// The one exception is code that runs inside a call of this bus and publishes there: its event
-    /// is offered before the outermost call returns. Use [`BusOptions::inline`] for other options.
+    /// When a publish call returns `Ok`, the event has been offered to every watcher, so it is
+    /// either in the watcher's queue or counted as filtered or lost. This holds for any number of
+    /// threads. The only exception is code that publishes on this bus from inside one of its calls.
+    /// In this case, the event is offered before the outermost call returns. To set other options,
+    /// use [`BusOptions::inline`].
     ///
     /// | | with a dispatcher | inline |
     /// |---|---|---|
-    /// | when a publish returns | the event is accepted | the event is in the queues |
-    /// | a publish waits | for capacity in the incoming queue | for the lock, and for capacity in the queue of a watcher with `Wait` |
-    /// | filters, `on_drop` run on | the dispatcher | the thread that publishes |
+    /// | when a publish call returns | the event is accepted | the event is in the queues |
+    /// | a publish call waits | for capacity in the incoming queue | for the lock, and for capacity in the queue of a watcher with `Wait` |
+    /// | filters and `on_drop` run on | the dispatcher | the publishing thread |
     /// | a slow filter delays | the dispatcher | every publisher |
-    /// | many events between threads | fast | slower, but least so for one watcher or in batches |
+    /// | many events between threads | fast | slower, though less so with one watcher or in batches |
     /// | costs | a thread | nothing while idle |
     ///
     /// # Blocking
     ///
-    /// Publishing, registering a watcher, a flush and a gap wait for the lock, and so for the code
-    /// that runs inside other calls: filters, hooks, `Clone` and `Drop` of events. Receiving,
-    /// [`stop`](Watcher::stop), dropping a watcher, [`close`](Self::close), `shutdown` and
-    /// [`stats`](Self::stats) never wait for it. Before you publish:
+    /// Publishing events or gaps, registering a watcher and flushing wait for the lock, and
+    /// therefore for the code that runs inside other calls: filters, hooks, and the `Clone` and
+    /// `Drop` of events. Receiving, [`stop`](Watcher::stop), dropping a watcher,
+    /// [`close`](Self::close), `shutdown` and [`stats`](Self::stats) never wait for it. Before you
+    /// publish:
     ///
-    /// - **Hold no lock, and no borrow of a `RefCell`, that a filter, a hook, `Clone` or `Drop`
+    /// - **Do not hold a lock, or a borrow of a `RefCell`, that a filter, a hook, `Clone` or `Drop`
     ///   takes.** On the same thread, the lock would deadlock, and the `RefCell` would panic, which
-    ///   ends that watcher. On two threads, one holds your lock and waits for the bus, and the
-    ///   other holds the bus and waits for your lock.
-    /// - **Let another thread or task read a watcher with `Wait`.** A
-    ///   [`publish`](Publisher::publish) waits for capacity in its queue. If only the publishing
-    ///   thread reads that watcher, or another task of the same current-thread runtime, the publish
-    ///   waits forever. Use [`publish_async`](Publisher::publish_async) or
-    ///   [`try_publish`](Publisher::try_publish) there.
-    /// - **Let no filter wait for a thread that publishes.** That thread waits for the filter.
+    ///   ends that watcher. With two threads, one may hold your lock and wait for the bus, while
+    ///   the other holds the bus and waits for your lock.
+    /// - **Read a watcher with `Wait` on another thread or task.** [`publish`](Publisher::publish)
+    ///   waits for capacity in the watcher's queue. If the watcher is read only by the publishing
+    ///   thread, or by another task of the same current-thread runtime, the call waits forever. Use
+    ///   [`publish_async`](Publisher::publish_async) or [`try_publish`](Publisher::try_publish)
+    ///   there.
+    /// - **Do not let a filter wait for a thread that publishes.** That thread is waiting for the
+    ///   filter.
     ///
-    /// A publish does not count the wait for the lock against its timeout. A filter or hook may
-    /// publish on its own bus: up to [`incoming_capacity`](BusOptions::incoming_capacity) entries
-    /// in one call, and as many events as every watcher with `Wait` has capacity for. Each piece of
-    /// a batch, of [`max_batch`](BusOptions::max_batch) events, counts as one call. Beyond that, it
-    /// gets `Full`. From inside a call of one inline bus, a publish or registration on another one
-    /// tries for 10 ms, once or twice, to get the lock, and then returns `Full` or `WouldDeadlock`.
-    /// A publish from inside such a call never waits for capacity, whichever bus it publishes on.
+    /// Waiting for the lock does not count against the timeout of a publish call. A filter or hook
+    /// may publish on its own bus, up to [`incoming_capacity`](BusOptions::incoming_capacity)
+    /// entries in one call, and as many events as every watcher with `Wait` has capacity for. Each
+    /// piece of a batch, of [`max_batch`](BusOptions::max_batch) events, counts as one call. Beyond
+    /// these limits, `Full` is returned. From inside a call of one inline bus, a publish call or
+    /// registration on another inline bus tries once or twice, for 10 ms each, to acquire the lock,
+    /// and then returns `Full` or `WouldDeadlock`. A publish call made inside such a call never
+    /// waits for capacity, whichever bus it publishes on.
     ///
-    /// `stop`, `close`, and dropping a watcher or the last handle run the due destructors on the
-    /// calling thread: the destructors of filters and hooks, and of the events that the history
-    /// keeps. If another thread is inside a call, they run there.
+    /// `stop`, `close`, and dropping a watcher or the last handle run any pending destructors on
+    /// the calling thread. These are the destructors of filters and hooks, and of events in the
+    /// history. If another thread is inside a call, that thread runs them.
     ///
     /// # Fork and signals
     ///
-    /// If a `fork` happens while another thread holds the lock, the child's copy stays locked. A
-    /// signal handler must not publish, because the thread that it interrupts may hold the lock.
+    /// If a `fork` occurs while another thread holds the lock, the child's copy stays locked. A
+    /// signal handler must not publish, because the thread that it interrupts may be holding the
+    /// lock.
     ///
     /// # Examples
     ///
@@ -186,11 +194,12 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     ///
     /// # Errors
     ///
-    /// [`BuildError`] in these cases:
+    /// Returns a [`BuildError`] in these cases:
     ///
     /// - An option is out of range. The error names the option.
     /// - The system cannot start a thread.
-    /// - The system has no memory for [`incoming_capacity`](BusOptions::incoming_capacity).
+    /// - The system does not have enough memory for
+    ///   [`incoming_capacity`](BusOptions::incoming_capacity).
     ///
     /// # Examples
     ///
@@ -209,8 +218,8 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         Self::with_clock(options, Clock::system())
     }
 
-    /// Starts a bus whose timeouts use this clock. With a [`FakeClock`](crate::testing::FakeClock),
-    /// a test can step through them.
+    /// Starts a bus whose timeouts use this clock. A test can step through the timeouts with a
+    /// [`FakeClock`](crate::testing::FakeClock).
     ///
     /// # Errors
     ///
@@ -239,7 +248,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         Self::with_completion(options, clock, None)
     }
 
-    /// Starts a bus whose dispatcher completes each event before any watcher sees the event.
+    /// Starts a bus whose dispatcher completes each event before any watcher sees it.
     pub(crate) fn with_completion(
         options: BusOptions,
         clock: Clock,
@@ -264,7 +273,7 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         Ok(Self { incoming })
     }
 
-    /// Builds an inline bus with options that have been checked.
+    /// Builds an inline bus. The options must already have been validated.
     fn without_dispatcher(options: BusOptions, clock: Clock, completion: Option<Completion<T>>) -> Self {
         const { assert!(size_of::<T>() <= MAX_EVENT_SIZE, "events this large belong in a Box or an Arc") };
         let front = Arc::new(InlineFront::new(options.incoming_capacity, completion, options.history));
@@ -323,10 +332,10 @@ impl<T> Broadcaster<T> {
         Publisher::new(self.incoming.clone())
     }
 
-    /// Returns the number of watchers that have not been dropped, and of handlers that have not
-    /// ended. A watcher counts even if it has been stopped.
+    /// Returns the number of watchers that have not been dropped and handlers that have not ended.
+    /// A stopped watcher still counts until it is dropped.
     ///
-    /// This locks the list of watchers, and takes time proportional to their number.
+    /// This locks the list of watchers, and takes time proportional to the number of watchers.
     ///
     /// # Examples
     ///
@@ -366,7 +375,7 @@ impl<T> Broadcaster<T> {
         WatchBuilder::new(&self.incoming)
     }
 
-    /// Returns the counters of the bus so far. Never waits for a publisher, a watcher or the
+    /// Returns a snapshot of the bus's counters. Never waits for a publisher, a watcher or the
     /// dispatcher.
     ///
     /// # Examples
@@ -392,8 +401,8 @@ impl<T> Broadcaster<T> {
 }
 
 impl<T> Drop for Broadcaster<T> {
-    /// Closes the bus if this is its last handle, and does not wait. A dispatcher's thread still
-    /// offers the events that were accepted. Everything that was done before a handle was dropped
+    /// Closes the bus, without waiting, if this is its last handle. The dispatcher, if there is
+    /// one, still offers the events that were accepted. Everything done before a handle is dropped
     /// happens before the bus ends.
     fn drop(&mut self) {
         if self.incoming.handles.remove() {
@@ -438,8 +447,8 @@ mod tests {
 
     use super::*;
 
-    /// User code cannot unwind out of a call of an inline bus. A bug in the library could, and must
-    /// leave no thread waiting.
+    /// User code cannot unwind out of a call of an inline bus, but a bug in the library could. Even
+    /// then, no thread may be left waiting.
     #[test]
     fn an_inline_bus_ends_if_something_unforeseen_unwinds() {
         let completion: Completion<u8> = Box::new(|event| assert!(*event < 2, "injected"));

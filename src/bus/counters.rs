@@ -1,14 +1,14 @@
-//! The counters of a bus and of its watchers, as values.
+//! Snapshots of the counters of a bus and its watchers.
 //!
-//! A snapshot reads the counters one by one, so a snapshot of a running bus need not add up.
-//! Whenever the bus is quiet (after a flush or a shutdown, with no thread publishing or receiving),
-//! these equations hold exactly:
+//! A snapshot reads the counters one after the other, so the counters of a running bus need not add
+//! up. Whenever the bus is quiet (after a flush or a shutdown, with no thread publishing or
+//! receiving), these equations hold exactly:
 //!
 //! * Events passed to `publish*` = `accepted` + `pending` + `rejected_full` + `rejected_closed`,
-//!   where `pending` is zero unless the dispatcher waits for a watcher or runs user code.
+//!   where `pending` is zero unless the dispatcher is waiting for a watcher or running user code.
 //! * For each watcher, `offered` = `delivered` + the sum of `dropped` + `queued`.
 //!
-//! While the bus runs, `delivered` + `dropped` never exceeds `offered`.
+//! While the bus is running, `delivered` + `dropped` never exceeds `offered`.
 
 use std::fmt;
 
@@ -33,11 +33,11 @@ pub enum DropReason {
     Incoming,
     /// The watcher's queue was full, and its policy drops the oldest event.
     Oldest,
-    /// The watcher's queue stayed full for the whole time that its policy waits.
+    /// The watcher's queue stayed full for as long as its policy waits.
     TimedOut,
     /// The watcher was stopped or dropped.
     Stopped,
-    /// The bus was shut down by deadline.
+    /// A shutdown with a deadline abandoned the event.
     Abandoned,
 }
 
@@ -53,7 +53,7 @@ impl fmt::Display for DropReason {
     }
 }
 
-/// Events that a watcher was offered and did not receive, by [reason](DropReason).
+/// The numbers of events that a watcher was offered but did not receive, by [reason](DropReason).
 ///
 /// # Examples
 ///
@@ -85,7 +85,7 @@ pub struct DropCounts {
 }
 
 impl DropCounts {
-    /// Returns the sum over all reasons. It saturates at the highest number.
+    /// Returns the sum over all reasons, saturating at `u64::MAX`.
     ///
     /// # Examples
     ///
@@ -100,7 +100,7 @@ impl DropCounts {
         self.by_reason().fold(0, |sum, (_, count)| sum.saturating_add(count))
     }
 
-    /// Returns the count for one reason, so that it can be changed.
+    /// Returns a mutable reference to the count for one reason.
     pub(crate) fn by_mut(&mut self, reason: DropReason) -> &mut u64 {
         match reason {
             DropReason::Incoming => &mut self.incoming,
@@ -148,7 +148,8 @@ impl DropCounts {
     }
 }
 
-/// Shows the total, and the reasons whose count is not zero: `5 (oldest 3, stopped 2)`.
+/// Writes the total, followed by the reasons with a non-zero count, as in
+/// `5 (oldest 3, stopped 2)`.
 impl fmt::Display for DropCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.total())?;
@@ -161,9 +162,9 @@ impl fmt::Display for DropCounts {
     }
 }
 
-/// The counters of one watcher, in events.
+/// A watcher's counters, in events.
 ///
-/// Events of a prefix are not counted here, because they do not pass through the bus.
+/// Events in a prefix are not counted, because they do not pass through the bus.
 ///
 /// # Examples
 ///
@@ -190,58 +191,60 @@ pub struct WatcherStats {
     pub name: String,
     /// The overflow policy, or `None` in a sum over several watchers.
     pub policy: Option<OverflowPolicy>,
-    /// Accepted events that passed the watcher's filter.
+    /// The number of accepted events that passed the watcher's filter.
     pub offered: u64,
-    /// Events handed to the reader. The events of a batch or a reference that the reader borrows
-    /// count as queued until its next receive begins.
+    /// The number of events handed to the reader. Events that the reader has borrowed, as a batch
+    /// or a reference, count as queued until its next receive call begins.
     pub delivered: u64,
-    /// Lost events, by reason.
+    /// The number of lost events, by reason.
     pub dropped: DropCounts,
-    /// Events that the watcher's filter refused, so that they were not offered.
+    /// The number of events that the watcher's filter refused, and that were therefore not offered.
     pub filtered: u64,
-    /// Events that the bus does not have and that the watcher therefore receives as gaps: the
-    /// events of a [published gap](crate::Publisher::publish_gap), and events that the
-    /// [history](crate::BusOptions::history) no longer had when the watcher started.
+    /// The number of events that the bus does not have, and that the watcher therefore receives as
+    /// gaps. These are events in a [published gap](crate::Publisher::publish_gap), and events that
+    /// the [history](crate::BusOptions::history) no longer held when the watcher started.
     pub missed: u64,
-    /// Events that are in the queue now, or that the reader has taken out and not returned yet.
-    /// After a [start in the past](crate::WatchBuilder::start) these may exceed the queue's
-    /// capacity.
+    /// The number of events that are in the queue, or that the reader has taken out but not
+    /// released yet. After a [start in the past](crate::WatchBuilder::start), this number may
+    /// exceed the queue's capacity.
     pub queued: u64,
-    /// The number of events that were offered to the watcher and are neither delivered nor lost
-    /// yet. They are the `queued` events and, if the dispatcher waits for this watcher, up to
-    /// `max_batch` more that the dispatcher holds until the queue has capacity.
+    /// The number of events that were offered to the watcher but have not been delivered or lost
+    /// yet. These are the `queued` events and, if the dispatcher waits for this watcher, up to
+    /// `max_batch` additional events that the dispatcher holds until the queue has capacity.
     ///
-    /// The lag is `offered` minus `delivered` and `dropped`. These counters are read one by one,
-    /// `offered` last. The lag therefore equals `queued` whenever the bus is quiet. While the bus
-    /// runs, the lag is never less than the true lag at the time of that last read.
+    /// The lag is `offered` minus `delivered` and `dropped`. These counters are read one after the
+    /// other, and `offered` is read last. The lag therefore equals `queued` whenever the bus is
+    /// quiet. While the bus is running, the lag is never less than the true lag at the time of that
+    /// last read.
     pub lag: u64,
-    /// The largest number of events that the queue has held, not counting events from the history.
+    /// The largest number of events that the queue has held so far, not counting events from the
+    /// history.
     pub high_water: u64,
-    /// Whether the policy [`Evict`](crate::OverflowPolicy::Evict) has ended the watcher: 0 or 1,
-    /// and in a sum the number of such watchers. The event that did not fit was not offered, so it
-    /// does not count as lost.
+    /// 1 if the policy [`Evict`](crate::OverflowPolicy::Evict) has ended the watcher, and 0
+    /// otherwise. In a sum, the number of watchers that it has ended. The event that did not fit
+    /// was not offered, so it does not count as lost.
     pub evictions: u64,
-    /// Panics that were caught in code that ran for this watcher: in its filter, hook or handler,
-    /// and in an event's `Clone`.
+    /// The number of panics caught in code that ran for this watcher, which is its filter, hook or
+    /// handler, or an event's `Clone`.
     pub panics: u64,
 }
 
 impl WatcherStats {
-    /// Returns whether the name is the default one: `watcher-` and a number. A watcher to which the
-    /// program gave such a name counts as unnamed too.
+    /// Returns whether the name has the default form, which is `watcher-` followed by a number. A
+    /// watcher that the program has given such a name counts as unnamed, too.
     pub(crate) fn is_unnamed(&self) -> bool {
         let number = self.name.strip_prefix("watcher-");
         number.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
     }
 
-    /// Adds another watcher's counters, for a total. The high-water mark becomes the larger of the
+    /// Adds another watcher's counters to a total. The high-water mark becomes the larger of the
     /// two.
     pub(crate) fn add(&mut self, other: &Self) {
         self.offered += other.offered;
         self.delivered += other.delivered;
         self.dropped.add(&other.dropped);
         self.filtered += other.filtered;
-        // One gap may be as large as half of the numbers.
+        // A single gap may have up to 2^62 events, so a sum over several watchers could overflow.
         self.missed = self.missed.saturating_add(other.missed);
         self.queued += other.queued;
         self.lag += other.lag;
@@ -253,7 +256,7 @@ impl WatcherStats {
 
 #[cfg(feature = "metrics")]
 impl WatcherStats {
-    /// Subtracts a part from a total, except for the high-water mark.
+    /// Subtracts the counters of a part from a total, except for the high-water mark.
     pub(crate) fn subtract(&mut self, part: &Self) {
         for (sum, count) in [
             (&mut self.offered, part.offered),
@@ -298,7 +301,7 @@ impl fmt::Display for WatcherStats {
     }
 }
 
-/// The counters of a bus, in events.
+/// A bus's counters, in events.
 ///
 /// # Examples
 ///
@@ -318,42 +321,43 @@ impl fmt::Display for WatcherStats {
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct BusStats {
-    /// Events that the dispatcher has taken from the incoming queue. While the bus is quiet, this
-    /// is the number of events that the bus accepted from publishers. While the bus runs, it is
-    /// lower by the number of events in the incoming queue.
+    /// The number of events that the dispatcher has taken out of the incoming queue. While the bus
+    /// is quiet, this is the number of events that the bus has accepted from publishers. While the
+    /// bus is running, it is lower by the number of events in the incoming queue.
     pub accepted: u64,
-    /// Events that the bus has accepted and the dispatcher has not processed yet: the events in the
-    /// incoming queue. In the report of a shutdown that timed out, no watcher was offered these.
+    /// The number of events that the bus has accepted but the dispatcher has not processed yet,
+    /// which are the events in the incoming queue. In the report of a shutdown that timed out,
+    /// these events were not offered to any watcher.
     pub pending: u64,
-    /// Events that [`publish_gap`](crate::Publisher::publish_gap) has reported as missing. They
-    /// count neither as published nor as accepted.
+    /// The number of events that [`publish_gap`](crate::Publisher::publish_gap) has reported as
+    /// missing. They count neither as published nor as accepted.
     pub missed: u64,
-    /// Events handed back to a publisher because the incoming queue was full.
+    /// The number of events returned to a publisher because the incoming queue was full.
     pub rejected_full: u64,
-    /// Events handed back to a publisher because the bus was closed.
+    /// The number of events returned to a publisher because the bus was closed.
     pub rejected_closed: u64,
-    /// One entry for each watcher that is registered now, in the order of registration. Handlers
-    /// that have ended with the bus stay listed. A watcher that was dropped is not listed, so look
-    /// for its name in `departed_by_name` as well, or read the watcher's own counters before you
-    /// drop it.
+    /// One entry for each currently registered watcher, in the order of registration. Handlers that
+    /// ended with the bus stay listed. Dropped watchers are not listed, so look for their names in
+    /// `departed_by_name` as well, or read a watcher's own counters before you drop it.
     pub watchers: Vec<WatcherStats>,
-    /// The sum over all departed watchers, which are no longer listed. It has no policy.
+    /// The sum over all departed watchers, which are no longer listed in `watchers`. The sum has no
+    /// policy.
     pub departed: WatcherStats,
-    /// The counters in `departed`, broken down by name: one sum for each name that was given to a
-    /// watcher, in the order of the names. Only the first 256 names of departed watchers have a
-    /// sum. Watchers without a given name are counted only in `departed`.
+    /// The counters in `departed`, broken down by name. There is one sum for each name that was
+    /// given to a watcher, ordered by name, but only for the first 256 names of departed watchers.
+    /// Watchers without a given name are counted only in `departed`.
     pub departed_by_name: Vec<WatcherStats>,
 }
 
 impl BusStats {
-    /// Returns whether no watcher and no handler, present or departed, lost an event that it was
-    /// offered for any reason other than a stop.
+    /// Returns whether all losses are due to stopped watchers. If so, no watcher or handler,
+    /// present or departed, has lost an offered event for any other reason.
     pub(crate) fn is_clean(&self) -> bool {
         self.watchers.iter().chain([&self.departed]).all(|watcher| watcher.dropped.is_only_stopped())
     }
 
     /// Returns the number of events passed to `publish*`. This sum and the counts of refused events
-    /// saturate at the highest number, which only events of size zero can reach.
+    /// saturate at `u64::MAX`, which only zero-sized events can reach.
     ///
     /// # Examples
     ///
@@ -370,13 +374,13 @@ impl BusStats {
     }
 }
 
-/// Returns the separator between the parts of statistics: for one line or, with `{:#}`, for a line
-/// per part.
+/// Returns the separator between the parts of statistics, which puts all parts on one line, or with
+/// `{:#}` each part on its own line.
 pub(crate) fn between(f: &fmt::Formatter<'_>) -> &'static str {
     if f.alternate() { "\n  " } else { "; " }
 }
 
-/// Shows one line. With `{:#}`, each watcher has its own line.
+/// Writes one line. With `{:#}`, each watcher is on its own line.
 impl fmt::Display for BusStats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(

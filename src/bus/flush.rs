@@ -1,4 +1,4 @@
-//! The flush: a wait until everything accepted before it has been offered and handled.
+//! Flushing: waiting until everything accepted before the flush has been offered and handled.
 
 use std::time::Duration;
 
@@ -12,25 +12,25 @@ use super::state::{BusState, Refusal};
 use super::wait::TimedOut;
 
 impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
-    /// Waits until everything that was accepted before this call has been offered to every watcher,
-    /// and handled by every handler.
+    /// Waits until everything accepted before this call has been offered to every watcher and
+    /// handled by every handler.
     ///
-    /// A flush does not wait for watchers that you read yourself. If the bus waits for such a
-    /// watcher because of its policy, the flush waits with it.
+    /// A flush does not wait for watchers that you read yourself. However, if the bus is waiting
+    /// for such a watcher because of its policy, the flush waits as well.
     ///
     /// Once the bus has ended, a flush returns immediately. On an [inline](Self::new_inline) bus,
-    /// everything accepted has been offered already, so a flush only waits for handlers.
+    /// everything accepted has already been offered, so a flush waits only for handlers.
     ///
     /// # Errors
     ///
-    /// - [`FlushError::Timeout`] if the timeout expires. It names the watchers and handlers for
-    ///   which the flush waited.
-    /// - [`FlushError::WouldDeadlock`] on a thread of this bus.
-    /// - [`FlushError::Abandoned`] if a shutdown by deadline abandoned events.
+    /// - [`FlushError::Timeout`] if the timeout expires. The error names the watchers and handlers
+    ///   that the flush was waiting for.
+    /// - [`FlushError::WouldDeadlock`] if called on a thread of this bus.
+    /// - [`FlushError::Abandoned`] if a shutdown with a deadline abandoned events.
     ///
     /// # Blocking
     ///
-    /// Waits for at most `timeout`. In an async task, use `flush_async`.
+    /// Blocks for at most `timeout`. In an async task, use `flush_async`.
     ///
     /// # Examples
     ///
@@ -62,8 +62,8 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
         answer.unwrap_or_else(|TimedOut| Err(flushing.timeout()))
     }
 
-    /// Flushes like [`flush`](Self::flush), for a task. The flush and its timeout begin when the
-    /// future is first polled.
+    /// Flushes the bus like [`flush`](Self::flush), but asynchronously. The flush and its timeout
+    /// begin when the future is first polled.
     ///
     /// A thread of the bus enforces the deadline. If the system cannot start that thread, the poll
     /// blocks until the flush completes or the deadline passes.
@@ -99,7 +99,8 @@ impl<T: Clone + Send + Sync + 'static> Broadcaster<T> {
     }
 }
 
-/// A flush in progress. Dropping it withdraws the flush if the dispatcher has not reached it.
+/// A flush in progress. Dropping it withdraws the flush unless the dispatcher has already reached
+/// it.
 struct Flushing<'b, T> {
     incoming: &'b IncomingQueue<T>,
     ticket: Arc<FlushTicket>,
@@ -119,7 +120,7 @@ impl<'b, T: Clone + Send + Sync + 'static> Flushing<'b, T> {
         match self.refused {
             None => flushed(bus, &self.ticket),
             Some(Refusal::Full) => Some(Err(self.timeout())),
-            // Once the bus has ended, everything accepted before has been offered and handled,
+            // Once the bus has ended, everything it had accepted has been offered and handled,
             // unless it was abandoned.
             Some(Refusal::Closed) => all_flushed(bus),
         }
@@ -140,8 +141,8 @@ impl<T> Drop for Flushing<'_, T> {
 
 /// Returns the result of a flush, or `None` while the flush has to wait.
 fn flushed(bus: &BusState, ticket: &FlushTicket) -> Option<Result<(), FlushError>> {
-    // The end is read before the ticket. A bus that has ended without reaching the ticket never
-    // will.
+    // The end is read before the ticket, because a bus that has ended without reaching the ticket
+    // will never reach it.
     let ended = bus.registry.has_ended();
     match ticket.waiting_for() {
         _ if bus.is_abandoned() => Some(Err(FlushError::Abandoned)),
@@ -150,8 +151,8 @@ fn flushed(bus: &BusState, ticket: &FlushTicket) -> Option<Result<(), FlushError
     }
 }
 
-/// Returns the result of a flush that began after the close, which depends on how the bus ends, or
-/// `None` while the flush has to wait.
+/// Returns the result of a flush that began after the bus was closed, or `None` while the flush has
+/// to wait. The result depends on how the bus ends.
 fn all_flushed(bus: &BusState) -> Option<Result<(), FlushError>> {
     match bus.ending() {
         Some(true) => Some(Ok(())),

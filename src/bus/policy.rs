@@ -1,5 +1,6 @@
-//! The overflow policy: what happens to an event for which a watcher's queue has no capacity.
-//! Options choose it, the bus applies it, and the statistics name it.
+//! The overflow policy, which determines what happens to an event that does not fit into a
+//! watcher's queue. The policy is set in the options, applied by the bus, and shown in the
+//! statistics.
 
 use std::fmt;
 #[cfg(feature = "serde")]
@@ -15,11 +16,11 @@ use crate::escape::escape;
 
 /// The action that the bus takes when a watcher's queue is full.
 ///
-/// `examples/bus/policies.rs` in the repository shows the loss under each policy.
+/// `examples/bus/policies.rs` in the repository shows which events are lost under each policy.
 ///
-/// In a configuration file (feature `serde`) a policy is `drop_incoming`, `drop_oldest`, `evict`,
-/// `wait`, or `wait_for` with a duration: `{"wait_for": "250ms"}`. On a command line the last one
-/// is `wait_for:250ms`.
+/// In a configuration file (feature `serde`), a policy is written as `drop_incoming`,
+/// `drop_oldest`, `evict`, `wait`, or `wait_for` with a duration, as in `{"wait_for": "250ms"}`. On
+/// a command line, `WaitFor` is written as `wait_for:250ms`.
 ///
 #[cfg_attr(
     feature = "serde",
@@ -45,44 +46,46 @@ pub enum OverflowPolicy {
     #[doc(alias = "DropIfChannelFull")]
     #[doc(alias = "drop newest")]
     DropIncoming,
-    /// The watcher loses the oldest event in its queue, so that the newest are kept. The bus never
-    /// waits.
+    /// The watcher loses the oldest event in its queue, so the newest events are kept. The bus
+    /// never waits.
     #[doc(alias = "conflate")]
     #[doc(alias = "drop oldest")]
     DropOldest,
-    /// The watcher ends before the first event that does not fit. The bus never waits.
+    /// The watcher is ended before the first event that does not fit. The bus never waits.
     ///
-    /// The bus offers the watcher neither this event nor a later one. The watcher delivers the
-    /// events in its queue and then reports its end, and [`end_reason`](crate::Watcher::end_reason)
-    /// returns [`Evicted`](crate::bus::EndReason::Evicted). No offered event is lost, so nothing
-    /// counts as dropped, and [`evictions`](crate::stats::WatcherStats::evictions) counts the
-    /// eviction. Use this policy for a remote client that reads too slowly: close its connection,
-    /// and let it reconnect and [continue](crate::WatchBuilder::start) where it left off. Choose a
-    /// queue at least as long as the largest burst, because a batch that does not fit also evicts
-    /// an idle reader. A handler is evicted like a watcher, and its statistics show it. A recording
-    /// cannot have this policy.
+    /// The bus does not offer this event or any later event to the watcher. The watcher delivers
+    /// the events in its queue and then reports its end, and
+    /// [`end_reason`](crate::Watcher::end_reason) returns
+    /// [`Evicted`](crate::bus::EndReason::Evicted). No offered event is lost, so no event counts as
+    /// dropped. The eviction is counted in [`evictions`](crate::stats::WatcherStats::evictions).
+    /// Use this policy for a remote client that may read too slowly. When it is evicted, close its
+    /// connection, and let it reconnect and [continue](crate::WatchBuilder::start) where it left
+    /// off. Choose a queue at least as long as the largest burst, because a batch that does not fit
+    /// also evicts an idle reader. A handler is evicted in the same way, and its statistics show
+    /// the eviction. A recording cannot use this policy.
     Evict,
-    /// The dispatcher waits for capacity. Eventually, all watchers and publishers wait with it. The
+    /// The dispatcher waits for capacity. Eventually, all watchers and publishers wait as well. The
     /// watcher loses nothing. On an [inline](crate::Broadcaster::new_inline) bus, the publishers
     /// wait.
     #[doc(alias = "WaitIfChannelFull")]
     Wait,
-    /// The dispatcher waits for capacity, but at most this long for each batch. Then the watcher
-    /// loses the events that did not fit. On an [inline](crate::Broadcaster::new_inline) bus, the
-    /// time counts from the first publish that finds no capacity, even if the watcher's filter
-    /// refuses the event. A publish from inside another call does not count. After that time, the
-    /// watcher loses each event until it has capacity again, and no publish waits for it.
+    /// The dispatcher waits for capacity, but only for up to this long for each batch. After that,
+    /// the watcher loses the events that did not fit. On an
+    /// [inline](crate::Broadcaster::new_inline) bus, the time starts at the first publish call that
+    /// finds no capacity, even if the watcher's filter refuses the event. A publish call made
+    /// inside another call does not start it. After that time, the watcher loses each event until
+    /// it has capacity again, and no publish call waits for it.
     WaitFor(#[cfg_attr(feature = "serde", serde(with = "crate::duration"))] Duration),
 }
 
 impl OverflowPolicy {
-    /// Returns whether the dispatcher waits for watchers of this policy.
+    /// Returns whether the dispatcher waits for watchers with this policy.
     pub(crate) fn waits(self) -> bool {
         matches!(self, Self::Wait | Self::WaitFor(_))
     }
 }
 
-/// Writes the form that `FromStr` parses.
+/// Writes the policy in the form that `FromStr` parses.
 impl fmt::Display for OverflowPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -95,8 +98,8 @@ impl fmt::Display for OverflowPolicy {
     }
 }
 
-/// Parses the words of a configuration file in their command-line form: `drop_incoming`,
-/// `drop_oldest`, `evict`, `wait`, or `wait_for:` and a duration such as `250ms` or `1m30s`.
+/// Parses a policy in its command-line form: `drop_incoming`, `drop_oldest`, `evict`, `wait`, or
+/// `wait_for:` and a duration such as `250ms` or `1m30s`.
 #[cfg(feature = "serde")]
 impl FromStr for OverflowPolicy {
     type Err = ParseError;

@@ -6,18 +6,18 @@ use crate::bus::counters::BusStats;
 
 /// The result of a shutdown.
 ///
-/// Once the bus has ended, every call returns the same report. A call that returns before that
-/// (because its timeout expired, or because a thread of the bus does not wait) returns a snapshot,
-/// which a later call replaces.
+/// Once the bus has ended, every shutdown call returns the same report. A call that returns
+/// earlier, because its timeout expired or because it was made on a thread of the bus, returns a
+/// snapshot that a later call replaces.
 ///
-/// The report shows the bus as it was when it ended. A watcher that you read yourself keeps its
-/// queued events, so a complete report may show such a watcher with events in its queue. After you
-/// have read them, [`Watcher::stats`](crate::Watcher::stats) has the final counters.
+/// The report describes the bus as it was when it ended. A watcher that you read yourself keeps its
+/// queued events, so a complete report may include such a watcher with events in its queue. After
+/// you have read them, [`Watcher::stats`](crate::Watcher::stats) returns the final counters.
 ///
 /// # Examples
 ///
-/// `examples/more/shutdown.rs` in the repository shuts a bus down with and without a loss, and
-/// reads the report.
+/// `examples/more/shutdown.rs` in the repository shuts down a bus with and without losing events,
+/// and reads the report.
 ///
 /// ```
 /// use eventcast::Broadcaster;
@@ -34,17 +34,17 @@ use crate::bus::counters::BusStats;
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(default))]
 #[non_exhaustive]
 pub struct ShutdownReport {
-    /// Whether all accepted events have been offered, and handled by every handler, before any
-    /// shutdown by deadline began to abandon the rest. If `false`, `bus` counts the events that
-    /// were abandoned, are still queued, or are still pending. Such a shutdown may have found no
+    /// Whether all accepted events were offered, and handled by every handler, before any shutdown
+    /// with a deadline began to abandon the rest. If `false`, `bus` counts the events that were
+    /// abandoned, are still queued, or are still pending. Even then, the shutdown may have found no
     /// event to abandon.
     pub complete: bool,
-    /// Whether the threads of the dispatcher and of the handlers that the bus started have ended
-    /// and have been joined, so that the program may unload the code that they ran. The thread that
-    /// enforces the deadlines of `flush_async`, `drain_async` and `shutdown_async` ends after the
-    /// last deadline, and is not joined.
+    /// Whether the threads that the bus started for the dispatcher and the handlers have ended and
+    /// have been joined, so that the program may unload the code that they ran. The thread that
+    /// enforces the deadlines of `flush_async`, `drain_async` and `shutdown_async` is not joined.
+    /// It ends after the last deadline.
     pub threads_ended: bool,
-    /// The counters at the end, including the counters of each handler.
+    /// The bus's counters when it ended, including those of each handler.
     pub bus: BusStats,
 }
 
@@ -53,13 +53,13 @@ impl ShutdownReport {
         Self { complete, threads_ended: false, bus }
     }
 
-    /// Returns whether nothing was lost: the report is complete, and no watcher and no handler lost
-    /// an event that it was offered.
+    /// Returns whether nothing was lost, which means that the report is complete, and that no
+    /// watcher or handler lost an event that it was offered.
     ///
-    /// An event that a watcher was offered and did not receive because it was stopped or dropped is
-    /// not a loss here. An event that a full queue dropped is a loss, even if the watcher's policy
-    /// calls for that. Refused events are not counted, because they were returned to their
-    /// publishers.
+    /// An event that a watcher was offered but did not receive because it was stopped or dropped
+    /// does not count as a loss here. An event dropped because the queue was full counts as a loss,
+    /// even if the watcher's policy prescribes dropping it. Refused events do not count, because
+    /// they were returned to their publishers.
     ///
     /// # Examples
     ///
@@ -82,7 +82,7 @@ impl ShutdownReport {
     }
 }
 
-/// Shows one line. With `{:#}`, each watcher is on a separate line.
+/// Writes one line. With `{:#}`, each watcher is on a separate line.
 impl fmt::Display for ShutdownReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(if self.complete { "complete: " } else { "incomplete: " })?;

@@ -1,4 +1,4 @@
-//! The ways to shut down a bus.
+//! The methods that shut down a bus.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use crate::bus::report::ShutdownReport;
 use super::broadcaster::Broadcaster;
 use super::state::Patience;
 
-/// The time that a shutdown by deadline reserves for abandoning the remaining events: a tenth of
-/// its timeout, and at most this.
+/// The maximum time that a shutdown with a deadline reserves for abandoning the remaining events.
+/// It reserves a tenth of its timeout, up to this maximum.
 const RESERVE: Duration = Duration::from_millis(50);
 
 impl<T> Broadcaster<T> {
-    /// Closes the bus. Every later publish returns `Closed`. The dispatcher still offers the
-    /// events that were accepted. Never waits.
+    /// Closes the bus. All later publish calls return `Closed`. The dispatcher still offers the
+    /// events that were already accepted. This never blocks.
     ///
     /// # Examples
     ///
@@ -32,8 +32,8 @@ impl<T> Broadcaster<T> {
         self.incoming.bus.close();
     }
 
-    /// Returns whether the bus has been closed. A `true` stays true, and a `false` may be out of
-    /// date when the caller reads it.
+    /// Returns whether the bus has been closed. A result of `true` is final, while `false` may be
+    /// out of date by the time the caller reads it.
     ///
     /// # Examples
     ///
@@ -52,25 +52,26 @@ impl<T> Broadcaster<T> {
 
     /// Closes the bus, and waits until everything accepted has been offered to every watcher and
     /// handled by every handler. Watchers that you read yourself keep their queued events until you
-    /// have read them.
+    /// read them.
     ///
-    /// The call then joins the threads that the bus has started for the dispatcher and for
-    /// handlers, so that a program may unload the code that they ran. The only exception is the
-    /// timer's thread, which exists while a task waits with a deadline.
+    /// The call then joins the threads that the bus started for the dispatcher and the handlers, so
+    /// that a program may unload the code that they ran. The only exception is the timer thread,
+    /// which exists while a task is waiting with a deadline.
     ///
-    /// A shutdown is idempotent: every call waits for the same end and returns the same report. A
-    /// call after a [`shutdown_timeout`](Self::shutdown_timeout) that timed out continues to wait,
-    /// and its report has the final counters. Abandoned events stay abandoned. On a thread of this
-    /// bus, a shutdown closes the bus, does not wait, and returns a report that is not complete.
+    /// A shutdown is idempotent: every call waits for the bus to end and returns the same report.
+    /// If a [`shutdown_timeout`](Self::shutdown_timeout) has timed out, a later call continues to
+    /// wait, and its report contains the final counters. Abandoned events stay abandoned. On a
+    /// thread of this bus, a shutdown closes the bus and returns an incomplete report without
+    /// waiting.
     ///
-    /// The report may be ignored, because nothing is abandoned without a deadline.
+    /// The report may be ignored, because a shutdown without a deadline abandons nothing.
     ///
     /// # Blocking
     ///
-    /// Waits without a deadline. The wait never ends if a watcher whose policy is
+    /// Blocks without a deadline. The call never returns if a watcher whose policy is
     /// [`Wait`](crate::OverflowPolicy::Wait) is neither read nor dropped, or if a handler does not
     /// return. [`shutdown_timeout`](Self::shutdown_timeout) limits the wait. In an async task, use
-    /// `shutdown_async`, because a runner that is awaited on the blocked thread never ends.
+    /// `shutdown_async`, because a runner that is awaited on the blocked thread would never end.
     ///
     /// # Examples
     ///
@@ -91,16 +92,16 @@ impl<T> Broadcaster<T> {
         self.end(Patience::FOREVER)
     }
 
-    /// Closes the bus like [`shutdown`](Self::shutdown), and waits for at most `timeout`, but
-    /// abandons nothing. If the bus has not ended by then, the report is a snapshot that is not
-    /// complete, and the bus continues towards its end.
+    /// Closes the bus like [`shutdown`](Self::shutdown), but waits for at most `timeout`, and
+    /// abandons nothing. If the bus has not ended by then, the report is an incomplete snapshot,
+    /// and the bus continues to drain.
     ///
-    /// This is the soft half of a graceful shutdown. A [`shutdown_timeout`](Self::shutdown_timeout)
-    /// after it is the hard half.
+    /// This is the first, soft phase of a graceful shutdown. To enforce the end in a second phase,
+    /// call [`shutdown_timeout`](Self::shutdown_timeout) afterwards.
     ///
     /// # Blocking
     ///
-    /// Waits for at most `timeout`. In an async task, use `drain_async`.
+    /// Blocks for at most `timeout`. In an async task, use `drain_async`.
     ///
     /// # Examples
     ///
@@ -125,22 +126,22 @@ impl<T> Broadcaster<T> {
         self.end(self.patience(timeout))
     }
 
-    /// Closes the bus like [`shutdown`](Self::shutdown), but returns by the deadline and then
-    /// reports the events that were abandoned.
+    /// Closes the bus like [`shutdown`](Self::shutdown), but returns by the deadline, and reports
+    /// the events that were abandoned.
     ///
-    /// The last tenth of the timeout, at most 50 ms, is reserved for an orderly finish. During this
-    /// time, the watchers for which the dispatcher waits lose the events that do not fit, and each
-    /// handler finishes its current event and abandons the rest. With a timeout of zero, or if user
-    /// code does not return, the report is a snapshot: it is not complete, and
-    /// [`pending`](crate::stats::BusStats::pending) counts the events that no watcher has been
-    /// offered yet. A later call continues to wait and returns a new report.
+    /// The last tenth of the timeout, but at most 50 ms, is reserved for an orderly finish. During
+    /// this time, the watchers that the dispatcher is waiting for lose the events that do not fit,
+    /// and each handler finishes its current event and abandons the rest. With a timeout of zero,
+    /// or if user code does not return, the report is an incomplete snapshot, in which
+    /// [`pending`](crate::stats::BusStats::pending) counts the events that have not been offered to
+    /// any watcher yet. A later call continues to wait and returns a new report.
     ///
     /// A thread that has not reached its last step by the deadline is not joined, and
     /// [`threads_ended`](ShutdownReport::threads_ended) is `false`.
     ///
     /// # Blocking
     ///
-    /// Waits for at most `timeout`. In an async task, use `shutdown_async`.
+    /// Blocks for at most `timeout`. In an async task, use `shutdown_async`.
     ///
     /// # Examples
     ///
@@ -162,8 +163,9 @@ impl<T> Broadcaster<T> {
         self.end(self.patience_before_giving_up(timeout))
     }
 
-    /// Drains like [`drain`](Self::drain), for a task. The wait and its timeout begin when the
-    /// future is first polled. If the future is dropped after that, the bus stays closed.
+    /// Drains the bus like [`drain`](Self::drain), but asynchronously. The drain and its timeout
+    /// begin when the future is first polled. If the future is dropped after that, the bus stays
+    /// closed.
     ///
     /// # Examples
     ///
@@ -184,14 +186,16 @@ impl<T> Broadcaster<T> {
         async move { self.end_async(self.patience(timeout)).await }
     }
 
-    /// Closes the bus like [`shutdown_timeout`](Self::shutdown_timeout), for a task. A server whose
-    /// clients read watchers should shut the bus down first: the clients' streams then end, and the
-    /// server's own shutdown does not wait for them. The shutdown and its timeout begin when the
-    /// future is first polled. If the future is dropped after that, the bus stays closed. If the
-    /// future is dropped before the reserved last tenth of the timeout, nothing has been abandoned.
+    /// Closes the bus like [`shutdown_timeout`](Self::shutdown_timeout), but asynchronously. A
+    /// server whose clients read watchers should shut the bus down first, so that the clients'
+    /// streams end and the server's own shutdown does not wait for them. The shutdown and its
+    /// timeout begin when the future is first polled. If the future is dropped after that, the
+    /// bus stays closed. If it is dropped before the reserved last tenth of the timeout begins,
+    /// nothing has been abandoned.
     ///
-    /// A thread of the bus enforces the deadline, and lives as long as the future waits. If the
-    /// system cannot start that thread, the poll blocks until the end or the deadline.
+    /// A thread of the bus enforces the deadline, and runs for as long as the future is waiting. If
+    /// the system cannot start that thread, the poll blocks until the bus ends or the deadline
+    /// passes.
     ///
     /// # Examples
     ///
@@ -221,7 +225,8 @@ impl<T> Broadcaster<T> {
         self.with_pending(self.incoming.bus.shutdown_async(patience).await)
     }
 
-    /// Adds the number of pending events to a snapshot. Once the bus has ended, there are none.
+    /// Adds the number of pending events to a snapshot. Once the bus has ended, no events are
+    /// pending.
     fn with_pending(&self, mut report: ShutdownReport) -> ShutdownReport {
         if !report.complete && !report.threads_ended {
             report.bus.pending = self.incoming.way.pending(&self.incoming.bus, report.bus.accepted);
@@ -240,14 +245,14 @@ impl<T> Broadcaster<T> {
         Patience { after_giving_up: Some(end), ..self.patience(timeout.saturating_sub(reserve)) }
     }
 
-    /// Returns whether the running thread is one of this bus's own.
+    /// Returns whether the current thread is one of this bus's own threads.
     #[cfg(feature = "recorder")]
     pub(crate) fn is_current(&self) -> bool {
         self.incoming.bus.is_current()
     }
 
-    /// Waits until a closed bus has ended, and abandons nothing. On a thread of this bus this does
-    /// not wait.
+    /// Waits until a closed bus has ended, without abandoning anything. Does not wait on a thread
+    /// of this bus.
     #[cfg(feature = "recorder")]
     pub(crate) fn wait_ended(&self, timeout: Duration) {
         let bus = &self.incoming.bus;

@@ -1,4 +1,4 @@
-//! A handle to a bus that does not keep it open.
+//! A handle to a bus that does not keep the bus open.
 
 use std::fmt;
 
@@ -29,18 +29,18 @@ impl<T> Broadcaster<T> {
     }
 }
 
-/// A handle that registers watchers and creates publishers, and does not keep the bus open.
-/// Returned by [`Broadcaster::downgrade`].
+/// A handle that can register watchers and create publishers, but does not keep the bus open. It is
+/// returned by [`Broadcaster::downgrade`].
 ///
-/// Give it to parts of a program that subscribe to a bus and must not decide how long it lives,
-/// such as the objects that a server creates for its clients. When the owner drops the last
-/// [`Broadcaster`], the bus closes and their watchers end. A handler, a filter or a hook that
-/// registers watchers on its own bus should own a `WeakBroadcaster`, because with a `Broadcaster`
-/// it would keep the bus open until its own watcher ends. A [`Publisher`] does not keep the bus
-/// open either.
+/// Give it to the parts of a program that subscribe to a bus but must not keep it alive, such as
+/// the objects that a server creates for its clients. When the owner drops the last
+/// [`Broadcaster`], the bus closes and the watchers of those parts end. A handler, a filter or a
+/// hook that registers watchers on its own bus should own a `WeakBroadcaster`, because a
+/// `Broadcaster` would keep the bus open until the watcher of that handler, filter or hook ends. A
+/// [`Publisher`] does not keep the bus open, either.
 ///
-/// It is `Send` and `Sync`. A clone costs one reference count, and keeps the memory of the bus
-/// alive, except its watchers' queues.
+/// A `WeakBroadcaster` is `Send` and `Sync`. Cloning it increments one reference count. Each handle
+/// keeps the bus's memory alive, except for the watchers' queues.
 ///
 /// # Examples
 ///
@@ -70,7 +70,7 @@ impl<T: Clone + Send + Sync + 'static> WeakBroadcaster<T> {
     ///
     /// # Errors
     ///
-    /// Same as [`WatchBuilder::watch`]. The error is [`WatchError::Closed`] once the last
+    /// Same as [`WatchBuilder::watch`]. Returns [`WatchError::Closed`] once the last
     /// [`Broadcaster`] has been dropped.
     ///
     /// # Blocking
@@ -130,13 +130,13 @@ impl<T> WeakBroadcaster<T> {
     }
 
     /// Returns a handle that keeps the bus open, or `None` if the last [`Broadcaster`] has been
-    /// dropped. Never waits.
+    /// dropped. This never blocks.
     ///
-    /// After a `None` the bus is closed, even if another thread is still dropping the last handle.
-    /// After a `Some` it is open until the returned handle is dropped, unless it is
-    /// [closed](Broadcaster::close) explicitly. A bus that was closed explicitly can still be
-    /// upgraded while a `Broadcaster` exists, so that you can read its statistics or wait until it
-    /// has ended.
+    /// If this returns `None`, the bus is closed, even if another thread is still dropping the last
+    /// handle. If this returns `Some`, the bus stays open until the returned handle is dropped,
+    /// unless it is [closed](Broadcaster::close) explicitly. A bus that was closed explicitly can
+    /// still be upgraded while a `Broadcaster` exists, so that you can read its statistics or wait
+    /// until it has ended.
     ///
     /// # Examples
     ///
@@ -157,8 +157,8 @@ impl<T> WeakBroadcaster<T> {
         if self.incoming.handles.try_add() {
             return Some(Broadcaster { incoming: self.incoming.clone() });
         }
-        // The thread that drops the last handle may not have closed the bus yet. Two threads may
-        // close it at the same time.
+        // The thread that is dropping the last handle may not have closed the bus yet. Two threads
+        // may safely close it at the same time.
         if !self.is_closed() {
             self.incoming.bus.close();
         }

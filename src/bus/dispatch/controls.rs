@@ -1,16 +1,18 @@
-//! The control entries of a bus with a dispatcher. They wait beside the incoming queue, so they
-//! take no capacity from events, and need none.
+//! The control entries of a bus with a dispatcher. They wait in a list next to the incoming queue,
+//! so they neither need nor take up any of its capacity.
 //!
-//! Each has its place in the single order of the bus: the number of entries that had been pushed
-//! into the incoming queue before it. The dispatcher carries it out once it has offered that many
-//! entries, before it offers the next one. The caller adds it inside the gate. A publish that
-//! begins later pushes after this place, and the thread that takes its entry out of the queue sees
-//! the control entry. A publish at the same time may be offered earlier.
+//! A control entry's place in the bus's single order is the number of entries that were pushed into
+//! the incoming queue before it. The dispatcher processes a control entry once it has offered that
+//! many entries, before it offers the next entry. The caller adds the control entry while inside
+//! the gate. A publish call that begins later pushes its entry after this place, and the thread
+//! that takes this entry out of the queue sees the control entry. The entry of a concurrent publish
+//! call may be offered earlier.
 //!
-//! A control entry that is no longer needed is removed: a flush by its caller at the timeout, and
-//! the registration of a watcher by the thread that drops the watcher. Gaps at the same place are
-//! merged. The list therefore has at most one entry for each existing watcher, for each waiting
-//! flush, and for the gaps between them and between two entries of the incoming queue.
+//! Control entries that are no longer needed are removed. A flush is removed by its caller when it
+//! times out, and a registration by the thread that drops the watcher. Gaps at the same place are
+//! merged. The list therefore has at most one entry for each existing watcher and each waiting
+//! flush, and at most one gap between any two of these or between two entries of the incoming
+//! queue.
 
 use std::collections::VecDeque;
 
@@ -21,13 +23,13 @@ use crate::sync::{Arc, Mutex};
 
 use super::entry::{Control, FlushTicket};
 
-/// The number of entries for which an empty list keeps memory.
+/// The number of entries that an empty list keeps memory for.
 const KEPT: usize = 16;
 
 pub(crate) struct Controls<T> {
     /// The entries in order, each with its place.
     list: Mutex<VecDeque<(u64, Control<T>)>>,
-    /// The length of the list. Written under its lock.
+    /// The length of the list. Written under the list's lock.
     waiting: AtomicUsize,
 }
 
@@ -36,11 +38,11 @@ impl<T> Controls<T> {
         Self { list: Mutex::new(VecDeque::new()), waiting: AtomicUsize::new(0) }
     }
 
-    /// Adds an entry after all entries of the incoming queue, whose number `pushed` returns. The
-    /// caller is inside the gate.
+    /// Adds a control entry after all entries pushed into the incoming queue so far. `pushed`
+    /// returns their number. The caller must be inside the gate.
     pub(crate) fn add(&self, control: Control<T>, pushed: impl FnOnce() -> u64) {
         let mut list = self.list.lock();
-        // Under the lock, so that the places in the list grow.
+        // Read under the lock, so that the places in the list increase.
         let place = pushed();
         match (list.back_mut(), control) {
             (Some((last, Control::Gap(sum))), Control::Gap(events)) if *last == place => {
@@ -48,27 +50,28 @@ impl<T> Controls<T> {
             }
             (_, control) => list.push_back((place, control)),
         }
-        // Relaxed: what the caller does next publishes it. A thread that takes a later entry out of
-        // the incoming queue has synchronized with its publisher. A dispatcher that goes to sleep,
-        // or a reader that hands back, has synchronized with the caller's `leave`.
+        // Relaxed: the caller's next steps publish this store. A thread that takes a later entry
+        // out of the incoming queue has synchronised with that entry's publisher. A dispatcher that
+        // goes to sleep, or a reader that hands back, has synchronised with the caller's
+        // `leave`.
         self.waiting.store(list.len(), Ordering::Relaxed);
     }
 
-    /// Returns whether there is an entry.
+    /// Returns whether any control entry is waiting.
     #[inline]
     pub(super) fn is_waiting(&self) -> bool {
-        // Relaxed: see `add`. At any other time a stale read loses nothing.
+        // Relaxed: see `add`. In all other cases, a stale read does no harm.
         self.waiting.load(Ordering::Relaxed) > 0
     }
 
-    /// Returns whether the place of the first entry has been reached when this number of entries
-    /// has been offered.
+    /// Returns whether the first control entry's place has been reached, given the number of
+    /// entries that have been offered.
     #[inline]
     pub(super) fn is_due(&self, offered: u64) -> bool {
         self.is_waiting() && is_first_due(&self.list.lock(), offered)
     }
 
-    /// Takes the first entry if it [is due](Self::is_due).
+    /// Takes the first control entry if it [is due](Self::is_due).
     pub(super) fn take_due(&self, offered: u64) -> Option<Control<T>> {
         if !self.is_waiting() {
             return None;
@@ -82,13 +85,13 @@ impl<T> Controls<T> {
         Some(control)
     }
 
-    /// Removes a flush for which its caller no longer waits.
+    /// Removes a flush that its caller no longer waits for.
     pub(crate) fn forget(&self, ticket: &Arc<FlushTicket>) {
         self.remove(|control| matches!(control, Control::Flush(other) if Arc::ptr_eq(other, ticket)));
     }
 
-    /// Removes the entry for which `is_it` returns `true`. There is at most one. Searches from both
-    /// ends, in time proportional to the entry's distance from the nearer end.
+    /// Removes the entry for which `is_it` returns `true`. There must be at most one such entry.
+    /// Searches from both ends, in time proportional to the entry's distance from the nearer end.
     fn remove(&self, is_it: impl Fn(&Control<T>) -> bool) -> Option<Control<T>> {
         if !self.is_waiting() {
             return None;
@@ -98,7 +101,7 @@ impl<T> Controls<T> {
         let mut indices = (0..=last / 2).flat_map(|i| [last - i, i]);
         let index = indices.find(|i| is_it(&list[*i].1))?;
         let (_, control) = list.remove(index)?;
-        // The two gaps that it separated become one.
+        // If the entry separated two gaps at the same place, merges them.
         if let Some((place, Control::Gap(events))) = list.get(index) {
             let (place, events) = (*place, *events);
             if let Some((_, Control::Gap(sum))) =
@@ -129,10 +132,11 @@ impl<T: Send + Sync> Drive for Arc<Controls<T>> {
     fn withdraw(&self, watcher: u64, bus: &BusState) {
         let is_its = |control: &_| matches!(control, Control::Register(sender) if sender.state.id == watcher);
         if let Some(Control::Register(sender)) = self.remove(is_its) {
-            // The destructors of its closures must not wait for this bus, which may wait for this
-            // thread.
+            // The destructors of the sender's closures must not wait for this bus, because the bus
+            // may be waiting for this thread.
             let _mark = BusThread::enter(bus.id);
-            // Only its reader could sleep there, and this is its drop.
+            // Nothing to wake: only the watcher's reader could be asleep on its wake cell, and this
+            // runs while the reader is dropped.
             drop(sender.close(bus));
         }
     }

@@ -1,29 +1,31 @@
-//! Direct delivery: a publisher that finds the dispatcher asleep offers its event itself, so that
-//! the event changes threads once.
+//! Direct delivery, in which a publisher that finds the dispatcher asleep offers its event itself.
+//! The event is then handed from one thread to another only once.
 //!
 //! At any time, at least one thread is responsible for each entry of the incoming queue:
 //!
-//! - While the dispatcher is awake or blocked, it is responsible for every entry. It checks the
-//!   queue once more after it has set the idle bits of the gate, and before it sleeps. A blocked
-//!   dispatcher does not set these bits. A publisher that saw an idle bit earlier finds that events
-//!   are pending, and leaves its own entry to the dispatcher.
+//! - While the dispatcher is awake or blocked, it is responsible for every entry. After it has set
+//!   the gate's idle bits, it checks the queue once more before it sleeps. A blocked dispatcher
+//!   does not set these bits. A publisher that saw an idle bit earlier finds that events are
+//!   pending, and leaves its own entry to the dispatcher.
 //! - A publisher that sees an idle bit as it leaves the gate is responsible for the entry that it
 //!   has pushed. It tries to acquire the intake's lock. If it succeeds, it takes all waiting
-//!   entries and offers them. If it does not get the lock, or if some work remains that it must not
-//!   do, it wakes the dispatcher.
+//!   entries and offers them. If it does not get the lock, or if work remains that it must not do,
+//!   it wakes the dispatcher.
 //! - While the fan-out is lent to a reader, the reader is responsible (`pull.rs`).
 //!
-//! The publisher never waits: it tries the lock once, takes at most one batch, and leaves to the
-//! dispatcher everything that could cost more or run user code:
+//! The publisher never waits. It tries the lock once, takes at most one batch, and leaves
+//! everything that could cost more or run user code to the dispatcher:
 //!
-//! - A filter, or an event that does not fit into a mailbox: it may call `Clone`, `Drop` or a hook.
-//! - A mailbox with `DropOldest`: its queue has a lock, for which the publisher would wait.
-//! - More watchers than [`MOST_WATCHERS`]. Waking each reader costs a system call, while waking the
-//!   dispatcher costs one in total, whatever the number of watchers.
-//! - A publisher that waits for capacity: waking it takes a lock.
+//! - A filter is user code, and an event that does not fit into a mailbox may cause a call of
+//!   `Clone`, `Drop` or a hook.
+//! - A mailbox with `DropOldest` has a lock in its queue, and the publisher would have to wait for
+//!   this lock.
+//! - If there are more watchers than [`MOST_WATCHERS`], waking each reader would cost a system
+//!   call, while waking the dispatcher costs a single system call, whatever the number of watchers.
+//! - Waking a publisher that waits for capacity takes a lock.
 //!
-//! Only the dispatcher waits for the lock. Any other thread does a bounded amount of work while it
-//! holds the lock, and wakes the readers after it has released the lock.
+//! Only the dispatcher waits for the lock. Other threads do a bounded amount of work while they
+//! hold the lock, and wake the readers after they have released it.
 
 use crate::bus::mailbox::{Entry, MailboxSender};
 use crate::bus::options::BusOptions;
@@ -34,15 +36,16 @@ use super::controls::Controls;
 use super::fan_out::Completion;
 use super::intake::Intake;
 
-/// The highest number of watchers that a publisher delivers to.
+/// The maximum number of watchers that a publisher delivers to.
 const MOST_WATCHERS: usize = 4;
 
-/// The number of direct deliveries without a sleeping reader after which the next publisher wakes
-/// the dispatcher. The readers are busy then, so a direct delivery has no benefit, and the
+/// After this number of direct deliveries without a sleeping reader, the next publisher wakes the
+/// dispatcher instead. The readers are then busy, so direct delivery has no benefit, and the
 /// dispatcher delivers many events at a lower cost.
 const MOST_UNHEARD: u32 = 32;
 
-/// The fan-out of one bus, for the dispatcher, the publishers, and a reader that pulls.
+/// A bus's intake and fan-out, as shared by the dispatcher, the publishers, and a reader that
+/// pulls.
 pub(crate) struct SharedIntake<T> {
     pub(super) bus: Arc<BusState>,
     pub(super) intake: TryMutex<Intake<T>>,
@@ -61,14 +64,14 @@ impl<T> SharedIntake<T> {
         completion: Option<Completion<T>>,
         options: &BusOptions,
     ) -> Self {
-        // The history drops its oldest events when others arrive, and their `Drop` is user code.
+        // A history drops its oldest events when new events arrive, and their `Drop` is user code.
         let is_direct = options.direct_delivery && options.history == 0;
         let intake = Intake::new(bus.clone(), incoming, controls.clone(), completion, options);
         Self { bus, intake: TryMutex::new(intake), controls, is_direct }
     }
 
-    /// Delivers the waiting entries, or wakes the dispatcher to do it. The caller has pushed an
-    /// event, and has seen the idle bit of the gate. Never waits.
+    /// Delivers the waiting entries, or wakes the dispatcher to deliver them. The caller must have
+    /// pushed an event and seen the gate's idle bit. Never waits.
     #[cold]
     pub(crate) fn deliver(&self)
     where
@@ -88,13 +91,13 @@ impl<T> SharedIntake<T> {
 pub(super) struct Offered {
     /// The number of entries that were taken out of the incoming queue.
     pub(super) taken: usize,
-    /// Whether one of them is left for the dispatcher.
+    /// Whether one of these entries is left for the dispatcher.
     pub(super) is_stuck: bool,
     /// Whether the incoming queue was found empty.
     pub(super) is_all: bool,
 }
 
-/// Wakes readers. The caller has released the intake's lock.
+/// Wakes readers. The caller must have released the intake's lock.
 pub(super) fn wake(sleepers: Sleepers) {
     for sleeper in sleepers.into_iter().flatten() {
         sleeper.wake_cell.wake();
@@ -102,8 +105,8 @@ pub(super) fn wake(sleepers: Sleepers) {
 }
 
 impl<T: Clone> Intake<T> {
-    /// Offers the waiting entries, up to a batch. Adds the readers to wake to `sleepers`. Returns
-    /// whether nothing is left for the dispatcher.
+    /// Offers the waiting entries, up to a batch. Adds the readers that must be woken to
+    /// `sleepers`. Returns whether no work is left for the dispatcher.
     fn deliver(&mut self, sleepers: &mut Sleepers) -> bool {
         if self.unheard >= MOST_UNHEARD || self.bus.room.is_waited_for() {
             return false;
@@ -112,14 +115,15 @@ impl<T: Clone> Intake<T> {
         is_all && !self.bus.room.is_waited_for()
     }
 
-    /// Offers the waiting entries, up to a batch. Adds the readers to wake to `sleepers`. Returns
-    /// `None` if this is left to the dispatcher.
+    /// Offers the waiting entries, up to a batch. Adds the readers that must be woken to
+    /// `sleepers`. Returns `None` if the offer is left to the dispatcher.
     pub(super) fn offer_waiting(&mut self, sleepers: &mut Sleepers) -> Option<Offered> {
         let (room, before) = (self.direct_room()?, self.received);
         let Some(first) = self.receive() else {
             return Some(Offered { taken: 0, is_stuck: false, is_all: true });
         };
-        // The list itself stays unread, because this thread must not wait for its lock.
+        // This does not read the list itself, because this thread must not wait for the list's
+        // lock.
         let events = self.gather(first, room, |controls, _| controls.is_waiting());
         let is_stuck = self.carried.is_some();
         let is_all = !is_stuck && events.as_ref().is_some_and(|events| events.len() < room);
@@ -138,7 +142,7 @@ impl<T: Clone> Intake<T> {
     }
 
     /// Returns the number of events that fit into every mailbox, up to a batch. Returns `None` if
-    /// only the dispatcher may offer.
+    /// only the dispatcher may offer events now.
     fn direct_room(&mut self) -> Option<usize> {
         if !self.is_clear() || !(1..=MOST_WATCHERS).contains(&self.fan_out.senders.len()) {
             return None;

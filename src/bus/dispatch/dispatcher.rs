@@ -1,49 +1,48 @@
-//! The dispatcher: the thread that runs the intake while there is something to do, and sleeps
-//! otherwise.
+//! The dispatcher, a thread that runs the intake while there is work to do, and sleeps otherwise.
 //!
-//! One iteration of the dispatcher's loop:
+//! Each iteration of the dispatcher's loop consists of these steps:
 //!
-//! 1. Reap, if a watcher must be reaped.
-//! 2. Carry out the control entries whose place has been reached.
+//! 1. Reap watchers, if any must be reaped.
+//! 2. Process the control entries whose place has been reached.
 //! 3. Take the waiting entries, up to a batch or the place of a control entry.
 //! 4. Offer the batch to every watcher, without waiting.
-//! 5. Fence once.
-//! 6. Wake the readers that sleep, and the publishers that wait for capacity.
+//! 5. Issue a single fence.
+//! 6. Wake the sleeping readers, and the publishers waiting for capacity.
 //!
-//! The dispatcher is *blocked* while events of the batch wait for the capacity of a watcher with
-//! `Wait` or `WaitFor`. Each deadline counts from the offer. A slow watcher does not delay the
-//! events of the same batch for the other watchers, but it delays every later entry: control
-//! entries stay in their list, and an entry that was taken and does not belong to the batch is
-//! *carried*. While it is blocked, the dispatcher queues the events that fit, drops events that
-//! have waited for too long, and reaps.
+//! The dispatcher is *blocked* while events of the batch are waiting for capacity in the mailbox of
+//! a watcher with `Wait` or `WaitFor`. Deadlines are measured from the offer. A slow watcher does
+//! not delay the events of the same batch for the other watchers, but it delays all later entries.
+//! Control entries stay in their list, and an entry that has been taken out of the queue but does
+//! not belong to the batch is *carried*. While blocked, the dispatcher queues the events that fit,
+//! drops events that have waited too long, and reaps watchers.
 //!
 //! # Sleep
 //!
-//! The dispatcher holds the lock of the intake while it is awake, and releases it before it sleeps
-//! in [`Dispatcher::sleep`], or naps while the reader pulls. These events end a sleep, and
-//! [`Intake::is_ready`] checks for them:
+//! The dispatcher holds the intake's lock while it is awake. It releases the lock before it sleeps
+//! in [`Dispatcher::sleep`], and before it naps while the reader is pulling. The following events
+//! end a sleep, and [`Intake::is_ready`] checks for them:
 //!
 //! | event | the thread that wakes the dispatcher | while idle | while blocked |
 //! |---|---|---|---|
-//! | an entry is pushed, or a control entry added | the caller, which sees an idle bit of the gate | yes | not woken |
+//! | an entry is pushed, or a control entry is added | the caller, which sees an idle bit of the gate | yes | not woken |
 //! | the gate becomes quiet | the closing thread, or the last publisher | yes | not needed |
 //! | a watcher must be reaped: it was stopped or dropped | the stopping thread | yes | yes |
 //! | a watcher has capacity for its pending events | its reader | none pending | yes |
 //! | the deadline of pending events expires | the dispatcher itself | none pending | yes |
 //! | a shutdown by deadline abandons the bus | the thread that calls it | not needed | yes |
 //!
-//! A publisher that waits for capacity in the incoming queue does not end a sleep: before each
-//! sleep, the dispatcher [passes the turn on](Dispatcher::pass_turn_on).
+//! A publisher waiting for capacity in the incoming queue does not end a sleep, because the
+//! dispatcher [passes the turn on](Dispatcher::pass_turn_on) before each sleep.
 //!
-//! Another thread may get the lock while the dispatcher is asleep and blocked: a publisher that saw
-//! an idle bit before the dispatcher cleared it, or a reader. It offers nothing then
-//! ([`Intake::is_clear`]).
+//! While the dispatcher is asleep and blocked, another thread may acquire the lock: a publisher
+//! that saw an idle bit before the dispatcher cleared it, or a reader. In this case, that thread
+//! does not offer anything ([`Intake::is_clear`]).
 //!
-//! The dispatcher never blocks in a channel. It waits for the intake while a publisher delivers
-//! directly or a reader pulls, and then for the locks that it takes under the intake's, each of
-//! which other threads hold for a few instructions. Lock order: `SharedIntake::intake` before
-//! `Controls::list`, `WaitQueue::waiters`, `SliceQueue::Ring`, `FlushTicket::handlers`,
-//! `Registry::entries`, `Registry::reapable` and `Fake::state`.
+//! The dispatcher never blocks inside a channel. It waits for the intake's lock while a publisher
+//! delivers directly or a reader pulls. While it holds that lock, it waits only for the locks
+//! listed below, each of which other threads hold for a few instructions. Lock order:
+//! `SharedIntake::intake` before `Controls::list`, `WaitQueue::waiters`, `SliceQueue::Ring`,
+//! `FlushTicket::handlers`, `Registry::entries`, `Registry::reapable` and `Fake::state`.
 //!
 //! If user code that runs here (filters, hooks, `Clone`, `Drop`) panics, the dispatcher catches the
 //! panic.
@@ -64,13 +63,12 @@ impl<T: Clone> Dispatcher<T> {
         Self { shared, parker }
     }
 
-    /// Runs until the bus is closed and the incoming queue is empty, and until all destructors have
-    /// run.
+    /// Runs until the bus is closed, the incoming queue is empty, and all destructors have run.
     pub(crate) fn run(self) {
         on_bus_thread(self.shared.bus.id, move || self.work());
     }
 
-    /// Works until the bus is closed and the incoming queue is empty.
+    /// Runs the main loop until the bus is closed and the incoming queue is empty.
     fn work(&self) {
         let bus = &self.shared.bus;
         let mut intake = self.shared.intake.lock();
@@ -87,8 +85,8 @@ impl<T: Clone> Dispatcher<T> {
             if let Some(first) = first {
                 intake.round(first);
             } else if !intake.is_blocked() && bus.is_quiet() {
-                // Every entry was pushed or added before the gate became quiet, so this is the last
-                // check.
+                // All entries were pushed or added before the gate became quiet, so this check is
+                // final.
                 match intake.take() {
                     Some(last) => intake.round(last),
                     None if !intake.control() => return,
@@ -100,13 +98,13 @@ impl<T: Clone> Dispatcher<T> {
         }
     }
 
-    /// Sleeps until there may be something to do, unless there is already. If the dispatcher is not
-    /// blocked, the publishers may deliver directly.
+    /// Sleeps until there may be work to do, unless there already is. Unless the dispatcher is
+    /// blocked, publishers may deliver directly in the meantime.
     fn sleep<'d>(&'d self, mut intake: TryMutexGuard<'d, Intake<T>>) -> TryMutexGuard<'d, Intake<T>> {
         let bus = &self.shared.bus;
         let (is_blocked, deadline) = (intake.is_blocked(), intake.want_room());
         bus.dispatcher.arm();
-        // A publisher cannot help a dispatcher that is blocked, and need not wake it.
+        // A publisher cannot help a blocked dispatcher, and need not wake it.
         if !is_blocked {
             intake.unheard = 0;
             bus.gate.set_idle();
@@ -125,18 +123,19 @@ impl<T: Clone> Dispatcher<T> {
     }
 
     /// Gives the next waiting publisher a turn if there is capacity. The dispatcher calls this
-    /// before it sleeps. The publisher that got the last turn may be a task that is not polled.
-    /// While there is still capacity, the next publisher therefore gets a turn as well. Returns
-    /// whether there was capacity and a publisher waited for it. The dispatcher then checks again.
+    /// before it sleeps, because the publisher that got the last turn may be a task that is not
+    /// being polled. As long as there is capacity, the next publisher therefore gets a turn as
+    /// well. Returns whether there was capacity and a publisher was waiting for it. In that case,
+    /// the dispatcher checks again.
     fn pass_turn_on(&self, intake: &Intake<T>) -> bool {
         let bus = &self.shared.bus;
         let is_wanted = bus.room.is_waited_for() && !intake.incoming.is_full();
         if is_wanted {
-            // No fence: a publisher that waits had found the queue full before the last round's
-            // fence.
+            // No fence is needed, because a waiting publisher had found the queue full before the
+            // last round's fence.
             bus.room.wake(1);
             if intake.is_blocked() {
-                // Time for the woken publisher to use its turn.
+                // Gives the woken publisher time to use its turn.
                 let _ = spin_until(|| intake.incoming.is_full().then_some(()));
             }
         }
@@ -145,19 +144,20 @@ impl<T: Clone> Dispatcher<T> {
 }
 
 impl<T> Drop for Dispatcher<T> {
-    /// Ends the bus, even if something unforeseen unwinds this thread, so that no thread or task is
+    /// Ends the bus, even if an unexpected panic unwinds this thread, so that no thread or task is
     /// left waiting for the end.
     fn drop(&mut self) {
         let bus = &self.shared.bus;
         bus.close();
-        // A publisher inside the gate never waits, so it leaves eventually. If `work` has returned,
+        // Publishers inside the gate never wait, so they eventually leave. If `work` has returned,
         // all publishers have already left.
         while !bus.is_quiet() {
             thread::yield_now();
         }
         let history = self.shared.intake.lock().end(thread::panicking());
         bus.set_ended();
-        // Everything has been handled, so no thread waits for the events that were only kept.
+        // Everything has been handled, so no thread waits for the destructors of events in the
+        // history.
         drop(history);
     }
 }

@@ -1,4 +1,4 @@
-//! Control entries, the ticket of a flush, and refused entries.
+//! Control entries, flush tickets and refused entries.
 
 use crate::bus::mailbox::{Entry, MailboxSender};
 use crate::bus::state::{Refusal, WatcherState};
@@ -7,18 +7,18 @@ use crate::sync::{Arc, Mutex};
 /// An entry that the bus did not accept, and the reason.
 pub(crate) struct Refused<T>(pub(crate) Entry<T>, pub(crate) Refusal);
 
-/// A control entry, which has a place among the events and holds none.
+/// A control entry, which has a place among the events but does not hold any.
 pub(crate) enum Control<T> {
     Register(Box<MailboxSender<T>>),
     Flush(Arc<FlushTicket>),
-    /// This many events are missing here for every watcher.
+    /// A gap of this many events for every watcher.
     Gap(u64),
 }
 
 impl<T> Control<T> {
-    /// Returns how many events a watcher that the entry registers has capacity for: from then on,
-    /// publishers may have to wait for this watcher, too. Any other entry leaves the capacity as it
-    /// is.
+    /// If the entry registers a watcher that publishers may have to wait for, returns the number of
+    /// events that the watcher has capacity for. Any other entry does not change the capacity, so
+    /// this returns `usize::MAX`.
     pub(super) fn credit_at_first(&self) -> usize {
         match self {
             Self::Register(sender) if sender.state.policy.waits() => sender.state.capacity as usize,
@@ -33,7 +33,7 @@ pub(super) enum Step<T> {
     Control(Control<T>),
 }
 
-/// The handlers for which one flush waits. The dispatcher records them when it reaches the flush.
+/// The handlers that one flush waits for. The dispatcher records them when it reaches the flush.
 #[derive(Default)]
 pub(crate) struct FlushTicket {
     /// The handlers that the flush may still have to wait for, or `None` until the dispatcher
@@ -41,7 +41,7 @@ pub(crate) struct FlushTicket {
     handlers: Mutex<Option<Handlers>>,
 }
 
-/// Handlers, each with the offset that it must reach.
+/// A list of handlers, each with the offset that it must reach.
 pub(crate) type Handlers = Vec<(u64, Arc<WatcherState>)>;
 
 impl FlushTicket {

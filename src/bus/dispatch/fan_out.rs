@@ -1,9 +1,9 @@
-//! The fan-out: offers events to the watchers, and registers and reaps them.
+//! The fan-out, which offers events to the watchers, and registers and reaps watchers.
 //!
-//! Only one thread at a time runs it. In a bus with a dispatcher it is part of the
-//! [`Intake`](super::intake::Intake), and in an inline bus part of the
-//! [`InlineFront`](super::inline::InlineFront). Nothing here waits. The callers wake the readers,
-//! because an inline bus does this after it has released its lock.
+//! Only one thread at a time runs it. In a bus with a dispatcher, it is part of the
+//! [`Intake`](super::intake::Intake), and in an inline bus, part of the
+//! [`InlineFront`](super::inline::InlineFront). Nothing in this module waits. Waking the readers is
+//! left to the callers, because an inline bus does this after it has released its lock.
 
 use std::collections::HashMap;
 
@@ -16,11 +16,10 @@ use crate::sync::Arc;
 use super::entry::{Control, Step};
 use super::history::History;
 
-/// An internal function that completes an event before any watcher sees the event. It does not
-/// panic.
+/// An internal function that completes an event before any watcher sees it. It must not panic.
 pub(crate) type Completion<T> = Box<dyn Fn(&mut T) + Send>;
 
-/// The highest position that a gap may reach. Events are counted on from there, so no count
+/// The highest position that a gap may reach. Later events are counted from there, so no count
 /// overflows.
 const LAST_POSITION: u64 = 1 << 62;
 
@@ -28,13 +27,13 @@ pub(super) struct FanOut<T> {
     pub(super) completion: Option<Completion<T>>,
     #[allow(clippy::vec_box, reason = "the list grows by doubling: what it has to spare should be small")]
     pub(super) senders: Vec<Box<MailboxSender<T>>>,
-    /// The index in `senders` of each watcher, by the watcher's id.
+    /// Maps each watcher's id to its index in `senders`.
     pub(super) index: HashMap<u64, usize>,
-    /// The number of senders whose policy is to wait.
+    /// The number of senders whose policy waits for capacity.
     pub(super) waited_for: usize,
     pub(super) history: History<T>,
     accepted: u64,
-    /// The number of events in the gaps from outside.
+    /// The number of events in published gaps.
     missed: u64,
 }
 
@@ -51,8 +50,8 @@ impl<T> FanOut<T> {
         }
     }
 
-    /// Counts events as accepted, before any watcher is offered them. Returns the position of the
-    /// first of them.
+    /// Counts events as accepted, before they are offered to any watcher. Returns the position of
+    /// the first event.
     pub(super) fn accept(&mut self, events: usize, bus: &BusState) -> u64 {
         let first = self.position() + 1;
         self.accepted += events as u64;
@@ -65,8 +64,8 @@ impl<T> FanOut<T> {
         self.accepted + self.missed
     }
 
-    /// Records for every watcher that this many events are missing here. The caller fences, and
-    /// wakes the readers that sleep.
+    /// Records a gap of this many events for every watcher. The caller must fence and wake the
+    /// sleeping readers.
     fn add_gap(&mut self, events: u64, bus: &BusState) {
         let events = events.min(LAST_POSITION.saturating_sub(self.position()));
         self.missed += events;
@@ -76,8 +75,8 @@ impl<T> FanOut<T> {
         }
     }
 
-    /// Removes the senders of the stopped watchers, and passes each on, so that the caller closes
-    /// its mailbox.
+    /// Removes the senders of stopped watchers, and passes each sender to `removed`, which must
+    /// close its mailbox.
     pub(super) fn reap(&mut self, bus: &BusState, mut removed: impl FnMut(Box<MailboxSender<T>>)) {
         for id in bus.registry.take_reapable() {
             let Some(i) = self.index.remove(&id) else { continue };
@@ -88,8 +87,8 @@ impl<T> FanOut<T> {
             self.waited_for -= usize::from(sender.state.policy.waits());
             removed(sender);
         }
-        // When most watchers have been removed, their memory is freed too. Some spare capacity
-        // stays, so that the next watchers need not allocate it again.
+        // Once most watchers have been removed, their memory is freed, too. Some spare capacity is
+        // kept, so that it need not be allocated again for the next watchers.
         let held = self.senders.len();
         if self.senders.capacity() > 64 && held < self.senders.capacity() / 4 {
             self.senders.shrink_to(2 * held);
@@ -97,16 +96,17 @@ impl<T> FanOut<T> {
         }
     }
 
-    /// Ends the bus: closes every mailbox. `closed` receives each watcher, so that the caller wakes
-    /// its reader. The caller need not fence. Adds the remains to `rest`.
+    /// Ends the bus by closing every mailbox. `closed` is called with each watcher, and must wake
+    /// its reader or note the reader for later. The caller need not fence. Adds what is left of the
+    /// mailboxes to `rest`.
     pub(super) fn end(
         &mut self,
         bus: &BusState,
         rest: &mut Rest<T>,
         mut closed: impl FnMut(&Arc<WatcherState>),
     ) {
-        // All readers see the end before the first of the destructors in `rest` runs, because that
-        // destructor may wait for a reader.
+        // All readers must see the end before the first of the destructors in `rest` runs, because
+        // a destructor may wait for a reader.
         for mut sender in std::mem::take(&mut self.senders) {
             rest.slices.push(announce_end(bus, &mut sender));
             closed(&sender.state);
@@ -117,9 +117,9 @@ impl<T> FanOut<T> {
         rest.history = Some(std::mem::replace(&mut self.history, History::new(0)));
     }
 
-    /// Counts as abandoned the events that were accepted and will not be offered, because the
-    /// thread that runs the fan-out unwinds. Returns the events, so that their destructors run
-    /// last.
+    /// Counts events that were accepted but will not be offered as abandoned, because the thread
+    /// that runs the fan-out is unwinding. Returns the events, so that the caller can run their
+    /// destructors last.
     #[cold]
     pub(super) fn give_up(&mut self, steps: impl IntoIterator<Item = Step<T>>, bus: &BusState) -> Vec<T> {
         bus.abandon();
@@ -146,18 +146,19 @@ impl<T> FanOut<T> {
 
 impl<T: Clone> FanOut<T> {
     /// Accepts events, and offers them to every watcher without waiting. Every event takes this
-    /// path: from the dispatcher, a publisher that delivers directly, a reader that pulls, or the
-    /// owner of an inline bus.
+    /// path, whether it is offered by the dispatcher, a publisher that delivers directly, a reader
+    /// that pulls, or the owner of an inline bus.
     ///
-    /// 1. Accept, and complete.
-    /// 2. Share the events, and offer them to each mailbox. `pending` is called with the index of a
-    ///    sender for which some of them wait for capacity.
-    /// 3. Fence once.
-    /// 4. Call `show` for each sender, to wake its reader or to note that it sleeps, and `shown`.
-    /// 5. Give the batch to the history, and drop what no reader holds.
+    /// 1. Accept and complete the events.
+    /// 2. Share the events, and offer them to each mailbox. If some of the events have to wait for
+    ///    capacity in a mailbox, call `pending` with the index of its sender.
+    /// 3. Issue a single fence.
+    /// 4. Call `show` for each sender, to wake its reader or to note that the reader is asleep, and
+    ///    then call `shown`.
+    /// 5. Add the batch to the history, and drop events that no reader holds.
     ///
-    /// If `is_whole`, the caller has found that the events fit into every mailbox, and this thread
-    /// may run no user code: no event is lost, copied or dropped here.
+    /// If `is_whole` is set, the caller has checked that the events fit into every mailbox, and
+    /// this thread must not run user code. No event is then lost, copied or dropped here.
     #[inline]
     pub(super) fn offer(
         &mut self,
@@ -191,14 +192,15 @@ impl<T: Clone> FanOut<T> {
         full_fence();
         self.senders.iter_mut().map(|sender| &mut **sender).for_each(show);
         shown();
-        // Last, because destructors may run here.
+        // Added last, because destructors may run here.
         if let Some(batch) = kept {
             self.history.keep(batch);
         }
     }
 
-    /// Offers a batch to each mailbox. Returns this thread's hold on it. If the thread may not run
-    /// the events' destructors, the last mailbox gets the hold, so a reader is the last holder.
+    /// Offers a batch to each mailbox. Returns this thread's reference to the batch. If the thread
+    /// must not run the events' destructors, the reference is moved into the last mailbox instead,
+    /// so that a reader drops the last reference.
     fn offer_batch(
         &mut self,
         batch: Arc<SharedBatch<T>>,
@@ -222,9 +224,9 @@ impl<T: Clone> FanOut<T> {
         kept
     }
 
-    /// Carries out a control entry. `show` is called, after a fence, for each sender that has
-    /// something new, to wake its reader or to note that it sleeps. Returns the sender of a watcher
-    /// that was stopped before its registration, so that the caller closes its mailbox.
+    /// Processes a control entry. After a fence, calls `show` for each sender with news for its
+    /// reader, to wake the reader or to note that it is asleep. Returns the sender of a watcher
+    /// that was stopped before its registration. The caller must close its mailbox.
     pub(super) fn carry_out(
         &mut self,
         control: Control<T>,
@@ -240,9 +242,9 @@ impl<T: Clone> FanOut<T> {
                 return self.register(sender, bus, show).err();
             }
             Control::Flush(ticket) => {
-                // Handlers that were stopped but still handle queued events count too, because the
-                // list is the registry's. A handler that is registered after the flush has offset
-                // zero, so the flush does not wait for it.
+                // The registry's list also includes handlers that were stopped but are still
+                // handling queued events. A handler that is registered after the flush has an
+                // offset of zero, so the flush does not wait for it.
                 let offset = |state: Arc<WatcherState>| (state.decided(), state);
                 ticket.reach(bus.registry.unfinished().into_iter().map(offset).collect());
             }
@@ -255,12 +257,12 @@ impl<T: Clone> FanOut<T> {
         None
     }
 
-    /// Adds a watcher. Offers it the events that the history holds from the watcher's start on.
-    /// `show` is called between the batches, and last, to wake its reader.
+    /// Adds a watcher, and offers it the events in the history from the watcher's start onwards.
+    /// `show` is called between batches and at the end, to wake the reader.
     ///
     /// # Errors
     ///
-    /// Returns the sender of a watcher that has been stopped, so that the caller closes its
+    /// Returns the sender if the watcher has already been stopped. The caller must close its
     /// mailbox.
     fn register(
         &mut self,
@@ -276,10 +278,10 @@ impl<T: Clone> FanOut<T> {
         };
         sender.state.set_start(start);
         if !sender.is_offered() {
-            // The reap that belongs to the stop does not find this sender, and may already be done.
-            // The mailbox is therefore closed now. A handler that has abandoned its queue is not
-            // reaped. Its sender stays listed until the end, so that events accepted after the
-            // registration are counted as abandoned.
+            // The reap requested by the stop cannot find this sender, and may already be over, so
+            // the mailbox is closed now. This does not apply to a handler that has abandoned its
+            // queue, because such a handler is not reaped. Its sender stays listed until the end,
+            // so that events accepted after the registration count as abandoned.
             return Err(sender);
         }
         if start < newest {
@@ -291,8 +293,8 @@ impl<T: Clone> FanOut<T> {
         Ok(())
     }
 
-    /// Offers a new watcher the events of the history after this position, with gaps for the
-    /// missing events.
+    /// Offers a new watcher the events in the history after this position, with gaps for missing
+    /// events.
     fn replay(
         &self,
         sender: &mut MailboxSender<T>,
@@ -303,7 +305,7 @@ impl<T: Clone> FanOut<T> {
         let mut reached = start;
         for (batch, range) in self.history.after(start) {
             sender.add_gap(batch.position(range.start) - 1 - reached);
-            // The filter may take long on the next batch.
+            // Wake the reader now, because the filter may take a long time for the next batch.
             show(sender);
             reached = batch.position(range.end - 1);
             sender.replay(batch.clone(), range, bus);
@@ -313,15 +315,15 @@ impl<T: Clone> FanOut<T> {
     }
 }
 
-/// Wakes a reader that sleeps, and empties the queue of a reader that is gone. The caller has
-/// fenced since its offer. Returns whether the reader slept.
+/// Wakes a sleeping reader, and empties the queue of a reader that is gone. The caller must have
+/// fenced since its offer. Returns whether the reader was asleep.
 pub(super) fn wake_or_drain<T>(sender: &mut MailboxSender<T>, bus: &BusState) -> bool {
     let slept = sender.state.wake_cell.wake();
     drain_gone(sender, bus);
     slept
 }
 
-/// Empties the queue of a reader that is gone. The caller has fenced since its offer.
+/// Empties the queue of a reader that is gone. The caller must have fenced since its offer.
 pub(super) fn drain_gone<T>(sender: &mut MailboxSender<T>, bus: &BusState) {
     if sender.state.is_gone() {
         drop(sender.drain(bus.is_abandoned()));
@@ -329,7 +331,7 @@ pub(super) fn drain_gone<T>(sender: &mut MailboxSender<T>, bus: &BusState) {
     }
 }
 
-/// The remains of mailboxes that have been closed. Their destructors are user code.
+/// The remains of closed mailboxes. Their destructors run user code.
 pub(super) struct Rest<T> {
     #[allow(clippy::vec_box, reason = "they come from a list of boxes")]
     senders: Vec<Box<MailboxSender<T>>>,
@@ -345,15 +347,15 @@ impl<T> Default for Rest<T> {
 }
 
 impl<T> Rest<T> {
-    /// Closes the mailbox of a sender that was removed, and keeps the sender. The caller wakes the
+    /// Closes the mailbox of a removed sender, and keeps the sender. The caller must wake the
     /// reader.
     pub(super) fn close(&mut self, mut sender: Box<MailboxSender<T>>, bus: &BusState) {
         self.slices.push(announce_end(bus, &mut sender));
         self.senders.push(sender);
     }
 
-    /// Runs the destructors, except for the events in the history, whose destructors may take long.
-    /// Returns the history.
+    /// Runs all destructors except for the destructors of events in the history, which may take a
+    /// long time. Returns the history.
     #[must_use = "the events' destructors run where it is dropped"]
     pub(super) fn release(self) -> Option<History<T>> {
         for mut sender in self.senders {

@@ -1,5 +1,5 @@
-//! The history: the newest events of the bus, for watchers that start in the past. It holds the
-//! batches that the watchers share, and copies nothing.
+//! The history, which keeps the newest events of the bus for watchers that start in the past. It
+//! holds the batches that the watchers share, without copying any events.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -8,12 +8,13 @@ use crate::bus::mailbox::SharedBatch;
 use crate::sync::Arc;
 
 pub(super) struct History<T> {
-    /// The batches, oldest first. Their events have increasing positions, without a hole inside a
+    /// The batches, oldest first. Their events have increasing positions, without holes inside a
     /// batch.
     batches: VecDeque<Arc<SharedBatch<T>>>,
-    /// The number of events in all batches. It exceeds `limit` by less than the first batch.
+    /// The number of events in all batches. It exceeds `limit` by fewer events than the first batch
+    /// holds.
     events: usize,
-    /// The number of events that watchers may still start at.
+    /// The number of newest events from which a watcher may start.
     limit: usize,
 }
 
@@ -22,12 +23,12 @@ impl<T> History<T> {
         Self { batches: VecDeque::new(), events: 0, limit }
     }
 
-    /// Returns whether the history keeps anything.
+    /// Returns whether the history keeps any events.
     pub(super) fn keeps_events(&self) -> bool {
         self.limit > 0
     }
 
-    /// Keeps a batch, and drops the batches that have no event among the newest `limit`. The
+    /// Adds a batch, and drops batches that have no event among the newest `limit` events. The
     /// destructors of their events may run here.
     pub(super) fn keep(&mut self, batch: Arc<SharedBatch<T>>) {
         if !self.keeps_events() {
@@ -43,20 +44,21 @@ impl<T> History<T> {
             self.events = rest;
             self.batches.pop_front();
         }
-        // If the batches have become larger, there are fewer of them.
+        // As batches become larger, fewer of them are kept.
         let held = self.batches.len();
         if self.batches.capacity() > 64 && held < self.batches.capacity() / 4 {
             self.batches.shrink_to(2 * held);
         }
     }
 
-    /// Returns the position before the oldest event. Returns `None` if there is no event.
+    /// Returns the position before the oldest event, or `None` if there are no events.
     pub(super) fn position_before(&self) -> Option<u64> {
         let oldest = self.batches.front()?;
         Some(oldest.position(self.too_old()) - 1)
     }
 
-    /// Returns the batches with events after this position, each with the range of these events.
+    /// Returns the batches that contain events after this position, each with the range of these
+    /// events.
     pub(super) fn after(&self, position: u64) -> impl Iterator<Item = (&Arc<SharedBatch<T>>, Range<usize>)> {
         let first = self.batches.partition_point(|batch| last(batch) <= position);
         let too_old = if first == 0 { self.too_old() } else { 0 };
@@ -67,13 +69,14 @@ impl<T> History<T> {
         })
     }
 
-    /// Returns the number of events in the first batch that are not among the newest `limit`.
+    /// Returns the number of events in the first batch that are not among the newest `limit`
+    /// events.
     fn too_old(&self) -> usize {
         self.events.saturating_sub(self.limit)
     }
 }
 
-/// Returns the position of the last event. A batch in the history is not empty.
+/// Returns the position of a batch's last event. Batches in the history are never empty.
 fn last<T>(batch: &SharedBatch<T>) -> u64 {
     batch.position(batch.events().len() - 1)
 }

@@ -1,30 +1,32 @@
-//! The front of an inline bus: a bus without a thread and without an incoming queue. Each publish
-//! offers its events to the watchers itself, under one lock.
+//! The front of an inline bus, which has neither a thread nor an incoming queue. Each publish call
+//! offers its events to the watchers itself, under a single lock.
 //!
-//! Between two calls every accepted event is in the queue of each watcher, or is counted as
-//! filtered or lost. Nothing is ever pending. One call:
+//! Between two calls, every accepted event is in each watcher's queue, or is counted as filtered or
+//! lost. No event is ever pending. A call consists of these steps:
 //!
-//! 1. Take the lock. This thread is the *owner* from here on.
-//! 2. If the bus is closing, refuse. If a watcher with `Wait` has no capacity, refuse: the caller
-//!    waits without the lock, and tries again.
-//! 3. Accept, and offer to each mailbox in turn. Fence, and note the readers that sleep.
-//! 4. Carry out what your code has added during the call (`nested.rs`).
-//! 5. End the ownership. If work has become due (a watcher to reap, the close), do it, and end the
-//!    ownership again.
-//! 6. Release the lock. Only then wake readers and publishers, because a waker is user code and may
-//!    take locks. Nested calls leave their wake-ups to the owner, too.
+//! 1. Take the lock. From now on, this thread is the *owner*.
+//! 2. If the bus is closing, refuse the entry. If a watcher with `Wait` has no capacity, refuse the
+//!    entry as well. The caller then waits without holding the lock, and tries again.
+//! 3. Accept the events, and offer them to each mailbox in turn. Issue a fence, and note the
+//!    sleeping readers.
+//! 4. Process the entries that user code has added during the call (`nested.rs`).
+//! 5. End the ownership. If work has become due (reaping a watcher or closing the bus), do it, and
+//!    end the ownership again.
+//! 6. Release the lock. Wake readers and publishers only after that, because a waker is user code
+//!    and may take locks. Nested calls leave their wake-ups to the owner, too.
 //!
 //! # Rules
 //!
 //! - Publishing, registration, flushes and gaps wait for the lock. Receiving, `stop`, dropping a
-//!   watcher, `close`, `shutdown`, `stats` and dropping the last handle do not: they leave due work
-//!   to the owner (`state/owner.rs`).
-//! - No thread holds the lock while it waits for capacity, a deadline or a reader.
-//! - Filters, `on_drop`, `Clone` and `Drop` of events, and the completion run under it. Destructors
-//!   of closures run without it. Lock order: `InlineFront::core` before `NestedEntries::list`,
-//!   `SliceQueue::Growing`, `SliceQueue::Ring`, `FlushTicket::handlers`, `Registry::entries`,
-//!   `Registry::reapable` and `Fake::state`.
-//! - A call from inside a call of another inline bus tries the lock for a bounded time.
+//!   watcher, `close`, `shutdown`, `stats` and dropping the last handle do not wait for it. They
+//!   leave due work to the owner (`state/owner.rs`).
+//! - No thread holds the lock while waiting for capacity, a deadline or a reader.
+//! - Filters, `on_drop`, the `Clone` and `Drop` of events, and the completion run under the lock.
+//!   Destructors of closures run without it. Lock order: `InlineFront::core` before
+//!   `NestedEntries::list`, `SliceQueue::Growing`, `SliceQueue::Ring`, `FlushTicket::handlers`,
+//!   `Registry::entries`, `Registry::reapable` and `Fake::state`.
+//! - A call made from inside a call of another inline bus tries to acquire the lock for a bounded
+//!   time.
 
 use std::time::Duration;
 
@@ -40,8 +42,8 @@ use super::fan_out::{Completion, FanOut, drain_gone};
 use super::later::Later;
 use super::nested::NestedEntries;
 
-/// How long a call from inside a call of another inline bus tries to get the lock. Two buses whose
-/// filters publish into each other would wait forever.
+/// How long a call made from inside a call of another inline bus tries to acquire the lock. Without
+/// this limit, two buses whose filters publish on each other would wait forever.
 const PATIENCE: Duration = Duration::from_millis(10);
 
 pub(crate) struct InlineFront<T> {
@@ -49,10 +51,10 @@ pub(crate) struct InlineFront<T> {
     nested: NestedEntries<T>,
 }
 
-/// The state that the lock guards.
+/// The state protected by the lock.
 struct Core<T> {
     fan_out: FanOut<T>,
-    /// Whether a reader has been asked for a wake-up when there is capacity.
+    /// Whether a wake-up has been requested from a reader for when there is capacity.
     has_wishes: bool,
     has_ended: bool,
 }
@@ -68,8 +70,8 @@ impl<T: Clone + Send + Sync + 'static> InlineFront<T> {
     ///
     /// # Errors
     ///
-    /// Returns the events that were not accepted, and the reason. If it is `Full`, a reader that
-    /// frees capacity wakes a publisher.
+    /// Returns the events that were not accepted, and the reason. If the reason is `Full`, a reader
+    /// that frees capacity will wake a publisher.
     pub(crate) fn push(&self, entry: Entry<T>, call: &mut Call, bus: &BusState) -> Result<(), Refused<T>> {
         call.begin();
         if bus.is_closing() {
@@ -83,11 +85,11 @@ impl<T: Clone + Send + Sync + 'static> InlineFront<T> {
         turn.push(entry, call)
     }
 
-    /// Carries out a control entry.
+    /// Processes a control entry.
     ///
     /// # Errors
     ///
-    /// Returns the entry if it was not carried out, and the reason.
+    /// Returns the entry and the reason if it was refused.
     pub(crate) fn control(&self, control: Control<T>, bus: &BusState) -> Result<(), (Control<T>, Refusal)> {
         if bus.is_closing() {
             return Err((control, Refusal::Closed));
@@ -99,14 +101,15 @@ impl<T: Clone + Send + Sync + 'static> InlineFront<T> {
         Turn::begin(self, guard, bus).do_control(control)
     }
 
-    /// Returns whether every watcher that publishers wait for has capacity. If not, a reader that
-    /// frees capacity wakes a publisher.
+    /// Returns whether every watcher that publishers wait for has capacity. If it returns `false`,
+    /// a reader that frees capacity will wake a publisher.
     pub(crate) fn has_room(&self, call: &mut Call, bus: &BusState) -> bool {
         call.begin();
         self.enter().is_none_or(|mut core| core.room_or_wish(None, 1, call, bus).is_some())
     }
 
-    /// Takes the lock. Returns `None` if that takes too long inside a call of another inline bus.
+    /// Takes the lock. Returns `None` if this takes too long from inside a call of another inline
+    /// bus.
     fn enter(&self) -> Option<TryMutexGuard<'_, Core<T>>> {
         if !InsideCall::is_marked() {
             return Some(self.core.lock());
@@ -127,8 +130,8 @@ impl<T: Clone + Send + Sync + 'static> InlineFront<T> {
 
 impl<T: Clone + Send + Sync + 'static> Drive for Arc<InlineFront<T>> {
     fn drive(&self, bus: &BusState) {
-        // If there is no owner and the lock is taken, another thread is between two instructions:
-        // it holds the lock and is not yet the owner, or no longer.
+        // If the lock is taken although there is no owner, another thread holds the lock and either
+        // is about to become the owner or has just ended its ownership.
         while !bus.owner.ask() {
             if let Some(guard) = self.core.try_lock() {
                 let mut turn = Turn::begin(self, guard, bus);
@@ -141,7 +144,7 @@ impl<T: Clone + Send + Sync + 'static> Drive for Arc<InlineFront<T>> {
     }
 }
 
-/// One outermost call of the owner. Its drop ends the ownership and releases the lock.
+/// One of the owner's outermost calls. Dropping it ends the ownership and releases the lock.
 struct Turn<'f, T: Clone + Send + Sync + 'static> {
     front: &'f InlineFront<T>,
     bus: &'f BusState,
@@ -149,10 +152,10 @@ struct Turn<'f, T: Clone + Send + Sync + 'static> {
     core: Option<TryMutexGuard<'f, Core<T>>>,
     later: Later<T>,
     mark: Option<InsideCall>,
-    /// Whether the call was refused for lack of capacity, and has asked the readers to wake a
+    /// Whether the call was refused for lack of capacity, and has requested that the readers wake a
     /// publisher.
     is_refused: bool,
-    /// Whether the current step may end the call. This is false if something unforeseen unwinds.
+    /// Whether the call has been completed. This stays `false` if an unexpected panic unwinds.
     is_whole: bool,
 }
 
@@ -196,7 +199,7 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
     ///
     /// # Errors
     ///
-    /// Returns the others.
+    /// Returns the events that were not accepted.
     fn accept(&mut self, mut entry: Entry<T>, call: &mut Call) -> Result<(), Refused<T>> {
         if self.bus.is_closing() {
             return Err(Refused(entry, Refusal::Closed));
@@ -208,7 +211,7 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
             Entry::Batch(events) if events.len() > room => {
                 return self.accept_in_parts(std::mem::take(events), room, call);
             }
-            // It stays where it is, because each move of a large event takes stack.
+            // The entry is not moved, because each move of a large event uses stack space.
             _ => {}
         }
         self.front.nested.set_events_left(room - entry.len());
@@ -216,7 +219,7 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
         Ok(())
     }
 
-    /// Accepts like [`accept`](Self::accept), if there is only capacity for the first `room`
+    /// Accepts events like [`accept`](Self::accept) if there is capacity for only the first `room`
     /// events. Moves each event once, however small the parts are.
     fn accept_in_parts(
         &mut self,
@@ -232,7 +235,7 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
             if rest.len() == 0 {
                 return Ok(());
             }
-            // A watcher that a nested call has registered counts for the next part.
+            // Watchers registered by a nested call are taken into account for the next part.
             self.carry_out_nested();
             call.begin_anew();
             let is_closing = self.bus.is_closing();
@@ -244,16 +247,17 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
         }
     }
 
-    /// Returns why there is no capacity.
+    /// Returns the reason for the refusal.
     fn refusal(&self) -> Refusal {
         if self.bus.is_closing() { Refusal::Closed } else { Refusal::Full }
     }
 
-    /// Returns how many of the events there is capacity for. If there is none, returns `None`, and
-    /// asks the readers that free capacity for them to wake a publisher.
+    /// Returns how many of the events there is capacity for. If there is no capacity, returns
+    /// `None`, and requests that readers wake a publisher once they free capacity for the events.
     fn room_for(&mut self, events: &mut [T], call: &mut Call) -> Option<usize> {
         let core = self.core.as_mut()?;
-        // If filters are run here, a mailbox is full.
+        // If filters are run in this function, a mailbox is full, so code in a filter must not add
+        // events.
         self.front.nested.set_events_left(0);
         let most = events.len();
         let room = core.room_or_wish(events.first_mut(), most, call, self.bus);
@@ -261,8 +265,8 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
         room
     }
 
-    /// Offers events, and notes the readers that sleep. A watcher that has no capacity for some of
-    /// them has been full for its limit, and loses these.
+    /// Offers events, and notes the sleeping readers. If a watcher with `WaitFor` has no capacity
+    /// for some of the events, it has been full for its whole limit, and loses these events.
     fn offer(&mut self, events: Entry<T>, call: Option<&Call>) {
         let (Some(core), bus, later) = (self.core.as_mut(), self.bus, &mut self.later) else {
             return;
@@ -277,14 +281,15 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
         let (Some(core), bus, later) = (self.core.as_mut(), self.bus, &mut self.later) else {
             return;
         };
-        // The caller of a flush checks the ticket next.
+        // After a flush, its caller checks the ticket next.
         let stopped = core.fan_out.carry_out(control, bus, |sender| show(sender, later, bus));
         if let Some(stopped) = stopped {
             later.close(stopped, bus);
         }
     }
 
-    /// Carries out, in order, the entries that nested calls have added. Doing so may add more.
+    /// Processes the entries that nested calls have added, in order. Doing so may add further
+    /// entries.
     fn carry_out_nested(&mut self) {
         while let Some(step) = self.front.nested.take() {
             match step {
@@ -306,7 +311,7 @@ impl<'f, T: Clone + Send + Sync + 'static> Turn<'f, T> {
         later.note_due();
     }
 
-    /// Ends the bus after something unforeseen has unwound this thread: no thread may be left
+    /// Ends the bus while an unexpected panic unwinds this thread, because no thread may be left
     /// waiting.
     #[cold]
     fn fail(&mut self) {
@@ -327,7 +332,7 @@ impl<T: Clone + Send + Sync + 'static> Drop for Turn<'_, T> {
             self.bus.owner.set();
             self.reap_or_end();
         }
-        // A publisher that got a turn and did not use it must not delay the others.
+        // A publisher that got a turn but did not use it must not delay other publishers.
         let is_refused = self.is_refused;
         if self.core.as_mut().is_some_and(|core| !is_refused && core.passes_turn_on(self.bus)) {
             self.later.note_room();
@@ -339,15 +344,16 @@ impl<T: Clone + Send + Sync + 'static> Drop for Turn<'_, T> {
 }
 
 impl<T> Core<T> {
-    /// Keeps the filters that a publish has run on its first event from being run again.
+    /// Passes on the decisions of filters that a publish call has already run on its first event,
+    /// so that these filters are not run again.
     fn use_decisions(&mut self, call: Option<&Call>) {
         if let Some(call) = call.filter(|call| call.has_asked()) {
             self.fan_out.senders.iter_mut().for_each(|sender| sender.set_judged(call));
         }
     }
 
-    /// Calls [`room_for`](Self::room_for). If there is no capacity, asks the readers to wake a
-    /// publisher once there is capacity for `events` events, and checks again.
+    /// Calls [`room_for`](Self::room_for). If there is no capacity, requests that the readers wake
+    /// a publisher once there is capacity for `events` events, and checks again.
     fn room_or_wish(
         &mut self,
         mut first: Option<&mut T>,
@@ -359,18 +365,18 @@ impl<T> Core<T> {
         if room.is_some() {
             return room;
         }
-        // A batch waits for much capacity, unless other publishers wait, which may need only one
-        // slot.
+        // A batch waits until there is capacity for many events, unless other publishers are
+        // waiting, because they may need only one slot.
         self.wish_for(if bus.room.has_several() { 1 } else { events }, bus);
         self.room_for(first, call, bus)
     }
 
-    /// Returns how many events there is capacity for, of which this is the first. Returns `None` if
-    /// there is none. The filters of full watchers are run on the event, if there is one and
-    /// nothing else is in its way.
+    /// Returns how many events there is capacity for. Returns `None` if there is no capacity.
+    /// `first` is the first of these events, if known. If only watchers with filters are full,
+    /// their filters are run on it.
     fn room_for(&mut self, first: Option<&mut T>, call: &mut Call, bus: &BusState) -> Option<usize> {
         let (mut least, mut asks) = (usize::MAX, false);
-        // Each sender notes since when it has no capacity.
+        // Each sender records since when it has had no capacity.
         for sender in &mut self.fan_out.senders {
             match sender.room(&bus.clock, call) {
                 Room::For(events) => least = least.min(events),
@@ -382,7 +388,7 @@ impl<T> Core<T> {
             return (least > 0).then_some(least);
         }
         let first = first?;
-        // A filter sees complete events only. Completing an event twice changes nothing.
+        // Filters see only completed events. Completing an event twice has no further effect.
         if let Some(complete) = &self.fan_out.completion {
             complete(first);
         }
@@ -395,9 +401,9 @@ impl<T> Core<T> {
         Some(1)
     }
 
-    /// Asks the readers of full mailboxes to wake a publisher when there is capacity for this many
-    /// events. The caller then checks again: a reader frees capacity, fences, and checks the
-    /// request.
+    /// Requests that the readers of full mailboxes wake a publisher once there is capacity for this
+    /// many events. The caller must then check again, because a reader frees capacity, fences, and
+    /// then checks for the request.
     #[cold]
     fn wish_for(&mut self, events: usize, bus: &BusState) {
         self.has_wishes = true;
@@ -412,9 +418,9 @@ impl<T> Core<T> {
         full_fence();
     }
 
-    /// Returns whether another publisher waits and there may be capacity for it. If there is no
-    /// capacity, a reader that frees some wakes it. If no publisher waits, the readers need not
-    /// wake any.
+    /// Returns whether another publisher is waiting and there may be capacity for it. If there is
+    /// no capacity, a reader that frees capacity will wake the publisher. If no publisher is
+    /// waiting, the readers need not wake one.
     fn passes_turn_on(&mut self, bus: &BusState) -> bool {
         if !bus.room.is_waited_for() {
             if std::mem::take(&mut self.has_wishes) {
@@ -431,10 +437,10 @@ impl<T> Core<T> {
     }
 
     /// Returns how many events all watchers that publishers wait for have capacity for, and whether
-    /// any of these watchers has capacity, for a caller that publishes nothing.
+    /// any of these watchers has capacity. For callers that do not publish.
     fn look(&mut self, bus: &BusState) -> (usize, bool) {
         let (mut least, mut is_any_free) = (usize::MAX, false);
-        // If publishers wait for no watcher, this takes no time.
+        // If there is no watcher that publishers wait for, the loop is skipped.
         let waits = self.fan_out.waited_for > 0;
         for sender in self.fan_out.senders.iter_mut().filter(|_| waits) {
             match sender.look(&bus.clock) {
@@ -447,7 +453,7 @@ impl<T> Core<T> {
     }
 }
 
-/// Notes a reader that sleeps, and empties the queue of a reader that is gone. The caller has
+/// Notes a sleeping reader, and empties the queue of a reader that is gone. The caller must have
 /// fenced since its offer.
 fn show<T>(sender: &mut MailboxSender<T>, later: &mut Later<T>, bus: &BusState) {
     later.note(&sender.state);

@@ -1,7 +1,8 @@
-//! The intake: takes entries out of the incoming queue, and has the fan-out offer their events.
+//! The intake, which takes entries out of the incoming queue and has the fan-out offer their
+//! events.
 //!
-//! Only one thread at a time runs it, under its lock: the dispatcher for as long as it is awake, a
-//! publisher that delivers directly (`direct.rs`), or a reader that pulls (`pull.rs`).
+//! Only one thread at a time runs it, holding its lock. This is the dispatcher for as long as it is
+//! awake, a publisher that delivers directly (`direct.rs`), or a reader that pulls (`pull.rs`).
 
 use crate::bus::mailbox::{Entry, MailboxSender, discard};
 use crate::bus::options::BusOptions;
@@ -21,18 +22,19 @@ pub(super) struct Intake<T> {
     pub(super) controls: Arc<Controls<T>>,
     pub(super) fan_out: FanOut<T>,
     pub(super) max_batch: usize,
-    /// The indices of the fan-out's senders that have pending events. While there are any, no
-    /// entry is carried out, and only the dispatcher changes something here.
+    /// The indices of the fan-out's senders that have pending events. While there are any, no entry
+    /// is processed, and only the dispatcher modifies the intake.
     pending: Vec<usize>,
-    /// An entry that has been taken. It belongs to the next round, which begins when no events are
-    /// pending, and when the control entries with a place before it have been carried out.
+    /// An entry that has been taken out of the queue but belongs to the next round. The next round
+    /// begins once no events are pending and the control entries with a place before this entry
+    /// have been processed.
     pub(super) carried: Option<Entry<T>>,
-    /// The number of entries that have been taken out of the incoming queue.
+    /// The total number of entries taken out of the incoming queue.
     pub(super) received: u64,
-    /// The number of deliveries since one of them found a reader that slept.
+    /// The number of deliveries since the last one that found a sleeping reader.
     pub(super) unheard: u32,
     /// The number of entries that threads other than the dispatcher have taken out of the incoming
-    /// queue since its nap began.
+    /// queue since the dispatcher's nap began.
     pub(super) pulled: usize,
 }
 
@@ -58,36 +60,38 @@ impl<T> Intake<T> {
         }
     }
 
-    /// Returns the entry that was taken before, or else takes one. Returns `None` if none waits.
+    /// Returns the carried entry if there is one, or else takes an entry out of the incoming queue.
+    /// Returns `None` if no entry is waiting.
     pub(super) fn take(&mut self) -> Option<Entry<T>> {
         self.carried.take().or_else(|| self.receive())
     }
 
-    /// Takes an entry out of the incoming queue. Returns `None` if none waits.
+    /// Takes an entry out of the incoming queue. Returns `None` if no entry is waiting.
     pub(super) fn receive(&mut self) -> Option<Entry<T>> {
         let entry = self.incoming.try_recv()?;
         self.received += 1;
         Some(entry)
     }
 
-    /// Returns the number of entries of the incoming queue that have been offered, or that are
-    /// pending.
+    /// Returns the number of entries from the incoming queue that have been offered, including
+    /// those with pending events.
     fn offered(&self) -> u64 {
         self.received - u64::from(self.carried.is_some())
     }
 
-    /// Collects events from the first entry on, until there are `most`, no entry waits, or an entry
-    /// does not belong to the batch: it is too large, or by `is_late` a control entry may have its
-    /// place before it. That entry is carried from then on. Returns the events, or `None` if the
-    /// first entry is carried.
+    /// Collects events, starting with the first entry, until there are `most` events, no entry is
+    /// waiting, or an entry does not belong to the batch. An entry does not belong to the batch if
+    /// it is too large, or if, according to `is_late`, a control entry may have its place before
+    /// it. Such an entry is carried from then on. Returns the events, or `None` if the first entry
+    /// is carried.
     pub(super) fn gather(
         &mut self,
         first: Entry<T>,
         most: usize,
         is_late: impl Fn(&Controls<T>, u64) -> bool,
     ) -> Option<Entry<T>> {
-        // This thread took the entry out of the queue, so it sees each control entry that was added
-        // before the publish began.
+        // This thread took the entry out of the queue, so it sees every control entry that was
+        // added before the publish call began.
         if is_late(&self.controls, self.received - 1) || first.len() > most {
             self.carried = Some(first);
             return None;
@@ -122,11 +126,11 @@ impl<T> Intake<T> {
         Some(Entry::Batch(events))
     }
 
-    /// Reaps the stopped watchers, and wakes their readers. They lose the events that are pending
-    /// for them.
+    /// Reaps the stopped watchers, which lose their pending events, and wakes their readers.
     pub(super) fn reap(&mut self) {
         let Self { fan_out, bus, pending, .. } = self;
-        // A reap moves senders, so those with pending events are known by their watchers.
+        // Reaping moves senders, so the senders with pending events are identified by their
+        // watchers' ids.
         let waiting: Vec<u64> = pending.drain(..).map(|i| fan_out.senders[i].state.id).collect();
         fan_out.reap(bus, |mut sender| {
             if sender.is_pending() {
@@ -141,13 +145,13 @@ impl<T> Intake<T> {
         }
     }
 
-    /// Returns whether events wait for the capacity of a watcher.
+    /// Returns whether events are waiting for capacity in a watcher's mailbox.
     pub(super) fn is_blocked(&self) -> bool {
         !self.pending.is_empty()
     }
 
-    /// Returns whether nothing is in front of the entries in the incoming queue, and no control
-    /// entry waits. Otherwise only the dispatcher may run the intake.
+    /// Returns whether nothing precedes the entries in the incoming queue, and no control entry is
+    /// waiting. Otherwise, only the dispatcher may run the intake.
     pub(super) fn is_clear(&self) -> bool {
         self.carried.is_none() && !self.is_blocked() && !self.controls.is_waiting()
     }
@@ -156,7 +160,7 @@ impl<T> Intake<T> {
         self.pending.iter().map(|&i| &*self.fan_out.senders[i])
     }
 
-    /// Asks the readers of full mailboxes for a wake-up. Returns the earliest deadline of the
+    /// Requests a wake-up from the readers of full mailboxes. Returns the earliest deadline of the
     /// pending events.
     pub(super) fn want_room(&self) -> Deadline {
         self.pending().for_each(MailboxSender::want_room);
@@ -164,7 +168,7 @@ impl<T> Intake<T> {
     }
 
     /// Returns whether one of the events that end the dispatcher's sleep has happened. The caller
-    /// has armed its wake cell, so this is its second check.
+    /// must have armed its wake cell, so that this is its second check.
     pub(super) fn is_ready(&self, deadline: Deadline) -> bool {
         let BusState { clock, registry, .. } = &*self.bus;
         let is_ready = if self.is_blocked() {
@@ -176,14 +180,14 @@ impl<T> Intake<T> {
         is_ready || registry.must_reap()
     }
 
-    /// Returns the next step of the dispatcher.
+    /// Returns the dispatcher's next step.
     fn next_step(&mut self) -> Option<Step<T>> {
         let control = self.controls.take_due(self.offered()).map(Step::Control);
         control.or_else(|| self.take().map(Step::Offer))
     }
 
-    /// Ends the bus: abandons the remaining entries if the dispatcher unwinds, and closes every
-    /// mailbox. Returns the history, whose events' destructors may take long.
+    /// Ends the bus. Closes every mailbox, and abandons the remaining entries if the dispatcher is
+    /// unwinding. Returns the history, because its events' destructors may take a long time.
     #[must_use = "the events' destructors run where it is dropped"]
     pub(super) fn end(&mut self, unwinds: bool) -> Option<History<T>> {
         let left: Vec<_> =
@@ -201,14 +205,15 @@ impl<T> Intake<T> {
 }
 
 impl<T: Clone> Intake<T> {
-    /// Carries out the control entries that are due. Returns whether there was one. If the
-    /// dispatcher is blocked, none is due.
+    /// Processes the control entries that are due. Returns whether any was due. While the
+    /// dispatcher is blocked, no control entry is due.
     pub(super) fn control(&mut self) -> bool {
         if self.is_blocked() || !self.controls.is_due(self.offered()) {
             return false;
         }
         while let Some(control) = self.controls.take_due(self.offered()) {
-            // First, so that watchers that were dropped before a flush are reaped before the flush.
+            // Reap first, so that watchers that were dropped before a flush are reaped before the
+            // flush.
             if self.bus.registry.must_reap() {
                 self.reap();
             }
@@ -221,16 +226,16 @@ impl<T: Clone> Intake<T> {
                 stopped.close(bus).wake_cell.wake();
             }
             if is_flush {
-                // No fence: a flush checks its condition under the ticket's lock, see
-                // `WaitQueue::wake`.
+                // No fence is needed, because a flush checks its condition under the ticket's lock.
+                // See `WaitQueue::wake`.
                 bus.done.wake_all();
             }
         }
         true
     }
 
-    /// Offers one batch that begins with this entry. Keeps the entry that does not belong to it, or
-    /// this one if a control entry has its place before it.
+    /// Offers one batch that begins with this entry. Carries the first entry that does not belong
+    /// to the batch, which may be this entry, if a control entry has its place before it.
     pub(super) fn round(&mut self, first: Entry<T>) {
         let before = self.received - 1;
         if let Some(events) = self.gather(first, self.max_batch, Controls::is_due) {
@@ -239,7 +244,8 @@ impl<T: Clone> Intake<T> {
         }
     }
 
-    /// Queues the pending events that fit, and drops pending events that must not wait any longer.
+    /// Queues the pending events that now fit, and drops pending events that must not wait any
+    /// longer.
     pub(super) fn settle(&mut self) {
         if !self.is_blocked() {
             return;
@@ -248,7 +254,7 @@ impl<T: Clone> Intake<T> {
         for &i in &*pending {
             let sender = &mut fan_out.senders[i];
             // An event that fits is not lost, even if its deadline has just passed. A stopped
-            // watcher is offered nothing more.
+            // watcher gets no further events.
             if !sender.state.is_stopped() {
                 sender.push_pending();
             }
@@ -268,8 +274,8 @@ impl<T: Clone> Intake<T> {
         });
     }
 
-    /// Offers events to every watcher without waiting. Watchers without capacity are then in
-    /// `pending`. `show` is called for each sender, and returns whether its reader slept.
+    /// Offers events to every watcher without waiting. Watchers without capacity are added to
+    /// `pending`. `show` is called for each sender, and returns whether the reader was asleep.
     pub(super) fn offer(
         &mut self,
         events: Entry<T>,

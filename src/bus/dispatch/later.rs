@@ -1,5 +1,5 @@
-//! The work that the owner of an inline bus does after it has released the lock: it wakes readers
-//! and publishers, and runs destructors.
+//! The work that an inline bus's owner does after releasing the lock, which is waking readers and
+//! publishers, and running destructors.
 
 use crate::bus::mailbox::{MailboxSender, discard};
 use crate::bus::state::{BusState, WatcherState};
@@ -8,14 +8,15 @@ use crate::sync::Arc;
 
 use super::fan_out::{FanOut, Rest};
 
-/// The work of one call. Most calls leave none, or one reader, and allocate nothing here.
+/// The work left over by one call. Most calls leave no work or only one reader to wake, and do not
+/// allocate here.
 pub(super) struct Later<T> {
     reader: Option<Arc<WatcherState>>,
     more: Option<Box<Work<T>>>,
 }
 
 struct Work<T> {
-    /// The readers besides the first.
+    /// The readers to wake, besides the first one.
     readers: Vec<Arc<WatcherState>>,
     publishers: Publishers,
     rest: Rest<T>,
@@ -24,7 +25,7 @@ struct Work<T> {
     was_due: bool,
 }
 
-/// The publishers to wake among those that wait for capacity.
+/// Which of the publishers waiting for capacity to wake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Publishers {
     None,
@@ -56,7 +57,8 @@ impl<T> Later<T> {
         self.more.get_or_insert_default()
     }
 
-    /// Records a reader if it sleeps. The caller has fenced since it changed what the reader sees.
+    /// Records a reader if it is asleep. The caller must have fenced after the changes that the
+    /// reader is to see.
     #[inline]
     pub(super) fn note(&mut self, state: &Arc<WatcherState>) {
         if state.wake_cell.is_armed() {
@@ -73,7 +75,7 @@ impl<T> Later<T> {
         }
     }
 
-    /// Closes the mailbox of a sender that was removed. Its closures are dropped later.
+    /// Closes the mailbox of a removed sender. The sender's closures are dropped later.
     pub(super) fn close(&mut self, sender: Box<MailboxSender<T>>, bus: &BusState) {
         let state = sender.state.clone();
         self.work().rest.close(sender, bus);
@@ -87,14 +89,14 @@ impl<T> Later<T> {
         *has_ended = true;
     }
 
-    /// Records that work was due. The thread that recorded the work has left the wake-ups to the
+    /// Records that work was due. The thread that requested the work has left the wake-ups to the
     /// owner.
     pub(super) fn note_due(&mut self) {
         let work = self.work();
         (work.publishers, work.was_due) = (Publishers::All, true);
     }
 
-    /// Records that there is capacity.
+    /// Records that there is capacity, so that the next publisher is woken.
     pub(super) fn note_room(&mut self) {
         let work = self.work();
         if work.publishers == Publishers::None {
@@ -102,12 +104,12 @@ impl<T> Later<T> {
         }
     }
 
-    /// Keeps events whose destructors are to run last.
+    /// Keeps events whose destructors must run last.
     pub(super) fn keep(&mut self, events: Vec<T>) {
         self.work().events = events;
     }
 
-    /// Does all of the work. The caller has released the lock.
+    /// Does all of the work. The caller must have released the lock.
     #[inline]
     pub(super) fn carry_out(&mut self, bus: &BusState) {
         if self.reader.is_some() || self.more.is_some() {
@@ -117,8 +119,8 @@ impl<T> Later<T> {
 
     #[cold]
     fn carry_out_now(&mut self, bus: &BusState) {
-        // A waker or destructor must not wait for this bus, because it might wait for this very
-        // thread.
+        // A waker or destructor must not wait for this bus, because the bus might be waiting for
+        // this very thread.
         let _mark = BusThread::enter(bus.id);
         if let Some(state) = self.reader.take() {
             state.wake_cell.wake();
@@ -129,7 +131,8 @@ impl<T> Later<T> {
         }
         match work.publishers {
             Publishers::None => {}
-            // No fence: a waiting publisher has checked under the lock that was released.
+            // No fence is needed, because a waiting publisher has checked under the lock that has
+            // been released.
             Publishers::Next => bus.room.pass_on(),
             Publishers::All => bus.room.wake_all(),
         }
@@ -139,7 +142,7 @@ impl<T> Later<T> {
             bus.set_ended();
         }
         if work.was_due {
-            // No fence: the owner has seen the due work in an exchange.
+            // No fence is needed, because the owner has seen the due work in an exchange.
             bus.done.wake_all();
         }
         drop(history);

@@ -1,6 +1,6 @@
-//! From an entry to the mailboxes: the fan-out that offers events to the watchers, and the two
-//! parts that run it. The dispatcher is a thread, and takes entries out of the incoming queue. The
-//! front of an inline bus takes them from the thread that publishes.
+//! The path from an entry to the mailboxes. It consists of the fan-out, which offers events to the
+//! watchers, and the two parts that run the fan-out. The dispatcher is a thread that takes entries
+//! out of the incoming queue. The front of an inline bus takes entries from the publishing thread.
 
 mod controls;
 mod direct;

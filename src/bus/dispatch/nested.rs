@@ -1,5 +1,6 @@
-//! The entries that code inside a call of an inline bus adds: a filter, a hook, `Clone` or `Drop`
-//! that publishes on its own bus. The owner carries them out before the outermost call returns.
+//! The entries that code running inside a call of an inline bus adds. Such code is a filter, a
+//! hook, `Clone` or `Drop` that publishes on its own bus. The owner processes these entries before
+//! the outermost call returns.
 
 use std::collections::VecDeque;
 
@@ -10,21 +11,22 @@ use crate::sync::atomic::{AtomicUsize, Ordering};
 
 use super::entry::{Control, Refused, Step};
 
-/// The number of entries for which an empty list keeps memory.
+/// The number of entries that an empty list keeps memory for.
 const KEPT: usize = 16;
 
-/// Only the owner uses this, so the counts are plain numbers: the lock of the bus orders them
-/// between one owner and the next. The list has a lock because the owner reaches it from the
-/// outside, too, beside the lock of the bus.
+/// Only the owner uses this type, so the counts need no synchronisation. The bus's lock orders the
+/// accesses of one owner before the accesses of the next owner. The list has a lock because the
+/// owner also accesses it without going through the bus's lock.
 pub(super) struct NestedEntries<T> {
     list: Mutex<VecDeque<Step<T>>>,
-    /// The number of entries that were added in this outermost call, and of those that wait.
+    /// The number of entries added in this outermost call, and the number of entries that are
+    /// waiting.
     added: AtomicUsize,
     waiting: AtomicUsize,
-    /// The number of events for which there is capacity in every mailbox, besides the events
-    /// accepted so far.
+    /// The number of additional events, besides those accepted so far, that every mailbox has
+    /// capacity for.
     events_left: AtomicUsize,
-    /// The number of entries that may be added in one outermost call.
+    /// The maximum number of entries that may be added in one outermost call.
     most: usize,
 }
 
@@ -42,14 +44,14 @@ impl<T> NestedEntries<T> {
     /// Begins an outermost call.
     #[inline]
     pub(super) fn begin(&self) {
-        // Relaxed: only the owner uses it.
+        // Relaxed: only the owner accesses it.
         self.added.store(0, Ordering::Relaxed);
     }
 
-    /// Records the capacity that the accepted events leave.
+    /// Records the capacity that is left after the accepted events.
     #[inline]
     pub(super) fn set_events_left(&self, events: usize) {
-        // Relaxed: only the owner uses it.
+        // Relaxed: only the owner accesses it.
         self.events_left.store(events, Ordering::Relaxed);
     }
 
@@ -59,7 +61,7 @@ impl<T> NestedEntries<T> {
     ///
     /// Returns the events that were not added.
     pub(super) fn add(&self, mut entry: Entry<T>) -> Result<(), Refused<T>> {
-        // Relaxed: only the owner uses it.
+        // Relaxed: only the owner accesses it.
         let left = self.events_left.load(Ordering::Relaxed);
         if self.is_full() || left == 0 {
             return Err(Refused(entry, Refusal::Full));
@@ -79,7 +81,7 @@ impl<T> NestedEntries<T> {
         if self.is_full() {
             return Err((control, Refusal::Full));
         }
-        // Relaxed: only the owner uses it.
+        // Relaxed: only the owner accesses it.
         let left = self.events_left.load(Ordering::Relaxed);
         self.set_events_left(left.min(control.credit_at_first()));
         self.push(Step::Control(control));
@@ -87,26 +89,26 @@ impl<T> NestedEntries<T> {
     }
 
     fn is_full(&self) -> bool {
-        // Relaxed: only the owner uses it.
+        // Relaxed: only the owner accesses it.
         self.added.load(Ordering::Relaxed) >= self.most
     }
 
     fn push(&self, step: Step<T>) {
-        // Relaxed, both: only the owner uses them.
+        // Relaxed, both: only the owner accesses them.
         self.added.store(self.added.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         self.waiting.store(self.waiting.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         self.list.lock().push_back(step);
     }
 
-    /// Takes the entry that was added first.
+    /// Takes the oldest entry.
     #[inline]
     pub(super) fn take(&self) -> Option<Step<T>> {
-        // Relaxed: only the owner uses it.
+        // Relaxed: only the owner accesses it.
         let waiting = self.waiting.load(Ordering::Relaxed);
         if waiting == 0 {
             return None;
         }
-        // Relaxed: as above.
+        // Relaxed: same as above.
         self.waiting.store(waiting - 1, Ordering::Relaxed);
         let mut list = self.list.lock();
         let entry = list.pop_front();

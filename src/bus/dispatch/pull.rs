@@ -1,28 +1,29 @@
-//! Pulling: while the only reader is busy, it takes the waiting entries out of the incoming queue
-//! itself.
+//! Pulling, in which a bus's only reader, while it is busy, takes the waiting entries out of the
+//! incoming queue itself.
 //!
-//! If publishers are faster than a reader for which the dispatcher waits, the dispatcher and the
-//! reader wake each other for every few hundred events. A reader that pulls costs no wake-ups.
-//! While it pulls, the reader is responsible for the entries of the incoming queue:
+//! If publishers are faster than a reader that the dispatcher waits for, the dispatcher and the
+//! reader wake each other once every few hundred events. Pulling avoids these wake-ups. While it
+//! pulls, the reader is responsible for the entries in the incoming queue:
 //!
-//! - *Lend*: the dispatcher begins this when it has worked for some rounds, and the reader slept in
-//!   none of them. The bus then has one watcher, without a filter, for which the dispatcher would
-//!   wait. The dispatcher releases the intake's lock, and naps.
+//! - *Lend*: the dispatcher lends the fan-out after a number of rounds in which the reader never
+//!   slept, provided that the bus has a single watcher, which has no filter and a policy that makes
+//!   the dispatcher wait. The dispatcher then releases the intake's lock, and naps.
 //! - *Pull*: a reader that finds its mailbox empty tries to acquire the lock, and offers the
 //!   waiting entries.
-//! - *Hand back*: before the reader sleeps, it sets the idle bits of the gate. From then on, the
-//!   publishers are responsible. If an entry or a publisher waits already, or if the reader does
-//!   not get the lock, it wakes the dispatcher.
+//! - *Hand back*: before the reader sleeps, it sets the gate's idle bits. From then on, the
+//!   publishers are responsible. If an entry or a publisher is already waiting, or if the reader
+//!   does not get the lock, it wakes the dispatcher.
 //!
-//! The dispatcher can end this, too: when a thread wakes it (for a control entry, a stop, the
-//! close), or when a nap ends and the reader has not taken all entries that waited when the nap
-//! began. A slow or stalled reader can therefore delay queued entries by two naps. The dispatcher
-//! does not lend again before the reader has received everything that was sent to it by then, so a
-//! reader that does not read causes such a delay only once. Responsibility changes only under the
-//! lock.
+//! The dispatcher can take the fan-out back, too. It does so when a thread wakes it (for a control
+//! entry, a stop or the close), or when a nap ends and the reader has not taken all entries that
+//! were waiting when the nap began. A slow or stalled reader can therefore delay queued entries by
+//! two naps. The dispatcher does not lend again until the reader has received everything that had
+//! been sent to it by then, so a reader that does not read causes such a delay only once.
+//! Responsibility changes only under the lock.
 //!
-//! A control entry that is added during the lending may not wake the dispatcher, because its caller
-//! does not fence. It then waits like an event: for the reader, or for two naps.
+//! Adding a control entry while the fan-out is lent may fail to wake the dispatcher, because the
+//! caller does not fence. In that case, the entry waits like an event, for the reader or for two
+//! naps.
 
 use std::time::Duration;
 
@@ -35,16 +36,16 @@ use super::direct::{Offered, SharedIntake, Sleepers, wake};
 use super::dispatcher::Dispatcher;
 use super::intake::Intake;
 
-/// The length of a nap, by the system's clock. In a model, a nap ends only when a thread wakes the
-/// dispatcher.
+/// The length of a nap, measured by the system clock. In a loom model, a nap ends only when a
+/// thread wakes the dispatcher.
 const NAP: Duration = Duration::from_millis(1);
 
 impl<T: Clone + Send + Sync> Upstream for Arc<SharedIntake<T>> {
     fn pull(&self, least: usize) {
         let Some(offered) = self.offer_lent(least) else { return };
         if offered.taken > 0 {
-            // A publishing task's waker may run here. If it publishes itself, it must not wait for
-            // capacity that only this reader frees.
+            // The waker of a publishing task may be called here. If it publishes itself, it must
+            // not wait for capacity that only this reader frees.
             let _mark = BusThread::enter(self.bus.id);
             self.bus.room.wake(offered.taken);
         }
@@ -56,7 +57,7 @@ impl<T: Clone + Send + Sync> Upstream for Arc<SharedIntake<T>> {
     fn hand_back(&self) {
         if let Some(mut intake) = self.intake.try_lock() {
             if !self.bus.is_lent() {
-                // Another thread has become responsible, and has checked the queue since.
+                // Another thread has become responsible, and has checked the queue since then.
                 return;
             }
             self.bus.set_lent(false);
@@ -73,20 +74,20 @@ impl<T: Clone + Send + Sync> Upstream for Arc<SharedIntake<T>> {
 }
 
 impl<T> SharedIntake<T> {
-    /// Returns whether publishers, and a reader that pulls, may deliver.
+    /// Returns whether publishers, and a reader that pulls, may deliver events.
     pub(crate) fn is_direct(&self) -> bool {
         self.is_direct
     }
 
-    /// Returns whether the reader pulls.
+    /// Returns whether the reader is pulling.
     pub(crate) fn is_lent(&self) -> bool {
         self.is_direct && self.bus.is_lent()
     }
 }
 
 impl<T: Clone> SharedIntake<T> {
-    /// Frees capacity for a publisher that found the incoming queue full, if the reader pulls: the
-    /// reader's mailbox may have capacity. Never waits.
+    /// Frees capacity for a publisher that has found the incoming queue full while the reader is
+    /// pulling, because the reader's mailbox may still have capacity. Never waits.
     #[cold]
     pub(crate) fn relieve(&self) {
         let is_stuck = self.offer_lent(1).is_some_and(|offered| offered.is_stuck);
@@ -96,7 +97,7 @@ impl<T: Clone> SharedIntake<T> {
         }
     }
 
-    /// Offers the waiting entries, if the fan-out is lent and at least `least` entries wait.
+    /// Offers the waiting entries if the fan-out is lent and at least `least` entries are waiting.
     fn offer_lent(&self, least: usize) -> Option<Offered> {
         let mut sleepers = Sleepers::default();
         let mut intake = self.intake.try_lock()?;
@@ -122,7 +123,7 @@ impl<T> Intake<T> {
         is_busy && only.state.policy.waits() && only.keeps_up() && only.direct_room(1).is_some()
     }
 
-    /// Returns whether the dispatcher has something to do, or the reader sleeps.
+    /// Returns whether the dispatcher has work to do, or whether the reader is asleep.
     fn is_needed(&self) -> bool {
         self.bus.is_closing()
             || self.bus.is_abandoned()
@@ -133,8 +134,8 @@ impl<T> Intake<T> {
 }
 
 impl<T: Clone> Dispatcher<T> {
-    /// Lends the fan-out to the reader, if the reader is the only one and busy. Returns when the
-    /// dispatcher is responsible for the entries again.
+    /// Lends the fan-out to the reader, if the bus has only one reader and that reader is busy.
+    /// Returns once the dispatcher is responsible for the entries again.
     pub(super) fn lend<'d>(
         &'d self,
         mut intake: TryMutexGuard<'d, Intake<T>>,
@@ -145,8 +146,8 @@ impl<T: Clone> Dispatcher<T> {
         let (bus, clock) = (&self.shared.bus, Clock::system());
         bus.dispatcher.arm();
         bus.set_lent(true);
-        // The reader arms its cell, fences, and checks the flag. Either it sees the flag, and hands
-        // back, or this thread sees the cell armed.
+        // The reader arms its cell, fences, and checks the flag. Either it sees the flag and hands
+        // back the fan-out, or this thread sees that the cell is armed.
         full_fence();
 
         while !intake.is_needed() {

@@ -1,4 +1,4 @@
-//! Gaps from outside: a publisher reports missing events that the bus never had.
+//! Published gaps, with which a publisher reports missing events that the bus never received.
 
 use crate::bus::dispatch::Control;
 use crate::error::PublishError;
@@ -6,30 +6,32 @@ use crate::error::PublishError;
 use super::publisher::Publisher;
 
 impl<T: Clone + Send + Sync + 'static> Publisher<T> {
-    /// Publishes a gap: this many events are missing here for every watcher. Needs no capacity.
+    /// Publishes a gap, which reports to every watcher that this many events are missing here. A
+    /// gap needs no capacity.
     ///
-    /// A bridge from another bus or from a broker uses this for events that it knows it has lost.
-    /// The gap has its own point in the single order of events. Every watcher that was registered
-    /// before receives it there as [`Delivery::Lagged`](crate::Delivery::Lagged), together with the
-    /// events that the watcher itself has lost at this point. No filter sees the gap. A gap of zero
-    /// events does nothing.
+    /// A bridge from another bus or from a broker uses this to report events that it knows it has
+    /// lost. The gap has its own place in the single order of events. Every watcher registered
+    /// before the gap receives it there as [`Delivery::Lagged`](crate::Delivery::Lagged), combined
+    /// with the events that the watcher itself has lost at this point. Filters do not see the gap.
+    /// Publishing a gap of zero events has no effect.
     ///
-    /// A gap takes no capacity from events, neither in the incoming queue nor in a watcher's queue,
-    /// so no policy applies to it. Gaps at the same point are received as one. A gap counts as
-    /// [`missed`](crate::stats::BusStats::missed), and neither as accepted nor as offered. A gap
-    /// ends at position 2<sup>62</sup> at most, and is truncated there, so that no count overflows.
+    /// A gap takes up no capacity in the incoming queue or in a watcher's queue, so no policy
+    /// applies to it. Gaps at the same point are received as a single gap. The missing events count
+    /// as [`missed`](crate::stats::BusStats::missed), but not as accepted or offered. A gap is
+    /// truncated at position 2<sup>62</sup>, so that no count overflows.
     ///
     /// # Errors
     ///
     /// - [`PublishError::Closed`] if the bus is closed.
-    /// - [`PublishError::Full`] only from inside a call of an inline bus: of this bus, if the call
-    ///   has already taken [`incoming_capacity`](crate::BusOptions::incoming_capacity) entries, or
-    ///   of another bus, if this bus's lock is not free within 10 ms. Add the number to the next
-    ///   gap.
+    /// - [`PublishError::Full`] only from inside a call of an inline bus. From inside a call of
+    ///   this bus, it is returned if that call has already added
+    ///   [`incoming_capacity`](crate::BusOptions::incoming_capacity) entries. From inside a call of
+    ///   another inline bus, it is returned if this bus's lock does not become free within 10 ms.
+    ///   Add the number of events to the next gap.
     ///
     /// # Blocking
     ///
-    /// Does not wait for capacity. On an inline bus it waits for the lock.
+    /// Does not wait for capacity. On an inline bus, this waits for the lock.
     ///
     /// # Examples
     ///

@@ -1,39 +1,41 @@
-//! The handles that keep a bus open. They are counted here, because a handle that does not keep the
-//! bus open has to find out whether any is left that does, and loom's `Arc` has no `Weak`.
+//! Counts the handles that keep a bus open. The count is needed because a weak handle has to find
+//! out whether any such handle is left, and loom's `Arc` has no `Weak`.
 
 use crate::sync::atomic::{AtomicUsize, Ordering};
 
 pub(crate) struct Handles {
-    /// The number of handles. Once it is zero, it stays zero.
+    /// The number of handles. Once the count reaches zero, it stays zero.
     ///
-    /// It cannot overflow: each handle also holds a reference to the bus, and that count aborts the
-    /// process first.
+    /// The count cannot overflow. Each handle also holds a reference to the bus, and an overflow of
+    /// that reference count would abort the process first.
     open: AtomicUsize,
 }
 
 impl Handles {
-    /// Creates the count of a bus with its first handle.
+    /// Creates the count for a new bus, including its first handle.
     pub(crate) fn new() -> Self {
         Self { open: AtomicUsize::new(1) }
     }
 
-    /// Adds a handle. The caller has one.
+    /// Adds a handle. The caller must already hold one.
     pub(crate) fn add(&self) {
         // Relaxed: the caller's own handle keeps the count above zero, and no data depends on it.
         self.open.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Adds a handle if there still is one. Returns whether there was.
+    /// Adds a handle if any handle is left. Returns whether one was left.
     pub(crate) fn try_add(&self) -> bool {
         let add = |open: usize| (open > 0).then_some(open + 1);
-        // Relaxed, both: only the order of this count matters, and no data depends on it.
+        // Relaxed, both: only the modification order of this count matters, and no data depends on
+        // it.
         self.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add).is_ok()
     }
 
-    /// Removes a handle. Returns whether it was the last one. The caller then closes the bus.
+    /// Removes a handle. Returns whether it was the last one, in which case the caller must close
+    /// the bus.
     pub(crate) fn remove(&self) -> bool {
         // Release: pairs with the fence in `BusState::close`, which follows the last removal, so
-        // that the bus ends after everything that was done before any removal.
+        // that everything done before any removal happens before the bus ends.
         self.open.fetch_sub(1, Ordering::Release) == 1
     }
 }

@@ -1,5 +1,5 @@
-//! The path into the bus, for events and control entries: through the gate into the incoming queue
-//! or beside it, or through the front of an inline bus.
+//! The path of events and control entries into the bus. It leads through the gate into the incoming
+//! queue or the list next to it, or through the front of an inline bus.
 
 mod gap;
 mod handles;

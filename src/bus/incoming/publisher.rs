@@ -1,4 +1,4 @@
-//! The publisher: a handle that publishes events.
+//! The publisher, a handle that publishes events.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,65 +10,69 @@ use crate::sync::Arc;
 
 use super::queue::IncomingQueue;
 
-/// A handle that publishes events on a bus. It is `Send` and `Sync`. A clone costs one reference
-/// count, or two if the publisher belongs to a [`channel`](crate::channel).
+/// A handle that publishes events on a bus. It is `Send` and `Sync`. Cloning it increments one
+/// reference count, or two if the publisher belongs to a [`channel`](crate::channel).
 ///
 /// # Ordering
 ///
 /// The events of all publishers are put into a single order, and every watcher receives its events
-/// in this order. Two events keep their order if one thread publishes both in sequence, or if two
-/// threads publish them and synchronise in between. The events of a piece of a batch stay together.
+/// in this order. Two events keep their order if one thread publishes them in sequence, or if two
+/// threads publish them and synchronise in between. Events in the same piece of a batch stay
+/// together.
 ///
 /// # Overflow
 ///
-/// A publish only accesses the incoming queue. The methods differ in what they do if this queue is
+/// Publishing only involves the incoming queue. The methods differ in what they do if this queue is
 /// full:
 ///
 /// - [`try_publish`](Self::try_publish) and [`try_publish_batch`](Self::try_publish_batch) return
 ///   [`Full`](PublishError::Full) with the refused events.
-/// - [`publish_timeout`](Self::publish_timeout) waits for capacity, and returns `Full` after the
-///   timeout.
+/// - [`publish_timeout`](Self::publish_timeout) waits for capacity, and returns `Full` if the
+///   timeout expires.
 /// - [`publish`](Self::publish), [`publish_batch`](Self::publish_batch) and
 ///   [`publish_async`](Self::publish_async) wait for capacity.
 ///
-/// A full watcher queue does not make a publish fail. The watcher's [policy](crate::OverflowPolicy)
-/// decides what happens there. The incoming queue becomes full if the dispatcher is slower than the
-/// publishers, for example because it waits for a watcher.
+/// A full watcher queue does not make publishing fail. The watcher's
+/// [policy](crate::OverflowPolicy) determines what happens to the event there. The incoming queue
+/// fills up if the dispatcher is slower than the publishers, for example because it is waiting for
+/// a watcher.
 ///
 /// # Gaps
 ///
-/// An event whose publish returned `Ok` is offered to every watcher that was registered before,
-/// unless a shutdown by deadline abandons it. A refused event is not a gap, because no watcher sees
-/// it: it is returned to the publisher, and [`BusStats`](crate::stats::BusStats) counts it.
+/// If a publish call returns `Ok`, the event is offered to every watcher that was registered before
+/// the call, unless a shutdown with a deadline abandons it. A refused event does not cause a gap,
+/// because no watcher sees it. It is returned to the publisher and counted in
+/// [`BusStats`](crate::stats::BusStats).
 ///
 /// # On an inline bus
 ///
-/// An [inline](crate::Broadcaster::new_inline) bus has no incoming queue. Each publish takes the
-/// lock of the bus, and offers its event to every watcher before it returns. It returns `Full`, or
-/// in the waiting forms waits, if there is no capacity in the queue of a watcher with
-/// [`Wait`](crate::OverflowPolicy::Wait), or of a watcher with `WaitFor` that has not been full for
-/// its limit. Of a batch, the leading events that fit are accepted. Hold no lock that a filter, a
-/// hook, or the `Clone` or `Drop` of an event takes, because that code runs inside the publish. If
-/// such code publishes on any bus, it receives `Full` where it would have to wait.
+/// An [inline](crate::Broadcaster::new_inline) bus has no incoming queue. Each publish call takes
+/// the bus's lock, and offers the event to every watcher before it returns. If there is no capacity
+/// in the queue of a watcher with [`Wait`](crate::OverflowPolicy::Wait), or with `WaitFor` whose
+/// limit has not expired yet, the call returns `Full`, or waits if it is one of the waiting
+/// methods. If only the leading events of a batch fit, only these are accepted. Do not hold a lock
+/// that a filter, a hook, or the `Clone` or `Drop` of an event takes, because that code runs inside
+/// the publish call. If such code publishes on any bus, it receives `Full` where it would have to
+/// wait.
 ///
 /// # Ending
 ///
 /// A publisher does not keep the bus open, unless it belongs to a [`channel`](crate::channel).
-/// After the [`Broadcaster`](crate::Broadcaster) has closed the bus, every publish returns
-/// [`Closed`](PublishError::Closed) with the event. Closing the bus also ends a publish that waits
-/// for capacity. The bus still offers the events that it had accepted.
+/// After the [`Broadcaster`](crate::Broadcaster) has closed the bus, every publish call returns
+/// [`Closed`](PublishError::Closed) with the event. Closing the bus also ends publish calls that
+/// are waiting for capacity. The bus still offers the events that it has already accepted.
 ///
 /// # Blocking
 ///
-/// The publishing methods without `try_` in their names wait while the incoming queue is full. On a
+/// Publishing methods without `try_` in their names wait while the incoming queue is full. On a
 /// thread of the bus, which runs a handler, a filter or a hook, they return `Full` instead, because
 /// the wait might never end.
 ///
 /// # Cancel safety
 ///
-/// A [`publish_async`](Self::publish_async) that is dropped before it is ready has published
-/// nothing, and the event is dropped with it. A [`ready`](Self::ready) future holds no event, so it
-/// can be dropped without a loss.
+/// If a [`publish_async`](Self::publish_async) future is dropped before it is ready, nothing has
+/// been published, and the event is dropped with the future. A [`ready`](Self::ready) future holds
+/// no event, so dropping it loses nothing.
 ///
 /// # Examples
 ///
@@ -92,7 +96,8 @@ impl<T> Publisher<T> {
         Self { incoming, keeps_open: false }
     }
 
-    /// Creates a publisher that keeps the bus open. The caller has a handle.
+    /// Creates a publisher that keeps the bus open. The caller must hold a handle that keeps it
+    /// open.
     pub(crate) fn keeping_open(incoming: Arc<IncomingQueue<T>>) -> Self {
         incoming.handles.add();
         Self { incoming, keeps_open: true }
@@ -102,23 +107,23 @@ impl<T> Publisher<T> {
 impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     /// Publishes an event without waiting for capacity.
     ///
-    /// On an inline bus, this waits for the lock of the bus. On any other bus, it waits for no
-    /// lock, registration, shutdown or watcher. If the dispatcher sleeps, this delivers the event
-    /// [directly](crate::BusOptions::direct_delivery), or wakes the dispatcher with one system
-    /// call. The incoming queue is crossbeam's bounded channel, in which a push may retry for as
-    /// long as another publisher or the dispatcher needs to copy one entry.
+    /// On an inline bus, this waits for the bus's lock. On any other bus, it does not wait for any
+    /// lock, registration, shutdown or watcher. If the dispatcher is asleep, this call delivers the
+    /// event [directly](crate::BusOptions::direct_delivery), or wakes the dispatcher with one
+    /// system call. The incoming queue is crossbeam's bounded channel, where a push may have to
+    /// retry while another publisher or the dispatcher is copying an entry.
     ///
     /// # Errors
     ///
-    /// - [`PublishError::Full`] if the incoming queue is full, or on an inline bus if a watcher
+    /// - [`PublishError::Full`] if the incoming queue is full, or, on an inline bus, if a watcher
     ///   that publishers wait for has no capacity.
     /// - [`PublishError::Closed`] if the bus is closed.
     ///
-    /// Both return the event.
+    /// Both errors return the event.
     ///
     /// # Memory ordering
     ///
-    /// Everything that happened before a publish happens before any watcher receives the event.
+    /// Everything that happens before a publish call happens before any watcher receives the event.
     ///
     /// # Examples
     ///
@@ -141,23 +146,23 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
         self.incoming.try_push(Entry::Event(event)).map_err(|refused| self.incoming.refused_event(refused))
     }
 
-    /// Publishes an event, and waits without a deadline for capacity in the incoming queue.
+    /// Publishes an event, waiting without a deadline for capacity in the incoming queue.
     ///
     /// # Errors
     ///
-    /// - [`PublishError::Closed`] if the bus is closed or becomes closed.
-    /// - [`PublishError::Full`] only on a thread where the wait might never end: in a handler, a
-    ///   filter or a hook of this bus.
+    /// - [`PublishError::Closed`] if the bus is closed, or is closed during the wait.
+    /// - [`PublishError::Full`] only on a thread where the wait might never end, which is in a
+    ///   handler, a filter or a hook of this bus.
     ///
     /// # Blocking
     ///
-    /// Waits while the incoming queue is full. The queue stays full while the dispatcher waits for
-    /// a watcher whose policy is [`Wait`](crate::OverflowPolicy::Wait). If one of your threads
-    /// reads such a watcher and also publishes on the same bus, it deadlocks once both queues are
-    /// full. On an inline bus it does so once the watcher's queue is full, and in a task the reader
-    /// may be another task of the same thread. The bus cannot detect this. Use
-    /// [`try_publish`](Self::try_publish) on such a thread. In an async task this blocks the
-    /// executor's thread, so use `publish_async` there.
+    /// Blocks while the incoming queue is full. The queue stays full while the dispatcher is
+    /// waiting for a watcher whose policy is [`Wait`](crate::OverflowPolicy::Wait). If one of your
+    /// threads reads such a watcher and also publishes on the same bus, it deadlocks once both
+    /// queues are full. On an inline bus, it deadlocks as soon as the watcher's queue is full. In
+    /// async code, the same happens if the watcher is read by another task on the same thread. The
+    /// bus cannot detect this. Use [`try_publish`](Self::try_publish) on such a thread. In an async
+    /// task, this method blocks the executor's thread, so use `publish_async` instead.
     ///
     /// # Examples
     ///
@@ -181,17 +186,17 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
         self.incoming.push(Entry::Event(event), None).map_err(|refused| self.incoming.refused_event(refused))
     }
 
-    /// Publishes an event, and waits for capacity for at most `timeout`.
+    /// Publishes an event, waiting for capacity for at most `timeout`.
     ///
     /// # Errors
     ///
-    /// - [`PublishError::Full`] if no capacity became free in time. On a thread of this bus this
-    ///   does not wait, and returns the error immediately if the queue is full.
-    /// - [`PublishError::Closed`] if the bus is closed or becomes closed.
+    /// - [`PublishError::Full`] if no capacity was freed in time. On a thread of this bus, the
+    ///   method does not wait, and returns this error immediately if the queue is full.
+    /// - [`PublishError::Closed`] if the bus is closed, or is closed during the wait.
     ///
     /// # Blocking
     ///
-    /// Waits like [`publish`](Self::publish), but for at most `timeout`.
+    /// Blocks like [`publish`](Self::publish), but for at most `timeout`.
     ///
     /// # Examples
     ///
@@ -217,24 +222,24 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
             .map_err(|refused| self.incoming.refused_event(refused))
     }
 
-    /// Publishes many events, and waits for capacity.
+    /// Publishes a batch of events, waiting for capacity.
     ///
     /// The bus accepts the events in order, in pieces of at most `max_batch`. Events from other
-    /// publishers may come between two pieces, but never within one. On an inline bus, a piece also
-    /// ends where it exhausts the capacity of a watcher that publishers wait for.
+    /// publishers may arrive between two pieces, but never within a piece. On an inline bus, a
+    /// piece also ends where it exhausts the capacity of a watcher that publishers wait for.
     ///
-    /// The iterator is fully consumed before the first event is published. The events of a `Vec`
-    /// are not copied for this.
+    /// The iterator is fully consumed before the first event is published. If `events` is a `Vec`,
+    /// this does not copy the events.
     ///
     /// # Errors
     ///
-    /// Same as [`publish`](Self::publish). The error returns the events that were not accepted. All
-    /// events before them were accepted.
+    /// Same as [`publish`](Self::publish). The error contains the events that were not accepted.
+    /// All events before them were accepted.
     ///
     /// # Blocking
     ///
-    /// Waits like [`publish`](Self::publish), for each piece. In an async task, await `ready` and
-    /// then call [`try_publish_batch`](Self::try_publish_batch), and repeat both for as long as it
+    /// Blocks for each piece like [`publish`](Self::publish). In an async task, await `ready`, then
+    /// call [`try_publish_batch`](Self::try_publish_batch), and repeat both for as long as the call
     /// returns events.
     ///
     /// # Examples
@@ -253,12 +258,12 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
         self.incoming.push_batch(events.into_iter().collect(), |entry| self.incoming.push(entry, None))
     }
 
-    /// Publishes as many leading pieces as fit now. The iterator is fully consumed first, as in
-    /// [`publish_batch`](Self::publish_batch).
+    /// Publishes as many leading pieces as currently fit. The iterator is fully consumed first, as
+    /// in [`publish_batch`](Self::publish_batch).
     ///
     /// # Errors
     ///
-    /// Same as [`try_publish`](Self::try_publish). The error returns the events that were not
+    /// Same as [`try_publish`](Self::try_publish). The error contains the events that were not
     /// accepted. All events before them were accepted.
     ///
     /// # Examples
@@ -284,9 +289,9 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     ///
     /// A turn is not a lock. While there is capacity, any publisher may publish. If a publisher
     /// does not use its turn immediately, the next publisher gets a turn as well, so a future that
-    /// is kept but not polled delays no other publisher.
+    /// is kept but not polled does not delay other publishers.
     ///
-    /// If the future is dropped before it is ready, it has published nothing, and the event is
+    /// If the future is dropped before it is ready, nothing has been published, and the event is
     /// dropped with it. If the event must not be lost, wait with [`ready`](Self::ready) and then
     /// call [`try_publish`](Self::try_publish).
     ///
@@ -310,7 +315,7 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn publish_async(&self, event: T) -> impl Future<Output = Result<(), PublishError<T>>> + Send {
-        // The future holds the event here and nowhere else.
+        // This is the only place in the future that holds the event.
         let mut held = Some(Entry::Event(event));
         async move {
             match (self.incoming.push_async(&mut held).await, held.take()) {
@@ -326,12 +331,12 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
     /// [`try_publish`](Self::try_publish) returns `Full`. The future holds no event and reserves no
     /// capacity, so dropping it loses nothing.
     ///
-    /// On a thread of this bus (in a handler, filter or hook) the future is ready immediately,
+    /// On a thread of this bus (in a handler, filter or hook), the future is ready immediately,
     /// because the wait might never end.
     ///
     /// # Errors
     ///
-    /// [`PublishError::Closed`] if the bus is closed or becomes closed.
+    /// [`PublishError::Closed`] if the bus is closed, or is closed during the wait.
     ///
     /// # Examples
     ///
@@ -362,8 +367,8 @@ impl<T: Clone + Send + Sync + 'static> Publisher<T> {
 }
 
 impl<T> Publisher<T> {
-    /// Returns whether the bus has been closed. A `true` is final, while a `false` may be out of
-    /// date by the time it is returned.
+    /// Returns whether the bus has been closed. A result of `true` is final, while `false` may be
+    /// out of date by the time the caller reads it.
     ///
     /// # Examples
     ///
@@ -392,8 +397,8 @@ impl<T> Clone for Publisher<T> {
 }
 
 impl<T> Drop for Publisher<T> {
-    /// Closes the bus if this is the last publisher of a [`channel`](crate::channel), and does not
-    /// wait.
+    /// Closes the bus, without waiting, if this is the last publisher of a
+    /// [`channel`](crate::channel).
     fn drop(&mut self) {
         if self.keeps_open && self.incoming.handles.remove() {
             self.incoming.bus.close();

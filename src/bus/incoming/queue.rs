@@ -1,4 +1,4 @@
-//! The path into a bus: pushes entries, and waits for capacity.
+//! The path into a bus, which pushes entries and waits for capacity.
 
 use crate::bus::dispatch::{Control, InlineFront, Refused, SharedIntake};
 use crate::bus::mailbox::{Call, Entry};
@@ -12,12 +12,12 @@ use crate::sync::{Arc, Sender};
 use super::handles::Handles;
 use super::way::Way;
 
-/// The path into a bus, which publishers and the broadcaster share.
+/// The path into a bus, shared by the publishers and the broadcaster.
 pub(crate) struct IncomingQueue<T> {
     pub(crate) bus: Arc<BusState>,
-    /// The options of the bus. Its watchers take their defaults from here.
+    /// The bus's options, which provide the defaults for its watchers.
     pub(crate) options: BusOptions,
-    /// The handles that keep the bus open.
+    /// The count of handles that keep the bus open.
     pub(crate) handles: Handles,
     pub(crate) way: Way<T>,
 }
@@ -40,8 +40,8 @@ impl<T> IncomingQueue<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
-    /// Pushes an entry if there is capacity. If the queue is full because the reader pulls, frees
-    /// capacity. Does not wait for capacity.
+    /// Pushes an entry if there is capacity. If the queue is full, tries to get capacity freed with
+    /// [`Way::relieve`], and then tries once more. Does not wait for capacity.
     #[inline]
     pub(crate) fn try_push(&self, entry: Entry<T>) -> Result<(), Refused<T>> {
         match self.way.try_push(entry, &mut Call::default(), &self.bus) {
@@ -52,8 +52,8 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
         }
     }
 
-    /// Pushes an entry, and waits for capacity until the deadline. On a thread of this bus this
-    /// does not wait, because the capacity might never be freed.
+    /// Pushes an entry, waiting for capacity until the deadline. On a thread of this bus, this does
+    /// not wait, because the capacity might never be freed.
     pub(crate) fn push(&self, entry: Entry<T>, deadline: Deadline) -> Result<(), Refused<T>> {
         let mut call = Call::default();
         match self.way.try_push(entry, &mut call, &self.bus) {
@@ -72,23 +72,25 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
         }
     }
 
-    /// Adds a control entry. An inline bus carries it out. Does not wait for capacity.
+    /// Adds a control entry. An inline bus processes it before the outermost call returns. Does not
+    /// wait for capacity.
     ///
     /// # Errors
     ///
-    /// Returns the entry, and why it was refused.
+    /// Returns the entry and the reason why it was refused.
     pub(crate) fn control(&self, control: Control<T>) -> Result<(), (Control<T>, Refusal)> {
         self.way.control(control, &self.bus)
     }
 
-    /// Returns whether the running thread must not wait for capacity, because none might ever be
-    /// freed: the thread works for this bus, or it holds the lock of some inline bus, for which
-    /// other threads may wait.
+    /// Returns whether the current thread must not wait for capacity, because the capacity might
+    /// never be freed. This is the case if the thread works for this bus, or holds the lock of some
+    /// inline bus, for which other threads may be waiting.
     fn must_not_wait(&self) -> bool {
         self.bus.is_current() || InsideCall::is_marked()
     }
 
-    /// Waits for capacity until the deadline, and pushes the value. The caller has tried once.
+    /// Waits for capacity until the deadline, and pushes the value. The caller must already have
+    /// tried once.
     #[cold]
     fn wait_push(
         &self,
@@ -104,20 +106,20 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
         }
         let (mut place, clock) = (Place::new(&self.bus.room), &self.bus.clock);
         loop {
-            // A watcher of an inline bus whose limit has passed is no longer in the way.
+            // Once its limit has passed, a watcher of an inline bus no longer blocks publishers.
             let until = call.until;
             let attempt = || attempt_until(|call| self.attempt(held, call), call, until);
             match place.wait(clock, earlier(deadline, until), attempt) {
                 Ok(Some(result)) => return result,
                 Err(TimedOut) if clock.has_passed(deadline) => return self.last_attempt(held, call),
-                // It could not use the turn that it may have had.
+                // If this attempt was this publisher's turn, the turn was not used.
                 Ok(None) => self.bus.room.pass_on(),
                 Err(TimedOut) => {}
             }
         }
     }
 
-    /// Tries one last time, like [`try_push`](Self::try_push).
+    /// Makes a last attempt, like [`try_push`](Self::try_push).
     fn last_attempt(&self, held: &mut Option<Entry<T>>, call: &mut Call) -> Result<(), Refusal> {
         if self.way.relieve(&self.bus) {
             if let Some(result) = self.attempt(held, call) {
@@ -127,26 +129,26 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
         Err(Refusal::Full)
     }
 
-    /// Pushes the value, like [`push`](Self::push), for a task. A value that is refused stays in
-    /// `held`. If the future is dropped before it is ready, it has pushed nothing.
+    /// Pushes the value like [`push`](Self::push), but asynchronously. A refused value stays in
+    /// `held`. If the future is dropped before it is ready, nothing has been pushed.
     ///
-    /// The caller holds the value, so that the caller's future has it once. A future that is given
-    /// a value holds it twice: as its argument, and as its variable.
+    /// The caller holds the value, so that the caller's future contains it only once. A future that
+    /// takes a value as an argument contains it twice, once as the argument and once as a variable.
     pub(crate) async fn push_async(&self, held: &mut Option<Entry<T>>) -> Result<(), Refusal> {
         let mut call = Call::default();
         if let Some(result) = self.attempt(held, &mut call) {
             return result;
         }
         self.wait_async(call, |call| match self.attempt(held, call) {
-            // On a thread of this bus, only this thread might free capacity.
+            // On a thread of this bus, this may be the only thread that can free capacity.
             None if self.must_not_wait() => Some(self.last_attempt(held, call)),
             result => result,
         })
         .await
     }
 
-    /// Tries to push the value that the caller holds. Returns `None` if there is no capacity. A
-    /// refused value stays in `held`.
+    /// Tries to push the value that the caller holds in `held`. Returns `None` if there is no
+    /// capacity. A refused value stays in `held`.
     fn attempt(&self, held: &mut Option<Entry<T>>, call: &mut Call) -> Option<Result<(), Refusal>> {
         match self.way.try_push(held.take()?, call, &self.bus) {
             Ok(()) => Some(Ok(())),
@@ -154,7 +156,7 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
         }
     }
 
-    /// Returns `Ok` if there may be capacity or if this is a thread of the bus, which must not
+    /// Returns `Ok` if there may be capacity, or if this is a thread of the bus, which must not
     /// wait. Returns an error if the bus is closed, and `None` if the caller has to wait.
     fn readiness(&self, call: &mut Call) -> Option<Result<(), PublishError<()>>> {
         if self.bus.is_closed() {
@@ -176,7 +178,8 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
         result
     }
 
-    /// Waits, in a task, for the result of an attempt. The caller has made one.
+    /// Waits, in a task, until an attempt returns a result. The caller must already have made one
+    /// attempt.
     async fn wait_async<R>(&self, mut call: Call, mut attempt: impl FnMut(&mut Call) -> Option<R>) -> R {
         let bus = &*self.bus;
         loop {
@@ -184,9 +187,10 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
             let attempt = || attempt_until(&mut attempt, &mut call, until);
             match bus.waiting_by_the_clock(&bus.room, until, attempt).await {
                 Ok(Some(result)) => return result,
-                // It could not use the turn that it may have had.
+                // If this attempt was this publisher's turn, the turn was not used.
                 Ok(None) => bus.room.pass_on(),
-                // A watcher of an inline bus whose limit has passed is no longer in the way.
+                // Once its limit has passed, a watcher of an inline bus no longer blocks
+                // publishers.
                 Err(TimedOut) => {}
             }
         }
@@ -206,7 +210,7 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
         refusal.error(value)
     }
 
-    /// Pushes a batch in pieces. The error returns all events from the refused piece on.
+    /// Pushes a batch in pieces. The error contains all events from the refused piece onwards.
     pub(crate) fn push_batch(
         &self,
         events: Vec<T>,
@@ -217,8 +221,8 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
                 return Ok(());
             }
             let mut events = events;
-            // Spare capacity would travel with the batch, and the bound on memory does not count
-            // it.
+            // Any spare capacity would stay allocated along with the batch, but the bound on memory
+            // does not include it.
             events.shrink_to_fit();
             return push(Entry::Batch(events)).map_err(|refused| self.refused_batch(refused, Vec::new()));
         }
@@ -245,8 +249,8 @@ impl<T: Clone + Send + Sync + 'static> IncomingQueue<T> {
     }
 }
 
-/// Makes an attempt. Returns `Some(None)` if it gave no result, and the caller has to make the next
-/// attempt before `until`.
+/// Makes an attempt. Returns `Some(None)` if it returned no result and the caller has to make the
+/// next attempt before `until`.
 #[allow(clippy::option_option, reason = "the outer one is the condition of a wait")]
 fn attempt_until<R>(
     mut attempt: impl FnMut(&mut Call) -> Option<R>,
@@ -261,8 +265,8 @@ fn earlier(one: Deadline, other: Deadline) -> Deadline {
     one.into_iter().chain(other).min()
 }
 
-/// Keeps a refused value. This is a separate function because its copies of a large event would
-/// otherwise take up stack in each attempt.
+/// Stores a refused value in `held`. This is a separate function because its copies of a large
+/// event would otherwise use stack space in each attempt.
 #[cold]
 #[inline(never)]
 fn keep<T>(held: &mut Option<Entry<T>>, refused: Refused<T>) -> Option<Result<(), Refusal>> {

@@ -1,5 +1,5 @@
-//! The two paths of an entry into a bus: through the gate into the incoming queue, or through the
-//! front of an inline bus to the watchers.
+//! The two paths that an entry can take into a bus: through the gate into the incoming queue, or
+//! through the front of an inline bus to the watchers.
 
 use crate::bus::dispatch::{Control, FlushTicket, InlineFront, Refused, SharedIntake};
 use crate::bus::mailbox::{Call, Entry, Upstream};
@@ -12,7 +12,7 @@ pub(crate) enum Way<T> {
 }
 
 impl<T> Way<T> {
-    /// Returns the fan-out, for a reader, if it may be lent.
+    /// Returns the fan-out for use by a reader, if it may be lent.
     pub(crate) fn upstream(&self) -> Option<Box<dyn Upstream>>
     where
         T: Clone + Send + Sync + 'static,
@@ -25,18 +25,18 @@ impl<T> Way<T> {
         }
     }
 
-    /// Returns how many events are accepted and have not been offered: the events in the incoming
-    /// queue, and the events that the dispatcher has taken and carries.
+    /// Returns the number of events that have been accepted but not offered yet. These are the
+    /// events in the incoming queue and the events that the dispatcher has taken out and carries.
     pub(crate) fn pending(&self, bus: &BusState, accepted: u64) -> u64 {
         let Self::Queue { entries, .. } = self else { return 0 };
         let pushed = entries.pushed().wrapping_add(bus.surplus.get());
-        // The counts are read one by one, so in a snapshot of a running bus, `pushed` may be less
-        // than `accepted`.
+        // The counts are read one after the other, so while the bus is running, `pushed` may be
+        // less than `accepted`.
         let pending = pushed.wrapping_sub(accepted);
         if pending > u64::MAX / 2 { 0 } else { pending }
     }
 
-    /// Removes a flush for which its caller no longer waits.
+    /// Removes a flush that its caller no longer waits for.
     pub(crate) fn forget(&self, ticket: &Arc<FlushTicket>) {
         if let Self::Queue { shared, .. } = self {
             shared.controls.forget(ticket);
@@ -45,7 +45,7 @@ impl<T> Way<T> {
 }
 
 /// Checks a few times whether the queue has capacity. In a burst, the dispatcher has often taken an
-/// entry by the last check, and the newest event is not refused.
+/// entry by the last check, so that the newest event need not be refused.
 #[cold]
 fn has_room_soon<T>(entries: &Sender<Entry<T>>) -> bool {
     (0..LOOKS).any(|round| {
@@ -57,8 +57,8 @@ fn has_room_soon<T>(entries: &Sender<Entry<T>>) -> bool {
 impl<T: Clone + Send + Sync + 'static> Way<T> {
     /// Pushes an entry if there is capacity. Does not wait for capacity.
     ///
-    /// One function does both, because each additional function would copy a large event on the
-    /// stack.
+    /// A single function handles both kinds of bus, because each additional function would copy a
+    /// large event on the stack.
     #[inline]
     pub(super) fn try_push(
         &self,
@@ -95,7 +95,7 @@ impl<T: Clone + Send + Sync + 'static> Way<T> {
         }
     }
 
-    /// Adds a control entry after all entries that were pushed. Does not wait for capacity.
+    /// Adds a control entry after all entries pushed so far. Does not wait for capacity.
     ///
     /// # Errors
     ///
@@ -109,8 +109,9 @@ impl<T: Clone + Send + Sync + 'static> Way<T> {
             Ok(pass) => {
                 shared.controls.add(control, || entries.pushed());
                 let duty = pass.leave();
-                // While the reader pulls, a control entry would wait for the reader. No fence: a
-                // dispatcher that begins to lend checks again after its nap.
+                // While the reader is pulling, a control entry would have to wait for the reader.
+                // No fence is needed, because a dispatcher that begins to lend checks again after
+                // its nap.
                 wake_for(if shared.is_lent() { Duty::Wake } else { duty }, bus);
                 Ok(())
             }
@@ -121,9 +122,9 @@ impl<T: Clone + Send + Sync + 'static> Way<T> {
         }
     }
 
-    /// Frees capacity in an incoming queue that is full because the reader pulls, or gives an awake
-    /// dispatcher a little time to do so. Returns whether another attempt may find capacity. Never
-    /// waits.
+    /// Frees capacity in an incoming queue that is full because the reader is pulling, or gives an
+    /// awake dispatcher a little time to free capacity. Returns whether another attempt may find
+    /// capacity. Never waits.
     #[inline]
     pub(super) fn relieve(&self, bus: &BusState) -> bool {
         match self {
@@ -131,7 +132,7 @@ impl<T: Clone + Send + Sync + 'static> Way<T> {
                 shared.relieve();
                 true
             }
-            // A dispatcher that sleeps is blocked.
+            // If the queue is full and the dispatcher is asleep, the dispatcher is blocked.
             Self::Queue { entries, .. } if LOOKS > 0 && !bus.dispatcher.is_armed() => has_room_soon(entries),
             Self::Queue { .. } | Self::Inline(_) => false,
         }
@@ -148,13 +149,13 @@ impl<T: Clone + Send + Sync + 'static> Way<T> {
 
 #[inline]
 fn count_surplus(bus: &BusState, events: u64) {
-    // A single event has none, so its publish counts nothing.
+    // A single event has no surplus, so publishing it does not touch the count.
     if events != 0 {
         bus.surplus.add(events);
     }
 }
 
-/// Wakes the dispatcher if a caller that has left the gate has a duty.
+/// Wakes the dispatcher if a caller has a duty after leaving the gate.
 fn wake_for(duty: Duty, bus: &BusState) {
     if duty != Duty::Nothing {
         bus.dispatcher.wake();

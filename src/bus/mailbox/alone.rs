@@ -1,5 +1,5 @@
-//! Offers to the only watcher of a bus, which shares the events with no other watcher: on an inline
-//! bus, and on any bus for single events to a ring.
+//! Offers events to a bus's only watcher without sharing them. An inline bus offers events this
+//! way, and any bus offers single events to a ring this way.
 
 use crate::bus::policy::OverflowPolicy;
 
@@ -7,12 +7,12 @@ use super::entry::Entry;
 use super::sender::MailboxSender;
 use super::slice::BatchSlice;
 
-/// The size up to which events are moved into a batch that grows, in bytes.
+/// The maximum size of the events that are moved into a growing batch, in bytes.
 const MOST_MOVED: usize = 16 << 10;
 
 impl<T> MailboxSender<T> {
     /// Returns whether [`offer_alone`](Self::offer_alone) can offer this many events. A ring takes
-    /// a single event only, and takes it on any bus.
+    /// only a single event, on any bus.
     #[inline]
     pub(crate) fn takes_alone(&mut self, events: usize) -> bool {
         let takes = match self.state.policy {
@@ -25,7 +25,7 @@ impl<T> MailboxSender<T> {
             && (self.state.policy == OverflowPolicy::DropOldest || self.credit(events) >= events)
     }
 
-    /// Offers events, of which the first has this position.
+    /// Offers events, the first of which has this position.
     #[inline]
     pub(crate) fn offer_alone(&mut self, entry: Entry<T>, first: u64) {
         let events = entry.len();

@@ -1,6 +1,7 @@
-//! The capacity of a mailbox, from the perspective of its waiters: a dispatcher, which has offered
-//! the events, or the publishers of an inline bus, which accepts an event only if there is capacity
-//! for it in every mailbox that must not lose it.
+//! A mailbox's capacity, from the perspective of the threads and tasks that wait for it. These are
+//! either a dispatcher that has already offered the events, or the publishers of an inline bus. An
+//! inline bus accepts an event only if every mailbox that must not lose the event has capacity for
+//! it.
 
 use crate::bus::counters::DropReason;
 use crate::bus::policy::OverflowPolicy;
@@ -10,13 +11,13 @@ use crate::clock::{Clock, Deadline};
 
 use super::sender::MailboxSender;
 
-/// The state that a publish keeps while it waits.
+/// The state that a publish call keeps while it waits.
 #[derive(Debug, Default)]
 pub(crate) struct Call {
-    /// The watchers whose filters have been run on the first event, with their decisions.
+    /// The watchers whose filters have been run on the first event, with the filters' decisions.
     decisions: Vec<(u64, bool)>,
-    /// The time at which the first of the blocking watchers begins to lose events. `None` if none
-    /// does.
+    /// The time at which the first of the blocking watchers will begin to lose events. `None` if no
+    /// watcher will.
     pub(crate) until: Deadline,
 }
 
@@ -26,7 +27,7 @@ impl Call {
         !self.decisions.is_empty()
     }
 
-    /// Clears the filters' decisions, because another event is the first one from here on.
+    /// Clears the filters' decisions, because from now on a different event is the first one.
     pub(crate) fn begin_anew(&mut self) {
         self.decisions.clear();
     }
@@ -41,12 +42,12 @@ impl Call {
     }
 }
 
-/// The capacity of a mailbox for the events of a publish.
+/// A mailbox's capacity for the events of a publish call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Room {
-    /// The watcher has capacity for this many events, or loses what does not fit.
+    /// The watcher has capacity for this many events, or loses the events that do not fit.
     For(usize),
-    /// The watcher has no capacity. Its filter might refuse the event.
+    /// The watcher has no capacity, but its filter might refuse the event.
     IfFiltered,
     /// The watcher has no capacity.
     Full,
@@ -55,25 +56,25 @@ pub(crate) enum Room {
 impl<T> MailboxSender<T> {
     // ── for a dispatcher ──
 
-    /// Records since when a dispatcher has been waiting for capacity for the pending events.
+    /// Starts the time limit of the pending events, because the dispatcher now waits for capacity.
     pub(crate) fn begin_to_wait(&mut self, clock: &Clock) {
         if let OverflowPolicy::WaitFor(limit) = self.state.policy {
             self.deadline = clock.deadline(limit);
         }
     }
 
-    /// Asks the reader for a wake-up when there is capacity for all pending events, or when half
-    /// the queue is free, whichever happens first. A wake-up at the first free slot would cost one
-    /// wake-up per event.
+    /// Requests a wake-up from the reader once there is capacity for all pending events, or once
+    /// half the queue is free, whichever happens first. Waking at the first free slot would cost
+    /// one wake-up per event.
     pub(crate) fn want_room(&self) {
         let pending: usize = self.pending.iter().map(|part| part.range.len()).sum();
         let need = (pending as u64).min((self.state.capacity / 2).max(1));
-        // The queue of a reader that is just being dropped may have been emptied, so the difference
-        // may be negative. Then the dispatcher waits for nothing.
+        // If the reader is just being dropped, its queue may have been emptied already, and the
+        // difference may be negative. In that case, the dispatcher does not have to wait.
         self.state.want_room((self.sent.queued + need).saturating_sub(self.state.capacity));
     }
 
-    /// Returns whether the reader has given back the capacity that was asked for.
+    /// Returns whether the reader has freed the requested capacity.
     pub(crate) fn found_room(&self) -> bool {
         self.state.is_room_wanted(self.state.consumed())
     }
@@ -95,13 +96,13 @@ impl<T> MailboxSender<T> {
 
     // ── for an inline bus ──
 
-    /// Returns whether events wait for capacity in this mailbox.
+    /// Returns whether publishers have to wait while this mailbox is full.
     fn waits(&mut self) -> bool {
         self.state.policy.waits() && !self.state.is_stopped()
     }
 
-    /// Returns the capacity for the events of a publish. Records since when there has been none. If
-    /// there is none, a watcher with `WaitFor` loses events from its limit on.
+    /// Returns the capacity for the events of a publish call. If there is no capacity, records
+    /// since when, so that a watcher with `WaitFor` loses events once its limit has passed.
     pub(crate) fn room(&mut self, clock: &Clock, call: &mut Call) -> Room {
         let room = self.look(clock);
         if let (Room::Full | Room::IfFiltered, OverflowPolicy::WaitFor(limit)) = (room, self.state.policy) {
@@ -114,7 +115,7 @@ impl<T> MailboxSender<T> {
         room
     }
 
-    /// Returns the capacity for events, for a caller that publishes nothing.
+    /// Returns the capacity for events, for a caller that does not publish any.
     pub(crate) fn look(&mut self, clock: &Clock) -> Room {
         if !self.waits() {
             return Room::For(usize::MAX);
@@ -138,8 +139,8 @@ impl<T> MailboxSender<T> {
         }
     }
 
-    /// Runs the filter on an event for which there is no capacity, once in each call. Returns
-    /// whether the watcher does not want the event.
+    /// Runs the filter on an event for which there is no capacity, but only once in each publish
+    /// call. Returns whether the filter refuses the event.
     pub(crate) fn refuses(&mut self, event: &T, bus: &BusState, call: &mut Call) -> bool {
         let id = self.state.id;
         let known = call.decisions.iter().find(|(watcher, _)| *watcher == id).map(|(_, wants)| *wants);
@@ -147,7 +148,7 @@ impl<T> MailboxSender<T> {
             let Some(filter) = &mut self.filter else { return true };
             let wants = catch_panic(|| filter(event));
             if wants.is_none() {
-                // As in an offer: a filter that panics stops its watcher.
+                // As in an offer, a panic in a filter stops its watcher.
                 self.state.count_panic();
                 bus.stop_offering(&self.state);
             }
@@ -158,16 +159,17 @@ impl<T> MailboxSender<T> {
         !wants
     }
 
-    /// Records that the bus has accepted the event on which the filter may have been run in this
-    /// call.
+    /// Records that the bus has accepted the event, including the filter's decision if the filter
+    /// has already been run on the event in this call.
     pub(crate) fn set_judged(&mut self, call: &Call) {
         let id = self.state.id;
         let decision = call.decisions.iter().find(|(watcher, _)| *watcher == id);
         self.judged = decision.map(|(_, wants)| *wants);
     }
 
-    /// Asks the reader for a wake-up when there is capacity for `events`, or when half the queue is
-    /// free, whichever happens first. An open request for an earlier wake-up stays.
+    /// Requests a wake-up from the reader once there is capacity for `events` events, or once half
+    /// the queue is free, whichever happens first. A pending request for an earlier wake-up is
+    /// kept.
     pub(crate) fn wish_for(&mut self, events: usize) {
         let need = (events as u64).min((self.state.capacity / 2).max(1));
         let at = (self.sent.queued + need).saturating_sub(self.state.capacity);

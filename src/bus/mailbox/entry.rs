@@ -1,4 +1,4 @@
-//! The events of one publish.
+//! The events of one publish call.
 
 use std::slice;
 
@@ -7,8 +7,8 @@ use crate::sync::Arc;
 
 use super::slice::{Positions, SharedBatch, discard};
 
-/// An event, or the events of a batch: an item of the incoming queue, or what has been gathered
-/// from it.
+/// An event, or the events of a batch. An entry is an item in the incoming queue, or the events
+/// that have been gathered from several such items.
 pub(crate) enum Entry<T> {
     Event(T),
     Batch(Vec<T>),
@@ -31,7 +31,8 @@ impl<T> Entry<T> {
         }
     }
 
-    /// Leaves this many events, and returns the others. Returns `None` if there are no others.
+    /// Splits off and returns all events after the first `events`. Returns `None` if there are no
+    /// more events than that.
     #[inline]
     pub(crate) fn split_off(&mut self, events: usize) -> Option<Self> {
         match self {
@@ -40,7 +41,7 @@ impl<T> Entry<T> {
         }
     }
 
-    /// Makes a shared batch of the events, of which the first has this position.
+    /// Turns the events into a shared batch. The first event has this position.
     #[inline]
     pub(crate) fn share(self, first: u64) -> Arc<SharedBatch<T>> {
         match self {
@@ -49,7 +50,7 @@ impl<T> Entry<T> {
         }
     }
 
-    /// Drops the events one by one, and catches their panics.
+    /// Drops the events one by one, catching panics in their destructors.
     pub(crate) fn discard(self) {
         match self {
             Self::Event(event) => drop(catch_panic(|| drop(event))),

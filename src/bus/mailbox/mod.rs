@@ -1,5 +1,5 @@
-//! The mailbox of one watcher: its queue, the sender on the dispatcher, and the receiver on the
-//! reader's thread.
+//! One watcher's mailbox: its queue, the sender on the dispatcher, and the receiver on the reader's
+//! thread.
 
 mod alone;
 mod capacity;

@@ -1,4 +1,4 @@
-//! Offers with `DropOldest`, which always fit.
+//! Offers events to watchers with `DropOldest`, for which new events always fit.
 
 use std::ops::Range;
 
@@ -9,7 +9,8 @@ use super::sender::MailboxSender;
 use super::slice::{BatchSlice, SharedBatch};
 
 impl<T> MailboxSender<T> {
-    /// Puts a slice that fits into the ring, and takes the oldest events out of it.
+    /// Pushes a slice no longer than the ring's capacity, and evicts the oldest events to make
+    /// space.
     pub(super) fn send_newest(&mut self, slice: BatchSlice<T>, events: usize) {
         let lost = self.queue.push_newest(slice, self.state.capacity as usize);
         self.sent.decided += events as u64;
@@ -27,11 +28,11 @@ impl<T> MailboxSender<T> {
 }
 
 impl<T: Clone> MailboxSender<T> {
-    /// Puts the newest events into the ring, and takes the oldest out of it.
+    /// Pushes the newest events of the range into the ring, and evicts the oldest events.
     pub(super) fn offer_newest(&mut self, batch: Arc<SharedBatch<T>>, range: Range<usize>) {
         let skipped = range.len().saturating_sub(self.state.capacity as usize);
         if skipped > 0 {
-            // The events in the ring are older still.
+            // The events in the ring are even older, so they are evicted first.
             let lost = self.queue.cut(0);
             self.count_oldest(lost);
             self.lose(DropReason::Oldest, &batch.events()[range.start..range.start + skipped]);

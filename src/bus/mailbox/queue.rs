@@ -1,24 +1,24 @@
-//! A watcher's queue of slices, in one of three forms.
+//! A watcher's queue of slices, which has one of three forms.
 //!
-//! The *chain* has one entry for each slice. It is one of crossbeam's queues: a fixed array for a
-//! short queue, and segments for all others, so that a queue that may become long costs nothing
-//! while it is short. Credit bounds what is sent into the chain. The length of the history bounds
-//! what is replayed into it.
+//! The *chain* has one entry per slice. It is one of crossbeam's queues: a fixed array if the
+//! capacity is small, and otherwise linked segments, so that a queue with a large capacity uses
+//! little memory while it is short. Credit limits what is sent into the chain, and the length of
+//! the history limits what is replayed into it.
 //!
 //! The *growing* queue is for an inline bus. It is a chain followed by a batch. Each event that
-//! only this watcher gets is added to the batch, until the reader takes the batch. An event that is
-//! published on its own then needs no entry and no allocation, and the reader's thread does not
-//! free memory that the publisher's thread has allocated. The batch has a lock. The publisher and
-//! the reader hold it to move events or a few words. No event is cloned or dropped under it.
-//! Everything in the chain is older than the batch, so the publisher seals the batch before it
+//! only this watcher gets is added to the batch, until the reader takes the batch. A single event
+//! therefore needs no entry and no allocation, and the reader's thread does not free memory that
+//! the publisher's thread has allocated. The batch has a lock, which the publisher and the reader
+//! hold while they move events or a few words. No event is cloned or dropped under this lock.
+//! Everything in the chain must be older than the batch, so the publisher seals the batch before it
 //! sends a slice, and the reader checks the chain before it takes the batch.
 //!
-//! The *ring* is only for `DropOldest`. There the sender has to take back exactly the oldest
-//! events, which a chain cannot do from its sending end. The ring is a deque under its own lock.
-//! The dispatcher and one reader hold this lock for a few instructions, and a publisher never holds
-//! it. The reader takes one event at a time, and leaves the event after a gap in the ring until it
-//! has reported the gap, so that the sender can still drop the queued events. No event is cloned or
-//! dropped under the lock.
+//! The *ring* is only for `DropOldest`, where the sender has to evict exactly the oldest events. A
+//! chain does not allow this from its sending end. The ring is a deque with its own lock, which the
+//! dispatcher, or the owner of an inline bus, and one reader hold for a few instructions. On a bus
+//! with a dispatcher, a publisher never holds this lock. The reader takes one event at a time. It
+//! leaves the event after a gap in the ring until it has reported the gap, so that the sender can
+//! still drop the queued events. No event is cloned or dropped under the lock.
 
 use std::collections::VecDeque;
 
@@ -35,30 +35,32 @@ pub(crate) enum SliceQueue<T> {
     Ring(Box<Mutex<Ring<T>>>),
 }
 
-/// The batch that grows. `None` before the first event, and after a slice.
+/// The growing batch. `None` before the first event, and after a slice has been sent.
 type Last<T> = Option<Box<OwnBatch<T>>>;
 
 #[derive(Debug)]
 pub(crate) struct Ring<T> {
     slices: VecDeque<BatchSlice<T>>,
-    /// The number of events, which is the sum of the lengths of `slices`.
+    /// The total number of events in `slices`.
     events: usize,
-    /// The highest number of events, and therefore of slices.
+    /// The maximum number of events, and therefore of slices.
     most: usize,
 }
 
-/// The front of a queue, for a reader that has reached a given offset.
+/// The front of a queue, as found by a reader that has reached a given offset.
 pub(crate) enum Front<T> {
-    /// A slice, which has been taken out. Its offset is past the reader's if a gap precedes it.
+    /// A slice, which has been taken out. If a gap precedes it, its offset is greater than the
+    /// reader's.
     Slice(BatchSlice<T>),
-    /// A gap of this many events, up to this position. The event after it stays in the ring.
+    /// A gap with its number of events and its last position. The event after the gap stays in the
+    /// ring.
     Gap(u64, u64),
     Nothing,
 }
 
 impl<T> SliceQueue<T> {
-    /// Creates a queue for this many events, and for `replayed` more that need no credit. If
-    /// `grows` is set, it is a growing queue instead of a chain.
+    /// Creates a queue for `capacity` events, and for `replayed` additional events that need no
+    /// credit. If `grows` is set, the queue is a growing queue instead of a chain.
     pub(crate) fn new(capacity: usize, replayed: usize, policy: OverflowPolicy, grows: bool) -> Self {
         if policy == OverflowPolicy::DropOldest {
             return Self::Ring(Box::new(Mutex::new(Ring {
@@ -71,7 +73,8 @@ impl<T> SliceQueue<T> {
         if grows { Self::Growing(chain, Mutex::new(None)) } else { Self::Chain(chain) }
     }
 
-    /// Adds a slice for which there is capacity. The caller has credit for it, or has cut the ring.
+    /// Adds a slice for which there is capacity. The caller must have credit for it, or must have
+    /// cut the ring.
     #[inline]
     pub(crate) fn push(&self, slice: BatchSlice<T>) {
         match self {
@@ -86,9 +89,10 @@ impl<T> SliceQueue<T> {
         matches!(self, Self::Growing(..))
     }
 
-    /// Moves events into the batch that grows, or into a new one if there are more than `space`.
-    /// The first of them has this offset and position. The caller has credit for them. A queue of
-    /// another form is left as it is.
+    /// Moves events into the growing batch, or into a new batch if the events do not directly
+    /// follow the growing batch, or if it already holds more than `space` events. The first of the
+    /// events has this offset and position. The caller must have credit for them. Has no effect on
+    /// queues of another form.
     #[inline]
     pub(crate) fn grow(&self, space: usize, offset: u64, position: u64, entry: Entry<T>) {
         let Self::Growing(chain, growing) = self else { return };
@@ -103,15 +107,16 @@ impl<T> SliceQueue<T> {
         }
     }
 
-    /// Moves the batch that grows into the chain, so that a slice may follow it.
+    /// Moves the growing batch into the chain, so that a slice may follow it.
     #[cold]
     pub(crate) fn seal(&self) {
         let Self::Growing(chain, growing) = self else { return };
         seal(chain, &mut growing.lock());
     }
 
-    /// Adds a slice to a ring, and takes the oldest events out so that at most `capacity` stay.
-    /// Returns these, oldest first. A chain only adds the slice.
+    /// Adds a slice to a ring, and takes out the oldest events so that at most `capacity` events
+    /// are left. Returns the events that it has taken out, oldest first. A chain only adds the
+    /// slice.
     #[inline]
     pub(crate) fn push_newest(&self, slice: BatchSlice<T>, capacity: usize) -> Vec<BatchSlice<T>> {
         let Self::Ring(ring) = self else {
@@ -124,15 +129,16 @@ impl<T> SliceQueue<T> {
         lost
     }
 
-    /// Takes the oldest events out until at most `capacity` are left. Returns them, oldest first. A
-    /// chain is left as it is.
+    /// Takes the oldest events out of a ring until at most `capacity` events are left. Returns the
+    /// events that it has taken out, oldest first. Has no effect on a chain.
     pub(crate) fn cut(&self, capacity: usize) -> Vec<BatchSlice<T>> {
         let Self::Ring(ring) = self else { return Vec::new() };
         ring.lock().cut(capacity)
     }
 
-    /// Takes out one slice of a chain, or one event of a ring. A ring whose front is not at
-    /// `expected` is left as it is. A growing queue takes `spare` for the batch that it gives out.
+    /// Takes one slice out of a chain, or one event out of a ring. If the front of a ring is past
+    /// `expected`, the ring is left unchanged. A growing queue takes `spare` in exchange for the
+    /// batch that it returns.
     #[inline]
     pub(crate) fn pop_at(&self, expected: u64, spare: &mut Last<T>) -> Front<T> {
         match self {
@@ -145,14 +151,14 @@ impl<T> SliceQueue<T> {
         }
     }
 
-    /// Takes one event out of a ring, and returns `None` for a chain. The caller reports the gap
-    /// before the event together with it.
+    /// Takes one event out of a ring. Returns `None` for a chain. The caller reports the event
+    /// together with the gap before it.
     pub(crate) fn pop_behind_gap(&self) -> Option<BatchSlice<T>> {
         let Self::Ring(ring) = self else { return None };
         ring.lock().pop()
     }
 
-    /// Empties the queue. Returns its slices, so that the caller chooses when the events'
+    /// Empties the queue and returns its slices, so that the caller can choose when the events'
     /// destructors run.
     pub(crate) fn take_all(&self) -> Vec<BatchSlice<T>> {
         match self {
@@ -171,8 +177,8 @@ fn seal<T>(chain: &Fifo<BatchSlice<T>>, last: &mut Last<T>) {
     }
 }
 
-/// Takes the batch that grows, and leaves the memory of `spare` in its place. If the chain has a
-/// slice by now, that slice is older, and is taken instead.
+/// Takes the growing batch, and leaves the memory of `spare` in its place. If the chain holds a
+/// slice by now, that slice is older and is taken instead.
 fn take_last<T>(
     chain: &Fifo<BatchSlice<T>>,
     growing: &Mutex<Last<T>>,
@@ -186,7 +192,7 @@ fn take_last<T>(
     std::mem::replace(&mut *last, spare.take()).map(BatchSlice::Own)
 }
 
-/// Returns how many events the slices hold.
+/// Returns the total number of events in the slices.
 pub(crate) fn events_in<T>(slices: &[BatchSlice<T>]) -> u64 {
     slices.iter().map(|slice| slice.len() as u64).sum()
 }
@@ -196,7 +202,7 @@ impl<T> Ring<T> {
         self.events += slice.len();
         let held = self.slices.len();
         if held == self.slices.capacity() {
-            // The deque doubles, but not beyond the highest number of slices.
+            // The deque doubles its capacity, but not beyond the maximum number of slices.
             self.slices.reserve_exact(held.max(4).min(self.most.saturating_sub(held)).max(1));
         }
         self.slices.push_back(slice);

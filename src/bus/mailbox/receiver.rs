@@ -1,4 +1,4 @@
-//! The reader's end of a mailbox: the current slice, the offset, and freeing capacity.
+//! The reader's end of a mailbox, which holds the current slice and the offset, and frees capacity.
 
 use std::task::{Poll, Waker};
 
@@ -17,33 +17,33 @@ pub(crate) struct MailboxReceiver<T> {
     pub(crate) bus: Arc<BusState>,
     queue: Arc<SliceQueue<T>>,
     parker: Parker,
-    /// The current slice, which was taken out of the queue and has not been fully read yet.
+    /// The current slice, which has been taken out of the queue but not fully read yet.
     current: Option<BatchSlice<T>>,
-    /// The memory of a batch that has been read, for the next events.
+    /// The memory of a batch that has been read, to be reused for the next events.
     spare: Option<Box<OwnBatch<T>>>,
     /// The number of events at the beginning of `current` that the caller borrows until its next
     /// call.
     borrowed: u32,
-    /// The number of events at the beginning of `current` that belong to a prefix, and did not pass
-    /// through the queue.
+    /// The number of events at the beginning of `current` that belong to a prefix, and have not
+    /// passed through the queue.
     prefix: u32,
-    /// The number of events that passed through the queue and whose capacity was freed, as
-    /// published.
+    /// The published number of events that have passed through the queue and whose capacity has
+    /// been freed.
     consumed: u64,
     /// The offset of the next event.
     expected: u64,
-    /// The position up to which everything is decided by the slices and gaps that the reader has
-    /// already passed. Zero if there is none.
+    /// The position up to which everything has been decided, according to the slices and gaps that
+    /// the reader has already passed. Zero if there are none.
     reached: u64,
-    /// The offset that was last published for the threads and tasks that wait for a handler.
+    /// The offset last published for threads and tasks that wait for a handler.
     handled: u64,
-    /// Whether the receiver publishes this offset at the end of each slice, because the slice has
+    /// Whether the receiver publishes `handled` at the end of each slice, because the slice has
     /// been handled by then.
     pub(crate) announces: bool,
-    /// In a box, because few watchers have it.
+    /// In a box, because few watchers have this hook.
     on_abandon: Option<Box<OnAbandon>>,
-    /// Whether the last slice was the batch of a growing queue, and had few events: the reader is
-    /// faster than the publishers.
+    /// Whether the last slice was the batch of a growing queue and had few events, which means that
+    /// the reader is faster than the publishers.
     is_ahead: bool,
     ended: bool,
     /// The reason why the watcher ended, once the reader has reached the end.
@@ -52,18 +52,18 @@ pub(crate) struct MailboxReceiver<T> {
     upstream: Option<Box<dyn Upstream>>,
 }
 
-/// The fan-out, from the perspective of a reader to which the dispatcher may lend it.
+/// The fan-out, from the perspective of a reader that the dispatcher may lend it to.
 pub(crate) trait Upstream: Send + Sync {
-    /// Offers the waiting entries of the incoming queue, if there are at least `least`. Never
-    /// waits.
+    /// Offers the waiting entries of the incoming queue if at least `least` entries are waiting.
+    /// Never waits.
     fn pull(&self, least: usize);
 
-    /// Gives the fan-out back, because the reader is about to sleep. The reader has armed its
-    /// wake cell. Never waits.
+    /// Hands the fan-out back, because the reader is about to sleep. The reader must already have
+    /// armed its wake cell. Never waits.
     fn hand_back(&self);
 }
 
-/// The result of checking the mailbox.
+/// The result of checking the mailbox for something to receive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// The current slice holds an event.
@@ -72,7 +72,7 @@ pub(crate) enum Next {
     Lagged(u64),
     /// There is nothing to receive now.
     Empty,
-    /// There will never be anything to receive again.
+    /// The watcher has ended, so nothing more will be received.
     End,
 }
 
@@ -113,7 +113,7 @@ impl<T> MailboxReceiver<T> {
         }
     }
 
-    /// Ends the borrow of the last call, and looks for the next event. Never waits.
+    /// Ends the last call's borrow, and checks for the next event. Never waits.
     pub(crate) fn next(&mut self) -> Next {
         self.release();
         if self.current.is_some() {
@@ -122,11 +122,12 @@ impl<T> MailboxReceiver<T> {
         if self.ended {
             return Next::End;
         }
-        // The order matters: a reader that sees the end, or a decided offset, then finds everything
-        // before it in the queue.
+        // The order of these reads matters. A reader that has seen the end, or a decided offset,
+        // then finds everything before it in the queue.
         let end = self.state.end();
         let decided = self.state.decided();
-        // A reader that finds nothing decided leaves a growing queue's lock to the publisher.
+        // If nothing new has been decided, the reader does not contend with the publisher for a
+        // growing queue's lock.
         let front = if self.queue.grows() && decided <= self.expected {
             Front::Nothing
         } else {
@@ -158,7 +159,7 @@ impl<T> MailboxReceiver<T> {
         Next::Empty
     }
 
-    /// Makes a slice the current one. Returns the length of the gap before it.
+    /// Makes a slice the current slice. Returns the length of the gap before it.
     fn set_current(&mut self, slice: BatchSlice<T>) -> u64 {
         let gap = slice.offset() - self.expected;
         self.expected = slice.offset();
@@ -166,8 +167,8 @@ impl<T> MailboxReceiver<T> {
         gap
     }
 
-    /// Takes the event after a gap that the caller has received and not reported yet, if that event
-    /// is still in a ring. Returns the number of events that the ring has lost since.
+    /// Takes the event after a gap that the caller has received but not reported yet, if that event
+    /// is still in a ring. Returns the number of events that the ring has lost since then.
     pub(crate) fn take_behind_gap(&mut self) -> u64 {
         if self.current.is_some() {
             return 0;
@@ -175,8 +176,9 @@ impl<T> MailboxReceiver<T> {
         self.queue.pop_behind_gap().map_or(0, |slice| self.set_current(slice))
     }
 
-    /// Looks for the next event like [`next`](Self::next). If there is none, and at least `least`
-    /// entries wait upstream, pulls them if the reader is responsible for them now.
+    /// Checks for the next event like [`next`](Self::next). If there is none, and the fan-out is
+    /// lent to this reader, pulls the entries waiting upstream, provided that there are at least
+    /// `least`.
     pub(crate) fn next_or_pull(&mut self, least: usize) -> Next {
         let next = self.next();
         if next != Next::Empty {
@@ -192,11 +194,11 @@ impl<T> MailboxReceiver<T> {
         self.upstream.as_deref().filter(|_| self.bus.is_lent())
     }
 
-    /// Waits until there is an event, a gap or the end. Returns `Empty` at the deadline.
+    /// Waits until an event or a gap arrives, or the watcher ends. Returns `Empty` at the deadline.
     pub(crate) fn wait(&mut self, deadline: Deadline) -> Next {
         if self.is_ahead {
-            // Each check takes the cache lines that the publisher writes to. A reader that checks
-            // less often finds more events each time, and both threads are faster.
+            // Each check fetches the cache lines that the publisher writes to. If the reader checks
+            // less often, it finds more events each time, and both threads are faster.
             (0..GATHER).for_each(|_| hint::spin_loop());
         }
         let mut found = spin_until(|| self.found(MANY));
@@ -221,7 +223,7 @@ impl<T> MailboxReceiver<T> {
         Some(self.next_or_pull(least)).filter(|next| *next != Next::Empty)
     }
 
-    /// Arms the wake cell for this thread. The caller then checks again.
+    /// Arms the wake cell for this thread. The caller must then check again.
     pub(crate) fn arm(&self) {
         self.state.wake_cell.arm();
         self.hand_back();
@@ -238,7 +240,7 @@ impl<T> MailboxReceiver<T> {
         }
     }
 
-    /// Returns the next item if there is one now. Otherwise arranges that `waker` is called when
+    /// Returns the next item if one is available. Otherwise, arranges for `waker` to be called when
     /// another poll may find an item.
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<Next> {
         if let Some(next) = self.found(1) {
@@ -254,14 +256,14 @@ impl<T> MailboxReceiver<T> {
         }
     }
 
-    /// Arranges that `waker` is called when there is something to receive, or the end. Calls
-    /// `waker` immediately if that is already the case.
+    /// Arranges for `waker` to be called when there is something to receive, or when the watcher
+    /// ends. Calls `waker` immediately if that is already the case.
     #[cfg(feature = "select")]
     pub(crate) fn notify(&self, waker: &Waker) {
         self.arm_task(waker);
         let in_current = self.events().len();
-        // Borrowed events count, too. The next receive frees their capacity, and the dispatcher may
-        // wait for it.
+        // Borrowed events count, too. The next receive call frees their capacity, which the
+        // dispatcher may be waiting for.
         let known = self.expected + in_current as u64 - u64::from(self.prefix);
         if in_current > 0 || self.ended || self.state.decided() > known || self.state.end().is_some() {
             waker.wake_by_ref();
@@ -286,19 +288,21 @@ impl<T> MailboxReceiver<T> {
         self.current.as_ref().map_or(&[], BatchSlice::events)
     }
 
-    /// Returns the number of events that are left to receive: those in the queue and in the current
-    /// slice, minus those that the caller borrows.
+    /// Returns the number of events left to receive, which are the events in the queue and in the
+    /// current slice except for those that the caller has borrowed.
     pub(crate) fn unread(&self) -> u64 {
         let borrowed = u64::from(self.borrowed);
         let counted = (self.state.queued() + u64::from(self.prefix)).saturating_sub(borrowed);
-        // The dispatcher counts a slice after it has sent it, and the reader may have it already.
+        // The dispatcher counts a slice after sending it, so the reader may already have a slice
+        // that is not counted yet.
         counted.max((self.events().len() as u64).saturating_sub(borrowed))
     }
 
     /// Marks the first `events` events of the current slice as borrowed until the next call.
     pub(crate) fn borrow(&mut self, events: usize) {
         debug_assert!(self.borrowed == 0 && events <= self.events().len());
-        // A slice is no longer than a queue or a prefix may be.
+        // The cast does not truncate, because a slice is no longer than the longest queue or
+        // prefix.
         self.borrowed = events as u32;
     }
 
@@ -317,21 +321,23 @@ impl<T> MailboxReceiver<T> {
         if current.len() == 0 {
             self.reached = self.reached.max(current.position_behind(0));
             let done = self.current.take();
-            // The bus waits only for handlers, and for readers whose policy waits for capacity.
+            // The bus waits only for handlers, and for readers whose policy makes it wait for
+            // capacity.
             if self.announces || self.state.policy.waits() {
                 self.announce();
             }
-            // The last holder of a batch runs its events' destructors. They run after the
-            // announcement, so that no thread waits for them.
+            // The last holder of a batch runs the events' destructors. This happens after the
+            // announcement, so that no thread waits for the destructors.
             self.is_ahead = false;
             if let Some(BatchSlice::Own(mut own)) = done {
                 self.is_ahead = own.has_few();
                 own.clear();
-                // It leaves its memory to the next batch.
+                // The batch leaves its memory to the next batch.
                 self.spare = Some(own);
             }
         } else if counted > 0 && self.state.policy.waits() {
-            // The reader may stop reading before it reaches the end of the slice.
+            // Not deferred to the end of the slice, because the reader may stop reading before it
+            // gets there.
             self.make_room();
         }
     }
@@ -342,14 +348,14 @@ impl<T> MailboxReceiver<T> {
             let borrowed = std::mem::take(&mut self.borrowed);
             self.advance(borrowed as usize);
         } else if self.announces && self.handled != self.expected && self.current.is_none() {
-            // A gap without an event after it has been handled, too.
+            // A gap that is not followed by an event has been handled as well.
             self.announce();
         }
     }
 
-    /// Announces the end of a slice: wakes a dispatcher that waits for capacity. If `announces` is
-    /// set, also publishes the handler's progress, and wakes the threads and tasks that wait for
-    /// it.
+    /// Announces the end of a slice by waking a dispatcher that is waiting for capacity. If
+    /// `announces` is set, also publishes the handler's progress, and wakes the threads and tasks
+    /// waiting for it.
     fn announce(&mut self) {
         if self.announces {
             self.handled = self.expected;
@@ -363,14 +369,15 @@ impl<T> MailboxReceiver<T> {
 
     // ── for a bulk reader ──
 
-    /// Returns whether there may be something to receive, or the end.
+    /// Returns whether there may be something to receive, or whether the watcher may have ended.
     #[cfg(any(feature = "recorder", eventcast_loom))]
     pub(crate) fn has_news(&self) -> bool {
         !self.ended
             && (self.current.is_some() || self.state.decided() > self.expected || self.state.end().is_some())
     }
 
-    /// Takes out the current slice, whose capacity is freed later. Returns `None` if there is none.
+    /// Takes out the current slice, whose capacity is freed later. Returns `None` if there is no
+    /// current slice.
     #[cfg(any(feature = "recorder", eventcast_loom))]
     pub(crate) fn take_current(&mut self) -> Option<BatchSlice<T>> {
         let slice = self.current.take()?;
@@ -386,8 +393,8 @@ impl<T> MailboxReceiver<T> {
         self.make_room();
     }
 
-    /// Publishes a handler's progress, and wakes the threads and tasks that wait for it. `None`
-    /// means the offset after the last event that was taken out.
+    /// Publishes a handler's progress, and wakes the threads and tasks waiting for it. `None` means
+    /// the offset after the last event that was taken out.
     #[cfg(any(feature = "recorder", eventcast_loom))]
     pub(crate) fn set_handled(&mut self, offset: Option<u64>) {
         let offset = offset.unwrap_or(self.expected);
@@ -404,7 +411,7 @@ impl<T> MailboxReceiver<T> {
         self.bus.clock.park(&self.parker, deadline);
     }
 
-    /// Wakes a dispatcher that waits for the freed capacity. Fences.
+    /// Wakes a dispatcher that is waiting for the freed capacity. Issues a full fence.
     fn make_room(&self) {
         full_fence();
         if self.state.is_room_wanted(self.consumed) {
@@ -413,8 +420,8 @@ impl<T> MailboxReceiver<T> {
     }
 
     /// Ends the receiver, and counts the remaining events as lost. The dispatcher may be offering
-    /// at the same time. It checks after its own fence whether the reader is gone, so one of the
-    /// two finds each slice.
+    /// events at the same time. After its own fence, it checks whether the reader is gone, so each
+    /// slice is found by the dispatcher or the reader.
     fn retire(&mut self) {
         if self.ended {
             return;
@@ -422,8 +429,8 @@ impl<T> MailboxReceiver<T> {
         self.ended = true;
         let abandoned = self.bus.is_abandoned();
         let gave_up = abandoned && self.state.is_handler && !self.state.is_stopped();
-        // The reader empties the queue before it sets the flag GONE. From then on the dispatcher
-        // may empty the queue as well, and would drop what it finds on its own thread.
+        // The reader empties the queue before it sets the GONE flag. Once the flag is set, the
+        // dispatcher may empty the queue as well, and would drop what it finds on its own thread.
         let (current, mut queued) = (self.current.take(), self.queue.take_all());
         let first = self.state.set_gone(gave_up);
         full_fence();
@@ -434,14 +441,15 @@ impl<T> MailboxReceiver<T> {
         if discarded > 0 {
             self.state.count_discarded(discarded, abandoned);
         }
-        // The dispatcher has to remove the sender:
-        // - If this reader is the first to stop the watcher: it asks the dispatcher to reap the
+        // The dispatcher has to remove the sender. It is asked to do so as follows:
+        // - If this reader is the first to stop the watcher, it asks the dispatcher to reap the
         //   watcher.
-        // - If another thread has stopped the watcher: that thread asks the dispatcher.
-        // - If the mailbox is closed: the dispatcher has no sender, because the bus has ended, or
+        // - If another thread has stopped the watcher, that thread asks the dispatcher.
+        // - If the mailbox is closed, the dispatcher has no sender, because the bus has ended or
         //   the watcher was not registered.
-        // - If a handler abandons its queue: it stays listed until the end, so that events that are
-        //   still accepted count as abandoned. The shutdown by deadline has woken the dispatcher.
+        // - If a handler abandons its queue, it stays listed until the bus ends, so that events
+        //   that are still accepted count as abandoned. The shutdown with a deadline has already
+        //   woken the dispatcher.
         if first && !gave_up {
             self.bus.reap(self.state.id);
         }
@@ -451,7 +459,7 @@ impl<T> MailboxReceiver<T> {
                 hook(&self.state.name, discarded);
             }
         });
-        // The events' destructors run last, on this thread, so the dispatcher does not wait for
+        // The events' destructors run last and on this thread, so the dispatcher does not wait for
         // them.
         drop((current, queued));
     }
@@ -459,9 +467,9 @@ impl<T> MailboxReceiver<T> {
 
 impl<T> Drop for MailboxReceiver<T> {
     fn drop(&mut self) {
-        // The caller has seen the events that it borrowed.
+        // The caller has already seen the events that it borrowed.
         self.release();
-        // First, so that a watcher that was never registered is not listed for a reap.
+        // Withdraw first, so that a watcher that was never registered is not listed for reaping.
         self.bus.withdraw(&self.state);
         self.retire();
         self.bus.receiver_dropped(&self.state);

@@ -1,16 +1,17 @@
-//! The dispatcher's end of one watcher's mailbox: filter, credit, policy, accounting.
+//! The dispatcher's end of one watcher's mailbox, with the filter, the credit, the policy and the
+//! accounting.
 //!
-//! Credit is counted in events, as if each event had its own slot. It is the capacity minus the
+//! Credit is counted in events, as if each event had its own slot. It equals the capacity minus the
 //! events that are queued or held by the reader. `DropOldest` needs no credit, because it evicts
 //! queued events.
 //!
-//! The sender sends what fits, in one of three forms:
+//! The sender sends the events that fit, in one of three forms:
 //!
-//! - If a whole batch fits: as a slice of the shared batch.
-//! - If only a part fits, and the watcher loses the rest or may lose it: as a copy of that part, so
-//!   that the watcher does not keep the whole batch alive for a few events.
-//! - If the policy is `Wait`, so that the watcher loses nothing: as small slices of the batch
-//!   itself, which the dispatcher keeps alive anyway.
+//! - If a whole batch fits, it sends a slice of the shared batch.
+//! - If only a part fits, and the watcher loses or may lose the rest, it sends a copy of that part,
+//!   so that the watcher does not keep the whole batch alive for a few events.
+//! - If the policy is `Wait`, under which the watcher loses nothing, it sends small slices of the
+//!   batch itself, because the dispatcher keeps the batch alive anyway.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -34,35 +35,39 @@ pub(crate) struct MailboxSender<T> {
     pub(crate) filter: Option<FilterHook<T>>,
     hooks: Option<Box<LossHooks<T>>>,
     pub(super) sent: Sent,
-    /// The reader's `consumed` when the sender last read it. The reader may have advanced since.
+    /// The value of the reader's `consumed` when the sender last read it. The reader may have
+    /// advanced since then.
     consumed: u64,
-    /// The number of events from the history. They are the first in the queue, and need no credit.
+    /// The number of events from the history. They are at the front of the queue, and need no
+    /// credit.
     replayed: u64,
-    /// Whether the events that are being offered are from the history.
+    /// Whether the events being offered come from the history.
     is_replaying: bool,
     /// The point in the order of events at which the watcher starts.
     pub(crate) start: Start,
-    /// The parts that still wait for capacity, if the dispatcher waits for this watcher.
+    /// The parts still waiting for capacity, if the dispatcher waits for this watcher.
     pub(super) pending: VecDeque<Part<T>>,
     pub(crate) deadline: Deadline,
-    /// The highest number of events in the batch that grows. Zero if no batch grows in the queue.
+    /// The maximum number of events in the growing batch. Zero if the queue has no growing batch.
     pub(super) grows_to: u16,
-    /// Whether the batch that grows may hold events, so that a slice must not pass it.
+    /// Whether the growing batch may hold events, in which case it must be sealed before a slice is
+    /// sent.
     pub(super) has_grown: bool,
-    /// Whether a publisher of an inline bus has found the queue full since it last had capacity.
+    /// Whether a publisher of an inline bus has found the queue full since the queue last had
+    /// capacity.
     pub(super) is_full: bool,
-    /// The filter's decision about the event that is offered next, if the filter has already been
-    /// run on it.
+    /// The filter's decision about the next event to be offered, if the filter has already been run
+    /// on it.
     pub(super) judged: Option<bool>,
-    /// The number of events sent by the time when the reader was expected to pull and did not keep
-    /// up. Zero if this has not happened.
+    /// The number of events that had been sent when the reader last failed to keep up with pulling.
+    /// Zero if the reader has always kept up.
     slow_until: u64,
-    /// Whether the reader is a handler that has abandoned its queue because of a shutdown by
+    /// Whether the reader is a handler that has abandoned its queue because of a shutdown with a
     /// deadline.
     gave_up: bool,
 }
 
-/// A range of the events of a batch.
+/// A range of the events in a batch.
 pub(super) struct Part<T> {
     batch: Arc<SharedBatch<T>>,
     pub(super) range: Range<usize>,
@@ -100,8 +105,8 @@ impl<T> MailboxSender<T> {
         }
     }
 
-    /// Returns the free capacity in events. The result is at least `wanted` if there is that much
-    /// capacity, and exact if there is less.
+    /// Returns the free capacity in events. If at least `wanted` is free, the result is at least
+    /// `wanted`. If less is free, the result is exact.
     pub(super) fn credit(&mut self, wanted: usize) -> usize {
         let free = |sender: &Self| sender.state.capacity.saturating_sub(sender.in_use());
         let mut credit = free(self);
@@ -112,15 +117,16 @@ impl<T> MailboxSender<T> {
         credit as usize
     }
 
-    /// Returns how many events of the queue and of the reader need credit, by the last known
-    /// `consumed`. The queue of a reader that is just being dropped may have been emptied.
+    /// Returns how many events need credit because they are in the queue or held by the reader,
+    /// according to the last known `consumed`. Saturates at zero, because the queue of a reader
+    /// that is just being dropped may already have been emptied.
     fn in_use(&self) -> u64 {
         self.sent.queued.saturating_sub(self.consumed.max(self.replayed))
     }
 
-    /// Returns how many of `wanted` events fit, at least. Returns `None` if a publisher must leave
-    /// this watcher to the dispatcher: its filter is user code, its ring has a lock, or it has been
-    /// stopped.
+    /// Returns a lower bound on how many of `wanted` events fit. Returns `None` if a publisher must
+    /// leave this watcher to the dispatcher, because the watcher has a filter, which is user code,
+    /// or a ring, which has a lock, or because it has been stopped.
     pub(crate) fn direct_room(&mut self, wanted: usize) -> Option<usize> {
         let is_direct = self.filter.is_none()
             && self.state.policy != OverflowPolicy::DropOldest
@@ -128,19 +134,20 @@ impl<T> MailboxSender<T> {
         is_direct.then(|| self.credit(wanted))
     }
 
-    /// Records that the reader did not keep up when it was expected to pull.
+    /// Records that the reader was expected to pull but did not keep up.
     pub(crate) fn note_slow(&mut self) {
         self.slow_until = self.sent.queued;
     }
 
-    /// Returns whether the reader may be expected to keep up: if it once did not, it has received
-    /// everything that was sent by then.
+    /// Returns whether the reader can be expected to keep up. If it has failed to keep up before,
+    /// it must have received everything that had been sent by then.
     pub(crate) fn keeps_up(&self) -> bool {
         self.slow_until == 0 || self.state.consumed() >= self.slow_until
     }
 
-    /// Offers a batch that fits. The caller has this from [`direct_room`](Self::direct_room). No
-    /// user code runs: no event is lost, copied or dropped, even if the watcher has just stopped.
+    /// Offers a batch that fits. The caller must have checked this with
+    /// [`direct_room`](Self::direct_room). No user code runs, because no event is lost, copied or
+    /// dropped, even if the watcher has just stopped.
     pub(crate) fn offer_whole(&mut self, batch: Arc<SharedBatch<T>>) {
         let all = 0..batch.events().len();
         self.begin_whole(all.len());
@@ -153,7 +160,7 @@ impl<T> MailboxSender<T> {
         self.state.publish_offered(self.sent.offered);
     }
 
-    /// Queues events that fit.
+    /// Queues events that are known to fit.
     fn send(&mut self, batch: Arc<SharedBatch<T>>, range: Range<usize>) {
         let events = range.len();
         self.send_slice(BatchSlice::new(batch, range, self.sent.decided), events);
@@ -176,14 +183,14 @@ impl<T> MailboxSender<T> {
     pub(super) fn note_high_water(&mut self) {
         if self.in_use() > self.sent.high_water {
             self.consumed = self.state.consumed();
-            // The events that the reader holds count too. Events taken from a ring have left the
-            // queue, so with them the number can exceed the capacity.
+            // The events that the reader holds count, too. Events taken out of a ring have left the
+            // queue, so if they are included, the number can exceed the capacity.
             let queued = self.in_use().min(self.state.capacity);
             self.sent.high_water = self.sent.high_water.max(queued);
         }
     }
 
-    /// Counts events that the reader will not receive, and calls the hook with them.
+    /// Counts events that the reader will not receive, and passes them to the hook.
     pub(super) fn lose(&mut self, reason: DropReason, events: &[T]) {
         self.sent.decided += events.len() as u64;
         self.count_lost(reason, events);
@@ -198,8 +205,9 @@ impl<T> MailboxSender<T> {
         }
     }
 
-    /// Returns whether the watcher is still offered events: it has not been stopped, or it is a
-    /// handler that has abandoned its queue, whose events count as abandoned from then on.
+    /// Returns whether the watcher is still offered events. This is the case if it has not been
+    /// stopped, or if it is a handler that has abandoned its queue. Events offered to such a
+    /// handler count as abandoned.
     pub(crate) fn is_offered(&mut self) -> bool {
         if !self.state.is_stopped() {
             return true;
@@ -208,7 +216,7 @@ impl<T> MailboxSender<T> {
         self.gave_up
     }
 
-    /// Records for the watcher that this many events are missing here. None of them was offered.
+    /// Records a gap of this many missing events for the watcher. None of them was offered.
     pub(crate) fn add_gap(&mut self, events: u64) {
         if self.is_offered() {
             self.sent.decided += events;
@@ -222,7 +230,7 @@ impl<T> MailboxSender<T> {
         !self.pending.is_empty()
     }
 
-    /// Loses the pending events.
+    /// Drops the pending events, and counts them as lost for this reason.
     pub(crate) fn lose_pending(&mut self, reason: DropReason) {
         while let Some(part) = self.pending.pop_front() {
             self.lose(reason, &part.batch.events()[part.range]);
@@ -230,7 +238,8 @@ impl<T> MailboxSender<T> {
         self.state.publish_sent(&self.sent);
     }
 
-    /// Counts the pending events and `events` more as abandoned. `on_drop` does not receive them.
+    /// Counts the pending events, and `events` additional events, as abandoned. They are not passed
+    /// to `on_drop`.
     #[cold]
     pub(crate) fn abandon(&mut self, events: usize) {
         let pending: usize = self.pending.iter().map(|part| part.range.len()).sum();
@@ -244,8 +253,9 @@ impl<T> MailboxSender<T> {
         self.state.publish_sent(&self.sent);
     }
 
-    /// Reports the abandoned events, and drops the user's closures. Their destructors may panic.
-    /// Each closure is dropped separately, because a panic during a panic would abort the process.
+    /// Reports the abandoned events, and drops the user-supplied closures. Each closure is dropped
+    /// separately, because its destructor may panic, and a second panic during the first one would
+    /// abort the process.
     pub(crate) fn drop_closures(&mut self) {
         self.report_abandoned();
         let filter = self.filter.take();
@@ -255,9 +265,9 @@ impl<T> MailboxSender<T> {
         }
     }
 
-    /// Empties the queue of a reader that is gone. Both ends may do so at the same time, and each
-    /// counts the events that it takes out. Returns the slices, so that the caller chooses when the
-    /// events' destructors run.
+    /// Empties the queue of a reader that is gone. Both ends may empty it at the same time, and
+    /// each end counts the events that it takes out. Returns the slices, so that the caller can
+    /// choose when the events' destructors run.
     #[must_use = "the events' destructors run where it is dropped"]
     pub(crate) fn drain(&mut self, abandon: bool) -> Vec<BatchSlice<T>> {
         let slices = self.queue.take_all();
@@ -272,8 +282,8 @@ impl<T> MailboxSender<T> {
         slices
     }
 
-    /// Closes the mailbox. The dispatcher sends nothing more to this watcher, and the queued events
-    /// stay readable. Returns the watcher's state, so that the caller wakes the reader.
+    /// Closes the mailbox. The dispatcher sends nothing more to this watcher, but the queued events
+    /// stay readable. Returns the watcher's state. The caller must wake the reader.
     #[must_use = "the reader is to be woken"]
     pub(crate) fn close(mut self, bus: &BusState) -> Arc<WatcherState> {
         if self.state.is_gone() {
@@ -286,7 +296,7 @@ impl<T> MailboxSender<T> {
         state
     }
 
-    /// Calls the hook with the number of events abandoned since the last call. The hook is user
+    /// Passes the number of events abandoned since the last call to the hook. The hook is user
     /// code, so the caller chooses when it runs.
     pub(crate) fn report_abandoned(&mut self) {
         if let Some(hooks) = &mut self.hooks {
@@ -294,7 +304,7 @@ impl<T> MailboxSender<T> {
         }
     }
 
-    /// Counts events for the next [report](Self::report_abandoned).
+    /// Adds events to the next [report](Self::report_abandoned).
     fn owe_report(&mut self, events: u64) {
         if let Some(hooks) = &mut self.hooks {
             hooks.unreported += events;
@@ -303,16 +313,16 @@ impl<T> MailboxSender<T> {
 }
 
 impl<T: Clone> MailboxSender<T> {
-    /// Offers a part of a batch from the history. The part needs no credit, except in a ring, which
-    /// keeps the newest events.
+    /// Offers a part of a batch from the history. The part needs no credit. In a ring, it counts
+    /// against the capacity, and the ring keeps only the newest events.
     pub(crate) fn replay(&mut self, batch: Arc<SharedBatch<T>>, range: Range<usize>, bus: &BusState) {
         self.is_replaying = true;
         self.offer(batch, range, bus);
         self.is_replaying = false;
     }
 
-    /// Offers a part of a batch without waiting. Returns whether some of its events wait for
-    /// capacity.
+    /// Offers a part of a batch without waiting. Returns whether some of its events are now waiting
+    /// for capacity.
     pub(crate) fn offer(&mut self, batch: Arc<SharedBatch<T>>, range: Range<usize>, bus: &BusState) -> bool {
         if !self.is_offered() {
             return false;
@@ -326,8 +336,8 @@ impl<T: Clone> MailboxSender<T> {
         self.is_pending()
     }
 
-    /// Offers a part of a batch. If the watcher gets all of it, its queue gets this hold on the
-    /// batch, too.
+    /// Offers a part of a batch. If the watcher gets the whole part, this reference to the batch is
+    /// moved into the watcher's queue.
     #[inline]
     pub(super) fn offer_part(&mut self, batch: Arc<SharedBatch<T>>, range: Range<usize>, bus: &BusState) {
         let is_lossless = self.gave_up || self.is_replaying;
@@ -336,7 +346,7 @@ impl<T: Clone> MailboxSender<T> {
         }
         self.sent.offered += range.len() as u64;
         // The count is published before any of these events can be delivered or lost, so that no
-        // snapshot shows more of them than were offered.
+        // snapshot shows more events delivered or lost than offered.
         self.state.publish_offered(self.sent.offered);
         if self.gave_up {
             return self.lose(DropReason::Abandoned, &batch.events()[range]);
@@ -356,7 +366,7 @@ impl<T: Clone> MailboxSender<T> {
             }
             OverflowPolicy::DropOldest => self.offer_newest(batch, range),
             OverflowPolicy::Wait | OverflowPolicy::WaitFor(_) => {
-                // The usual case, without the list.
+                // The common case, which avoids the list of pending parts.
                 let events = range.len();
                 if events <= self.longest_slice() && self.pending.is_empty() && self.credit(events) >= events
                 {
@@ -368,8 +378,9 @@ impl<T: Clone> MailboxSender<T> {
         }
     }
 
-    /// Offers the events that fit. If one does not, ends the watcher before it: the reader receives
-    /// the queued events and then the end. As after any end, no later event is offered.
+    /// Offers the events that fit. If an event does not fit, ends the watcher before this event.
+    /// The reader then receives the queued events followed by the end. As after any end, no later
+    /// event is offered.
     fn offer_or_evict(&mut self, batch: Arc<SharedBatch<T>>, range: Range<usize>, bus: &BusState) {
         let fits = self.credit(range.len()).min(range.len());
         self.sent.offered += fits as u64;
@@ -378,13 +389,13 @@ impl<T: Clone> MailboxSender<T> {
             return self.send(batch, range);
         }
         self.send_copy(&batch, range.start..range.start + fits);
-        // A reader that sees the end also sees the counters.
+        // Published first, so that a reader that sees the end also sees the counters.
         self.state.publish_sent(&self.sent);
         bus.evict(&self.state);
     }
 
-    /// Returns the number of events up to which a slice for a reader that the bus waits for is not
-    /// split. The slices are small, so that the reader frees capacity often. A tiny rest joins the
+    /// Returns the maximum length of a slice sent to a reader that the bus waits for. Longer slices
+    /// are split, so that the reader frees capacity often. A small remainder is merged into the
     /// slice before it.
     fn longest_slice(&self) -> usize {
         self.quarter() + self.quarter() / 2
@@ -394,18 +405,18 @@ impl<T: Clone> MailboxSender<T> {
         (self.state.capacity as usize / 4).max(1)
     }
 
-    /// Sends the pending events that fit now, for a dispatcher that waits for capacity.
+    /// Sends the pending events that now fit, for a dispatcher that is waiting for capacity.
     pub(crate) fn push_pending(&mut self) {
         self.send_pending();
         self.state.publish_sent(&self.sent);
     }
 
-    /// Sends the pending events that fit. The caller publishes the counters.
+    /// Sends the pending events that fit. The caller must publish the counters.
     fn send_pending(&mut self) {
         let (longest, quarter) = (self.longest_slice(), self.quarter());
         // With `Wait`, the dispatcher holds the batch until all of its events are queued, so the
         // slices may share it. With `WaitFor`, the dispatcher may drop the rest of a batch, and
-        // whole batches would stay alive for the few of their events that are queued.
+        // slices would keep whole batches alive for the sake of a few queued events.
         let copies = self.state.policy != OverflowPolicy::Wait;
         'parts: while let Some(Part { batch, mut range }) = self.pending.pop_front() {
             let fits = self.credit(range.len()).min(range.len());
@@ -431,8 +442,8 @@ impl<T: Clone> MailboxSender<T> {
         }
     }
 
-    /// Sends like [`send`](Self::send), but as a copy, so that a part does not keep the whole batch
-    /// alive.
+    /// Sends a copy of the events, unlike [`send`](Self::send), so that a part does not keep the
+    /// whole batch alive.
     pub(super) fn send_copy(&mut self, batch: &Arc<SharedBatch<T>>, range: Range<usize>) {
         if range.is_empty() {
             return;

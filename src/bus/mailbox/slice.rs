@@ -1,70 +1,71 @@
-//! Batches, which the dispatcher offers to the watchers, and slices of them. A batch is one
-//! allocation that all watchers share and read in place.
+//! The batches that the dispatcher offers to the watchers, and slices of these batches. A batch is
+//! one allocation, which all watchers share and read in place.
 
 use std::ops::Range;
 
 use crate::catch::catch_panic;
 use crate::sync::Arc;
 
-/// The size up to which a single event is moved out of its vector, in bytes.
+/// The maximum size, in bytes, of a single event that is moved out of its vector.
 const SMALL: usize = 128;
 
-/// Drops events one by one, and catches their panics. In a plain `Vec`, a second `Drop` that panics
-/// would abort the process.
+/// Drops events one by one, catching panics in their destructors. If a plain `Vec` were dropped, a
+/// second panicking `Drop` would abort the process.
 pub(crate) fn discard<T>(mut events: Vec<T>) {
     discard_all(&mut events);
 }
 
-/// Drops the events of a vector in the same way, and leaves the vector its memory.
+/// Drops a vector's events in the same way, but keeps the vector's memory.
 fn discard_all<T>(events: &mut Vec<T>) {
-    // `retain` drops each event in place. After a panic, the events that follow it are left.
+    // `retain` drops each event in place. If a destructor panics, the events after it are still
+    // there.
     while std::mem::needs_drop::<T>() && !events.is_empty() {
         catch_panic(|| events.retain(|_| false));
     }
     events.clear();
 }
 
-/// A batch of events that no longer change. Any thread of the bus or of a watcher may drop them, so
-/// a panic in an event's `Drop` is caught here.
+/// A batch of events that no longer change. Any thread of the bus or of a watcher may drop the
+/// events, so panics in their destructors are caught here.
 #[derive(Debug)]
 pub(crate) struct SharedBatch<T> {
     events: Events<T>,
     positions: Positions,
 }
 
-/// The events of a batch. A single event needs no allocation beside the batch's own.
+/// The events of a batch. A single event needs no allocation besides the batch's own.
 #[derive(Debug)]
 enum Events<T> {
     /// One event, until the batch is dropped.
     One(Option<T>),
-    /// The events, in a box that takes their memory and no more.
+    /// Several events, in a box without spare capacity.
     Many(Box<[T]>),
 }
 
-/// The positions of a batch's events in the order of the bus. They grow by one, except where a
-/// filter has refused events.
+/// The positions of a batch's events in the order of the bus. They increase by one from event to
+/// event, except where a filter has refused events.
 #[derive(Clone, Debug)]
 pub(crate) struct Positions {
     /// The position of the first event. Zero means that the events have no position, because they
     /// did not pass through the bus.
     first: u64,
-    /// The runs of events after the first run: the index at which each begins, and how many events
-    /// were refused before it.
+    /// The runs of events after the first run. For each run, the index at which it begins, and the
+    /// total number of events that were refused before it.
     runs: Box<[(u32, u32)]>,
 }
 
 impl Positions {
-    /// Returns positions that begin here and grow by one.
+    /// Returns positions that begin at `first` and increase by one.
     pub(crate) fn from(first: u64) -> Self {
         Self { first, runs: Box::default() }
     }
 
-    /// Returns the positions of events that have none.
+    /// Returns the value for events that have no positions.
     pub(crate) fn none() -> Self {
         Self::from(0)
     }
 
-    /// Returns the position at `index`, or zero if there is none.
+    /// Returns the position of the event at `index`, or zero if the event has no position.
     fn at(&self, index: usize) -> u64 {
         if self.first == 0 {
             return 0;
@@ -74,8 +75,8 @@ impl Positions {
         self.first + index as u64 + u64::from(refused)
     }
 
-    /// Returns the positions of the events in these ranges, for a copy of the events. Each range
-    /// begins after the end of the previous range.
+    /// Returns the positions for a copy of the events in these ranges. Each range must begin after
+    /// the end of the previous range.
     fn of(&self, ranges: &[Range<usize>]) -> Self {
         let [first, others @ ..] = ranges else { return Self::none() };
         let mut runs = Vec::with_capacity(others.len());
@@ -88,7 +89,7 @@ impl Positions {
             index += range.len();
         }
         if !self.runs.is_empty() {
-            // The copy of a copy, for which no filter ran again.
+            // This is a copy of a copy, and no filter has run in between.
             debug_assert!(others.is_empty());
             let refused = self.at(first.start) - self.first - first.start as u64;
             let begins = |(begins, before): &(u32, u32)| {
@@ -103,7 +104,7 @@ impl Positions {
 
 impl<T> SharedBatch<T> {
     pub(crate) fn new(mut events: Vec<T>, positions: Positions) -> Arc<Self> {
-        // A large event stays where it is, because moving it takes time and stack.
+        // A large event is not moved, because moving it takes time and stack space.
         let is_small = size_of::<T>() <= SMALL && events.len() == 1;
         let one = if is_small { events.pop() } else { None };
         let events = match one {
@@ -113,7 +114,7 @@ impl<T> SharedBatch<T> {
         Arc::new(Self { events, positions })
     }
 
-    /// Creates a batch of one event, which has this position.
+    /// Creates a batch with a single event at this position.
     #[inline]
     pub(super) fn of_one(event: T, position: u64) -> Arc<Self> {
         Arc::new(Self { events: Events::One(Some(event)), positions: Positions::from(position) })
@@ -127,8 +128,8 @@ impl<T> SharedBatch<T> {
         }
     }
 
-    /// Returns the position of the event at `index`, in the order of the bus. Returns zero if the
-    /// event has none.
+    /// Returns the position of the event at `index` in the order of the bus, or zero if the event
+    /// has no position.
     pub(crate) fn position(&self, index: usize) -> u64 {
         self.positions.at(index)
     }
@@ -147,21 +148,22 @@ impl<T> Drop for SharedBatch<T> {
     }
 }
 
-/// The memory up to which a batch leaves its vector to the next one, in bytes.
+/// The maximum size, in bytes, of a vector that a batch leaves to the next batch for reuse.
 const KEPT: usize = 1 << 10;
 
-/// A batch of fewer events is small: the reader has taken it too early.
+/// A batch with fewer events than this is small, which means that the reader has taken it too
+/// early.
 const FEW: usize = 8;
 
-/// The events of an inline bus that only one watcher gets. There is no hole in their positions or
-/// in the watcher's offsets. The batch grows until the reader takes it.
+/// Events of an inline bus that only one watcher gets. Their positions and the watcher's offsets
+/// have no holes. The batch grows until the reader takes it.
 #[derive(Debug)]
 pub(crate) struct OwnBatch<T> {
     events: Vec<T>,
     /// The number of events that the watcher has moved past.
     start: usize,
-    /// The watcher's offset of the event at `start`: the number of events that were decided for it
-    /// before.
+    /// The watcher's offset of the event at `start`, which is the number of events decided for the
+    /// watcher before it.
     offset: u64,
     /// The position of the event at index zero.
     first: u64,
@@ -178,8 +180,8 @@ impl<T> OwnBatch<T> {
         self.events.is_empty()
     }
 
-    /// Returns whether events with this offset and position follow the batch, which has no more
-    /// than `most` events. The watcher has moved past none of them.
+    /// Returns whether events with this offset and position directly follow the batch, and the
+    /// batch has at most `most` events. The watcher must not have moved past any of its events.
     #[inline]
     pub(super) fn is_followed_by(&self, offset: u64, position: u64, most: usize) -> bool {
         let events = self.events.len();
@@ -187,7 +189,8 @@ impl<T> OwnBatch<T> {
         len == 0 || events <= most && self.offset + len == offset && self.first + len == position
     }
 
-    /// Returns the vector, for events that [follow](Self::is_followed_by).
+    /// Returns the vector, so that the caller can append events that
+    /// [follow](Self::is_followed_by).
     #[inline]
     pub(super) fn grow(&mut self, offset: u64, position: u64) -> &mut Vec<T> {
         if self.events.is_empty() {
@@ -200,7 +203,7 @@ impl<T> OwnBatch<T> {
         self.events.len() < FEW
     }
 
-    /// Drops the events, and keeps their memory if it is not much.
+    /// Drops the events, but keeps their memory if it is small.
     pub(super) fn clear(&mut self) {
         discard_all(&mut self.events);
         self.start = 0;
@@ -216,20 +219,20 @@ impl<T> Drop for OwnBatch<T> {
     }
 }
 
-/// A range of a batch, on its way to one watcher. It takes 24 bytes, because the queue has one for
-/// each event that was published on its own.
+/// A range of a batch, as sent to one watcher. Its size is limited to 24 bytes, because the queue
+/// holds one slice for each event that was published on its own.
 #[derive(Debug)]
 pub(crate) enum BatchSlice<T> {
-    /// Events from `start` to `end`.
+    /// The events from `start` up to but excluding `end`.
     Shared {
         batch: Arc<SharedBatch<T>>,
         start: u32,
         end: u32,
-        /// The watcher's offset of the event at `start`: the number of events that were decided for
-        /// it before.
+        /// The watcher's offset of the event at `start`, which is the number of events decided for
+        /// the watcher before it.
         offset: u64,
     },
-    /// The events of a batch that the watcher has not moved past.
+    /// Those events of a watcher's own batch that the watcher has not moved past.
     Own(Box<OwnBatch<T>>),
 }
 
@@ -267,7 +270,7 @@ impl<T> BatchSlice<T> {
         }
     }
 
-    /// Returns the position of the event at `index`, or zero if it has none.
+    /// Returns the position of the event at `index`, or zero if it has no position.
     pub(crate) fn position(&self, index: usize) -> u64 {
         match self {
             Self::Shared { batch, start, .. } => batch.position(*start as usize + index),
@@ -275,8 +278,8 @@ impl<T> BatchSlice<T> {
         }
     }
 
-    /// Returns the position up to which everything has been decided when the first `events`
-    /// events of the slice have been received. Returns zero if the events have no position.
+    /// Returns the position up to which everything has been decided once the first `events` events
+    /// of the slice have been received. Returns zero if the events have no positions.
     pub(crate) fn position_behind(&self, events: usize) -> u64 {
         match self {
             Self::Shared { batch, start, .. } => match (*start as usize + events).checked_sub(1) {
@@ -287,8 +290,8 @@ impl<T> BatchSlice<T> {
         }
     }
 
-    /// Splits off the first `events` events, which are not all, and returns them as a slice.
-    /// Returns `None` if the slice has no parts.
+    /// Splits off the first `events` events, which must not be all of them, and returns them as a
+    /// slice. Returns `None` if the slice cannot be split.
     pub(crate) fn split_front(&mut self, events: usize) -> Option<Self> {
         let Self::Shared { batch, start, offset, .. } = self else { return None };
         let range = *start as usize..*start as usize + events;
@@ -297,7 +300,7 @@ impl<T> BatchSlice<T> {
         Some(front)
     }
 
-    /// Moves past the first `events` events, regardless of their outcome.
+    /// Moves past the first `events` events, whatever their outcome.
     pub(crate) fn advance(&mut self, events: usize) {
         debug_assert!(events <= self.len());
         match self {
@@ -313,12 +316,13 @@ impl<T> BatchSlice<T> {
     }
 }
 
-/// Copies these ranges of a batch into an allocation of their size, so that a slow watcher does not
-/// keep the whole batch alive. Returns `None` if a `Clone` panicked.
+/// Copies these ranges of a batch into an allocation of exactly their size, so that a slow watcher
+/// does not keep the whole batch alive. Returns `None` if a `Clone` panicked.
 pub(crate) fn copied<T: Clone>(batch: &SharedBatch<T>, runs: &[Range<usize>]) -> Option<Arc<SharedBatch<T>>> {
     let events = runs.iter().flat_map(|run| &batch.events()[run.clone()]);
-    // The vector is outside of `catch_panic`, because the copies already made must not be dropped
-    // while a panic unwinds. If one of them panicked too, the process would end.
+    // The vector is kept outside `catch_panic`, because the copies already made must not be dropped
+    // while a panic unwinds. If the destructor of one of them panicked as well, the process would
+    // abort.
     let mut copies = Vec::with_capacity(runs.iter().map(Range::len).sum());
     if catch_panic(|| events.for_each(|event| copies.push(event.clone()))).is_some() {
         return Some(SharedBatch::new(copies, batch.positions.of(runs)));

@@ -13,18 +13,20 @@ const THREAD_NAME: &str = "eventcast";
 
 /// Options of a [`Broadcaster`](crate::Broadcaster).
 ///
-/// Memory is bounded by the sum of these numbers of events:
+/// The memory that a bus uses is bounded by the sum of these numbers of events:
 ///
-/// - `incoming_capacity` × `max_batch` events in the incoming queue. An inline bus has none.
-/// - The events in the queues of the watchers.
-/// - Two batches of `max_batch` for the dispatcher and for each watcher: the current one, and the
-///   one to which the oldest part of the queue belongs.
-/// - If there is a history: `history` events and a batch of `max_batch` for the dispatcher, and as
-///   many for each watcher that started in the past, until it has read them. A watcher shares these
-///   batches with the history for as long as the history holds them, except batches from which its
-///   filter refused some events.
+/// - `incoming_capacity` × `max_batch` events in the incoming queue. An inline bus has no incoming
+///   queue.
+/// - The events in the watchers' queues.
+/// - Two batches of `max_batch` events for the dispatcher and for each watcher: the current batch,
+///   and the batch that the oldest part of the queue belongs to.
+/// - With a history, `history` events and a batch of `max_batch` events for the dispatcher, and the
+///   same number for each watcher that started in the past, until it has read them. A watcher
+///   shares these batches with the history for as long as the history holds them, except for
+///   batches from which the watcher's filter refused some events.
 ///
-/// The bound in bytes is this sum times the size of an event and of what an event owns.
+/// To get the bound in bytes, multiply this sum by the size of an event, including the data that it
+/// owns.
 ///
 /// # Examples
 ///
@@ -37,9 +39,9 @@ const THREAD_NAME: &str = "eventcast";
 ///
 #[cfg_attr(
     feature = "serde",
-    doc = r##"They can be read from a configuration file, with the setters' names as keys. A key that is left out
-has its default, and a key that does not exist is an error. A value out of range, such as a queue of
-zero, is an error that names the option when the bus is built:
+    doc = r##"The options can be read from a configuration file, with the setters' names as keys. Omitted keys get
+their default values, and unknown keys cause an error. If a value is out of range, such as a queue
+capacity of zero, building the bus returns an error that names the option:
 
 ```
 use eventcast::{BusOptions, OverflowPolicy};
@@ -70,7 +72,7 @@ pub struct BusOptions {
     pub(crate) thread_name: String,
 }
 
-/// The form in which `serde` reads [`BusOptions`].
+/// The form from which `serde` deserialises [`BusOptions`].
 #[cfg(feature = "serde")]
 #[derive(serde::Deserialize)]
 #[serde(
@@ -96,7 +98,8 @@ object_only!(BusOptions, BusOptionsObject);
 impl Default for BusOptions {
     fn default() -> Self {
         Self {
-            // As in client-go's recorder: both lengths are 1000, and the incoming event is dropped.
+            // Same as in client-go's recorder: both queues have a length of 1000, and the incoming
+            // event is dropped.
             incoming_capacity: 1000,
             queue_capacity: 1000,
             overflow: OverflowPolicy::DropIncoming,
@@ -110,14 +113,14 @@ impl Default for BusOptions {
 }
 
 impl BusOptions {
-    /// Sets the largest number of entries that wait for the dispatcher: 1 to 16,777,216, with 1000
-    /// as the default. An entry is an event or a piece of a published batch.
+    /// Sets the maximum number of entries waiting for the dispatcher, from 1 to 16,777,216.
+    /// Defaults to 1000. An entry is an event or a piece of a published batch.
     ///
-    /// The queue allocates all its memory up front, even if few entries wait in it. Each entry
-    /// takes the larger of an event and 24 bytes, and up to 16 bytes more. A million entries for
-    /// events of 128 bytes take 144 MB. [`with_options`](crate::Broadcaster::with_options) returns
-    /// an error if the queue needs more than 4 GiB, or more than the system grants. The check
-    /// cannot detect that a system grants more memory than it has, as Linux may.
+    /// The queue allocates all its memory up front, however few entries it holds. Each entry takes
+    /// the size of an event, or 24 bytes if that is larger, plus up to 16 bytes. A million entries
+    /// for events of 128 bytes take 144 MB. [`with_options`](crate::Broadcaster::with_options)
+    /// returns an error if the queue needs more than 4 GiB, or more than the system grants. This
+    /// check cannot detect a system that grants more memory than it has, which Linux may do.
     ///
     /// # Examples
     ///
@@ -134,8 +137,8 @@ impl BusOptions {
         self
     }
 
-    /// Sets the largest number of events that wait for a watcher, unless the watcher sets its own:
-    /// 1 to 16,777,216, with 1000 as the default. Events from the history do not count towards this
+    /// Sets the default capacity of a watcher's queue, in events, from 1 to 16,777,216. Defaults to
+    /// 1000. A watcher may set its own capacity. Events from the history do not count towards this
     /// limit.
     ///
     /// # Examples
@@ -156,7 +159,7 @@ impl BusOptions {
         self
     }
 
-    /// Sets what happens when a watcher's queue is full, unless the watcher sets its own policy.
+    /// Sets the default policy for a full watcher queue. A watcher may set its own policy.
     ///
     /// # Examples
     ///
@@ -173,8 +176,8 @@ impl BusOptions {
         self
     }
 
-    /// Sets the largest number of events that the dispatcher offers together, and the largest piece
-    /// of a published batch: 1 to 65,536, with 256 as the default.
+    /// Sets the maximum number of events that the dispatcher offers together, which is also the
+    /// maximum size of a piece of a published batch, from 1 to 65,536. Defaults to 256.
     ///
     /// # Examples
     ///
@@ -192,27 +195,27 @@ impl BusOptions {
         self
     }
 
-    /// Sets whether a publisher may deliver an event itself while the dispatcher sleeps: default
-    /// `true`.
+    /// Sets whether a publisher may deliver an event itself while the dispatcher is asleep.
+    /// Defaults to `true`.
     ///
-    /// A lone event then changes threads once instead of twice. The publisher does this only if the
-    /// bus has at most four watchers, none of them with a filter or with
-    /// [`DropOldest`](OverflowPolicy::DropOldest), and if the event fits into all of their queues.
-    /// It offers the waiting events, up to a batch, and wakes the readers that sleep. No filter,
-    /// hook, `Clone` or `Drop` runs on its thread, but the waker of a task that waits does. The
-    /// option has no effect on the bus of an event broadcaster, where recording an event must be
-    /// cheap, nor on a bus with a [history](Self::history).
+    /// A single event is then handed from one thread to another once instead of twice. The
+    /// publisher delivers it only if the bus has at most four watchers, if none of them has a
+    /// filter or uses [`DropOldest`](OverflowPolicy::DropOldest), and if the event fits into all of
+    /// their queues. The publisher offers the waiting events, up to a batch, and wakes the sleeping
+    /// readers. No filter, hook, `Clone` or `Drop` runs on the publisher's thread, but the waker of
+    /// a waiting task does. The option has no effect on the bus of an event broadcaster, where
+    /// recording an event must be cheap, or on a bus with a [history](Self::history).
     ///
-    /// With `true`, the only reader of a bus may also take events out of the incoming queue itself
-    /// while it is busy, if its policy is [`Wait`](OverflowPolicy::Wait) or
-    /// [`WaitFor`](OverflowPolicy::WaitFor) and it has no filter. The wakers of tasks that wait to
-    /// publish then run on its thread. If the reader stops taking events, the bus offers the
-    /// waiting events after about two milliseconds.
+    /// With `true`, a bus's only reader may also take events out of the incoming queue itself while
+    /// it is busy, if its policy is [`Wait`](OverflowPolicy::Wait) or
+    /// [`WaitFor`](OverflowPolicy::WaitFor) and it has no filter. The wakers of tasks waiting to
+    /// publish are then called on the reader's thread. If the reader stops taking events, the bus
+    /// offers the waiting events after about two milliseconds.
     ///
-    /// A publish that delivers allocates the batch, and costs one system call for each reader that
-    /// it wakes. With `false`, every publish leaves the delivery to the dispatcher: it allocates
-    /// nothing, and wakes at most one thread. This suits a publisher with real-time constraints,
-    /// such as an audio device's thread.
+    /// A publish call that delivers an event allocates the batch, and makes one system call for
+    /// each reader that it wakes. With `false`, every publish call leaves the delivery to the
+    /// dispatcher, so it does not allocate, and wakes at most one thread. This suits a publisher
+    /// with real-time constraints, such as an audio thread.
     ///
     /// # Examples
     ///
@@ -229,16 +232,16 @@ impl BusOptions {
     }
 
     /// Sets how many of the newest events the bus keeps for watchers that
-    /// [start](crate::WatchBuilder::start) in the past: 0 to 16,777,216, with 0 as the default.
+    /// [start](crate::WatchBuilder::start) in the past, from 0 to 16,777,216. Defaults to 0.
     ///
-    /// The history holds the batches that the dispatcher offers, without a copy. A kept event costs
-    /// its own size and its share of a batch, which takes up to 72 bytes. The destructor of an
-    /// event may run on the dispatcher, when the event leaves the history. A bus with a history
-    /// does not [deliver directly](Self::direct_delivery).
+    /// The history holds the batches that the dispatcher offers, without copying them. Each event
+    /// in it takes its own size plus its share of the batch's overhead, which is up to 72 bytes. An
+    /// event's destructor may run on the dispatcher, when the event leaves the history. A bus with
+    /// a history does not [deliver directly](Self::direct_delivery).
     ///
-    /// A kept event lives until newer events replace it, or until the bus ends. If the event owns a
-    /// handle to its bus, it keeps the bus open. If it owns the sender of a reply channel, a thread
-    /// that waits for this channel to close waits until then.
+    /// An event stays in the history until newer events replace it, or until the bus ends. An event
+    /// that owns a handle to its bus keeps the bus open until then. If an event owns the sender of
+    /// a reply channel, a thread waiting for this channel to close also waits until then.
     ///
     /// # Examples
     ///
@@ -260,13 +263,13 @@ impl BusOptions {
         self
     }
 
-    /// Sets whether the bus is inline: default `false`.
+    /// Sets whether the bus is inline. Defaults to `false`.
     ///
-    /// An inline bus has no thread and no incoming queue. Each publish offers its events to the
-    /// watchers itself, under a lock, so an event is in the queues when its publish returns. See
-    /// [`Broadcaster::new_inline`](crate::Broadcaster::new_inline) for what this changes. With an
-    /// inline bus, [`incoming_capacity`](Self::incoming_capacity) is the number of entries that the
-    /// code inside one call may add.
+    /// An inline bus has no thread and no incoming queue. Each publish call offers its events to
+    /// the watchers itself, under a lock, so the events are in the queues when the call returns.
+    /// See [`Broadcaster::new_inline`](crate::Broadcaster::new_inline) for the other differences.
+    /// On an inline bus, [`incoming_capacity`](Self::incoming_capacity) limits the number of
+    /// entries that code running inside one call may add.
     ///
     /// # Examples
     ///
@@ -284,7 +287,7 @@ impl BusOptions {
         self
     }
 
-    /// Sets the name of the dispatcher's thread. Default `eventcast`.
+    /// Sets the name of the dispatcher's thread. Defaults to `eventcast`.
     ///
     /// # Examples
     ///
@@ -322,7 +325,7 @@ impl BusOptions {
         Ok(())
     }
 
-    /// Checks that no option is set that is meaningless for an inline bus.
+    /// Checks that no option is set that has no meaning for an inline bus.
     fn check_inline(&self) -> Result<(), BuildError> {
         let allowed = "the default in an inline bus, which has no dispatcher";
         if !self.direct_delivery {

@@ -1,21 +1,21 @@
-//! The checks of options, with the limits of their values.
+//! Validates options, and defines the limits of their values.
 
 use std::fmt;
 
 use crate::error::BuildError;
 use crate::escape::escape;
 
-/// The largest length of a queue, in events or entries.
+/// The maximum length of a queue, in events or entries.
 pub(super) const MAX_QUEUE: usize = 1 << 24;
-/// The largest length of a batch, in events.
+/// The maximum length of a batch, in events.
 pub(super) const MAX_BATCH: usize = 1 << 16;
-/// The largest size of an incoming queue, in bytes: 4 GiB.
+/// The maximum size of an incoming queue, in bytes (4 GiB).
 const MAX_INCOMING: u64 = 1 << 32;
 
-/// Checks that there is memory for an incoming queue of this many entries, which allocates all its
-/// memory up front.
+/// Checks that the system has memory for an incoming queue with this many entries, because the
+/// queue allocates all its memory up front.
 pub(crate) fn check_incoming<E>(entries: usize) -> Result<(), BuildError> {
-    // The queue keeps a stamp with each entry.
+    // The queue stores a stamp with each entry.
     let size = size_of::<(usize, E)>();
     let most = MAX_INCOMING / size as u64;
     let refuse = |allowed: fmt::Arguments<'_>| Err(BuildError::new("incoming_capacity", entries, allowed));
@@ -24,8 +24,8 @@ pub(crate) fn check_incoming<E>(entries: usize) -> Result<(), BuildError> {
             "up to {most} entries of {size} bytes, which the queue allocates up front"
         ));
     }
-    // Allocated and freed again, because a failed allocation of the queue itself would end the
-    // process.
+    // The memory is allocated here and freed again, because a failed allocation in the queue itself
+    // would abort the process.
     let mut room: Vec<(usize, E)> = Vec::new();
     let granted = room.try_reserve_exact(entries);
     std::hint::black_box(&mut room);
@@ -39,8 +39,8 @@ pub(crate) fn check_queue_capacity(events: usize) -> Result<(), BuildError> {
     check_limit("queue_capacity", events, MAX_QUEUE, "events")
 }
 
-/// Checks a name, which must not contain NUL. Names become thread names, which the system ends at
-/// the first NUL.
+/// Checks that a name does not contain NUL. Names become thread names, which the system truncates
+/// at the first NUL.
 pub(crate) fn check_name(option: &'static str, name: &str) -> Result<(), BuildError> {
     if name.contains('\0') {
         return Err(BuildError::new(option, escape(name), "a name without NUL"));

@@ -1,4 +1,5 @@
-//! Options of a bus and of its watchers: plain data, checked when a bus or a watcher is built.
+//! The options of a bus and its watchers. They are plain data, and are validated when the bus or
+//! watcher is built.
 
 mod bus;
 mod check;

@@ -1,12 +1,11 @@
-//! The options of a watcher, as far as they are plain data.
+//! The options of a watcher that are plain data.
 
 use crate::bus::policy::OverflowPolicy;
 #[cfg(feature = "serde")]
 use crate::serde_object::object_only;
 
-/// Options of one watcher, as far as they are plain data. An option that is left out keeps the
-/// value in the [builder](crate::WatchBuilder::options), which begins with the value of the bus's
-/// options.
+/// The options of one watcher that are plain data. An option that is not set keeps its value in the
+/// [builder](crate::WatchBuilder::options), which starts with the values from the bus's options.
 ///
 /// # Examples
 ///
@@ -22,9 +21,9 @@ use crate::serde_object::object_only;
 ///
 #[cfg_attr(
     feature = "serde",
-    doc = r##"They can be read from a configuration file, with the setters' names as keys. A key that does not
-exist is an error. A value out of range, such as a queue of zero, is an error that names the option
-when the watcher is made:
+    doc = r##"The options can be read from a configuration file, with the setters' names as keys. Unknown keys
+cause an error. If a value is out of range, such as a queue capacity of zero, building the watcher
+returns an error that names the option:
 
 ```
 use eventcast::{Broadcaster, WatchOptions};
@@ -54,7 +53,7 @@ pub struct WatchOptions {
     pub(crate) stop_on_panic: Option<bool>,
 }
 
-/// The form in which `serde` reads [`WatchOptions`].
+/// The form from which `serde` deserialises [`WatchOptions`].
 #[cfg(feature = "serde")]
 #[derive(serde::Deserialize)]
 #[serde(

@@ -1,5 +1,5 @@
-//! The state that all parts of one bus share, for events of any type: the gate, the places to wait,
-//! the flags of its end, and the registry.
+//! The state that all parts of one bus share, independent of the event type: the gate, the wait
+//! queues, the shutdown flags, and the registry.
 
 use crate::bus::counters::BusStats;
 use crate::bus::report::ShutdownReport;
@@ -15,38 +15,42 @@ use super::registry::Registry;
 use super::threads::Threads;
 use super::watcher::WatcherState;
 
-/// The thread that runs the fan-out, from the perspective of threads that stop, drop or close.
+/// The part that runs the fan-out, from the perspective of threads that stop or drop a watcher or
+/// close the bus.
 pub(crate) trait Drive: Send + Sync {
-    /// Makes sure that the due work is done: by the dispatcher, or by this thread or the owner of
-    /// an inline bus. Waits for no lock.
+    /// Makes sure that the due work is done, either by the dispatcher or, on an inline bus, by this
+    /// thread or the owner. Does not wait for a lock.
     fn drive(&self, bus: &BusState);
 
-    /// Takes back the registration of a watcher, if it has not been carried out. An inline bus
-    /// carries out each registration in its call.
+    /// Withdraws a watcher's registration if it has not been processed yet. Does nothing on an
+    /// inline bus, which processes each registration within its call.
     fn withdraw(&self, _watcher: u64, _bus: &BusState) {}
 }
 
 pub(crate) struct BusState {
     pub(crate) id: u64,
     pub(crate) gate: Gate,
-    /// The place where the dispatcher waits, while it is idle or blocked.
+    /// The wake cell on which the dispatcher waits while it is idle or blocked.
     pub(crate) dispatcher: WakeCell,
     driver: Box<dyn Drive>,
     is_inline: bool,
     /// The owner of an inline bus.
     pub(crate) owner: Owner,
-    /// Publishers that wait for capacity: in the incoming queue, or on an inline bus for a watcher.
+    /// The queue of publishers waiting for capacity in the incoming queue or, on an inline bus, in
+    /// a watcher's queue.
     pub(crate) room: WaitQueue,
-    /// Threads and tasks that wait for the end, for a flush, or for a handler.
+    /// The queue of threads and tasks waiting for the end of the bus, for a flush, or for a
+    /// handler.
     pub(crate) done: Arc<WaitQueue>,
     pub(crate) clock: Clock,
-    /// The clock for the deadlines of flushes, shutdowns and joins. With a fake `clock` these run
-    /// on real time, unless the test makes the fake clock drive them.
+    /// The clock for the deadlines of flushes, shutdowns and joins. If `clock` is fake, these
+    /// deadlines still use real time, unless the test makes the fake clock drive them.
     pub(crate) end_clock: Clock,
-    /// The timer that wakes tasks at these deadlines.
+    /// The timer that wakes tasks at the deadlines measured by `end_clock`.
     pub(crate) timer: Arc<Timer>,
-    /// The timer that wakes tasks that publish on an inline bus, at the limits of its watchers, if
-    /// their clock differs from the clock of `timer`.
+    /// The timer that wakes tasks publishing on an inline bus when a watcher's time limit is
+    /// reached. It exists only if `clock` is fake, because `timer` may then use another clock.
+    /// Otherwise, `timer` wakes these tasks, too.
     limits: Option<Arc<Timer>>,
     closing: AtomicBool,
     abandoned: AtomicBool,
@@ -59,7 +63,7 @@ pub(crate) struct BusState {
     pub(crate) surplus: Tally,
     pub(crate) registry: Registry,
     pub(crate) threads: Arc<Threads>,
-    /// The bus's final report, once a shutdown has seen the end.
+    /// The bus's final report, once a shutdown has seen the bus end.
     pub(super) report: Mutex<Option<Box<ShutdownReport>>>,
 }
 
@@ -68,7 +72,7 @@ impl BusState {
         let id = unique_id();
         let (end_clock, done) = (clock.for_the_end(), Arc::new(WaitQueue::new()));
         let timer = Arc::new(Timer::new(id, end_clock.clone()));
-        // A fake clock may leave the deadlines of the end to the system's clock.
+        // A fake clock may leave the deadlines for the end of the bus to the system clock.
         let limits = clock.is_fake().then(|| Arc::new(Timer::new(id, clock.clone())));
         Self {
             id,
@@ -107,33 +111,33 @@ impl BusState {
         self.is_inline
     }
 
-    /// Returns whether the running thread works for this bus, and therefore must not wait for it.
+    /// Returns whether the current thread works for this bus, and therefore must not wait for it.
     pub(crate) fn is_current(&self) -> bool {
         self.is_inline() && self.owner.is_this_thread() || is_bus_thread(self.id)
     }
 
-    /// Returns whether this thread is inside a call of this inline bus, and so must wake no thread
-    /// or task yet, because a waker may take locks. If so, it wakes the waiters after it has
-    /// released the lock.
+    /// Returns whether this thread is inside a call of this inline bus, and therefore must not wake
+    /// any thread or task yet, because a waker may take locks. If so, the thread will wake the
+    /// waiters after it has released the bus's lock.
     fn wakes_later(&self) -> bool {
         self.is_inline() && self.owner.is_this_thread() && self.owner.ask()
     }
 
-    /// Notes that a reader has freed capacity for which the dispatcher or a publisher of an inline
-    /// bus waits. The caller has fenced.
+    /// Notes that a reader has freed capacity that the dispatcher, or a publisher of an inline bus,
+    /// is waiting for. The caller must have fenced.
     pub(crate) fn room_came(&self) {
         if !self.is_inline() {
             self.dispatcher.wake();
         } else if !self.wakes_later() {
-            // A publishing task's waker may run here. If it publishes itself, it must not wait for
-            // capacity that only this reader frees.
+            // The waker of a publishing task may be called here. If it publishes itself, it must
+            // not wait for capacity that only this reader frees.
             let _mark = BusThread::enter(self.id);
             self.room.pass_on();
         }
     }
 
-    /// Returns a future that waits in `queue`, one of the queues of this bus, until a deadline by
-    /// the clock for ends.
+    /// Returns a future that waits in `queue`, one of this bus's wait queues. The deadline is
+    /// measured by `end_clock`.
     pub(crate) fn waiting<'s, F>(
         &'s self,
         queue: &'s WaitQueue,
@@ -143,8 +147,8 @@ impl BusState {
         Waiting::new(&self.end_clock, &self.timer, queue, deadline, condition)
     }
 
-    /// Returns a future that waits in `queue`, like [`waiting`](Self::waiting), until a deadline by
-    /// the clock of the bus.
+    /// Returns a future that waits in `queue`, like [`waiting`](Self::waiting), but with a deadline
+    /// measured by the bus's `clock`.
     pub(crate) fn waiting_by_the_clock<'s, F>(
         &'s self,
         queue: &'s WaitQueue,
@@ -159,8 +163,8 @@ impl BusState {
 
     pub(crate) fn close(&self) {
         self.gate.close();
-        // Relaxed: the fence publishes this store. Its partners are the fences of the waiting
-        // sides. Whether the gate is quiet depends only on the gate's own words.
+        // Relaxed: the fence publishes this store. It pairs with the fences of the waiting sides.
+        // Whether the gate is quiet depends only on the gate's own words.
         self.closing.store(true, Ordering::Relaxed);
         full_fence();
         self.driver.drive(self);
@@ -172,9 +176,9 @@ impl BusState {
         self.wake_handlers();
     }
 
-    /// Wakes the handlers. A bulk reader among them may park while there is something to read, and
-    /// would otherwise miss that the end has reached a later stage. A bulk reader that is
-    /// registered after this read of the registry notices it without a wake-up, through the
+    /// Wakes the handlers. A bulk reader may park while there is something to read, and would
+    /// otherwise miss that the end has reached a later stage. A bulk reader that is registered
+    /// after this read of the registry notices the new stage without a wake-up, through the
     /// registry's lock.
     #[cfg(any(feature = "recorder", eventcast_loom))]
     fn wake_handlers(&self) {
@@ -183,8 +187,9 @@ impl BusState {
         }
     }
 
-    /// Returns whether the bus refuses entries. After a `true`, it refuses everything that this
-    /// thread pushes, because each kind of bus reads the word that its publishers read.
+    /// Returns whether the bus refuses entries. Once this has returned `true`, the bus refuses
+    /// everything that this thread pushes, because on each kind of bus this method reads the words
+    /// that publishers check.
     pub(crate) fn is_closed(&self) -> bool {
         if self.is_inline() { self.is_closing() } else { self.gate.is_closed() }
     }
@@ -192,20 +197,21 @@ impl BusState {
     /// Returns whether the bus has been closed.
     #[inline]
     pub(crate) fn is_closing(&self) -> bool {
-        // Relaxed: no data depends on it. The fence of a waiting side orders it wherever a stale
-        // read would lose a wake-up.
+        // Relaxed: no data depends on this load. Wherever a stale read would lose a wake-up, the
+        // waiting side's fence orders it.
         self.closing.load(Ordering::Relaxed)
     }
 
-    /// Returns whether the last event is in the queue, because no publisher can push another.
+    /// Returns whether the last event is already in the queue, because no publisher can push
+    /// another event.
     pub(crate) fn is_quiet(&self) -> bool {
         self.is_closing() && self.gate.is_quiet()
     }
 
-    /// Abandons the rest: the dispatcher no longer waits for watchers, and handlers abandon their
-    /// queues.
+    /// Abandons the remaining events. The dispatcher no longer waits for watchers, and handlers
+    /// abandon their queues.
     pub(crate) fn abandon(&self) {
-        // Relaxed: the fence orders this store. Its partners are the fences of the waiting sides.
+        // Relaxed: the fence orders this store. It pairs with the fences of the waiting sides.
         self.abandoned.store(true, Ordering::Relaxed);
         full_fence();
         self.driver.drive(self);
@@ -216,35 +222,36 @@ impl BusState {
 
     #[inline]
     pub(crate) fn is_abandoned(&self) -> bool {
-        // Relaxed: no data depends on it.
+        // Relaxed: no data depends on this load.
         self.abandoned.load(Ordering::Relaxed)
     }
 
-    /// Returns whether the reader is responsible for the waiting entries of the incoming queue.
+    /// Returns whether the reader is responsible for the entries waiting in the incoming queue.
     #[inline]
     pub(crate) fn is_lent(&self) -> bool {
-        // Relaxed: a reader that is about to sleep has fenced after it armed its cell. The partner
-        // is the dispatcher's fence after it has set the flag. Any other thread checks again under
-        // the fan-out's lock.
+        // Relaxed: a reader that is about to sleep has fenced after arming its cell. Its fence
+        // pairs with the dispatcher's fence after setting the flag. All other threads check again
+        // under the fan-out's lock.
         self.lent.load(Ordering::Relaxed)
     }
 
     pub(crate) fn set_lent(&self, lent: bool) {
         // Relaxed: the dispatcher's fence orders this store before its read of the reader's cell.
-        // The lock publishes it to all other threads.
+        // The fan-out's lock publishes it to all other threads.
         self.lent.store(lent, Ordering::Relaxed);
     }
 
     /// Records that the dispatcher has offered everything and closed every mailbox.
     pub(crate) fn set_ended(&self) {
         self.registry.set_ended();
-        // No fence: the waiters check this under the registry's lock, see `WaitQueue::wake`.
+        // No fence is needed, because the waiters check this under the registry's lock. See
+        // `WaitQueue::wake`.
         self.done.wake_all();
     }
 
     // ── watchers ──
 
-    /// Stops a watcher, on any thread.
+    /// Stops a watcher. May be called on any thread.
     pub(crate) fn stop(&self, state: &WatcherState) {
         self.stop_offering(state);
         if !self.wakes_later() {
@@ -252,31 +259,32 @@ impl BusState {
         }
     }
 
-    /// Stops a watcher whose filter has panicked, on the thread that offers, which wakes the reader
-    /// as after each offer.
+    /// Stops a watcher whose filter has panicked. Called on the offering thread, which then wakes
+    /// the reader as after every offer.
     pub(crate) fn stop_offering(&self, state: &WatcherState) {
         if state.set_stopped() {
             self.reap(state.id);
         }
     }
 
-    /// Stops a watcher for which an event does not fit, on the thread that offers. The rest is as
-    /// in [`stop_offering`](Self::stop_offering).
+    /// Evicts a watcher because an event does not fit into its queue. Called on the offering
+    /// thread, like [`stop_offering`](Self::stop_offering).
     pub(crate) fn evict(&self, state: &WatcherState) {
         if state.set_evicted() {
             self.reap(state.id);
         }
     }
 
-    /// Asks for a stopped watcher to be reaped. Fences.
+    /// Requests that a stopped watcher be reaped. Issues a full fence.
     pub(crate) fn reap(&self, id: u64) {
         self.registry.add_reapable(id);
         full_fence();
         self.driver.drive(self);
     }
 
-    /// Takes back the registration of a watcher that is being dropped, if it has not been carried
-    /// out. After an abandonment it stays: the events accepted after it count as abandoned.
+    /// Withdraws the registration of a watcher that is being dropped, if it has not been processed
+    /// yet. Once the bus has been abandoned, the registration stays, because events accepted after
+    /// it count as abandoned.
     pub(crate) fn withdraw(&self, state: &WatcherState) {
         if state.start().is_none() && !self.is_abandoned() {
             self.driver.withdraw(state.id, self);
@@ -284,7 +292,7 @@ impl BusState {
     }
 
     /// Notes that a watcher's receiver is being dropped. Retires the watcher if its mailbox is
-    /// closed too.
+    /// closed, too.
     pub(crate) fn receiver_dropped(&self, state: &Arc<WatcherState>) {
         if state.set_finished() {
             self.registry.retire(state, || self.is_closing());
@@ -295,8 +303,8 @@ impl BusState {
         }
     }
 
-    /// Notes that the mailbox of a watcher has been closed. Retires the watcher if its reader has
-    /// finished too. Fences. The caller wakes the reader.
+    /// Notes that a watcher's mailbox has been closed. Retires the watcher if its reader has
+    /// finished, too. Issues a full fence. The caller must wake the reader.
     pub(crate) fn sender_closed(&self, state: &Arc<WatcherState>) {
         if state.set_closed() {
             self.registry.retire(state, || self.is_closing());
@@ -308,13 +316,13 @@ impl BusState {
 
     #[inline]
     pub(crate) fn set_accepted(&self, events: u64) {
-        // Relaxed: a count. The locks that are taken later publish it to a thread that has waited
-        // for a flush or for the end.
+        // Relaxed: only a count. Locks that are taken later publish it to threads that have waited
+        // for a flush or for the end of the bus.
         self.accepted.store(events, Ordering::Relaxed);
     }
 
     pub(crate) fn set_missed(&self, events: u64) {
-        // Relaxed: a count, as in `set_accepted`.
+        // Relaxed: only a count, as in `set_accepted`.
         self.missed.store(events, Ordering::Relaxed);
     }
 
@@ -322,12 +330,12 @@ impl BusState {
         self.gate.count_refused(refusal, events as u64);
     }
 
-    /// Returns the statistics, without the events that are pending.
+    /// Returns the statistics, without the number of pending events.
     pub(crate) fn stats(&self) -> BusStats {
         let (rejected_full, rejected_closed) = self.gate.refused();
         let of_watchers = self.registry.stats(self.is_closing());
         BusStats {
-            // Relaxed, both: counts.
+            // Relaxed, both: only counts.
             accepted: self.accepted.load(Ordering::Relaxed),
             missed: self.missed.load(Ordering::Relaxed),
             rejected_full,

@@ -20,9 +20,9 @@
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum EndReason {
-    /// The bus has ended, and everything that was accepted has been offered or abandoned.
+    /// The bus has ended, and everything it accepted has been offered or abandoned.
     Closed,
-    /// The watcher was stopped before the reader reached the end, or the filter panicked.
+    /// The watcher was stopped before its reader reached the end, or its filter panicked.
     Stopped,
     /// An event did not fit into the queue of a watcher with the policy
     /// [`Evict`](crate::OverflowPolicy::Evict).

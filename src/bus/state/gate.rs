@@ -1,28 +1,29 @@
-//! The gate: counts the publishers that are inside a publish, and admits no more of them after the
-//! close.
+//! The gate, which counts the publishers that are inside a publish call, and admits no more
+//! publishers once the bus is closed.
 //!
-//! It makes "accepted means offered" true without a lock. It is a fixed array of words, each on its
-//! own cache line. The number of the publishing thread selects the word:
+//! It guarantees, without a lock, that every accepted event is offered. The gate is a fixed array
+//! of words, each on its own cache line. The publishing thread's number selects the word:
 //!
 //! ```text
 //! { publishers inside : 62, idle : 1, closed : 1 }
 //! ```
 //!
-//! * *enter* adds one publisher to the word. If the word was closed, *enter* takes the publisher
-//!   out again and refuses it. A publisher that was let in was counted in the word before the
+//! * *enter* adds one publisher to the word. If the word was closed, *enter* removes the publisher
+//!   again and refuses it. An admitted publisher was therefore counted in the word before the
 //!   closed bit was set.
-//! * *leave* takes the publisher out. A publisher that leaves an idle word is responsible for the
-//!   entry that it has pushed: it delivers directly, or wakes the dispatcher.
+//! * *leave* removes the publisher from the word. A publisher that leaves an idle word is
+//!   responsible for the entry that it has pushed, so it either delivers the entry directly or
+//!   wakes the dispatcher.
 //! * *close* sets the closed bit in every word. The gate is *quiet* when every word is closed and
-//!   no publisher is inside. A dispatcher that sees quiet and then an empty queue has seen the last
-//!   event, because every push happened before its publisher left.
-//! * *idle* is a bit that a dispatcher sets in every word before it parks, and clears when it
-//!   wakes. A reader that has pulled sets it in the dispatcher's place, before it sleeps. Setting
-//!   the bit and leaving are read-modify-writes of one word, so they have an order. A publish
-//!   therefore costs no fence.
-//!   - If the publisher leaves first: its push is visible when the dispatcher next checks the
+//!   no publisher is inside. A dispatcher that first sees a quiet gate and then an empty queue has
+//!   seen the last event, because each push happened before its publisher left.
+//! * *idle* is a bit that the dispatcher sets in every word before it parks, and clears when it
+//!   wakes up. A reader that has pulled sets it on the dispatcher's behalf before it sleeps.
+//!   Setting the bit and leaving are read-modify-write operations on the same word, so they are
+//!   ordered, and a publish call needs no fence.
+//!   - If the publisher leaves first, its push is visible when the dispatcher next checks the
 //!     queue.
-//!   - If the dispatcher sets the bit first: the publisher sees the bit.
+//!   - If the dispatcher sets the bit first, the publisher sees the bit.
 
 use crate::error::PublishError;
 use crate::sync::atomic::{AtomicU64, Ordering};
@@ -33,24 +34,25 @@ const IDLE: u64 = 2;
 const ONE: u64 = 4;
 
 pub(crate) struct Gate {
-    /// The words, each with its counters. The number of cells is a power of two, or zero for an
+    /// The words, each with its counters. The number of cells is a power of two, or zero on an
     /// inline bus.
     cells: Box<[CachePadded<Cell>]>,
-    /// The cell of an inline bus, which no publisher enters: its lock keeps publishers apart.
+    /// The cell of an inline bus. Publishers do not enter it, because the bus's lock keeps them
+    /// apart.
     inline: Option<Cell>,
 }
 
 #[derive(Default)]
 struct Cell {
     word: AtomicU64,
-    /// The number of events refused through this cell because the queue was full. They are counted
-    /// here because the publisher has just used this cache line.
+    /// The number of events refused because the queue was full. They are counted in the publisher's
+    /// cell because the publisher has just accessed this cache line.
     refused_full: AtomicU64,
-    /// The number of events refused through this cell because the gate was closed.
+    /// The number of events refused because the gate was closed.
     refused_closed: AtomicU64,
 }
 
-/// The reason for a refused publish, for the counters.
+/// The reason why a publish call was refused, as needed by the counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     Full,
@@ -58,7 +60,7 @@ pub(crate) enum Refusal {
 }
 
 impl Refusal {
-    /// Returns the publisher's error, with the refused value.
+    /// Returns the error for the publisher, which contains the refused value.
     pub(crate) fn error<E>(self, value: E) -> PublishError<E> {
         match self {
             Self::Full => PublishError::Full(value),
@@ -73,7 +75,7 @@ impl Gate {
         Self { cells: (0..gate_cells()).map(cell).collect(), inline: None }
     }
 
-    /// Creates the gate of an inline bus, which is only closed, and counts.
+    /// Creates the gate of an inline bus, which is only used for closing the bus and for counting.
     pub(crate) fn inline() -> Self {
         Self { cells: Box::default(), inline: Some(Cell::default()) }
     }
@@ -87,22 +89,22 @@ impl Gate {
         &self.cells[thread_number() & (self.cells.len() - 1)]
     }
 
-    /// Lets the caller in, unless the gate is closed. Never waits.
+    /// Admits the caller, unless the gate is closed. Never waits.
     ///
-    /// - If it returns `Ok`: the caller must [`leave`](Pass::leave).
-    /// - If it returns `Err`: the gate is closed. The caller has the same duty as a publisher that
-    ///   leaves, because the dispatcher may have seen the caller inside, and therefore not seen the
-    ///   gate as quiet.
+    /// - If this returns `Ok`, the caller must [`leave`](Pass::leave).
+    /// - If this returns `Err`, the gate is closed. The caller has the same duty as a publisher
+    ///   that leaves, because the dispatcher may have seen the caller inside, and may therefore
+    ///   have found that the gate was not quiet.
     #[inline]
     pub(crate) fn enter(&self) -> Result<Pass<'_>, Duty> {
         let pass = Pass { cell: self.cell() };
-        // Relaxed: an early check, so that publishers that arrive after the close do not disturb
-        // the quiet.
+        // Relaxed: an early check, so that publishers arriving after the close do not make a quiet
+        // gate seem busy.
         if pass.cell.word.load(Ordering::Relaxed) & CLOSED != 0 {
             return Err(Duty::Nothing);
         }
-        // Relaxed: the order of this word alone decides which publishers entered before `close`.
-        // The Release of `leave` publishes the entries that they push in between.
+        // Relaxed: this word's modification order alone determines which publishers entered before
+        // `close`. The Release of `leave` publishes the entries that they push in between.
         if pass.cell.word.fetch_add(ONE, Ordering::Relaxed) & CLOSED == 0 {
             Ok(pass)
         } else {
@@ -110,45 +112,46 @@ impl Gate {
         }
     }
 
-    /// Closes the gate, which then admits no more publishers. Those inside finish.
+    /// Closes the gate, which then admits no more publishers. Publishers that are already inside
+    /// may finish.
     pub(crate) fn close(&self) {
         for cell in self.all() {
-            // Relaxed: the order of the word decides, see `enter`. `is_quiet` acquires what the
-            // publishers did.
+            // Relaxed: the word's modification order is sufficient, as explained in `enter`.
+            // `is_quiet` acquires what the publishers did.
             cell.word.fetch_or(CLOSED, Ordering::Relaxed);
         }
     }
 
-    /// Returns whether the gate is closed and no publisher is inside. Once this is so, the queue
-    /// can only become shorter.
+    /// Returns whether the gate is closed and no publisher is inside. From then on, the queue can
+    /// only become shorter.
     pub(crate) fn is_quiet(&self) -> bool {
-        // Acquire: pairs with the Release of each `leave`, so that what was pushed inside is
+        // Acquire: pairs with the Release of each `leave`, so that everything pushed inside is
         // visible.
         self.cells.iter().all(|cell| cell.word.load(Ordering::Acquire) & !IDLE == CLOSED)
     }
 
     pub(crate) fn is_closed(&self) -> bool {
-        // Relaxed: a hint to publishers. `enter` decides.
+        // Relaxed: this is only a hint to publishers. `enter` makes the decision.
         self.all().all(|cell| cell.word.load(Ordering::Relaxed) & CLOSED != 0)
     }
 
-    /// Sets the idle bit. A publisher that leaves after this has a duty.
+    /// Sets the idle bit. Publishers that leave after this have a duty.
     pub(crate) fn set_idle(&self) {
         for cell in &self.cells {
             // Acquire: pairs with the Release of `leave`, so that the caller's next check of the
-            // queue finds the pushes of the publishers that left before.
+            // queue finds everything pushed by publishers that have already left.
             // Release: pairs with the Acquire of `leave`, so that publishers that leave later see
             // the dispatcher's armed wake cell. A dispatcher has fenced since it armed the cell. A
-            // reader that hands back knows of the cell through the fan-out's lock.
+            // reader that hands back the fan-out has seen the arming through the fan-out's lock.
             cell.word.fetch_or(IDLE, Ordering::AcqRel);
         }
     }
 
     pub(crate) fn clear_idle(&self) {
         for cell in &self.cells {
-            // Relaxed: the dispatcher has the fan-out. A publisher that still sees the bit fails to
-            // get the fan-out, and checks a wake cell that may not be armed. The dispatcher finds
-            // the publisher's push after the next `set_idle` at the latest.
+            // Relaxed: the dispatcher holds the fan-out. A publisher that still sees the bit fails
+            // to acquire the fan-out, and checks a wake cell that may not be armed. The dispatcher
+            // finds the publisher's push after the next `set_idle` at the latest.
             cell.word.fetch_and(!IDLE, Ordering::Relaxed);
         }
     }
@@ -161,12 +164,12 @@ impl Gate {
             Refusal::Closed => &cell.refused_closed,
         };
         let add = |count: u64| Some(count.saturating_add(events));
-        // Relaxed, both: a count. It saturates at the highest number, which a count of zero-sized
-        // events can reach.
+        // Relaxed, both: only a count. It saturates at the maximum value, which a count of
+        // zero-sized events can reach.
         let _ = counter.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }
 
-    /// Returns how many events were refused so far, because the queue was full and because the gate
+    /// Returns the numbers of events refused so far because the queue was full and because the gate
     /// was closed.
     pub(crate) fn refused(&self) -> (u64, u64) {
         self.all().fold((0_u64, 0_u64), |(full, stopped), cell| {
@@ -179,15 +182,16 @@ impl Gate {
     }
 }
 
-/// The duty of a publisher that has left the gate.
+/// The action that a publisher must take after it has left the gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Duty {
-    /// The dispatcher is awake, or the reader pulls, and will find the publisher's entry.
+    /// No action. The dispatcher is awake or the reader is pulling, and will find the publisher's
+    /// entry.
     Nothing,
-    /// The dispatcher sleeps, or is about to. The pushed entry has to be delivered.
+    /// The dispatcher is asleep or about to sleep, so the pushed entry has to be delivered.
     Deliver,
-    /// Same as `Deliver`, and the gate is closed. Only the dispatcher ends the bus, so it must
-    /// wake.
+    /// Same as `Deliver`, but the gate is closed. Only the dispatcher can end the bus, so it must
+    /// be woken.
     Wake,
 }
 
@@ -198,13 +202,13 @@ pub(crate) struct Pass<'g> {
 }
 
 impl Pass<'_> {
-    /// Leaves the gate. Returns the publisher's duty.
+    /// Leaves the gate, and returns what the publisher must do next.
     #[inline]
     pub(crate) fn leave(self) -> Duty {
-        // Release: pairs with the Acquire of `set_idle` and `is_quiet`. A dispatcher that sees this
-        // publisher leave sees what the publisher pushed inside.
-        // Acquire: pairs with the Release of `set_idle`. A publisher that sees the idle bit sees
-        // the armed wake cell.
+        // Release: pairs with the Acquire of `set_idle` and `is_quiet`. A dispatcher that sees that
+        // this publisher has left also sees what the publisher pushed inside.
+        // Acquire: pairs with the Release of `set_idle`. A publisher that sees the idle bit also
+        // sees the armed wake cell.
         match self.cell.word.fetch_sub(ONE, Ordering::AcqRel) & (IDLE | CLOSED) {
             IDLE => Duty::Deliver,
             0 | CLOSED => Duty::Nothing,

@@ -1,4 +1,4 @@
-//! The state of one bus and of each of its watchers, for events of any type.
+//! The state of one bus and of each of its watchers, independent of the event type.
 
 mod bus;
 mod end_reason;

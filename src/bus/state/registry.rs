@@ -1,4 +1,4 @@
-//! The list of a bus's watchers, and the summed counters of those that have been dropped.
+//! The list of a bus's watchers, and the sums of the counters of dropped watchers.
 
 use std::collections::BTreeMap;
 
@@ -8,20 +8,20 @@ use crate::sync::{Arc, Mutex};
 
 use super::watcher::WatcherState;
 
-/// The highest number of names of dropped watchers that the registry keeps. The limit bounds the
-/// memory if a program generates names.
+/// The maximum number of names of dropped watchers that the registry keeps. The limit bounds the
+/// memory use if a program generates names.
 const NAMES: usize = 256;
 
 pub(crate) struct Registry {
     entries: Mutex<Entries>,
-    /// Whether `reapable` may hold something.
+    /// Whether `reapable` may be non-empty.
     reaping: AtomicBool,
-    /// The numbers of stopped watchers whose senders the dispatcher has yet to remove.
+    /// The ids of stopped watchers whose senders the dispatcher has yet to remove.
     reapable: Mutex<Vec<u64>>,
 }
 
 struct Entries {
-    /// The number of watchers registered so far, which is the number of the next one.
+    /// The number of watchers registered so far, which is also the next watcher's id.
     total: u64,
     /// Whether the dispatcher has offered everything and closed every mailbox.
     ended: bool,
@@ -30,11 +30,11 @@ struct Entries {
     departed: Option<Box<Departed>>,
 }
 
-/// The sums of the dropped watchers.
+/// The sums of the counters of dropped watchers.
 #[derive(Clone)]
 struct Departed {
     all: WatcherStats,
-    /// The part of `all` that belongs to watchers that were given a name, by name.
+    /// The part of `all` that belongs to watchers with a given name, keyed by name.
     named: BTreeMap<String, WatcherStats>,
 }
 
@@ -73,8 +73,8 @@ impl Registry {
         }
     }
 
-    /// Adds a new watcher, unless the dispatcher has ended: a bus that is settled remains so.
-    /// `make` receives the watcher's number.
+    /// Adds a new watcher, unless the dispatcher has ended. A settled bus therefore stays settled.
+    /// `make` receives the watcher's id.
     pub(crate) fn add(&self, make: impl FnOnce(u64) -> WatcherState) -> Option<Arc<WatcherState>> {
         let mut entries = self.entries.lock();
         if entries.ended {
@@ -87,13 +87,13 @@ impl Registry {
         Some(state)
     }
 
-    /// Removes a watcher that was too late to be registered.
+    /// Removes a watcher that could no longer be registered.
     pub(crate) fn remove(&self, state: &WatcherState) {
         self.entries.lock().watchers.remove(&state.id);
     }
 
-    /// Removes a watcher whose mailbox is closed and whose reader has finished, and adds its
-    /// counters to the sums.
+    /// Removes a watcher whose mailbox is closed and whose reader has finished. Adds its counters
+    /// to the sums.
     pub(crate) fn retire(&self, state: &Arc<WatcherState>, is_closing: impl FnOnce() -> bool) {
         let mut entries = self.entries.lock();
         if !ends_with_the_bus(state, is_closing) && entries.watchers.remove(&state.id).is_some() {
@@ -110,8 +110,8 @@ impl Registry {
         self.entries.lock().ended
     }
 
-    /// Returns whether the dispatcher has ended and every handler has finished. If so, this remains
-    /// so.
+    /// Returns whether the dispatcher has ended and every handler has finished. A result of `true`
+    /// is final.
     pub(crate) fn is_settled(&self) -> bool {
         let entries = self.entries.lock();
         entries.ended && entries.unfinished().next().is_none()
@@ -122,46 +122,46 @@ impl Registry {
         self.entries.lock().unfinished().cloned().collect()
     }
 
-    /// Returns the number of watchers that have not been dropped, and of handlers that have not
-    /// ended.
+    /// Returns the number of watchers that have not been dropped and handlers that have not ended.
     pub(crate) fn present(&self) -> usize {
         self.entries.lock().watchers.values().filter(|state| !state.is_finished()).count()
     }
 
-    /// Returns the watchers for which the dispatcher waits now.
+    /// Returns the watchers that the dispatcher is currently waiting for.
     pub(crate) fn waited_for(&self) -> Vec<Arc<WatcherState>> {
         self.entries.lock().watchers.values().filter(|state| state.is_waited_for()).cloned().collect()
     }
 
     // ── stopped watchers, which the dispatcher reaps ──
 
-    /// Lists a stopped watcher for the dispatcher. The caller fences and wakes the dispatcher.
+    /// Lists a stopped watcher for the dispatcher. The caller must then fence and wake the
+    /// dispatcher.
     pub(crate) fn add_reapable(&self, id: u64) {
         if !self.has_ended() {
             self.reapable.lock().push(id);
         }
-        // Relaxed: the caller's fence orders this store. Its partners are the fences of the
+        // Relaxed: the caller's fence orders this store. It pairs with the fences of the
         // dispatcher's wake cell.
         self.reaping.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn must_reap(&self) -> bool {
         // Relaxed: the wake cell's fence orders this load. While the dispatcher is awake, a stale
-        // read loses nothing.
+        // read does no harm.
         self.reaping.load(Ordering::Relaxed)
     }
 
     pub(crate) fn take_reapable(&self) -> Vec<u64> {
-        // Relaxed: the flag is cleared before the list is taken, so that a watcher that is added
-        // later sets it again.
+        // Relaxed: the flag is cleared before the list is taken, so that adding a watcher later
+        // sets the flag again.
         self.reaping.store(false, Ordering::Relaxed);
         std::mem::take(&mut *self.reapable.lock())
     }
 
     // ── statistics ──
 
-    /// Returns the part of the statistics that is about watchers. A watcher that was dropped counts
-    /// as departed from then on, even if the dispatcher has not closed its mailbox yet.
+    /// Returns the watchers' part of the statistics. A dropped watcher immediately counts as
+    /// departed, even if the dispatcher has not closed its mailbox yet.
     pub(crate) fn stats(&self, is_closing: bool) -> BusStats {
         let entries = self.entries.lock();
         let mut departed = entries.departed.as_deref().cloned().unwrap_or_default();
@@ -181,9 +181,9 @@ impl Registry {
     }
 }
 
-/// Returns whether a watcher stays listed after its end. Handlers that end with the bus do, so that
-/// the report of the bus shows the outcome of each. There are no more of them than there were when
-/// the bus was closed.
+/// Returns whether a watcher stays listed after its end. Handlers that end with the bus stay
+/// listed, so that the bus's report shows the outcome of each handler. Their number cannot exceed
+/// the number of handlers that existed when the bus was closed.
 fn ends_with_the_bus(state: &WatcherState, is_closing: impl FnOnce() -> bool) -> bool {
     state.is_handler && is_closing()
 }

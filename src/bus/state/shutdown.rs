@@ -1,28 +1,28 @@
-//! The end of a bus, from the perspective of a shutdown call: close, wait, abandon, report.
+//! The shutdown of a bus: closing it, waiting for its end, abandoning the rest, and reporting.
 
 use crate::bus::report::ShutdownReport;
 use crate::clock::Deadline;
 
 use super::bus::BusState;
 
-/// The time that a call gives the bus to end, by the clock for ends.
+/// The time that a call gives the bus to end, measured by the bus's `end_clock`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Patience {
-    /// The time until which the call waits and abandons nothing.
+    /// The time until which the call waits without abandoning anything.
     pub(crate) until: Deadline,
-    /// The time until which the call then continues to wait, after it has abandoned the rest.
-    /// `None` if it abandons nothing.
+    /// The time until which the call continues to wait after it has abandoned the rest. `None` if
+    /// the call does not abandon anything.
     pub(crate) after_giving_up: Option<Deadline>,
 }
 
 impl Patience {
-    /// Waits for the end without a deadline.
+    /// Waits for the end of the bus without a deadline.
     pub(crate) const FOREVER: Self = Self { until: None, after_giving_up: None };
 }
 
 impl BusState {
-    /// Closes the bus, and waits until everything has been offered and handled, and the threads of
-    /// the bus have ended.
+    /// Closes the bus, and waits until everything has been offered and handled and the bus's
+    /// threads have ended.
     pub(crate) fn shutdown(&self, patience: Patience) -> ShutdownReport {
         self.close();
         if !self.is_current() {
@@ -37,7 +37,7 @@ impl BusState {
         self.report()
     }
 
-    /// Shuts down like [`shutdown`](BusState::shutdown), for a task.
+    /// Shuts down the bus like [`shutdown`](BusState::shutdown), but asynchronously.
     pub(crate) async fn shutdown_async(&self, patience: Patience) -> ShutdownReport {
         self.close();
         if !self.is_current() {
@@ -53,26 +53,28 @@ impl BusState {
     }
 
     fn give_up(&self) {
-        // If only the last steps of threads are missing, there is nothing left to abandon.
+        // If the bus is only waiting for threads to reach their last step, there is nothing left to
+        // abandon.
         if !self.registry.is_settled() {
             self.abandon();
         }
     }
 
-    /// Returns a result once everything has been offered and handled, and each thread of the bus
-    /// has reached its last step.
+    /// Returns `Some` once everything has been offered and handled, and each thread of the bus has
+    /// reached its last step.
     fn has_left(&self) -> Option<()> {
         (self.registry.is_settled() && self.threads.are_leaving()).then_some(())
     }
 
     /// Returns the bus's final report, which is the same for all calls, or a snapshot if the bus
-    /// has not ended.
+    /// has not ended yet.
     fn report(&self) -> ShutdownReport {
         if self.is_current() || !self.registry.is_settled() {
             return ShutdownReport::new(false, self.stats());
         }
         let mut report = {
-            // Lock order: `BusState::report` before `Registry::entries`. `stats` takes the second.
+            // Lock order: `BusState::report` before `Registry::entries`. `stats` takes the second
+            // lock.
             let mut report = self.report.lock();
             let make = || Box::new(ShutdownReport::new(!self.is_abandoned(), self.stats()));
             (**report.get_or_insert_with(make)).clone()
@@ -87,7 +89,7 @@ impl BusState {
         let _ = self.done.wait(&self.end_clock, deadline, || self.ending());
     }
 
-    /// Returns whether the bus has ended with everything handled, or `None` if it has not ended.
+    /// Returns whether the bus ended with everything handled, or `None` if it has not ended yet.
     pub(crate) fn ending(&self) -> Option<bool> {
         self.registry.is_settled().then(|| !self.is_abandoned())
     }

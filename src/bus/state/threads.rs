@@ -1,6 +1,6 @@
-//! The threads that a bus has started: the dispatcher's thread and the threads of handlers. A
-//! shutdown waits until each thread is at its last step, and joins it, so that the code of the
-//! program may be unloaded afterwards.
+//! The threads started by a bus, which are the dispatcher's thread and the handlers' threads. A
+//! shutdown waits until each thread has reached its last step, and then joins it, so that the
+//! program's code may be unloaded afterwards.
 
 use std::io;
 
@@ -9,15 +9,15 @@ use crate::sync::{Arc, Mutex, thread};
 
 pub(crate) struct Threads {
     started: Mutex<Started>,
-    /// The place where a shutdown waits for the threads, among other things.
+    /// The queue in which a shutdown waits for the threads, among other things.
     done: Arc<WaitQueue>,
 }
 
 struct Started {
-    /// The number of threads that have not reached their last step, or that are not in `handles`
-    /// yet.
+    /// The number of marks of threads that have not reached their last step, or are not in
+    /// `handles` yet.
     running: usize,
-    /// The threads that have not been joined.
+    /// The threads that have not been joined yet.
     handles: Vec<thread::JoinHandle<()>>,
 }
 
@@ -26,14 +26,14 @@ impl Threads {
         Self { started: Mutex::new(Started { running: 0, handles: Vec::new() }), done }
     }
 
-    /// Returns whether each thread has reached its last step. After that step a thread runs no user
-    /// code, and waits for no other thread.
+    /// Returns whether each thread has reached its last step. After that step, a thread neither
+    /// runs user code nor waits for another thread.
     pub(crate) fn are_leaving(&self) -> bool {
         self.started.lock().running == 0
     }
 
-    /// Joins all threads if each has reached its last step. Returns whether this is so. Waits for
-    /// these last steps only.
+    /// Joins all threads and returns `true` if each thread has reached its last step. Otherwise
+    /// returns `false` immediately. Waits only for these last steps.
     pub(crate) fn join(&self) -> bool {
         let handles = {
             let mut started = self.started.lock();
@@ -46,16 +46,16 @@ impl Threads {
         true
     }
 
-    /// Starts a named thread for which a shutdown waits.
+    /// Starts a named thread that a shutdown will wait for.
     pub(crate) fn spawn<F>(threads: &Arc<Self>, name: String, run: F) -> io::Result<()>
     where
         F: FnOnce() + Send + 'static,
     {
-        // If the system cannot start a thread, dropping the closure undoes the first mark, and runs
-        // the destructors of the user's values. No lock is held here.
+        // If the system cannot start a thread, dropping the closure removes the first mark, and
+        // runs the destructors of user-supplied values. No lock is held here.
         let (runs, is_unlisted) = (Running::mark(threads), Running::mark(threads));
         let handle = thread::spawn(name, move || {
-            // Dropped last.
+            // The mark is dropped last.
             let _runs = runs;
             run();
         })?;
@@ -68,8 +68,8 @@ impl Threads {
     }
 }
 
-/// A mark that a thread of the bus runs, or is being started. For a thread, dropping the mark is
-/// its last step.
+/// Marks that a thread of the bus is running or being started. Dropping the mark is the thread's
+/// last step.
 struct Running(Arc<Threads>);
 
 impl Running {
@@ -82,7 +82,8 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.0.started.lock().running -= 1;
-        // No fence: a shutdown reads the number under the lock, see `WaitQueue::wake`.
+        // No fence is needed, because a shutdown reads the number under the lock. See
+        // `WaitQueue::wake`.
         self.0.done.wake_all();
     }
 }

@@ -1,5 +1,5 @@
-//! The state that both ends of a watcher's mailbox share, for events of any type: counters with one
-//! writer each (except `panics`), flags, and the watcher's wake cell.
+//! The state that both ends of a watcher's mailbox share, independent of the event type: flags, the
+//! watcher's wake cell, and counters, which have one writer each (except `panics`).
 
 use std::sync::OnceLock;
 
@@ -11,27 +11,27 @@ use crate::sync::{CachePadded, Parker};
 
 use super::end_reason::EndReason;
 
-/// The flag of a watcher that has been stopped. The dispatcher offers it nothing more, unless
-/// `GAVE_UP` is set too.
+/// The flag of a stopped watcher. The dispatcher offers it no more events, unless `GAVE_UP` is set
+/// as well.
 const STOPPED: u8 = 1;
-/// The flag of a reader that is gone. It takes nothing more out of the queue, except to discard
-/// what is left.
+/// The flag of a reader that is gone. It no longer takes events out of the queue, except to discard
+/// the remaining ones.
 const GONE: u8 = 2;
-/// The flag of a closed mailbox. The dispatcher puts nothing more into the queue.
+/// The flag of a closed mailbox. The dispatcher no longer puts events into the queue.
 const CLOSED: u8 = 4;
-/// The flag of a reader that has finished: its receiver has been dropped. A handler has then
-/// handled all that it will handle.
+/// The flag of a reader that has finished, which means that its receiver has been dropped. A
+/// handler has then handled everything that it will ever handle.
 const FINISHED: u8 = 8;
 
-/// The flag of a handler that has abandoned its queue because of a shutdown by deadline. Events
+/// The flag of a handler that has abandoned its queue because of a shutdown with a deadline. Events
 /// that are still offered to it count as abandoned.
 const GAVE_UP: u8 = 16;
 
-/// The flag of a watcher that its own policy has stopped, because an event did not fit. `STOPPED`
-/// is set with it.
+/// The flag of a watcher that was stopped by its own policy because an event did not fit. `STOPPED`
+/// is always set together with it.
 const EVICTED: u8 = 32;
 
-/// The value of `wake_at` while no dispatcher waits for capacity.
+/// The value of `wake_at` while no dispatcher is waiting for capacity.
 const NEVER: u64 = u64::MAX;
 
 pub(crate) struct WatcherState {
@@ -39,30 +39,31 @@ pub(crate) struct WatcherState {
     pub(crate) name: Box<str>,
     pub(crate) capacity: u64,
     pub(crate) policy: OverflowPolicy,
-    /// Whether the library runs the reader, so that flush and shutdown wait for it.
+    /// Whether the library runs the reader, in which case flushes and shutdowns wait for it.
     pub(crate) is_handler: bool,
     flags: AtomicU8,
-    /// The value of `consumed` at which a dispatcher that waits for capacity wants to be woken, or
+    /// The value of `consumed` at which a dispatcher waiting for capacity wants to be woken, or
     /// `NEVER`.
     wake_at: AtomicU64,
     pub(crate) wake_cell: WakeCell,
-    /// The position in the order of the bus after which the watcher starts. Empty until the
+    /// The position in the bus's order of events after which the watcher starts. Empty until the
     /// dispatcher has registered the watcher.
     start: OnceLock<u64>,
     panics: AtomicU64,
-    /// The counters that only the dispatcher writes.
+    /// The counters that are written only by the dispatcher.
     sent: CachePadded<SentSide>,
-    /// The counters that only the reader writes.
+    /// The counters that are written only by the reader.
     got: CachePadded<GotSide>,
 }
 
 #[derive(Default)]
 struct SentSide {
-    /// The lowest offset that is not decided. Every event below it is in the queue, delivered or
-    /// lost.
+    /// The lowest offset that has not been decided yet. Every event below it is in the queue,
+    /// delivered or lost.
     decided: AtomicU64,
     offered: AtomicU64,
-    /// The number of events put into the queue, minus those that the dispatcher took out again.
+    /// The number of events put into the queue, minus the number of events that the dispatcher took
+    /// out again.
     queued: AtomicU64,
     incoming: AtomicU64,
     oldest: AtomicU64,
@@ -70,20 +71,21 @@ struct SentSide {
     stopped: AtomicU64,
     abandoned: AtomicU64,
     filtered: AtomicU64,
-    /// The number of events that are missing for every watcher, or that the history no longer had.
+    /// The number of events that were missing for every watcher, or that the history no longer
+    /// held.
     missed: AtomicU64,
     high_water: AtomicU64,
 }
 
 #[derive(Default)]
 struct GotSide {
-    /// The number of delivered events: the reader has taken them out of the queue, and has freed
-    /// their capacity.
+    /// The number of delivered events, which the reader has taken out of the queue, and whose
+    /// capacity it has freed.
     consumed: AtomicU64,
-    /// The number of events that the reader discarded because it stopped.
+    /// The number of events that the reader discarded because the watcher was stopped.
     stopped: AtomicU64,
-    /// The number of events that the reader discarded after a shutdown by deadline had abandoned
-    /// the rest.
+    /// The number of events that the reader discarded after a shutdown with a deadline had
+    /// abandoned the rest.
     abandoned: AtomicU64,
     /// The offset up to which a handler has handled everything, gaps included.
     handled: AtomicU64,
@@ -128,23 +130,21 @@ impl WatcherState {
 
     // ── the dispatcher's side ──
 
-    /// Publishes the position in the order of the bus after which the watcher starts, before
-    /// anything is offered.
+    /// Publishes the position after which the watcher starts. Called before any event is offered.
     pub(crate) fn set_start(&self, position: u64) {
         let _ = self.start.set(position);
     }
 
-    /// Publishes how many events were missing for the watcher.
+    /// Publishes the number of events that were missing for the watcher.
     pub(crate) fn set_missed(&self, events: u64) {
         // Relaxed: a count.
         self.sent.missed.store(events, Ordering::Relaxed);
     }
 
-    /// Publishes how many events were offered, before any of them is queued or lost.
+    /// Publishes the number of offered events. Called before any of them is queued or lost.
     #[inline]
     pub(crate) fn publish_offered(&self, offered: u64) {
-        // Relaxed: the queue and the fence in `publish_sent`, which both follow this store, publish
-        // it.
+        // Relaxed: the queue and the fence in `publish_sent` publish this store. Both follow it.
         self.sent.offered.store(offered, Ordering::Relaxed);
     }
 
@@ -154,7 +154,7 @@ impl WatcherState {
         let to = &self.sent;
         // Release: pairs with the fence in `stats`, so that `stats` never sees more events lost
         // than offered. It also pairs with the Acquire in `decided`, so that a reader that sees a
-        // offset decided finds its event in the queue, or knows that it is lost.
+        // decided offset either finds the event in the queue or knows that it is lost.
         fence(Ordering::Release);
         // Relaxed, all: the fence above orders them.
         to.incoming.store(sent.drops.incoming, Ordering::Relaxed);
@@ -162,7 +162,7 @@ impl WatcherState {
         to.timed_out.store(sent.drops.timed_out, Ordering::Relaxed);
         to.stopped.store(sent.drops.stopped, Ordering::Relaxed);
         to.abandoned.store(sent.drops.abandoned, Ordering::Relaxed);
-        // Relaxed, as well: they follow the same fence.
+        // Relaxed, as well: these stores follow the same fence.
         to.filtered.store(sent.filtered, Ordering::Relaxed);
         to.high_water.store(sent.high_water, Ordering::Relaxed);
         to.queued.store(sent.queued, Ordering::Relaxed);
@@ -171,20 +171,21 @@ impl WatcherState {
 
     #[inline]
     pub(crate) fn consumed(&self) -> u64 {
-        // Acquire: pairs with the Release in `set_consumed`, so that the capacity that it reports
-        // is really free.
+        // Acquire: pairs with the Release in `set_consumed`, so that the reported capacity is
+        // really free.
         self.got.consumed.load(Ordering::Acquire)
     }
 
-    /// Asks for a wake-up at this value of `consumed`. The caller then arms its wake cell and
-    /// checks again.
+    /// Requests a wake-up once `consumed` reaches this value. The caller must then arm its wake
+    /// cell and check again.
     pub(crate) fn want_room(&self, at: u64) {
-        // Relaxed: the fence in `WakeCell::arm` orders it before the second read of `consumed`.
+        // Relaxed: the fence in `WakeCell::arm` orders this store before the second read of
+        // `consumed`.
         self.wake_at.store(at, Ordering::Relaxed);
     }
 
-    /// Asks for a wake-up at this value of `consumed`, unless an earlier wake-up is already
-    /// pending. The caller then fences, and checks again.
+    /// Requests a wake-up once `consumed` reaches this value, unless an earlier wake-up is already
+    /// pending. The caller must then fence and check again.
     pub(crate) fn wish_for_room(&self, at: u64) {
         // Relaxed, both: written under the lock of an inline bus. The caller's fence orders the
         // store before its second read of `consumed`.
@@ -195,17 +196,17 @@ impl WatcherState {
     }
 
     pub(crate) fn has_room(&self) {
-        // Relaxed: a reader that sees this late only checks a wake cell that is not armed.
+        // Relaxed: a reader that sees this store late only checks a wake cell that is not armed.
         self.wake_at.store(NEVER, Ordering::Relaxed);
     }
 
-    /// Sets the flag of a closed mailbox, after the dispatcher has put the last event into the
-    /// queue. Returns whether the reader has finished too, so that the watcher can be retired.
+    /// Marks the mailbox as closed, after the dispatcher has put the last event into the queue.
+    /// Returns whether the reader has finished as well, so that the watcher can be retired.
     pub(crate) fn set_closed(&self) -> bool {
         // Release: pairs with the Acquire in `end`. A reader that sees the end sees every event
         // and offset before it.
-        // Acquire: pairs with the Release in `set_finished`. Of the two sides, the later one sees
-        // the counts of the other.
+        // Acquire: pairs with the Release in `set_finished`. The later of the two sides sees the
+        // other side's counts.
         self.flags.fetch_or(CLOSED, Ordering::AcqRel) & FINISHED != 0
     }
 
@@ -217,21 +218,21 @@ impl WatcherState {
         self.sent.decided.load(Ordering::Acquire)
     }
 
-    /// Returns the position after which the watcher starts. Returns `None` if the dispatcher has
-    /// not registered the watcher yet.
+    /// Returns the position after which the watcher starts, or `None` if the dispatcher has not
+    /// registered the watcher yet.
     pub(crate) fn start(&self) -> Option<u64> {
         self.start.get().copied()
     }
 
-    /// Frees capacity. After a fence, the reader checks whether a dispatcher waits for this
-    /// capacity.
+    /// Frees capacity. The reader must then fence and check whether a dispatcher is waiting for
+    /// this capacity.
     #[inline]
     pub(crate) fn set_consumed(&self, consumed: u64) {
         // Release: pairs with the Acquire in `consumed` and the fence in `stats`.
         self.got.consumed.store(consumed, Ordering::Release);
     }
 
-    /// Returns whether a dispatcher waits for the capacity that has been freed so far.
+    /// Returns whether a dispatcher is waiting for the capacity freed so far.
     #[inline]
     pub(crate) fn is_room_wanted(&self, consumed: u64) -> bool {
         // Relaxed: the caller's fence orders this load after `consumed`.
@@ -239,32 +240,33 @@ impl WatcherState {
     }
 
     pub(crate) fn set_handled(&self, offset: u64) {
-        // Release: pairs with the Acquire in `handled`, so that a thread that waits for a handler
-        // sees what the handler did.
+        // Release: pairs with the Acquire in `handled`, so that a thread waiting for a handler sees
+        // what the handler did.
         self.got.handled.store(offset, Ordering::Release);
     }
 
     pub(crate) fn count_discarded(&self, events: u64, abandoned: bool) {
         let counter = if abandoned { &self.got.abandoned } else { &self.got.stopped };
-        // Relaxed: the reader is the only writer.
+        // Relaxed: only the reader writes this counter.
         let before = counter.load(Ordering::Relaxed);
         // Release: pairs with the fence in `stats`, so that `stats` never sees more events
         // discarded than offered.
         counter.store(before + events, Ordering::Release);
     }
 
-    /// Sets the flag of a reader that is gone. The caller then fences, and empties the queue.
-    /// Returns `true` if the dispatcher has to be asked to reap the watcher: no thread had stopped
-    /// it before, and its mailbox is not closed, which it is if it was never registered.
+    /// Marks the reader as gone. The caller must then fence and empty the queue. Returns `true` if
+    /// the caller has to ask the dispatcher to reap the watcher. This is the case if no thread has
+    /// stopped the watcher before and its mailbox is not closed. If the watcher's registration was
+    /// refused or withdrawn, its mailbox is already closed.
     pub(crate) fn set_gone(&self, gave_up: bool) -> bool {
         let flags = if gave_up { STOPPED | GONE | GAVE_UP } else { STOPPED | GONE };
-        // Relaxed: the caller's fence orders it before the emptying. Its partner is the
-        // dispatcher's fence after each offer.
+        // Relaxed: the caller's fence orders this store before the caller empties the queue. The
+        // fence pairs with the dispatcher's fence after each offer.
         self.flags.fetch_or(flags, Ordering::Relaxed) & (STOPPED | CLOSED) == 0
     }
 
-    /// Sets the flag of a reader that has finished, as its last act. Returns whether the dispatcher
-    /// has closed the mailbox too, so that the watcher can be retired.
+    /// Marks the reader as finished. This is the reader's last step. Returns whether the dispatcher
+    /// has closed the mailbox as well, so that the watcher can be retired.
     pub(crate) fn set_finished(&self) -> bool {
         // Release: pairs with the Acquires in `is_finished` and `set_closed`.
         // Acquire: pairs with the Release in `set_closed`.
@@ -273,50 +275,52 @@ impl WatcherState {
 
     // ── any thread ──
 
-    /// Sets the flag of a watcher that has been stopped. The caller then fences, and wakes the
-    /// dispatcher and the reader. Returns `true` if the flag was not set before.
+    /// Marks the watcher as stopped. The caller must then fence, and wake the dispatcher and the
+    /// reader. Returns `true` if the flag was not already set.
     pub(crate) fn set_stopped(&self) -> bool {
         // Release: pairs with the Acquire in `end`, so that a reader that sees the end also sees
-        // the counter of its cause. The caller's fence publishes the flag to the dispatcher. Its
-        // partners are the fences of the waiting sides.
+        // the counter of what caused it. The caller's fence publishes the flag to the dispatcher.
+        // The fence pairs with the fences of the waiting sides.
         self.flags.fetch_or(STOPPED, Ordering::Release) & STOPPED == 0
     }
 
-    /// Sets the flags of a watcher that its policy stops, unless the watcher has been stopped
-    /// before. Returns whether it has set them. Only the dispatcher calls this. The rest is as in
-    /// [`set_stopped`](Self::set_stopped).
+    /// Marks the watcher as stopped by its policy, unless it has already been stopped. Returns
+    /// whether it set the flags. Only the dispatcher calls this. The caller has the same
+    /// obligations as for [`set_stopped`](Self::set_stopped).
     pub(crate) fn set_evicted(&self) -> bool {
         let evicted = |flags: u8| (flags & STOPPED == 0).then_some(flags | STOPPED | EVICTED);
         // Release: pairs with the Acquire in `end`, so that a reader that sees the end also sees
-        // everything that was queued and counted before. Relaxed: a failed attempt only tries
-        // again.
+        // everything that was queued and counted before. Relaxed: after a failed exchange, the
+        // update only tries again.
         self.flags.fetch_update(Ordering::Release, Ordering::Relaxed, evicted).is_ok()
     }
 
     #[inline]
     pub(crate) fn is_stopped(&self) -> bool {
-        // Relaxed: no data depends on it. A dispatcher that sees it late only offers a little more.
+        // Relaxed: no data depends on it. A dispatcher that sees the flag late only offers a few
+        // more events.
         self.flags.load(Ordering::Relaxed) & STOPPED != 0
     }
 
     pub(crate) fn has_given_up(&self) -> bool {
-        // Relaxed: as in `is_stopped`.
+        // Relaxed: same as in `is_stopped`.
         self.flags.load(Ordering::Relaxed) & GAVE_UP != 0
     }
 
     #[inline]
     pub(crate) fn is_gone(&self) -> bool {
-        // Relaxed: the dispatcher's fence after its offers orders this load. Its partner is the
+        // Relaxed: the dispatcher's fence after its offers orders this load. It pairs with the
         // reader's fence after `set_gone`.
         self.flags.load(Ordering::Relaxed) & GONE != 0
     }
 
-    /// Returns the reason why the watcher ended, if an empty queue means the end.
+    /// Returns the reason why the watcher ended, if an empty queue now means that it has ended.
+    /// Otherwise returns `None`.
     #[inline]
     pub(crate) fn end(&self) -> Option<EndReason> {
-        // Acquire: pairs with the Release in `set_closed`, so that a check of the queue after this
-        // finds everything that was put into it. It also pairs with the Releases in `set_stopped`
-        // and `set_evicted`.
+        // Acquire: pairs with the Release in `set_closed`, so that a later check of the queue finds
+        // everything that was put into it. It also pairs with the Releases in `set_stopped` and
+        // `set_evicted`.
         let flags = self.flags.load(Ordering::Acquire);
         if flags & (STOPPED | CLOSED) == 0 {
             None
@@ -330,7 +334,7 @@ impl WatcherState {
     }
 
     pub(crate) fn is_finished(&self) -> bool {
-        // Acquire: pairs with the Release in `set_finished`, so that a thread that waited for a
+        // Acquire: pairs with the Release in `set_finished`, so that a thread that has waited for a
         // handler sees what the handler did.
         self.flags.load(Ordering::Acquire) & FINISHED != 0
     }
@@ -341,9 +345,9 @@ impl WatcherState {
         self.got.handled.load(Ordering::Acquire)
     }
 
-    /// Returns whether the dispatcher waits for capacity in this queue now.
+    /// Returns whether the dispatcher is currently waiting for capacity in this queue.
     pub(crate) fn is_waited_for(&self) -> bool {
-        // Relaxed: the value is only reported.
+        // Relaxed: the result is only reported.
         self.wake_at.load(Ordering::Relaxed) != NEVER
     }
 
@@ -352,10 +356,10 @@ impl WatcherState {
         self.panics.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Returns the number of events that are in the queue or that the reader holds, like `stats`.
+    /// Returns the number of events in the queue or held by the reader, as `stats` reports it.
     pub(crate) fn queued(&self) -> u64 {
         let (got, sent) = (&self.got, &self.sent);
-        // Relaxed, all: counts, on which no data depends.
+        // Relaxed, all: only counts, on which no data depends.
         let taken = got.consumed.load(Ordering::Relaxed)
             + got.stopped.load(Ordering::Relaxed)
             + got.abandoned.load(Ordering::Relaxed);
@@ -364,14 +368,14 @@ impl WatcherState {
     }
 
     pub(crate) fn stats(&self) -> WatcherStats {
-        // The counts of lost and delivered events are read before the count of offered ones, so
-        // that a snapshot at any time never shows more events lost and delivered than offered.
+        // The counts of lost and delivered events are read before the count of offered events, so
+        // that no snapshot shows more events lost and delivered than offered.
         let (got, sent) = (&self.got, &self.sent);
         // Relaxed, all: the fence below orders them.
         let delivered = got.consumed.load(Ordering::Relaxed);
         let stopped = got.stopped.load(Ordering::Relaxed);
         let abandoned = got.abandoned.load(Ordering::Relaxed);
-        // Relaxed, all: as above.
+        // Relaxed, all: same as above.
         let dropped = DropCounts {
             incoming: sent.incoming.load(Ordering::Relaxed),
             oldest: sent.oldest.load(Ordering::Relaxed),
@@ -379,7 +383,7 @@ impl WatcherState {
             stopped: sent.stopped.load(Ordering::Relaxed) + stopped,
             abandoned: sent.abandoned.load(Ordering::Relaxed) + abandoned,
         };
-        // Relaxed, all: counts. `filtered` and `missed` depend on no other count.
+        // Relaxed, all: only counts. `filtered` and `missed` do not depend on any other count.
         let queued = sent.queued.load(Ordering::Relaxed);
         let filtered = sent.filtered.load(Ordering::Relaxed);
         let missed = sent.missed.load(Ordering::Relaxed);
@@ -387,7 +391,7 @@ impl WatcherState {
         // Acquire: pairs with the fence in `publish_sent`, and with the Releases in `set_consumed`
         // and `count_discarded`.
         fence(Ordering::Acquire);
-        // Relaxed: the fence orders it after the counts above.
+        // Relaxed: the fence orders this load after the loads above.
         let offered = sent.offered.load(Ordering::Relaxed);
         WatcherStats {
             name: self.name.to_string(),

@@ -1,5 +1,5 @@
-//! Waiting on the bus, for threads and tasks: the parking protocol, the timer for tasks, and the
-//! mark of the threads that must not wait for their own bus.
+//! How threads and tasks wait for the bus: the parking protocol, the timer for tasks, and the
+//! marking of threads that must not wait for their own bus.
 
 mod parking;
 mod reentrancy;

@@ -1,4 +1,4 @@
-//! The mark of the threads that work for a bus. A dispatcher or a handler that waited for its own
+//! Marks the threads that work for a bus, because a dispatcher or a handler that waited for its own
 //! bus would wait forever.
 
 use std::cell::{Cell, RefCell};
@@ -7,24 +7,24 @@ use crate::sync::thread_local;
 
 thread_local! {
     #[allow(clippy::missing_const_for_thread_local, reason = "loom's form of the macro has no const")]
-    /// The numbers of the buses that this thread works for, innermost last. There can be several,
-    /// because a handler of one bus may run a handler of another.
+    /// The ids of the buses that this thread works for, innermost last. A thread can work for
+    /// several buses, because a handler of one bus may run a handler of another bus.
     static BUSES: RefCell<Vec<u64>> = RefCell::new(Vec::new());
 }
 
 /// Calls `run` on this thread, which counts as a thread of the bus until the call ends. The mark is
-/// removed last. The destructors of all that `run` owns therefore find the mark, and so do the
-/// destructors that run while a panic unwinds.
+/// removed last, so the destructors of everything that `run` owns still see it, including those
+/// that run while a panic unwinds.
 pub(crate) fn on_bus_thread<R>(bus: u64, run: impl FnOnce() -> R) -> R {
     let _mark = BusThread::enter(bus);
     run()
 }
 
 /// A mark on this thread, which counts as a thread of the bus until the mark is dropped. The mark
-/// is dropped last, see [`on_bus_thread`].
+/// must be dropped last. See [`on_bus_thread`].
 #[derive(Debug)]
 pub(crate) struct BusThread {
-    /// Whether the mark was set. A thread that is being torn down can no longer be marked.
+    /// Whether the mark was set. A thread that is already being torn down cannot be marked.
     marked: bool,
 }
 
@@ -37,7 +37,7 @@ impl BusThread {
 impl Drop for BusThread {
     fn drop(&mut self) {
         if self.marked {
-            // An error means that the thread is ending, and its marks end with it.
+            // An error means that the thread is ending, so its marks end with it.
             let _ = BUSES.try_with(|buses| buses.borrow_mut().pop());
         }
     }
@@ -45,12 +45,12 @@ impl Drop for BusThread {
 
 thread_local! {
     #[allow(clippy::missing_const_for_thread_local, reason = "as above")]
-    /// The number of calls of inline buses that this thread is inside.
+    /// The number of inline bus calls that this thread is inside.
     static INSIDE: Cell<usize> = Cell::new(0);
 }
 
-/// A mark on this thread, which is inside a call of an inline bus until the mark is dropped, and
-/// has the lock of that bus.
+/// A mark on this thread. Until the mark is dropped, the thread is inside a call of an inline bus,
+/// and holds that bus's lock.
 #[derive(Debug)]
 pub(crate) struct InsideCall(());
 
@@ -58,7 +58,8 @@ impl InsideCall {
     #[inline]
     pub(crate) fn enter() -> Self {
         // An error means that the thread is ending, on a system without native thread-local
-        // storage. Then a call of another inline bus waits for its lock without a bound.
+        // storage. In that case, a call of another inline bus waits for its lock without a time
+        // limit.
         let _ = INSIDE.try_with(|inside| inside.set(inside.get() + 1));
         Self(())
     }

@@ -1,5 +1,5 @@
-//! Waiting as a task: the future of the async methods. It needs no runtime. It needs no thread
-//! either, except the thread of the bus's timer while a task waits with a deadline.
+//! The future with which the async methods wait. It needs neither a runtime nor a thread, except
+//! for the bus's timer thread while a task is waiting with a deadline.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -10,8 +10,8 @@ use crate::sync::Arc;
 use super::parking::{Place, TimedOut, WaitQueue, Wake};
 use super::timer::{Timer, TimerEntry};
 
-/// A future that waits in a queue, like [`WaitQueue::wait`] for a thread, for as long as it is
-/// polled. When the future is dropped, it leaves the queue.
+/// A future that waits in a queue. It is the counterpart of [`WaitQueue::wait`] for tasks. When the
+/// future is dropped, it leaves the queue.
 pub(crate) struct Waiting<'h, F> {
     clock: &'h Clock,
     place: Place<'h>,
@@ -20,7 +20,7 @@ pub(crate) struct Waiting<'h, F> {
     condition: F,
 }
 
-/// The future pins nothing that it holds.
+/// None of the future's fields needs to be pinned.
 impl<F> Unpin for Waiting<'_, F> {}
 
 impl<'h, F> Waiting<'h, F> {
@@ -48,8 +48,8 @@ impl<R, F: FnMut() -> Option<R>> Future for Waiting<'_, F> {
             return Poll::Ready(Err(TimedOut));
         }
         if this.timer_entry.set(this.deadline, cx.waker()).is_err() {
-            // The system cannot start a thread for the timer. This thread therefore waits until the
-            // deadline, at the task's place in the queue.
+            // The system cannot start the timer thread. The current thread therefore waits until
+            // the deadline, in the task's place in the queue.
             let waited = this.place.wait(this.clock, this.deadline, &mut this.condition);
             return Poll::Ready(waited);
         }

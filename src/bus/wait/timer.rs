@@ -1,10 +1,10 @@
-//! The timer, which wakes tasks at their deadlines. A task that waits has no thread to park, and
-//! the library has no runtime to ask for a timer.
+//! The timer, which wakes tasks at their deadlines. A waiting task has no thread that could park,
+//! and the library has no runtime that could provide a timer.
 //!
-//! All tasks of a bus share one timer thread, which lives only while one of them waits with a
-//! deadline. It parks until the earliest deadline. Wakers are user code, so the thread counts as
-//! one of the bus's own: a waker that waited there for the bus to end would delay the deadlines of
-//! all tasks.
+//! All tasks of a bus share one timer thread, which runs only while at least one of them is waiting
+//! with a deadline. It parks until the earliest deadline. Wakers are user code, and a waker that
+//! waited there for the bus to end would delay the deadlines of all tasks. The timer thread
+//! therefore counts as one of the bus's own threads.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -29,7 +29,7 @@ struct TimerState {
     next_number: u64,
     /// The wakers by deadline and entry number.
     entries: BTreeMap<(Duration, u64), Waker>,
-    /// The unparker of the timer thread, while there is one.
+    /// The timer thread's unparker, while the thread is running.
     thread: Option<Unparker>,
 }
 
@@ -66,7 +66,7 @@ impl Timer {
             let mut state = self.state.lock();
             let removed = state.entries.remove(&place);
             if state.entries.is_empty() {
-                // There is no deadline left to wait for, so the thread ends.
+                // No deadline is left to wait for, so the thread ends.
                 state.unpark();
             }
             removed
@@ -84,7 +84,7 @@ impl Timer {
     }
 
     /// Returns the wakers whose deadlines have passed, and the deadline until which to park.
-    /// Returns `None` if there was no entry left.
+    /// Returns `None` if no entry is left.
     fn take_due(&self) -> Option<(Vec<Waker>, Deadline)> {
         // Lock order: `Timer::state` before `Fake::state`.
         let mut state = self.state.lock();
@@ -123,8 +123,8 @@ impl<'h> TimerEntry<'h> {
         Self { timer, place: None }
     }
 
-    /// Arranges that the timer calls `waker` at the deadline, which is the same at each call.
-    /// Returns an error if the system cannot start a thread for the timer.
+    /// Arranges for the timer to call `waker` at the deadline. Each call must pass the same
+    /// deadline. Returns an error if the system cannot start the timer thread.
     pub(crate) fn set(&mut self, deadline: Deadline, waker: &Waker) -> io::Result<()> {
         let Some(at) = deadline else { return Ok(()) };
         let place = *self.place.get_or_insert_with(|| {
