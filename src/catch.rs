@@ -1,4 +1,4 @@
-//! Runs user code and contains its panics.
+//! Runs user code and catches its panics.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -24,15 +24,15 @@ pub(crate) fn catch_panic_message<R>(run: impl FnOnce() -> R) -> Result<R, Strin
     })
 }
 
-/// Drops the payload of a panic. The payload is user-supplied too, and may panic when it is
-/// dropped. The payload of that second panic is leaked.
+/// Drops a panic's payload. The payload is user-supplied too, so its destructor may panic. The
+/// payload of that second panic is leaked.
 fn discard(payload: Box<dyn Any + Send>) {
     if let Err(second) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         std::mem::forget(second);
     }
 }
 
-/// Runs a future to its end. Returns the panic message if the future panicked.
+/// Runs a future to completion. Returns the panic message if the future panicked.
 #[cfg(feature = "recorder")]
 pub(crate) async fn catch_panic_in<T>(future: impl Future<Output = T>) -> Result<T, String> {
     let mut future = pin!(future);

@@ -1,5 +1,5 @@
-//! Time, and waiting for it. A bus and everything that builds on it share one clock, so that a test
-//! can control their time.
+//! Clocks and timed waits. A bus and everything built on it share one clock, so that a test can
+//! control the time for all of them.
 
 use std::fmt;
 use std::time::{Duration, SystemTime};
@@ -10,10 +10,10 @@ use crate::sync::CachePadded;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Arc, Mutex, Parker, Unparker, park_until};
 
-/// The source of the time for a bus, a recorder or a correlator: the system, or a [`FakeClock`].
+/// The source of time for a bus, a recorder or a correlator: the system, or a [`FakeClock`].
 ///
-/// A clone is a handle to the same clock. Timeouts run on a monotonic scale, which changes to the
-/// system's time do not affect. [`now`](Clock::now) is the wall clock, which may jump.
+/// A clone is a handle to the same clock. Timeouts use a monotonic clock, so changes to the system
+/// time do not affect them. [`now`](Clock::now) reads the wall clock, which may jump.
 ///
 /// # Examples
 ///
@@ -29,13 +29,14 @@ pub struct Clock {
     fake: Option<Arc<Fake>>,
 }
 
-/// A point in time on the clock's monotonic scale, or `None` for never.
+/// A point in time on the clock's monotonic time scale, or `None` for a wait without a deadline.
 pub(crate) type Deadline = Option<Duration>;
 
 impl Clock {
-    /// Creates a clock that reads the clocks of the system. This is the default.
+    /// Creates a clock that reads the system's clocks. This is the default.
     ///
-    /// `wasm32-unknown-unknown` has none: `now` is the Unix epoch, and every timeout has expired.
+    /// On `wasm32-unknown-unknown`, which has none, `now` returns the Unix epoch, and every timeout
+    /// expires immediately.
     ///
     /// # Examples
     ///
@@ -48,7 +49,7 @@ impl Clock {
         Self { fake: None }
     }
 
-    /// Returns the time of day.
+    /// Returns the current wall-clock time.
     ///
     /// # Examples
     ///
@@ -67,15 +68,15 @@ impl Clock {
     }
 
     /// Returns the source of the numbers in event names. A fake clock has its own source, so that a
-    /// test sees the same names every time. All other clocks share one source.
+    /// test sees the same names on every run. All other clocks share one source.
     #[cfg(feature = "recorder")]
     pub(crate) fn numbers(&self) -> &Numbers {
         static NUMBERS: Numbers = Numbers::new();
         self.fake.as_ref().map_or(&NUMBERS, |fake| &fake.numbers)
     }
 
-    /// Returns the clock for the deadlines of flushes, shutdowns and joins: the system's, unless a
-    /// fake clock drives them.
+    /// Returns the clock for the deadlines of flushes, shutdowns and joins. This is the system
+    /// clock, unless a fake clock drives them.
     pub(crate) fn for_the_end(&self) -> Self {
         match &self.fake {
             Some(fake) if fake.state.lock().drives_the_end => self.clone(),
@@ -88,7 +89,7 @@ impl Clock {
     }
 
     /// Returns the point in time that is `timeout` from now. If that time cannot be represented,
-    /// the deadline is `None`, and the timeout never ends.
+    /// the deadline is `None`, and the timeout never expires.
     pub(crate) fn deadline(&self, timeout: Duration) -> Deadline {
         match &self.fake {
             Some(fake) => fake.state.lock().elapsed.checked_add(timeout),
@@ -100,7 +101,7 @@ impl Clock {
         deadline.is_some_and(|at| self.monotonic() >= at)
     }
 
-    /// Waits until unparked or until the deadline. May return spuriously, so the caller checks
+    /// Parks until unparked or until the deadline. May return spuriously, so the caller must check
     /// again.
     pub(crate) fn park(&self, parker: &Parker, deadline: Deadline) {
         match &self.fake {
@@ -123,15 +124,15 @@ impl fmt::Debug for Clock {
     }
 }
 
-/// A clock that stands still until a test moves it, for tests that must not wait.
+/// A clock that stands still until a test advances it, for tests that must not wait.
 ///
-/// [`advance`](FakeClock::advance) wakes every thread whose deadline has passed. A test first uses
-/// [`wait_for_waiters`](FakeClock::wait_for_waiters) to make sure that the other thread is waiting.
-/// Otherwise the test could move the clock before the other thread reads it.
+/// [`advance`](FakeClock::advance) wakes every thread whose deadline has passed. A test should
+/// first call [`wait_for_waiters`](FakeClock::wait_for_waiters) to make sure that the other thread
+/// is waiting. Otherwise, it could advance the clock before the other thread reads it.
 ///
-/// The clock drives `recv_timeout`, `publish_timeout`, the limit of `WaitFor`, and every timed
-/// action of a recording. The deadlines of flushes, shutdowns, joins and drops run on real time,
-/// unless [`drive_the_end`](FakeClock::drive_the_end) was called.
+/// The clock drives `recv_timeout`, `publish_timeout`, the `WaitFor` limit, and every timed action
+/// of a recording. The deadlines of flushes, shutdowns, joins and drops use real time, unless
+/// [`drive_the_end`](FakeClock::drive_the_end) was called.
 ///
 /// # Examples
 ///
@@ -161,14 +162,13 @@ struct FakeState {
     drives_the_end: bool,
     sleepers: Vec<Sleeper>,
     next_id: u64,
-    /// The threads in `wait_for_waiters`, each with the number of waiting threads that it wants to
-    /// see.
+    /// Threads blocked in `wait_for_waiters`, each with the number of waiters that it needs.
     observers: Vec<(usize, Unparker)>,
 }
 
 impl FakeState {
-    /// Returns the number of threads that wait for a deadline in the future. A thread that a step
-    /// of the clock has woken stays listed until it runs, but no longer waits.
+    /// Returns the number of threads waiting for a deadline in the future. A thread that was woken
+    /// by an advance of the clock stays listed until it runs, but does not count.
     fn waiting(&self) -> usize {
         self.sleepers.iter().filter(|sleeper| sleeper.deadline > self.elapsed).count()
     }
@@ -181,7 +181,7 @@ struct Sleeper {
 }
 
 impl FakeClock {
-    /// Creates a clock that shows `at`.
+    /// Creates a clock that is set to `at`.
     ///
     /// # Examples
     ///
@@ -209,9 +209,9 @@ impl FakeClock {
         Self { fake: Arc::new(fake) }
     }
 
-    /// Makes this clock drive the deadlines of `flush`, `shutdown_timeout`, `drain`, `join`, and of
-    /// a broadcaster's drop as well. Otherwise these run on real time, so that a test whose sink
-    /// fails ends with an error instead of hanging. A bus asks for this when it is built.
+    /// Makes this clock also drive the deadlines of `flush`, `shutdown_timeout`, `drain`, `join`,
+    /// and of dropping a broadcaster. By default, these use real time, so that a test whose sink
+    /// fails ends with an error instead of hanging. A bus reads this setting when it is created.
     ///
     /// # Examples
     ///
@@ -259,8 +259,7 @@ impl FakeClock {
         Clock { fake: Some(self.fake.clone()) }
     }
 
-    /// Moves the time of day and the timeouts forward, and wakes the threads whose deadline has
-    /// passed.
+    /// Advances the wall clock and all timeouts, and wakes the threads whose deadlines have passed.
     ///
     /// # Examples
     ///
@@ -284,7 +283,7 @@ impl FakeClock {
     pub fn advance(&self, by: Duration) {
         let due: Vec<Unparker> = {
             let mut state = self.fake.state.lock();
-            // If the new time of day cannot be represented, the old one stays.
+            // If the new wall-clock time cannot be represented, the old one is kept.
             state.wall = state.wall.checked_add(by).unwrap_or(state.wall);
             state.elapsed = state.elapsed.saturating_add(by);
             let elapsed = state.elapsed;
@@ -295,7 +294,7 @@ impl FakeClock {
         }
     }
 
-    /// Sets the time of day, forwards or backwards, as an administrator might. Timeouts are not
+    /// Sets the wall clock, forwards or backwards, as an administrator might. Timeouts are not
     /// affected.
     ///
     /// # Examples
@@ -312,7 +311,7 @@ impl FakeClock {
         self.fake.state.lock().wall = at;
     }
 
-    /// Returns the number of threads that wait for a deadline in the future. Threads that
+    /// Returns the number of threads waiting for a deadline in the future. Threads that
     /// [`advance`](Self::advance) has just woken do not count, even if they have not run since.
     ///
     /// # Examples
@@ -338,12 +337,13 @@ impl FakeClock {
         self.fake.state.lock().waiting()
     }
 
-    /// Waits until at least `count` threads wait for a future deadline of this clock, as
-    /// [`waiters`](Self::waiters) counts them.
+    /// Waits until at least `count` threads are waiting for a future deadline of this clock, as
+    /// counted by [`waiters`](Self::waiters).
     ///
     /// # Blocking
     ///
-    /// Waits forever if fewer threads wait. A hanging test here shows that a thread does not wait.
+    /// Blocks forever if fewer threads wait. A hanging test here means that a thread is not
+    /// waiting.
     ///
     /// # Examples
     ///
@@ -410,14 +410,14 @@ impl Fake {
     }
 }
 
-/// The source of the numbers in event names: nanoseconds since 1970. [`take`](Self::take) returns
-/// each number only once for a subject, even if the clock stands still or goes backwards.
+/// The source of the numbers in event names, in nanoseconds since 1970. [`take`](Self::take)
+/// returns each number only once for a subject, even if the clock stands still or goes backwards.
 #[cfg(feature = "recorder")]
 pub(crate) struct Numbers {
-    /// The cells, 64 in all, each for the subjects whose hash maps to it. The value is twice the
+    /// The 64 cells, each for the subjects whose hashes map to it. A cell's value is twice the
     /// lowest number that has not been handed out, plus one if the number before that may be
-    /// shared. With so many cells, different subjects rarely share one. A subject that is alone in
-    /// its cell gets the clock's exact time.
+    /// shared. With this many cells, different subjects rarely share one. A subject that does not
+    /// share its cell gets the clock's exact time.
     next: [CachePadded<AtomicU64>; 64],
 }
 
@@ -427,7 +427,7 @@ impl Numbers {
         Self { next: [const { CachePadded::new(AtomicU64::new(0)) }; 64] }
     }
 
-    /// Returns `now`, or the lowest later number that the subject has not had.
+    /// Returns `now`, or the lowest later number that the subject has not been given yet.
     pub(crate) fn take(&self, subject_hash: u64, now: u64) -> u64 {
         self.update(subject_hash, |next, _| {
             let number = next.max(now);
@@ -435,8 +435,8 @@ impl Numbers {
         })
     }
 
-    /// Returns a number like `take`, except that all callers of `share` get the same number at the
-    /// same time.
+    /// Returns a number like `take`, except that calls to `share` at the same time return the same
+    /// number.
     pub(crate) fn share(&self, subject_hash: u64, now: u64) -> u64 {
         self.update(subject_hash, |next, shared| {
             let number = if shared && next == now + 1 { now } else { next.max(now) };
@@ -444,9 +444,9 @@ impl Numbers {
         })
     }
 
-    /// Changes the subject's cell, and returns the number that was taken. `take` gets the lowest
-    /// free number, and whether the number before that is shared. It returns the number to take,
-    /// and then the same two values for the cell.
+    /// Updates the subject's cell, and returns the number that was taken. `take` receives the
+    /// lowest free number, and whether the number before that is shared. It returns the number to
+    /// take, and then the cell's new values for these two.
     fn update(&self, subject_hash: u64, take: impl Fn(u64, bool) -> (u64, u64, bool)) -> u64 {
         let cell = &self.next[(subject_hash % 64) as usize];
         // Relaxed: the numbers only have to differ.
@@ -471,26 +471,26 @@ mod system {
 
     use crate::sync::HAS_TIME;
 
-    /// The origin of the monotonic scale: the time of its first use.
+    /// The origin of the monotonic time scale, which is the time of its first use.
     static ORIGIN: OnceLock<Instant> = OnceLock::new();
 
     pub(super) fn system_now() -> SystemTime {
         if HAS_TIME { SystemTime::now() } else { SystemTime::UNIX_EPOCH }
     }
 
-    /// Returns the time since `ORIGIN`, or zero where no time passes.
+    /// Returns the time since `ORIGIN`, or zero where time does not pass.
     pub(super) fn system_monotonic() -> Duration {
         if HAS_TIME { ORIGIN.get_or_init(Instant::now).elapsed() } else { Duration::ZERO }
     }
 
-    /// In a model, only a timeout of zero expires. Without a clock and threads, every timeout has
-    /// expired.
+    /// In a model, only a timeout of zero expires. Without a clock and threads, every timeout
+    /// expires immediately.
     pub(super) fn system_deadline(timeout: Duration) -> Option<Duration> {
         let has_expired = timeout.is_zero() || cfg!(target_family = "wasm");
         if HAS_TIME { system_monotonic().checked_add(timeout) } else { has_expired.then_some(Duration::ZERO) }
     }
 
-    /// Returns the point in time as an `Instant`. Returns `None` if the platform cannot represent
+    /// Converts a point in time to an `Instant`. Returns `None` if the platform cannot represent
     /// it, because it is then further in the future than the machine will last.
     pub(super) fn system_instant(at: Duration) -> Option<Instant> {
         if HAS_TIME { ORIGIN.get_or_init(Instant::now).checked_add(at) } else { None }

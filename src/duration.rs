@@ -1,7 +1,7 @@
-//! Durations in configuration files: text in jiff's friendly format, such as `250ms` or `1m30s`, or
-//! a number of seconds.
+//! Durations in configuration files, either as a string in jiff's friendly format, such as `250ms`
+//! or `1m30s`, or as a number of seconds.
 //!
-//! The options of this crate use this module, and so can yours:
+//! This crate's options use this module, and your own options can use it too:
 //!
 //! ```
 //! use serde::{Deserialize, Serialize};
@@ -30,10 +30,10 @@ use serde::{Deserializer, Serializer, de};
 use crate::escape::escape;
 
 const PARSER: SpanParser = SpanParser::new();
-/// The form without blanks, and with `us` for microseconds: `1m30s`.
+/// Prints durations without spaces, such as `1m30s`, and abbreviates microseconds to `us`.
 const PRINTER: SpanPrinter = SpanPrinter::new().designator(Designator::HumanTime).spacing(Spacing::None);
 
-/// Writes a duration as text, exactly.
+/// Serializes a duration as a string, without loss of precision.
 ///
 /// # Errors
 ///
@@ -43,12 +43,12 @@ pub fn serialize<S: Serializer>(duration: &Duration, serializer: S) -> Result<S:
     serializer.serialize_str(&PRINTER.unsigned_duration_to_string(duration))
 }
 
-/// Reads a duration from text or from a whole number of seconds.
+/// Deserializes a duration from a string or from a whole number of seconds.
 ///
 /// # Errors
 ///
-/// Returns an error if the text has another form or a unit longer than an hour, or if the number is
-/// negative.
+/// Returns an error if the string has a different format or a unit longer than an hour, or if the
+/// number is negative.
 pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     struct Visitor;
 
@@ -82,7 +82,7 @@ pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duratio
     deserializer.deserialize_any(Visitor)
 }
 
-/// Reads a duration in jiff's friendly format. Returns `None` if the text has another form.
+/// Parses a duration in jiff's friendly format. Returns `None` if the text has a different format.
 pub(crate) fn parse(text: &str) -> Option<Duration> {
     PARSER.parse_unsigned_duration(text).ok()
 }
@@ -99,7 +99,8 @@ mod tests {
         deserialize(deserializer).map_err(|error| error.to_string())
     }
 
-    /// Shows the serialized text. A formatter is a serializer that writes a string as it is.
+    /// Displays the serialized duration. A formatter is also a serializer, which writes strings
+    /// unchanged.
     struct Written(Duration);
 
     impl std::fmt::Display for Written {

@@ -1,11 +1,12 @@
-//! Errors: one type for each way to fail. The error returns a refused event to the caller.
+//! Error types, one for each kind of operation that can fail. If an event was refused, the error
+//! returns it to the caller.
 
 use std::error::Error;
 use std::fmt;
 
 use crate::escape::escape;
 
-/// The error of a publish, with the event or the batch that the bus did not accept.
+/// The error returned by a publish, with the event or batch that the bus did not accept.
 ///
 /// # Examples
 ///
@@ -23,8 +24,8 @@ use crate::escape::escape;
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PublishError<T> {
-    /// The incoming queue is full, or became full after it had taken part of a batch. On an inline
-    /// bus: the queue of a watcher that publishers wait for.
+    /// The incoming queue is full, or became full after it had accepted part of a batch. On an
+    /// inline bus, the full queue belongs to a watcher for which publishers wait.
     Full(T),
     /// The bus has been closed.
     #[doc(alias("Stopped", "Disconnected"))]
@@ -32,7 +33,7 @@ pub enum PublishError<T> {
 }
 
 impl<T> PublishError<T> {
-    /// Returns the event, or the events of the batch, that were not published.
+    /// Returns the event, or the part of the batch, that was not published.
     ///
     /// # Examples
     ///
@@ -51,7 +52,7 @@ impl<T> PublishError<T> {
         }
     }
 
-    /// Returns whether a queue was full, so a later publish may succeed.
+    /// Returns whether a queue was full, in which case a later publish may succeed.
     ///
     /// # Examples
     ///
@@ -65,7 +66,7 @@ impl<T> PublishError<T> {
         matches!(self, Self::Full(_))
     }
 
-    /// Returns whether the bus has been closed, so it will never accept an event again.
+    /// Returns whether the bus has been closed, in which case it will never accept an event again.
     ///
     /// # Examples
     ///
@@ -100,8 +101,8 @@ impl<T> fmt::Display for PublishError<T> {
 
 impl<T> Error for PublishError<T> {}
 
-/// The end of a watcher's stream: the watcher was stopped or the bus has ended, and everything
-/// queued has been read.
+/// The error at the end of a watcher's stream: the watcher was stopped or the bus has ended, and
+/// everything queued has been received.
 ///
 /// # Examples
 ///
@@ -237,7 +238,7 @@ pub enum WatchError {
     Invalid(BuildError),
     /// The system could not start a thread for the handler, log or recording.
     Thread(std::io::Error),
-    /// The caller is inside a call of an inline bus, where a wait could never end. See
+    /// The caller is inside a call to an inline bus, where a wait could never end. See
     /// [`watch`](crate::WatchBuilder::watch).
     WouldDeadlock,
 }
@@ -291,16 +292,16 @@ impl From<BuildError> for WatchError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FlushError {
-    /// The timeout has expired, and these watchers still have events to handle, or events that wait
-    /// for capacity in their queues. No watcher is named if the dispatcher itself has not reached
-    /// the flush, which happens when a filter or a hook takes a long time.
+    /// The timeout expired while these watchers still had events to handle, or events waiting for
+    /// capacity in their queues. No watcher is named if the dispatcher itself had not reached the
+    /// flush. This happens when a filter or a hook takes a long time.
     #[non_exhaustive]
     Timeout {
-        /// The names of the watchers for which the flush waits.
+        /// The names of the watchers for which the flush was still waiting.
         waiting_for: Vec<String>,
     },
-    /// The caller is a thread of this bus, or the thread that the sink of a recording needs. A
-    /// handler that waits for itself would wait forever.
+    /// The caller is on a thread of this bus, or on the thread that a recording's sink needs. A
+    /// handler that waited for itself would wait forever.
     WouldDeadlock,
     /// The bus was shut down by deadline, and abandoned events that were accepted before the flush.
     Abandoned,
@@ -331,10 +332,10 @@ impl fmt::Display for FlushError {
 
 impl Error for FlushError {}
 
-/// The error for a string that cannot be parsed: as an [`OverflowPolicy`](crate::OverflowPolicy),
-/// or, with the feature `recorder`, as an `EventType`, an `ObjectReference` or a `Timestamp`.
+/// The error for a string that cannot be parsed as an [`OverflowPolicy`](crate::OverflowPolicy) or,
+/// with the `recorder` feature, as an `EventType`, an `ObjectReference` or a `Timestamp`.
 ///
-/// It shows the string, escaped and cut to 64 characters, and what was expected.
+/// The message shows the string, escaped and truncated to 64 characters, and what was expected.
 ///
 /// # Examples
 ///
@@ -354,7 +355,7 @@ pub struct ParseError {
 
 #[cfg(feature = "serde")]
 impl ParseError {
-    /// Creates the error with this text, in which the string that was parsed is escaped.
+    /// Creates an error with this message, in which the caller must have escaped the parsed string.
     pub(crate) fn new(text: String) -> Self {
         Self { text }
     }
@@ -370,8 +371,8 @@ impl fmt::Display for ParseError {
 #[cfg(feature = "serde")]
 impl Error for ParseError {}
 
-/// An option that cannot be used. The message names the option, the allowed values and the value
-/// that was given, or the cause.
+/// The error for an option that cannot be used. The message names the option, and either the
+/// allowed values and the given value, or the cause.
 ///
 /// # Examples
 ///
@@ -390,8 +391,8 @@ pub struct BuildError {
 }
 
 impl BuildError {
-    /// Creates the error for an option that has this value and must have another one. This is for
-    /// your own types, such as the options of a sink.
+    /// Creates an error for an option whose value is not allowed. Use it for your own types, such
+    /// as a sink's options.
     ///
     /// # Examples
     ///
@@ -410,14 +411,14 @@ impl BuildError {
         Self { option: "thread_name", text, source: Some(source.into()) }
     }
 
-    /// Creates the error for a file that cannot be opened.
+    /// Creates an error for a file that cannot be opened.
     #[cfg(feature = "recorder")]
     pub(crate) fn file(path: &std::path::Path, source: std::io::Error) -> Self {
         let text = format!("cannot open {}", escape(&path.to_string_lossy()));
         Self { option: "path", text, source: Some(source.into()) }
     }
 
-    /// Returns the option's name, as in the setters and in configuration files.
+    /// Returns the option's name, as used by the setters and in configuration files.
     ///
     /// # Examples
     ///

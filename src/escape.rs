@@ -1,31 +1,30 @@
-//! Makes text from outside safe to display.
+//! Makes untrusted text safe to display.
 //!
-//! The program that failed writes the event's message, which ends up on a user's terminal or in a
-//! log. A control character in it can move the cursor, forge a line, or reverse the reading
+//! An event's message is written by the program that failed, and ends up on a user's terminal or in
+//! a log. A control character in it can move the cursor, forge a line, or reverse the reading
 //! direction. All human-readable text that the library writes therefore goes through this module.
-//! JSON and stores keep the string as it is.
+//! JSON output and stores keep the string unchanged.
 //!
-//! An invisible character makes two different names look alike, or hides a whole sentence. Every
-//! character that Unicode calls `Default_Ignorable_Code_Point` is therefore escaped too, assigned
-//! or not, and so are the interlinear annotations and the object replacement character. Blanks that
-//! have a width stay as they are.
+//! An invisible character can make two different names look alike, or hide a whole sentence. Every
+//! character that has Unicode's `Default_Ignorable_Code_Point` property, whether assigned or not,
+//! is therefore escaped too, and so are the interlinear annotation characters and the object
+//! replacement character. Space characters that have a width are left unchanged.
 
 use std::fmt;
 
-/// Escapes a name, or any other text that a reader must not confuse with one that only looks like
-/// it.
+/// Escapes a name, or any other string that a reader must not confuse with one that looks the same.
 ///
-/// These characters are escaped, in the form `\u{200b}`, or `\n`, `\r` and `\t`:
+/// The following characters are escaped, in the form `\u{200b}`, or as `\n`, `\r` and `\t`:
 ///
-/// - The control characters (C0, DEL and C1) and the line and paragraph separators.
-/// - The characters that change the writing direction.
-/// - The invisible characters: Unicode's `Default_Ignorable_Code_Point`, and U+FFF9 to U+FFFC.
+/// - Control characters (C0, DEL and C1), and the line and paragraph separators.
+/// - Characters that change the writing direction.
+/// - Invisible characters: Unicode's `Default_Ignorable_Code_Point`, and U+FFF9 to U+FFFC.
 ///
-/// Everything else stays as it is, including a backslash. The tables, logs and errors of this crate
-/// show strings in this form.
+/// All other characters, including backslashes, are left unchanged. This crate's tables, logs and
+/// errors show strings in this form.
 ///
-/// A precision cuts the result to that many characters, including the `...` at the end. An escape
-/// sequence is written whole or not at all.
+/// A format precision truncates the result to that many characters, including the `...` at the end.
+/// An escape sequence is written either completely or not at all.
 ///
 /// # Examples
 ///
@@ -40,12 +39,12 @@ pub fn escape(text: &str) -> Escaped<'_> {
     Escaped { text, in_message: false }
 }
 
-/// Escapes a string like [`escape`], but keeps some invisible characters, because a message reads
-/// differently without them:
+/// Escapes a message like [`escape`], but keeps some invisible characters, without which a message
+/// would read differently:
 ///
 /// - A joiner (U+200C, U+200D) between two letters, marks or symbols that are not both ASCII.
-///   Persian, the scripts of India and emoji need it.
-/// - A variation selector (U+FE0E, U+FE0F) after a symbol, and within a keycap.
+///   Persian, Indic scripts and emoji need joiners.
+/// - A variation selector (U+FE0E, U+FE0F) after a symbol, or within a keycap sequence.
 ///
 /// # Examples
 ///
@@ -72,29 +71,31 @@ pub fn escape_message(text: &str) -> Escaped<'_> {
 /// assert!(!needs_escape('\\') && !needs_escape('ß'));
 /// ```
 pub fn needs_escape(c: char) -> bool {
-    // `char::is_control` is C0, DEL and C1. UAX #9's formatting characters are ignorable ones.
+    // `char::is_control` covers C0, DEL and C1. `is_ignorable` covers UAX #9's formatting
+    // characters.
     c.is_control() || matches!(c, '\u{2028}' | '\u{2029}' | '\u{FFF9}'..='\u{FFFC}') || is_ignorable(c)
 }
 
-/// A string whose `Display` escapes every character that a terminal interprets or does not show.
+/// A string whose `Display` implementation escapes every character that a terminal interprets or
+/// does not show.
 ///
-/// [`escape`] and `escape_message` create it. It borrows the text, and allocates nothing. It is
-/// written with at most as many characters as the format's precision, and ignores a width: pad its
-/// `to_string`.
+/// Created by [`escape`] and `escape_message`. It borrows the string, and does not allocate. The
+/// format's precision limits the number of characters. The format's width is ignored, so to pad the
+/// result, convert it with `to_string` first.
 #[derive(Clone, Copy, Debug)]
 pub struct Escaped<'a> {
     text: &'a str,
     in_message: bool,
 }
 
-/// The mark at the end of a string that was cut.
+/// The marker at the end of a truncated string.
 const MARK: &str = "...";
 
 impl fmt::Display for Escaped<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(limit) = f.precision() else { return self.write_to(f, self.text.len()) };
         let mark = &MARK[..MARK.len().min(limit)];
-        // `fits` is the end of what can be written before the mark.
+        // `fits` is the index up to which the text fits if the marker follows it.
         let (mut shown, mut fits) = (0_usize, 0);
         for (at, c) in self.text.char_indices() {
             shown += if self.escapes(at, c) { c.escape_default().len() } else { 1 };
@@ -111,14 +112,14 @@ impl fmt::Display for Escaped<'_> {
 }
 
 impl Escaped<'_> {
-    /// Returns whether `c`, which is at this index of the text, is escaped.
+    /// Returns whether `c`, the character at index `at` of the text, is escaped.
     fn escapes(&self, at: usize, c: char) -> bool {
         let is_kept =
             || self.in_message && stays_in_message(&self.text[..at], c, &self.text[at + c.len_utf8()..]);
         !c.is_ascii_graphic() && needs_escape(c) && !is_kept()
     }
 
-    /// Writes the text up to the index `end`.
+    /// Writes the escaped text up to the index `end`.
     fn write_to(&self, f: &mut fmt::Formatter<'_>, end: usize) -> fmt::Result {
         // Everything before this index has been written.
         let mut written = 0;
@@ -130,7 +131,8 @@ impl Escaped<'_> {
     }
 }
 
-/// Returns whether `c` is one of Unicode's `Default_Ignorable_Code_Point`, which fonts do not show.
+/// Returns whether `c` has Unicode's `Default_Ignorable_Code_Point` property. Fonts do not show
+/// such characters.
 fn is_ignorable(c: char) -> bool {
     matches!(
         c,
@@ -154,7 +156,7 @@ fn is_ignorable(c: char) -> bool {
     )
 }
 
-/// Returns whether a message keeps `c`, which is between `before` and `after`. See
+/// Returns whether a message keeps the character `c` between `before` and `after`. See
 /// [`escape_message`].
 #[cfg(feature = "recorder")]
 fn stays_in_message(before: &str, c: char, after: &str) -> bool {
@@ -162,7 +164,7 @@ fn stays_in_message(before: &str, c: char, after: &str) -> bool {
     let (last, next) = (backwards.next(), after.chars().next());
     match c {
         '\u{200C}' | '\u{200D}' => {
-            // A selector that stays belongs to the symbol before it.
+            // A variation selector that is kept belongs to the symbol before it.
             let last = match last {
                 Some('\u{FE0E}' | '\u{FE0F}') => backwards.next().filter(|symbol| is_symbol(*symbol)),
                 last => last,
@@ -184,8 +186,8 @@ fn stays_in_message(_: &str, _: char, _: &str) -> bool {
     false
 }
 
-/// Returns whether `c` is a letter, a mark on a letter (such as the virama of the scripts of
-/// India), or a symbol.
+/// Returns whether `c` is a letter, a mark on a letter (such as the virama in Indic scripts), or a
+/// symbol.
 #[cfg(feature = "recorder")]
 fn is_joined(c: char) -> bool {
     let is_mark = || unicode_width::UnicodeWidthChar::width(c) == Some(0);
@@ -212,7 +214,8 @@ mod tests {
 
     #[test]
     fn exactly_the_dangerous_characters_are_escaped() {
-        // Controls, then `DerivedCoreProperties.txt` in its order, then U+FFF9 to U+FFFC.
+        // Control characters, then the ranges in `DerivedCoreProperties.txt` in file order, then
+        // U+FFF9 to U+FFFC.
         let dangerous: HashSet<u32> = (0..=0x1F)
             .chain(0x7F..=0x9F)
             .chain([0x2028, 0x2029])
@@ -258,7 +261,8 @@ mod tests {
         assert_eq!(format!("{:.6}", escape("abcdef")), "abcdef");
         assert_eq!(format!("{:.6}", escape("abcdefg")), "abc...");
         assert_eq!(format!("{:.6}", escape("äöüäöüä")), "äöü...");
-        // An escape is written whole or not at all, and counts as it is written.
+        // An escape sequence is written either completely or not at all, and each of its characters
+        // counts.
         assert_eq!(format!("{:.8}", escape("a\u{1b}b")), "a\\u{1b}b");
         assert_eq!(format!("{:.8}", escape("a\u{1b}bc")), "a...");
         for limit in 0..12 {

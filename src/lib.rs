@@ -1,4 +1,4 @@
-//! A bounded event bus inside a process, and a Kubernetes-style event recorder on top of it.
+//! A bounded in-process event bus, and a Kubernetes-style event recorder built on top of it.
 //!
 //! ```text
 //! Publisher ─┐                                     ┌─> queue ─> Watcher (a thread, a task, a Select)
@@ -8,21 +8,21 @@
 //!
 //! * [`Broadcaster<T>`](Broadcaster) is the bus. [Publishers](Publisher) on any threads publish to
 //!   any number of [watchers](Watcher). Each watcher has its own queue, and its own
-//!   [policy](OverflowPolicy) for a full queue. The bus counts every loss by its reason, and
-//!   reports it to the watcher at the point in the sequence where it occurred, as
-//!   [`Delivery::Lagged`]. A watcher's queue is bounded by credit: the bus sends only as many
-//!   events as the queue has capacity for. The queue allocates memory only as it fills, so a long
-//!   queue costs an idle watcher nothing.
+//!   [policy](OverflowPolicy) for a full queue. The bus counts every loss by reason, and reports it
+//!   to the watcher as [`Delivery::Lagged`], at the point in the sequence where it occurred. A
+//!   watcher's queue is bounded by credit: the bus sends only as many events as the queue has
+//!   capacity for. The queue allocates memory only as it fills, so a large queue costs an idle
+//!   watcher nothing.
 #![cfg_attr(
     feature = "recorder",
-    doc = "* [`EventBroadcaster`] is the recorder: [`Recorder`]s make core/v1 [`Event`]s of what happens to your objects, a
-[correlator] folds repeats and suppresses floods, and an [`EventSink`] keeps the remaining events. It behaves like
-client-go's `tools/record`, except where that loses events silently."
+    doc = "* [`EventBroadcaster`] is the recorder: [`Recorder`]s turn what happens to your objects into core/v1 [`Event`]s, a
+[correlator] folds repeats and suppresses floods, and an [`EventSink`] stores the remaining events. It behaves like
+client-go's `tools/record`, except where `tools/record` loses events silently."
 )]
 //!
 //! The library is synchronous and needs no runtime. Nothing polls: a waiting thread sleeps. Every
-//! wait can also be awaited, on any executor, alongside threads on the same bus. With the feature
-//! `select`, a watcher can be one of several channels in crossbeam's `Select`.
+//! wait can also be awaited on any executor, and tasks can share a bus with threads. With the
+//! `select` feature, a watcher can be one of several channels in a crossbeam `Select`.
 //!
 //! # The bus in ten lines
 //!
@@ -68,35 +68,37 @@ assert_eq!(store.events().len(), 4);
 # Ok::<(), Box<dyn std::error::Error>>(())
 ```
 
-[`record`] has the recorder's parts, [`sink`] the stores, and [`correlator`] the handling of repeats."#
+The [`record`] module contains the recorder's parts, [`sink`] the stores, and [`correlator`] the handling of repeats."#
 )]
 //!
 //! # Which policy to choose
 //!
-//! | the watcher | its policy | what a full queue does |
+//! | the watcher | its policy | what happens when its queue is full |
 //! |---|---|---|
 //! | a journal that must have every event | [`Wait`](OverflowPolicy::Wait) | the dispatcher waits, and eventually the publishers too |
 //! | a journal that must not stop the others | [`WaitFor`](OverflowPolicy::WaitFor) | the dispatcher waits up to the given time, then the event is lost |
 //! | a view that shows the latest events | [`DropOldest`](OverflowPolicy::DropOldest) | the oldest event is dropped |
-//! | a gauge | `DropOldest`, with a queue of one | only the newest event stays |
+//! | a gauge | `DropOldest`, with a queue capacity of one | only the newest event is kept |
 //! | a remote client | [`DropIncoming`](OverflowPolicy::DropIncoming), the default | the event is lost, and the client sees the gap |
-//! | a remote client that can reconnect | [`Evict`](OverflowPolicy::Evict) | the watcher ends, and the next one [continues](WatchBuilder::start) from the [history](BusOptions::history) |
+//! | a remote client that can reconnect | [`Evict`](OverflowPolicy::Evict) | the watcher ends, and the client's next watcher [continues](WatchBuilder::start) from the [history](BusOptions::history) |
 //!
 //! If the incoming queue is full, [`publish`](Publisher::publish) waits for capacity, and
 //! [`try_publish`](Publisher::try_publish) returns the event. A watcher with `Wait` receives every
-//! accepted event. Read it without long pauses, because all other watchers wait with it.
+//! accepted event. Read it without long pauses, because all other watchers have to wait for it.
 //!
-//! [`WatcherStats`](stats::WatcherStats) shows how full a queue has been, and what it lost.
+//! [`WatcherStats`](stats::WatcherStats) shows how full a watcher's queue has been, and how many
+//! events the watcher has lost.
 //!
 //! # Threads of the bus
 //!
 //! A bus has one dispatcher thread, unless it is [inline](Broadcaster::new_inline), and one thread
-//! for each handler that it was asked to run. While a task waits with a deadline, one more thread
-//! runs the timer.
+//! for each handler that is spawned on it. While a task waits with a deadline, one more thread runs
+//! the timer.
 //!
-//! Code on these threads never waits for the bus itself, because that wait could never end. This
-//! applies to filters, hooks, handlers and wakers, to an event's own `Clone` and `Drop` when they
-//! run there, and to the destructors of everything that these own. The calls return instead:
+//! Code on these threads never waits for the bus itself, because such a wait could never end. This
+//! applies to filters, hooks, handlers and wakers, to an event's `Clone` and `Drop` when they run
+//! on these threads, and to the destructors of everything that these own. Calls that would
+//! otherwise wait return instead:
 //!
 //! - A publish that would wait returns `Full`.
 //! - [`flush`](Broadcaster::flush) returns [`WouldDeadlock`](error::FlushError::WouldDeadlock).
@@ -104,44 +106,44 @@ assert_eq!(store.events().len(), 4);
 //!
 //! On a target without threads, such as `wasm32-unknown-unknown`, an
 //! [inline](Broadcaster::new_inline) bus works, and [`Broadcaster::new`] returns an error. That
-//! target has no clock either, so every timeout there has expired. A wait without a timeout never
-//! ends if the running thread is the only one that could end it.
+//! target has no clock either, so every timeout expires immediately. A wait without a timeout never
+//! ends if the waiting thread is the only one that could end it.
 //!
-//! If a process forks, the child has none of these threads. The child's copy of a bus has no
-//! dispatcher: a publisher may still deliver an event directly, but events that are queued stay
-//! queued, and a thread that waits for them waits forever. Build the bus after the fork.
+//! If a process forks, the child has none of these threads. The child's copy of a bus therefore has
+//! no dispatcher. A publisher may still deliver an event directly, but queued events stay queued,
+//! and a thread that waits for them waits forever. Create the bus after the fork.
 //!
 //! # Panics
 //!
-//! The bus catches a panic in user code (handler, filter, hook, `Clone`, `Drop`), and the panic
-//! goes no further. [`WatcherStats::panics`](stats::WatcherStats::panics) counts the caught panics,
+//! The bus catches panics in user code (handlers, filters, hooks, `Clone`, `Drop`) and does not
+//! propagate them. [`WatcherStats::panics`](stats::WatcherStats::panics) counts the caught panics,
 //! except panics in `Drop`, which may happen on any thread. A panic in `Clone` during a receive is
-//! not caught, and propagates to the caller. With `panic = "abort"` nothing can be caught.
+//! not caught, and propagates to the caller. With `panic = "abort"`, no panic can be caught.
 //!
 //! # Modules
 //!
-//! The root of the crate has the types that you create, implement or match on to publish, watch,
-//! record and store events, and each type that their methods take. Errors are in [`error`], and
-//! statistics and reports in [`stats`].
+//! The crate root contains the types that you create, implement or match on to publish, watch,
+//! record and store events, and the types that their methods take. The [`error`] module contains
+//! the errors, and [`stats`] contains statistics and reports.
 #![cfg_attr(
     feature = "recorder",
-    doc = "What else their methods return is in [`bus`], [`record`], [`event`], [`correlator`] and [`sink`]."
+    doc = "The other types that their methods return are in [`bus`], [`record`], [`event`], [`correlator`] and [`sink`]."
 )]
-#![cfg_attr(not(feature = "recorder"), doc = "What else their methods return is in [`bus`].")]
+#![cfg_attr(not(feature = "recorder"), doc = "The other types that their methods return are in [`bus`].")]
 //!
 //! # Models of your program
 //!
-//! With `--cfg eventcast_loom` the bus runs under the model checker [loom](https://docs.rs/loom),
-//! and so does your code around it. A lost shutdown signal becomes a test that fails every time.
-//! With that flag the module [`testing`] has the parts that such a test needs.
-//! `docs/model-checking.md` in the repository begins with a `Cargo.toml`, and
-//! `examples/bus/model_checking.rs` has such a test.
+//! With `--cfg eventcast_loom`, the bus and your code around it run under the model checker
+//! [loom](https://docs.rs/loom). A bug such as a lost shutdown signal then makes a test fail every
+//! time. With that flag, the [`testing`] module contains the parts that such a test needs.
+//! `docs/model-checking.md` in the repository shows the `Cargo.toml` to start with, and
+//! `examples/bus/model_checking.rs` contains such a test.
 //!
 //! # The book
 //!
-//! `docs/README.md` in the repository is the first page of a book, from a bus in five minutes to
-//! sizing queues and operation in production. `docs/guarantees.md` states each guarantee, with the
-//! tests and models that check it.
+//! `docs/README.md` in the repository is the first page of a book, which ranges from a first bus in
+//! five minutes to sizing queues and running a bus in production. `docs/guarantees.md` states each
+//! guarantee, together with the tests and models that check it.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![cfg_attr(not(eventcast_loom), forbid(unsafe_code))]
@@ -171,7 +173,7 @@ mod serde_object;
 mod sync;
 pub mod testing;
 
-/// Events, in the form that a recorder creates, a sink stores and a Kubernetes API server accepts.
+/// Events in the form that recorders create, sinks store and a Kubernetes API server accepts.
 #[cfg(feature = "recorder")]
 pub mod event {
     #[doc(alias = "EventList")]
@@ -182,9 +184,10 @@ pub mod event {
     };
 }
 
-/// The correlator: it folds repeats into counts and similar events into one, and suppresses floods.
+/// The correlator, which folds repeats into counts and similar events into one, and suppresses
+/// floods.
 ///
-/// Every recording has its own correlator. A program can also use a correlator on its own.
+/// Every recording has its own correlator. A program can also use a correlator without a recording.
 #[cfg(feature = "recorder")]
 pub mod correlator {
     #[doc(alias = "EventAggregate")]
@@ -200,7 +203,8 @@ pub mod correlator {
     pub use crate::record::correlator::{CorrelationKey, CorrelatorOptions, EventCorrelator};
 }
 
-/// Sinks: the contract of a store, the stores that the library provides, and how to read them.
+/// Sinks: the contract that a store implements, the stores that the library provides, and the types
+/// for reading them.
 #[cfg(feature = "recorder")]
 pub mod sink {
     #[doc(alias = "block_on")]
@@ -219,8 +223,8 @@ pub mod sink {
     };
 }
 
-/// Snapshots of the counters of a bus, its watchers, its recordings and their sinks, and the status
-/// of each part that depends on a remote service.
+/// Counter snapshots for a bus, its watchers, its recordings and their sinks, and the status of
+/// each component that depends on a remote service.
 pub mod stats {
     pub use crate::bus::counters::{BusStats, DropCounts, DropReason, WatcherStats};
     pub use crate::bus::report::ShutdownReport;
@@ -242,7 +246,8 @@ pub mod stats {
 #[doc(alias = "sync_channel")]
 #[doc(inline)]
 pub use crate::bus::channel;
-// rustdoc's search finds an alias only on the public re-export of a type whose module is private.
+// If a type's module is private, rustdoc's search finds an alias only on the type's public
+// re-export.
 #[doc(alias = "broadcast")]
 #[doc(alias = "broadcast channel")]
 #[doc(alias = "event bus")]

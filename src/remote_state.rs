@@ -1,8 +1,8 @@
-//! The state of a part of a program that depends on a remote service.
+//! The state of a component that depends on a remote service.
 
 use std::fmt;
 
-/// The state of a part of a program that depends on a remote service, such as a server.
+/// The state of a component that depends on a remote service, such as a server.
 ///
 /// # Examples
 ///
@@ -19,14 +19,15 @@ pub enum RemoteState {
     /// The service has not responded yet, or has not been needed yet.
     #[default]
     Connecting,
-    /// The service carries out what is requested of it.
+    /// The service fulfils the requests that it receives.
     Ready,
-    /// The service was lost, or does not respond. The part tries again.
+    /// The service became unreachable, or does not respond. The component retries.
     Unavailable,
-    /// The service responds but refuses, for example for lack of a permission or of space. The part
-    /// tries again here too, but an operator may have to act.
+    /// The service responds but refuses the requests, for example because a permission is missing
+    /// or space has run out. The component retries in this state too, but an operator may have to
+    /// intervene.
     Refused,
-    /// The part has ended, and no longer tries anything.
+    /// The component has ended, and makes no further attempts.
     Ended,
 }
 

@@ -1,14 +1,15 @@
-//! Types that `serde` reads only from objects: options in configuration files, and the parts of an
-//! event.
+//! Support for types that are deserialized only from objects: options in configuration files, and
+//! the parts of an event.
 
 use std::fmt;
 
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserializer, forward_to_deserialize_any};
 
-/// Implements `serde::Deserialize` for a type that is read only from an object. The second type is
-/// private, and has the same fields and a derived `deserialize` (`remote`). The derived function is
-/// inherent: on the type itself it would be public, and would accept a list.
+/// Implements `serde::Deserialize` for a type that is deserialized only from an object. The second
+/// type is private, and has the same fields and a `deserialize` function that is derived with
+/// `remote`. The derived function is an inherent one. If it were derived on the type itself, it
+/// would be public, and would accept a list.
 macro_rules! object_only {
     ($type:ty, $object:ty) => {
         impl<'de> serde::Deserialize<'de> for $type {
@@ -21,8 +22,8 @@ macro_rules! object_only {
 
 pub(crate) use object_only;
 
-/// A deserializer that reads a struct only from an object. Derived code would also take a list of
-/// the fields' values, so that `[]` would be an empty event.
+/// A deserializer that accepts only an object for a struct. Derived code would also accept a list
+/// of field values, so that `[]` would be an empty event.
 pub(crate) struct ObjectOnly<D>(pub(crate) D);
 
 impl<'de, D: Deserializer<'de>> Deserializer<'de> for ObjectOnly<D> {
@@ -47,8 +48,8 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for ObjectOnly<D> {
     }
 }
 
-/// A visitor that accepts only a map. Some formats, such as `toml`, respond to a request for an
-/// object with whatever they find.
+/// A visitor that accepts only a map. When an object is requested, some formats, such as `toml`,
+/// provide whatever value they find.
 struct FromMap<V>(V);
 
 impl<'de, V: Visitor<'de>> Visitor<'de> for FromMap<V> {

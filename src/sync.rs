@@ -1,27 +1,28 @@
 //! The only source of atomics, locks, threads, parking and channels in the library.
 //!
-//! All concurrency primitives of the library are imported from this module, so that a model checker
-//! can run all of them. With `--cfg eventcast_loom` the same names are loom's (`cargo loom` runs
-//! the models of `loom-tests/`). This list describes the differences in a model, and why a model is
-//! sound for the rest:
+//! The library imports all of its concurrency primitives from this module, so that a model checker
+//! can run all of them. With `--cfg eventcast_loom`, the same names refer to loom's types
+//! (`cargo loom` runs the models in `loom-tests/`). The following list describes how a model
+//! differs from the real library, and why it is sound nevertheless:
 //!
-//! * crossbeam's queues are opaque to loom, so a small bounded queue in `sync/model.rs` stands in
-//!   for all of them. The stand-in promises less than crossbeam does. Its only happens-before is
-//!   from the send of a value to its receipt, and from the receipt to the reuse of that slot. It
-//!   reports "full" and "empty" where crossbeam would wait for a peer in the middle of an
+//! * crossbeam's queues are opaque to loom, so a small bounded queue in `sync/model.rs` replaces
+//!   all of them. It guarantees less than crossbeam does. Its only happens-before relationships are
+//!   from sending a value to receiving it, and from receiving it to reusing its slot. It reports
+//!   "full" and "empty" where crossbeam would wait for another thread that is in the middle of an
 //!   operation.
-//! * Most models have a gate of one cell, and threads that wake only for a reason. `Detail` in
-//!   `sync/model.rs` sets this for a model, and docs/verification.md lists the models with more
-//!   cells and spurious wake-ups.
-//! * A token of one step stands in for [`parker`]. The real one has its own model,
-//!   `direct::a_token_against_a_park`. There a lock stands in for crossbeam's `AtomicCell`.
-//! * The stand-in of a queue knows how many values it was sent. The real one counts them with
-//!   [`pushed`], which the model `controls::a_count_of_pushes_against_pops` explores.
-//! * An exchange of one flag stands in for the `TryMutex`, whose waiting side yields. loom's own
-//!   lock would wait where `try_lock` must fail.
-//! * Time does not pass. A timeout of zero has expired, and any other never expires (`clock.rs`).
-//! * Spinning is off, because a spin explores nothing that parking does not. An awaited handler
-//!   yields after two deliveries.
+//! * Most models have a gate with a single cell, and no spurious wake-ups. `Detail` in
+//!   `sync/model.rs` configures this for each model, and docs/verification.md lists the models with
+//!   more cells and spurious wake-ups.
+//! * A token whose operations take a single step replaces [`parker`]. The real parker has its own
+//!   model, `direct::a_token_against_a_park`, in which a lock replaces crossbeam's `AtomicCell`.
+//! * The replacement for a queue knows how many values were sent to it. The real queue counts them
+//!   with [`pushed`], which the model `controls::a_count_of_pushes_against_pops` explores.
+//! * An atomic exchange of one flag replaces the `TryMutex`, and threads that wait for it yield.
+//!   loom's own lock would block where `try_lock` must fail.
+//! * Time does not pass. A timeout of zero expires immediately, and any other timeout never expires
+//!   (`clock.rs`).
+//! * Spinning is disabled, because it explores nothing that parking does not explore. An awaited
+//!   handler yields after two deliveries.
 
 #[cfg(eventcast_loom)]
 mod model;
@@ -52,30 +53,31 @@ pub(crate) use real::*;
 #[cfg(all(feature = "select", not(eventcast_loom)))]
 pub(crate) use signal::{Select, Signal};
 
-/// Whether time passes. It does not in a model, nor where the standard library has no clock: on
-/// WebAssembly without a system.
+/// Whether time passes. It does not pass in a model, nor on WebAssembly without an operating
+/// system, where the standard library has no clock.
 pub(crate) const HAS_TIME: bool =
     cfg!(not(any(eventcast_loom, all(target_family = "wasm", target_os = "unknown"))));
 
-/// Returns a number that nothing else in this process has. The number names a bus, and
-/// distinguishes its threads from others.
+/// Returns a number that is unique in this process. It identifies a bus, and distinguishes its
+/// threads from other threads.
 pub(crate) fn unique_id() -> u64 {
-    // Not the model's atomic: a name carries no happens-before, and loom's atomics cannot live in a
-    // static.
+    // This is not the model's atomic, because an identifier establishes no happens-before
+    // relationship, and loom's atomics cannot be stored in a static.
     use core::sync::atomic::{AtomicU64, Ordering};
     static NEXT: AtomicU64 = AtomicU64::new(1);
-    // Relaxed: only the number counts.
+    // Relaxed: only the number matters.
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
-/// A counter for statistics only, on which no decision depends. It wraps around.
+/// A counter that is used only for statistics, so that no decision depends on it. It wraps around.
 #[derive(Debug, Default)]
 pub(crate) struct Tally(core::sync::atomic::AtomicU64);
 
 impl Tally {
-    // Not the model's atomic, as above: a count carries no happens-before.
+    // As above, this is not the model's atomic, because a count establishes no happens-before
+    // relationship.
     pub(crate) fn add(&self, count: u64) {
-        // Relaxed: only the number counts.
+        // Relaxed: only the number matters.
         self.0.fetch_add(count, core::sync::atomic::Ordering::Relaxed);
     }
 
@@ -85,9 +87,9 @@ impl Tally {
     }
 }
 
-/// The maps of the correlator's caches. Each shard has its own lock, which is the real one under
-/// every configuration. Threads whose objects share a shard wait for each other there. No model has
-/// the correlator, so no model needs to see these locks. Their order is in `record/mod.rs`.
+/// The maps for the correlator's caches. Each shard has its own lock, which is the real one in
+/// every configuration. Threads whose objects share a shard contend for its lock. No model includes
+/// the correlator, so no model needs to see these locks. `record/mod.rs` documents their order.
 #[cfg(feature = "recorder")]
 pub(crate) use dashmap::{DashMap, SharedValue};
 
@@ -107,10 +109,11 @@ mod real {
     pub(crate) use std::sync::Arc;
     pub(crate) use std::thread_local;
 
-    /// The library's lock, for short critical sections off the publish path. It is never poisoned.
+    /// The library's lock, for short critical sections outside the publish path. It is never
+    /// poisoned.
     pub(crate) use parking_lot::Mutex;
 
-    /// The same lock, for a value for which some threads do not wait.
+    /// The same lock, for values that some threads access without waiting.
     pub(crate) use parking_lot::{Mutex as TryMutex, MutexGuard as TryMutexGuard};
 
     pub(crate) mod atomic {
@@ -121,25 +124,25 @@ mod real {
         pub(crate) use std::hint::spin_loop;
     }
 
-    /// The number of times that the loops of the bus spin and check again before they yield. Each
+    /// The number of times that the bus's wait loops spin and check again before they yield. Each
     /// spin is twice as long as the previous one.
     pub(crate) const SPINS: u32 = 3;
     /// The number of times that these loops then yield the processor and check again before they
     /// park.
     pub(crate) const YIELDS: u32 = 3;
-    /// The number of times that a publisher which does not wait checks a full queue again. Each
-    /// spin is twice as long as the previous one. Together they take less than a microsecond.
+    /// The number of times that a non-waiting publisher checks a full queue again. Each spin is
+    /// twice as long as the previous one. Together, the spins take less than a microsecond.
     pub(crate) const LOOKS: u32 = 4;
-    /// The number of spins for which a reader of an inline bus lets a few events accumulate, if it
-    /// is faster than the publishers. They take one to two microseconds.
+    /// The number of spins during which a reader that is faster than the publishers of an inline
+    /// bus lets a few events accumulate. The spins take one to two microseconds.
     pub(crate) const GATHER: u32 = 32;
     /// The number of rounds without a sleeping reader after which the dispatcher may lend the
     /// fan-out.
     pub(crate) const BUSY_ROUNDS: u32 = 4;
-    /// The number of waiting entries from which a reader pulls immediately. A reader pulls fewer
-    /// entries only before it would sleep.
+    /// The minimum number of waiting entries that a reader pulls immediately. It pulls fewer
+    /// entries only when it would otherwise sleep.
     pub(crate) const MANY: usize = 32;
-    /// The number of deliveries that an awaited handler handles before it lets other tasks run.
+    /// The number of deliveries that an awaited handler handles before it yields to other tasks.
     pub(crate) const TURN: usize = 100;
 
     pub(crate) mod thread {
@@ -148,8 +151,8 @@ mod real {
         pub(crate) use std::thread::panicking;
         pub(crate) use std::thread::{JoinHandle, yield_now};
 
-        /// Starts a named thread. The caller may drop the handle, because the library waits for its
-        /// threads by their own signals, and joins them only after those.
+        /// Starts a named thread. The caller may drop the handle, because the library waits for
+        /// signals from its threads, and joins the threads only after these signals.
         pub(crate) fn spawn<F>(name: String, run: F) -> std::io::Result<JoinHandle<()>>
         where
             F: FnOnce() + Send + 'static,
@@ -161,9 +164,9 @@ mod real {
             handle.is_finished()
         }
 
-        /// Joins a thread, unless it is this one: the destructor of a thread-local value may call
-        /// this. The library catches panics in user code, so a panic in the thread has been
-        /// reported.
+        /// Joins a thread, unless it is the current one. The destructor of a thread-local value may
+        /// call this function, and would then wait for itself. The library catches panics in user
+        /// code, so a panic in the joined thread has already been reported.
         pub(crate) fn join_other(handle: JoinHandle<()>) {
             if handle.thread().id() != std::thread::current().id() {
                 let _ = handle.join();
@@ -171,12 +174,12 @@ mod real {
         }
     }
 
-    /// The sending end of a bounded queue between threads: crossbeam's channel, never used in its
-    /// blocking forms.
+    /// The sending end of a bounded queue between threads. It is a crossbeam channel whose blocking
+    /// methods are never used.
     #[derive(Debug)]
     pub(crate) struct Sender<T>(crossbeam_channel::Sender<T>, Arc<Popped>);
 
-    /// The receiving end of [`Sender`]. Only one thread at a time uses it.
+    /// The receiving end of a [`Sender`]. Only one thread at a time uses it.
     #[derive(Debug)]
     pub(crate) struct Receiver<T>(crossbeam_channel::Receiver<T>, Arc<Popped>);
 
@@ -200,8 +203,8 @@ mod real {
             self.0.is_full()
         }
 
-        /// Returns how many values had been sent at some time during this call. Yields while
-        /// another thread takes one out.
+        /// Returns the number of values that had been sent at some point during this call. Yields
+        /// while another thread is taking a value out.
         pub(crate) fn pushed(&self) -> u64 {
             self.1.pushed(|| self.0.len())
         }
@@ -213,49 +216,49 @@ mod real {
             self.1.count(|| self.0.try_recv().ok())
         }
 
-        /// Takes a value out of the queue, and passes it on. A large value is copied less often
-        /// than with [`try_recv`](Self::try_recv).
+        /// Takes a value out of the queue, and passes it to `take`. A large value is copied less
+        /// often than with [`try_recv`](Self::try_recv).
         #[inline]
         pub(crate) fn try_recv_with<R>(&self, take: impl FnOnce(T) -> R) -> Option<R> {
             self.1.count(|| self.0.try_recv().ok()).map(take)
         }
 
-        /// Returns how many values are queued now. This is a hint, because other threads change the
-        /// queue at any time.
+        /// Returns the number of values that are queued now. This is a hint, because other threads
+        /// change the queue at any time.
         #[inline]
         pub(crate) fn len(&self) -> usize {
             self.0.len()
         }
 
-        /// Returns whether the queue is empty. This is a hint, too.
+        /// Returns whether the queue is empty. This is also only a hint.
         pub(crate) fn is_empty(&self) -> bool {
             self.0.is_empty()
         }
 
-        /// Returns whether the queue is full. This is a hint, too. For the only receiver, a queue
-        /// that is not full stays so until other threads send.
+        /// Returns whether the queue is full. This is also only a hint. For the only receiver, a
+        /// queue that is not full stays that way until other threads send.
         pub(crate) fn is_full(&self) -> bool {
             self.0.is_full()
         }
     }
 
-    /// A queue between threads, one of crossbeam's two. Its users count the entries in it, and that
-    /// bounds it.
+    /// A queue between threads, which is one of crossbeam's two queues. Its users count the entries
+    /// in it, which bounds its length.
     #[derive(Debug)]
     pub(crate) enum Fifo<T> {
-        /// A short queue, which allocates its memory at the first entry. Each entry costs one
-        /// atomic exchange at either end.
+        /// A short queue, which allocates its memory when the first entry is pushed. Each entry
+        /// costs one atomic exchange at each end.
         Short(OnceLock<Box<ArrayQueue<T>>>, u8),
         /// A queue that allocates memory as it fills, in segments of 31 entries. Each entry costs
-        /// two exchanges at either end.
+        /// two exchanges at each end.
         Long(Box<SegQueue<T>>),
     }
 
-    /// The number of entries up to which a queue is short. Two segments take as much memory.
+    /// The maximum number of entries in a short queue. Two segments take the same amount of memory.
     const SHORT: u8 = 64;
 
     impl<T> Fifo<T> {
-        /// Creates a queue that never holds more than this many entries.
+        /// Creates a queue that never holds more than `most` entries.
         pub(crate) fn new(most: usize) -> Self {
             match u8::try_from(most) {
                 Ok(most) if most <= SHORT => Self::Short(OnceLock::new(), most.max(1)),
@@ -284,11 +287,11 @@ mod real {
         }
     }
 
-    /// Returns the number of the gate's cells: one for each thread that can run in parallel,
-    /// rounded up to a power of two and from 2 to 32.
+    /// Returns the number of cells in the gate. It is the number of threads that can run in
+    /// parallel, rounded up to a power of two, and clamped to between 2 and 32.
     pub(crate) fn gate_cells() -> usize {
-        // The system reads files to find this out, which takes longer than building the rest of a
-        // bus.
+        // The system reads files to determine this number, which takes longer than creating the
+        // rest of a bus.
         static CELLS: OnceLock<usize> = OnceLock::new();
         *CELLS.get_or_init(|| {
             let threads = std::thread::available_parallelism().map_or(4, usize::from);
@@ -300,19 +303,20 @@ mod real {
         static THREAD: Cell<usize> = const { Cell::new(usize::MAX) };
     }
 
-    /// Returns a small number for this thread, which is the next free one at its first call.
+    /// Returns a small number for this thread. The thread's first call assigns it the next free
+    /// number.
     #[inline]
     pub(crate) fn thread_number() -> usize {
         use std::sync::atomic::{AtomicUsize, Ordering};
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         // A thread that is being torn down keeps its cell, which has no destructor, except on
-        // systems without native thread-local storage. There it gets a number that another thread
-        // may have, which spreads the load worse, and two such threads inside one inline bus count
-        // as one.
+        // systems without native thread-local storage. There, it gets a number that another thread
+        // may also have. This spreads the load less evenly, and two such threads inside one inline
+        // bus count as one.
         THREAD
             .try_with(|cell| {
                 if cell.get() == usize::MAX {
-                    // Relaxed: only the number counts.
+                    // Relaxed: only the number matters.
                     cell.set(NEXT.fetch_add(1, Ordering::Relaxed) & (usize::MAX >> 1));
                 }
                 cell.get()
@@ -320,7 +324,7 @@ mod real {
             .unwrap_or(0)
     }
 
-    /// Parks until unparked or, with an `Instant`, until then. May return spuriously.
+    /// Parks until unparked or until the deadline, if there is one. May return spuriously.
     pub(crate) fn park_until(parker: &Parker, deadline: Option<std::time::Instant>) {
         parker.park(|| match deadline {
             Some(at) => std::thread::park_timeout(at.saturating_duration_since(std::time::Instant::now())),

@@ -6,32 +6,32 @@ use ::metrics::{Unit, counter, describe_counter, describe_gauge, gauge};
 
 use crate::bus::counters::{BusStats, WatcherStats};
 
-/// The label of watchers to which the program gave no name.
+/// The label for watchers that the program did not name.
 const UNNAMED: &str = "(unnamed)";
 
 const COUNTER: bool = true;
 const GAUGE: bool = false;
 
 const DESCRIPTIONS: &[(&str, bool, &str)] = &[
-    ("eventcast_published_total", COUNTER, "Events given to publishers."),
-    ("eventcast_accepted_total", COUNTER, "Of these: taken for distribution."),
-    ("eventcast_rejected_total", COUNTER, "Of these: handed back, by reason."),
-    ("eventcast_pending", GAUGE, "Of the accepted ones: waiting in the incoming queue."),
-    ("eventcast_missed_total", COUNTER, "Events that a publisher has reported as missing."),
-    ("eventcast_watchers", GAUGE, "Watchers that are registered."),
+    ("eventcast_published_total", COUNTER, "Events passed to publishers."),
+    ("eventcast_accepted_total", COUNTER, "Events that the bus accepted for distribution."),
+    ("eventcast_rejected_total", COUNTER, "Events that the bus refused, by reason."),
+    ("eventcast_pending", GAUGE, "Accepted events that are waiting in the incoming queue."),
+    ("eventcast_missed_total", COUNTER, "Events that publishers reported as missing."),
+    ("eventcast_watchers", GAUGE, "Registered watchers."),
     ("eventcast_watcher_offered_total", COUNTER, "Events that passed the watcher's filter."),
-    ("eventcast_watcher_delivered_total", COUNTER, "Of these: received."),
-    ("eventcast_watcher_dropped_total", COUNTER, "Of these: lost, by reason."),
+    ("eventcast_watcher_delivered_total", COUNTER, "Offered events that were received."),
+    ("eventcast_watcher_dropped_total", COUNTER, "Offered events that were lost, by reason."),
     ("eventcast_watcher_filtered_total", COUNTER, "Events that the watcher's filter refused."),
-    ("eventcast_watcher_missed_total", COUNTER, "Events that the bus did not have for the watcher."),
-    ("eventcast_watcher_evictions_total", COUNTER, "Watchers that were ended for being full."),
-    ("eventcast_watcher_panics_total", COUNTER, "Panics of the watcher's filter, hook or handler."),
+    ("eventcast_watcher_missed_total", COUNTER, "Events missed because the bus did not have them."),
+    ("eventcast_watcher_evictions_total", COUNTER, "Watchers evicted because their queue was full."),
+    ("eventcast_watcher_panics_total", COUNTER, "Panics in the watcher's filter, hook or handler."),
     ("eventcast_watcher_queued", GAUGE, "Events in the queue, or borrowed by the reader."),
-    ("eventcast_watcher_lag", GAUGE, "Events offered, and neither delivered nor lost yet."),
+    ("eventcast_watcher_lag", GAUGE, "Offered events that have been neither delivered nor lost yet."),
     (
         "eventcast_watcher_high_water",
         GAUGE,
-        "The most that the queue of one that is registered ever held, not counting what came from the history.",
+        "The most events that a registered watcher's queue has held, not counting events from the history.",
     ),
 ];
 
@@ -45,7 +45,7 @@ pub(super) fn describe() {
     }
 }
 
-/// Returns a count as a gauge's value, which is exact up to 2^53.
+/// Converts a count to a gauge value, which is exact up to 2^53.
 #[allow(clippy::cast_precision_loss, reason = "a gauge is a float")]
 fn level(count: u64) -> f64 {
     count as f64
@@ -53,13 +53,14 @@ fn level(count: u64) -> f64 {
 
 impl BusStats {
     /// Publishes these counters through the `metrics` crate, for a bus with this name. Call it when
-    /// metrics are scraped. A scrape costs `bus.stats()` and a few dozen calls to the recorder.
+    /// metrics are scraped. A scrape costs one `bus.stats()` call and a few dozen calls to the
+    /// metrics recorder.
     ///
-    /// `docs/stability.md` in the repository lists the metrics with their labels. A watcher's label
-    /// is its name. The values include all watchers that had the name, both registered and
-    /// [departed](BusStats::departed_by_name). Watchers that were not given a name are summed up as
-    /// `(unnamed)`, a series that a bus without such watchers does not have. Counters therefore
-    /// never decrease when a watcher is dropped.
+    /// `docs/stability.md` in the repository lists the metrics with their labels. Each watcher is
+    /// labelled with its name. The values include all watchers that have had the name, both
+    /// registered and [departed](BusStats::departed_by_name), so counters never decrease when a
+    /// watcher is dropped. Watchers without a name are summed up in the series `(unnamed)`. A bus
+    /// without such watchers does not have this series.
     ///
     /// # Examples
     ///
@@ -113,7 +114,7 @@ impl BusStats {
         }
     }
 
-    /// Returns the values of each label, including departed watchers.
+    /// Returns the values for each label, including the values of departed watchers.
     fn by_label(&self) -> BTreeMap<&str, WatcherStats> {
         let mut labels: BTreeMap<&str, WatcherStats> = BTreeMap::new();
         // A departed watcher no longer has a queue.
@@ -126,8 +127,9 @@ impl BusStats {
             let label = if watcher.is_unnamed() { UNNAMED } else { &watcher.name };
             labels.entry(label).or_default().add(watcher);
         }
-        // Otherwise a bus whose watchers all have names would export a series of zeros. If all of
-        // these counters are zero, no unnamed watcher has left a gauge that needs to be reset.
+        // Without this check, a bus whose watchers all have names would export a series of zeros.
+        // If all of these counters are zero, no unnamed watcher has left a gauge that needs to be
+        // reset.
         let name = rest.name.clone();
         if rest != (WatcherStats { name, policy: rest.policy, ..WatcherStats::default() }) {
             labels.entry(UNNAMED).or_default().add(&rest);

@@ -1,17 +1,17 @@
-//! Statistics as metrics, through the `metrics` facade. The program calls a method to publish them,
-//! so this module has no thread and no timer.
+//! Publishes statistics as metrics, through the `metrics` facade. The program calls a method to
+//! publish them, so this module has no thread and no timer.
 //!
-//! Counters are set, not incremented, so publishing twice does no harm. A label is a name that the
+//! Counters are set, not incremented, so publishing twice is harmless. Labels are names that the
 //! program chose. Everything without a name is summed up, so that thousands of short-lived watchers
-//! form one series instead of thousands.
+//! create one series instead of thousands.
 
 mod bus;
 #[cfg(feature = "recorder")]
 mod recorder;
 
 /// Registers a description and a unit for each metric with the `metrics` recorder. One call at
-/// start-up is enough, after the recorder has been installed. The statistics' method
-/// [`emit_metrics`](crate::stats::BusStats::emit_metrics) publishes the values.
+/// start-up is enough, after the recorder has been installed. To publish the values, call
+/// [`emit_metrics`](crate::stats::BusStats::emit_metrics) on the statistics.
 ///
 /// # Examples
 ///

@@ -11,29 +11,29 @@ use crate::record::stats::RecordingStats;
 
 const DESCRIPTIONS: &[(&str, &str)] = &[
     ("eventcast_recorder_refused_total", "Events that recorders refused, by reason."),
-    ("eventcast_recorder_truncated_total", "Events whose message was cut."),
-    ("eventcast_recorder_hook_panics_total", "Panics of the function that is told of losses."),
+    ("eventcast_recorder_truncated_total", "Events whose message was truncated."),
+    ("eventcast_recorder_hook_panics_total", "Panics in the function that is notified of losses."),
     ("eventcast_recording_events_total", "Events that the recording has handled, by outcome."),
-    ("eventcast_recording_recreated_total", "Events created again because the stored one had expired."),
-    ("eventcast_recording_coalesced_total", "Events stored together with a later one, in one write."),
-    ("eventcast_recording_aggregated_total", "Events folded into one for a group."),
-    ("eventcast_recording_retried_total", "Attempts beyond the first ones."),
-    ("eventcast_recording_panics_total", "Panics of the sink or of the correlator's functions."),
+    ("eventcast_recording_recreated_total", "Events created again because the stored event had expired."),
+    ("eventcast_recording_coalesced_total", "Events stored together with a later event in one write."),
+    ("eventcast_recording_aggregated_total", "Events folded into an aggregate event for a group."),
+    ("eventcast_recording_retried_total", "Attempts at a write after the first one."),
+    ("eventcast_recording_panics_total", "Panics in the sink or in the correlator's functions."),
     (
         "eventcast_recording_evicted_total",
-        "What the recording forgot to make room: entries of its correlator, and series.",
+        "Correlator entries and series that the recording evicted because its caches were full.",
     ),
-    ("eventcast_correlator_events_total", "Events that the correlator has decided about, by decision."),
-    ("eventcast_correlator_aggregated_total", "Events folded into one for a group."),
-    ("eventcast_correlator_evicted_total", "What the correlator forgot to make room."),
+    ("eventcast_correlator_events_total", "Events that the correlator has processed, by decision."),
+    ("eventcast_correlator_aggregated_total", "Events folded into an aggregate event for a group."),
+    ("eventcast_correlator_evicted_total", "Entries that the correlator's full caches evicted."),
 ];
 
 pub(super) fn describe() {
     for (name, text) in DESCRIPTIONS {
         describe_counter!(*name, Unit::Count, *text);
     }
-    describe_gauge!(UNAVAILABLE, Unit::Count, "Whether the recording's store is unavailable: 1, or 0.");
-    describe_gauge!(DEGRADED, Unit::Count, "The groups that the store serves slowly or not at all.");
+    describe_gauge!(UNAVAILABLE, Unit::Count, "1 if the recording's store is unavailable, otherwise 0.");
+    describe_gauge!(DEGRADED, Unit::Count, "Groups that the store serves slowly or not at all.");
 }
 
 const UNAVAILABLE: &str = "eventcast_recording_unavailable";
@@ -108,7 +108,7 @@ impl RecordingStats {
         }
         let is_unavailable = self.unavailable_since.is_some();
         gauge!(UNAVAILABLE, &labels()).set(if is_unavailable { 1.0 } else { 0.0 });
-        // At most 16 of them are listed for each recording.
+        // At most 16 groups are listed for each recording.
         let degraded = u32::try_from(self.degraded_groups.len()).unwrap_or(u32::MAX);
         gauge!(DEGRADED, &labels()).set(f64::from(degraded));
     }
@@ -116,7 +116,7 @@ impl RecordingStats {
 
 impl CorrelatorStats {
     /// Publishes these counters through the `metrics` crate, for your own correlator with this
-    /// name. The metrics of a recording already include its correlator. See
+    /// name. A recording's metrics already include its correlator. See
     /// [`BusStats::emit_metrics`](crate::stats::BusStats::emit_metrics).
     pub fn emit_metrics(&self, correlator: &str) {
         let name = || correlator.to_owned();

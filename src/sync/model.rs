@@ -1,4 +1,4 @@
-//! The facade under loom. See the top of `sync.rs`.
+//! The loom version of the facade. See the top of `sync.rs`.
 
 #![allow(unsafe_code, reason = "loom's UnsafeCell hands out raw pointers; it checks each access for a race")]
 
@@ -13,14 +13,14 @@ use loom::sync::{Notify, mpsc};
 pub(crate) use loom::sync::Arc;
 pub(crate) use loom::thread_local;
 
-/// The detail in which a model reproduces the real bus. With less detail, a model has fewer
-/// executions. A model that no `testing::Exploration` runs has full detail.
+/// The level of detail at which a model reproduces the real bus. With less detail, a model has
+/// fewer executions. A model that is not run by a `testing::Exploration` has full detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Detail {
-    /// The number of the gate's cells. With one, a model cannot detect a dispatcher that checks too
-    /// few cells.
+    /// The number of cells in the gate. With one cell, a model cannot detect a dispatcher that
+    /// checks too few cells.
     pub(crate) gate_cells: usize,
-    /// Whether a parked thread may wake once without a reason.
+    /// Whether a parked thread may wake spuriously once.
     pub(crate) spurious_wakeups: bool,
 }
 
@@ -29,7 +29,7 @@ std::thread_local! {
     static DETAIL: Cell<Detail> = const { Cell::new(Detail { gate_cells: 2, spurious_wakeups: true }) };
 }
 
-/// Sets the detail of the models that this thread explores from here on.
+/// Sets the level of detail of the models that this thread explores from now on.
 pub(crate) fn set_detail(detail: Detail) {
     DETAIL.set(detail);
 }
@@ -39,7 +39,7 @@ pub(crate) mod atomic {
 }
 
 pub(crate) mod hint {
-    /// Yields, because a spin loop would never end in a model that does not run the other threads.
+    /// Yields, because a spin loop would never end if the model did not run the other threads.
     pub(crate) fn spin_loop() {
         loom::thread::yield_now();
     }
@@ -49,15 +49,15 @@ pub(crate) const SPINS: u32 = 0;
 pub(crate) const YIELDS: u32 = 0;
 pub(crate) const LOOKS: u32 = 0;
 pub(crate) const GATHER: u32 = 0;
-/// The number of rounds after which the dispatcher may lend the fan-out, and the number of entries
-/// from which on a reader pulls immediately. Both are small, so that an execution is short.
+/// The number of rounds after which the dispatcher may lend the fan-out, and the minimum number of
+/// entries that a reader pulls immediately. Both are small to keep executions short.
 pub(crate) const BUSY_ROUNDS: u32 = 1;
 pub(crate) const MANY: usize = 1;
-/// The number of deliveries that an awaited handler handles before it lets other tasks run. It is
-/// small, so that an execution is short.
+/// The number of deliveries that an awaited handler handles before it yields to other tasks. It is
+/// small to keep executions short.
 pub(crate) const TURN: usize = 2;
 
-/// loom's lock without poison, like `parking_lot`'s.
+/// loom's lock without poisoning, like `parking_lot`'s.
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(loom::sync::Mutex<T>);
 
@@ -71,7 +71,7 @@ impl<T> Mutex<T> {
     }
 }
 
-/// A lock that can also be tried. loom's own would wait where `try_lock` must fail.
+/// A lock with a `try_lock` method. loom's own lock would block where `try_lock` must fail.
 #[derive(Debug)]
 pub(crate) struct TryMutex<T> {
     is_locked: AtomicBool,
@@ -90,13 +90,13 @@ impl<T> TryMutex<T> {
     }
 
     pub(crate) fn try_lock(&self) -> Option<TryMutexGuard<'_, T>> {
-        // Acquire: pairs with the Release of the guard that was dropped last.
+        // Acquire: pairs with the Release of the previously dropped guard.
         // Relaxed: a failure carries no information.
         let locked = self.is_locked.compare_exchange(false, true, Ordering::Acquire, Ordering::Relaxed);
         locked.is_ok().then(|| TryMutexGuard(self))
     }
 
-    /// Waits for the lock. Yields, because the holder does little before it releases the lock.
+    /// Waits for the lock by yielding, because the holder does little before it releases the lock.
     pub(crate) fn lock(&self) -> TryMutexGuard<'_, T> {
         loop {
             if let Some(guard) = self.try_lock() {
@@ -117,21 +117,21 @@ impl<T> std::ops::Deref for TryMutexGuard<'_, T> {
 
 impl<T> std::ops::DerefMut for TryMutexGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
-        // SAFETY: as above, and the guard is borrowed alone.
+        // SAFETY: as above, and the guard is borrowed exclusively.
         self.0.value.with_mut(|value| unsafe { &mut *value })
     }
 }
 
 impl<T> Drop for TryMutexGuard<'_, T> {
     fn drop(&mut self) {
-        // Release: pairs with the Acquire in `try_lock`. A swap, because loom does not know that a
-        // store follows the exchange of this thread.
+        // Release: pairs with the Acquire in `try_lock`. This is a swap, because loom does not know
+        // that a store follows this thread's exchange.
         self.0.is_locked.swap(false, Ordering::Release);
     }
 }
 
-/// A stand-in for the crate `atomic-waker`. As there, a registration takes two steps, and the
-/// second step notices a wake-up between them. The library registers one task at a time.
+/// A stand-in for the `atomic-waker` crate. As in that crate, a registration takes two steps, and
+/// the second step detects a wake-up between them. The library registers one task at a time.
 #[derive(Debug)]
 pub(crate) struct AtomicWaker {
     /// The flags `REGISTERING` and `TAKING`.
@@ -144,7 +144,7 @@ const TAKING: usize = 2;
 
 // SAFETY: only the thread that took `state` from 0 touches the waker.
 unsafe impl Sync for AtomicWaker {}
-// SAFETY: a waker can be sent.
+// SAFETY: a waker can be sent to another thread.
 unsafe impl Send for AtomicWaker {}
 
 impl AtomicWaker {
@@ -157,7 +157,7 @@ impl AtomicWaker {
         // Relaxed: a failed exchange reads nothing.
         let begun = self.state.compare_exchange(0, REGISTERING, Ordering::Acquire, Ordering::Relaxed);
         if begun.is_err() {
-            // A `take` is under way. It may have seen no waker, so the task checks again, which is
+            // A `take` is in progress. It may have seen no waker, so the task checks again. This is
             // a spin loop until that `take` has ended.
             waker.wake_by_ref();
             return hint::spin_loop();
@@ -167,10 +167,10 @@ impl AtomicWaker {
         let old = self.waker.with_mut(|cell| unsafe { std::mem::replace(&mut *cell, waker) });
         drop(old);
         // Release: pairs with the Acquire of the `take` that finds this waker.
-        // Relaxed: the real cell promises more here, and the library does not need it.
+        // Relaxed: the real cell guarantees more here, but the library does not need it.
         let done = self.state.compare_exchange(REGISTERING, 0, Ordering::Release, Ordering::Relaxed);
         if done.is_err() {
-            // SAFETY: TAKING was set while REGISTERING was set, so the cell is still this thread's.
+            // SAFETY: TAKING was set while REGISTERING was set, so this thread still owns the cell.
             let waker = self.waker.with_mut(|cell| unsafe { (*cell).take() });
             // Release: pairs with the Acquire of the next `take`.
             self.state.swap(0, Ordering::Release);
@@ -195,7 +195,7 @@ loom::thread_local! {
     static TOKEN: Parker = Parker::new();
 }
 
-/// A stand-in for the handle of a thread. loom's own loses its token when the thread yields.
+/// A stand-in for a thread handle. loom's own handle loses its token when the thread yields.
 #[derive(Debug)]
 pub(crate) struct Thread(Unparker);
 
@@ -209,12 +209,12 @@ impl Thread {
     }
 }
 
-/// Parks this thread by the system's means.
+/// Parks this thread. This is a stand-in for the system's own park function.
 pub fn park() {
     TOKEN.with(|token| park_until(token, None));
 }
 
-/// A stand-in for crossbeam's cell. Its exchanges acquire and release like the real ones.
+/// A stand-in for crossbeam's `AtomicCell`. Its exchanges acquire and release like the real ones.
 #[derive(Debug)]
 pub(crate) struct AtomicCell<T>(Mutex<T>);
 
@@ -232,7 +232,7 @@ impl<T: Default> AtomicCell<T> {
     }
 }
 
-/// A stand-in without padding, which means nothing to a model.
+/// A stand-in without padding, because padding does not matter in a model.
 #[derive(Debug, Default)]
 pub(crate) struct CachePadded<T>(T);
 
@@ -258,10 +258,10 @@ pub(crate) struct Unparker(Arc<Token>);
 
 #[derive(Debug)]
 enum Token {
-    /// A token that wakes only for a reason. A superfluous unpark, which the real parker would
-    /// discard, wakes the thread once more.
+    /// A token without spurious wake-ups. A redundant unpark, which the real parker would discard,
+    /// wakes the thread once more.
     Exact(mpsc::Sender<()>, mpsc::Receiver<()>),
-    /// A token that also wakes once without a reason.
+    /// A token that also wakes the thread spuriously once.
     Spurious(Notify),
 }
 
@@ -287,7 +287,7 @@ impl Parker {
 impl Unparker {
     pub(crate) fn unpark(&self) {
         match &*self.0 {
-            // The receiver lives as long as the sender, so there is no error.
+            // The receiver lives as long as the sender, so sending cannot fail.
             Token::Exact(tx, _) => drop(tx.send(())),
             Token::Spurious(notify) => notify.notify(),
         }
@@ -310,12 +310,12 @@ loom::thread_local! {
     static THREAD: Cell<usize> = Cell::new(usize::MAX);
 }
 
-/// Returns the number that this thread drew at its first call. loom numbers threads the same way in
-/// each execution.
+/// Returns the number that was assigned to this thread at its first call. loom numbers threads the
+/// same way in each execution.
 pub(crate) fn thread_number() -> usize {
     THREAD.with(|cell| {
         if cell.get() == usize::MAX {
-            // The debug form ("ThreadId(2)") is the only number that loom gives out.
+            // loom exposes a thread's number only in the debug form ("ThreadId(2)").
             let text = format!("{:?}", loom::thread::current().id());
             cell.set(text.bytes().filter(u8::is_ascii_digit).map(usize::from).sum());
         }
@@ -323,7 +323,8 @@ pub(crate) fn thread_number() -> usize {
     })
 }
 
-/// A stand-in for crossbeam's queues: an array of stamped slots, after D. Vyukov's bounded queue.
+/// A stand-in for crossbeam's queues: an array of stamped slots, based on D. Vyukov's bounded
+/// queue.
 #[derive(Debug)]
 struct ModelQueue<T> {
     slots: Box<[ModelSlot<T>]>,
@@ -345,15 +346,15 @@ pub(crate) struct Sender<T>(Arc<ModelQueue<T>>);
 #[derive(Debug)]
 pub(crate) struct Receiver<T>(Arc<ModelQueue<T>>);
 
-// SAFETY: a thread touches a slot's value only between winning its index (one winner each) and
-// publishing its stamp.
+// SAFETY: a thread touches a slot's value only between winning its index (each has only one winner)
+// and publishing its stamp.
 unsafe impl<T: Send> Send for ModelQueue<T> {}
 // SAFETY: as above. Values are moved in and out, never shared.
 unsafe impl<T: Send> Sync for ModelQueue<T> {}
 
 impl<T> ModelQueue<T> {
     fn is_full(&self) -> bool {
-        // Relaxed, both: a hint, from which nothing follows.
+        // Relaxed, both: the result is only a hint.
         let tail = self.tail.load(Ordering::Relaxed);
         let slot = &self.slots[tail % self.slots.len()];
         slot.stamp.load(Ordering::Relaxed) != 2 * (tail / self.slots.len())
@@ -372,7 +373,7 @@ impl<T> Sender<T> {
     pub(crate) fn try_send(&self, value: T) -> Result<(), T> {
         let queue = &*self.0;
         loop {
-            // Relaxed: an index, here and below. The slot's stamp publishes its value.
+            // Relaxed: this is only an index, here and below. The slot's stamp publishes its value.
             let tail = queue.tail.load(Ordering::Relaxed);
             let slot = &queue.slots[tail % queue.slots.len()];
             let empty = 2 * (tail / queue.slots.len());
@@ -401,8 +402,9 @@ impl<T> Sender<T> {
     }
 
     pub(crate) fn pushed(&self) -> u64 {
-        // Relaxed: an index, as in `try_send`. Values that the caller knows to be sent are below
-        // it, and those that are sent after the caller's next Release are not.
+        // Relaxed: this is only an index, as in `try_send`. It includes values that the caller
+        // knows to have been sent, and excludes values that are sent after the caller's next
+        // Release.
         self.0.tail.load(Ordering::Relaxed) as u64
     }
 }
@@ -411,7 +413,7 @@ impl<T> Receiver<T> {
     pub(crate) fn try_recv(&self) -> Option<T> {
         let queue = &*self.0;
         loop {
-            // Relaxed: an index, here and below. The slot's stamp publishes its value.
+            // Relaxed: this is only an index, here and below. The slot's stamp publishes its value.
             let head = queue.head.load(Ordering::Relaxed);
             let slot = &queue.slots[head % queue.slots.len()];
             let filled = 2 * (head / queue.slots.len()) + 1;
@@ -437,7 +439,7 @@ impl<T> Receiver<T> {
         self.try_recv().map(take)
     }
 
-    /// Returns 1 always. Callers use the length only as a hint for sizes, and 1 is safe for every
+    /// Always returns 1. Callers use the length only as a size hint, and 1 is safe for every
     /// length.
     #[allow(clippy::unused_self, reason = "as the real one")]
     pub(crate) fn len(&self) -> usize {
@@ -445,7 +447,7 @@ impl<T> Receiver<T> {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        // Relaxed, both: the caller has synchronized with those whose values it looks for.
+        // Relaxed, both: the caller has synchronized with the threads whose values it looks for.
         let head = self.0.head.load(Ordering::Relaxed);
         let slot = &self.0.slots[head % self.0.slots.len()];
         slot.stamp.load(Ordering::Relaxed) != 2 * (head / self.0.slots.len()) + 1
@@ -456,7 +458,7 @@ impl<T> Receiver<T> {
     }
 }
 
-/// A stand-in made of the bounded queue. Its users promise that it is never full.
+/// A stand-in that consists of the bounded queue. Its users guarantee that it is never full.
 #[derive(Debug)]
 pub(crate) struct Fifo<T>(Sender<T>, Receiver<T>);
 

@@ -1,26 +1,27 @@
-//! Stand-ins for the token for which a `Select` waits, and for crossbeam's `Select`, which loom
-//! cannot wake.
+//! Stand-ins for crossbeam's `Select`, which loom cannot wake, and for the token for which a
+//! `Select` waits.
 
 use std::sync::Arc;
 use std::task::{Wake, Waker};
 
 use super::{Mutex, Parker, Unparker, park_until};
 
-/// A token, which is there if there may be something to receive.
+/// A token that is present if there may be something to receive.
 #[derive(Debug)]
 pub(crate) struct Signal {
     token: Arc<Token>,
     waker: Waker,
 }
 
-/// The state of a token, like crossbeam's channel of one. The lock represents the channel's own.
+/// The state of a token, like a crossbeam channel with a capacity of one. The lock represents the
+/// channel's internal lock.
 #[derive(Debug, Default)]
 struct Token(Mutex<TokenState>);
 
 #[derive(Debug, Default)]
 struct TokenState {
     is_there: bool,
-    /// The thread that sleeps in a `Select` with this token.
+    /// The thread that is sleeping in a `Select` with this token.
     parked: Option<Unparker>,
 }
 
@@ -43,7 +44,7 @@ impl Signal {
         Self { waker: Waker::from(token.clone()), token }
     }
 
-    /// Takes the token back, if it is there.
+    /// Removes the token if it is present.
     pub(crate) fn clear(&self) {
         self.token.0.lock().is_there = false;
     }
@@ -69,24 +70,24 @@ pub struct Select<'a> {
 }
 
 impl Select<'_> {
-    /// Creates a `Select` that waits for nothing yet.
+    /// Creates a `Select` without any watchers.
     ///
     /// # Panics
     ///
-    /// Outside of a model.
+    /// Panics outside a model.
     #[must_use]
     #[allow(clippy::new_without_default, reason = "as crossbeam's, whose place it takes")]
     pub fn new() -> Self {
         Self { signals: Vec::new(), parker: Parker::new() }
     }
 
-    /// Waits until one of the watchers may have something to receive, and returns the index with
-    /// which that watcher was added.
+    /// Waits until one of the watchers may have something to receive, and returns the index that
+    /// was returned when that watcher was added.
     ///
     /// # Blocking
     ///
-    /// Waits until a watcher wakes it. If nothing arrives, that is a deadlock, which loom reports.
-    /// A `Select` to which no watcher was added is a deadlock too.
+    /// Blocks until a watcher wakes it. If nothing arrives, loom reports a deadlock. A `Select`
+    /// without any watchers is a deadlock too.
     pub fn ready(&mut self) -> usize {
         loop {
             if let Some(index) = self.signals.iter().position(|signal| self.is_ready(signal)) {
@@ -96,7 +97,7 @@ impl Select<'_> {
         }
     }
 
-    /// Returns whether the token is there. If it is not, its arrival ends this thread's sleep.
+    /// Returns whether the token is present. If it is not, its arrival will wake this thread.
     fn is_ready(&self, signal: &Signal) -> bool {
         let mut state = signal.token.0.lock();
         if !state.is_there {

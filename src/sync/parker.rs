@@ -1,14 +1,16 @@
-//! A token for which one thread at a time waits.
+//! A token for which one thread at a time can wait.
 //!
 //! Giving the token takes no lock, because publishers give it to the threads that they wake. The
-//! token is a flag. The thread that waits for the token leaves its handle in a cell, and may be
-//! another thread at each wait. In some older versions of Rust, such as 1.85, a handle is larger
-//! than a pointer. There crossbeam's cell has a lock of its own for the instant of an exchange.
+//! token is a flag. The thread that waits for the token stores its handle in a cell. A different
+//! thread may wait each time. In some older versions of Rust, such as 1.85, a handle is larger than
+//! a pointer. In that case, crossbeam's cell holds an internal lock for the duration of an
+//! exchange.
 //!
 //! No wake-up is lost. The waiting side puts its handle into the cell, and then checks the flag.
-//! The waking side sets the flag, and then takes what is in the cell. Both exchange the contents of
-//! the cell, so the exchanges have an order, and the later side sees what the earlier one did
-//! before. Either the waking side finds the handle, or the waiting side finds the flag set.
+//! The waking side sets the flag, and then takes the contents of the cell. Both sides exchange the
+//! contents of the cell, so the two exchanges are ordered, and the later side sees what the earlier
+//! side did before its exchange. Therefore, either the waking side finds the handle, or the waiting
+//! side finds the flag set.
 
 use std::fmt;
 
@@ -26,17 +28,17 @@ use super::model::atomic::{AtomicBool, Ordering};
 #[cfg(eventcast_loom)]
 use super::model::{self as thread, Arc, AtomicCell};
 
-/// The side that waits.
+/// The waiting side of a token.
 #[derive(Debug)]
 pub struct Parker(Arc<Token>);
 
-/// The other side of a [`Parker`].
+/// The waking side of a [`Parker`]'s token.
 #[derive(Clone, Debug)]
 pub struct Unparker(Arc<Token>);
 
 struct Token {
     is_given: AtomicBool,
-    /// The thread that waits, or is about to. Its exchanges acquire and release.
+    /// The thread that is waiting or about to wait. The cell's exchanges acquire and release.
     sleeper: AtomicCell<Option<thread::Thread>>,
 }
 
@@ -46,13 +48,13 @@ impl Parker {
         Self(Arc::new(Token { is_given: AtomicBool::new(false), sleeper: AtomicCell::new(None) }))
     }
 
-    /// Returns the other side.
+    /// Returns the waking side of the token.
     pub fn unparker(&self) -> Unparker {
         Unparker(self.0.clone())
     }
 
-    /// Takes the token. If it has not been given, calls `sleep` first, which parks the thread by
-    /// the system's means. `sleep` may end without the token.
+    /// Takes the token. If it has not been given yet, first calls `sleep`, which parks the thread
+    /// with the system's mechanism. `sleep` may return before the token has been given.
     pub fn park(&self, sleep: impl FnOnce()) {
         if self.take() {
             return;
@@ -62,13 +64,14 @@ impl Parker {
             sleep();
             self.take();
         }
-        // A handle that stayed would let a late `unpark` end an unrelated park of this thread.
+        // If the handle stayed in the cell, a late `unpark` could end an unrelated park of this
+        // thread.
         drop(self.0.sleeper.take());
     }
 
     fn take(&self) -> bool {
-        // Acquire: pairs with the Release in `unpark`, so that the thread sees what the other side
-        // did before.
+        // Acquire: pairs with the Release in `unpark`, so that this thread sees what the waking
+        // side did before.
         self.0.is_given.swap(false, Ordering::Acquire)
     }
 }
@@ -76,8 +79,8 @@ impl Parker {
 impl Unparker {
     /// Gives the token, and wakes the thread that waits for it. Takes no lock.
     pub fn unpark(&self) {
-        // Release: pairs with the Acquire in `take`. A store would do. For a store, loom does not
-        // know that it follows the swap of a park that found the flag unset.
+        // Release: pairs with the Acquire in `take`. A store would be enough, but loom does not
+        // know that a store follows the swap of a park that found the flag unset.
         self.0.is_given.swap(true, Ordering::Release);
         if let Some(sleeper) = self.0.sleeper.take() {
             sleeper.unpark();

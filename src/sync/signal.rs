@@ -6,20 +6,20 @@ use std::task::{Wake, Waker};
 pub(crate) use crossbeam_channel::Select;
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-/// A channel of one, which holds a token when there may be something to receive.
+/// A channel with a capacity of one, which holds a token when there may be something to receive.
 #[derive(Debug)]
 pub(crate) struct Signal {
     tokens: Receiver<()>,
     waker: Waker,
 }
 
-/// A waker that sends the token. It takes crossbeam's lock for an instant if a thread sleeps in a
-/// `Select`.
+/// A waker that sends the token. If a thread is sleeping in a `Select`, it briefly takes
+/// crossbeam's lock.
 struct SendToken(Sender<()>);
 
 impl Wake for SendToken {
     fn wake(self: Arc<Self>) {
-        // An error means that the channel is full: the token is already there.
+        // An error means that the channel is full, so the token is already present.
         let _ = self.0.try_send(());
     }
 }
@@ -30,7 +30,7 @@ impl Signal {
         Self { tokens, waker: Waker::from(Arc::new(SendToken(tx))) }
     }
 
-    /// Takes the token back, if it is there.
+    /// Removes the token if it is present.
     pub(crate) fn clear(&self) {
         let _ = self.tokens.try_recv();
     }

@@ -10,7 +10,8 @@ where
     loom::thread::Builder::new().name(name).spawn(run)
 }
 
-/// A model starts few threads, so it keeps all of them until they are joined.
+/// Always returns `false`. A model starts few threads, so it keeps all of them until they are
+/// joined.
 pub(crate) fn is_finished(_handle: &JoinHandle<()>) -> bool {
     false
 }

@@ -1,4 +1,4 @@
-//! Explores a model, and rejects a model that explores nothing or less than it claims.
+//! Explores models, and rejects a model that explores nothing, or less than it claims.
 
 use std::env;
 use std::fmt;
@@ -13,22 +13,22 @@ use crate::sync::{Detail, set_detail};
 
 use super::failure::Step;
 
-/// A model that should be explored to its end fails after this number of executions: something made
-/// it large.
+/// A model that should be explored completely fails after this number of executions, because
+/// something has made it too large.
 const TOO_MANY: usize = 4_000_000;
 
-/// The maximum number of steps in one execution. A model that takes more steps is in an endless
-/// loop.
+/// The maximum number of steps in one execution. A model that takes more steps is assumed to be in
+/// an endless loop.
 const MOST_BRANCHES: usize = 50_000;
 
 /// The number of executions after which loom checks its limits.
 const INTERVAL: usize = 500;
 
-/// The settings with which a model is explored. By default loom explores all executions with at
-/// most two preemptions, with a gate of one cell and threads that wake only for a reason.
+/// The settings with which a model is explored. By default, loom explores all executions with at
+/// most two preemptions, the gate has one cell, and threads do not wake spuriously.
 ///
-/// A preemption is a switch from a thread that could continue. Switches from a thread that waits
-/// are not counted.
+/// A preemption is a switch away from a thread that could have continued. Switches away from a
+/// waiting thread do not count.
 #[doc(alias = "Builder")]
 #[derive(Clone, Copy, Debug)]
 #[must_use = "it explores nothing until it is run"]
@@ -51,21 +51,21 @@ impl Default for Exploration {
 }
 
 impl Exploration {
-    /// Sets the bound on the preemptions of each execution, 2 by default. With 0, loom switches
-    /// away from a thread only where the thread waits or ends.
+    /// Sets the maximum number of preemptions in each execution, 2 by default. With 0, loom
+    /// switches away from a thread only where the thread waits or ends.
     #[doc(alias = "preemption_bound")]
     pub fn preemptions(self, preemptions: usize) -> Self {
         Self { preemptions, ..self }
     }
 
     /// Stops each step after this many executions, for a model that is too large to be explored
-    /// completely. loom checks the limit after every 500.
+    /// completely. loom checks the limit after every 500 executions.
     #[doc(alias = "max_permutations")]
     pub fn first(self, executions: usize) -> Self {
         Self { first: Some(executions), ..self }
     }
 
-    /// Begins to explore where the model calls [`begin`](super::begin).
+    /// Starts the exploration where the model calls [`begin`](super::begin).
     #[doc(alias = "expect_explicit_explore")]
     pub fn after_set_up(self) -> Self {
         Self { after_set_up: true, ..self }
@@ -76,19 +76,19 @@ impl Exploration {
         Self { detail: Detail { gate_cells: 2, spurious_wakeups: true }, ..self }
     }
 
-    /// Gives the gate two cells, so that publishers may enter through different ones.
+    /// Gives the gate two cells, so that publishers may enter through different cells.
     pub fn with_two_cells(self) -> Self {
         Self { detail: Detail { gate_cells: 2, ..self.detail }, ..self }
     }
 
-    /// Explores the model with at most one preemption, then with one more in each step, up to its
-    /// bound. Returns the extent of the last step. A failure stops the exploration, so it is found
-    /// with as few preemptions as it needs.
+    /// Explores the model in steps, first with at most one preemption, then with one more in each
+    /// step, up to its bound. Returns the extent of the last step. A failure stops the exploration,
+    /// so a failure is found with as few preemptions as it needs.
     ///
-    /// Environment variables change the limits. A model that stops at such a limit has not failed.
+    /// Environment variables change the limits. Stopping at such a limit is not a failure.
     ///
-    /// - `LOOM_MAX_PREEMPTIONS` runs one step only, with this bound.
-    /// - `LOOM_MAX_PERMUTATIONS` and `LOOM_MAX_DURATION` (seconds) stop each step.
+    /// - `LOOM_MAX_PREEMPTIONS` runs only one step, with this bound.
+    /// - `LOOM_MAX_PERMUTATIONS` and `LOOM_MAX_DURATION` (in seconds) limit each step.
     ///
     /// `LOOM_LOG`, `LOOM_LOCATION`, `LOOM_MAX_BRANCHES` (50,000 if it is not set),
     /// `LOOM_CHECKPOINT_FILE` and `LOOM_CHECKPOINT_INTERVAL` (500) have the same meaning as in
@@ -96,12 +96,12 @@ impl Exploration {
     ///
     /// # Panics
     ///
-    /// - If the model fails. If loom itself panics (a deadlock, a leak, a data race), the process
-    ///   ends with status 101 instead, because loom cannot unwind a model. The standard error names
-    ///   the execution and the failure.
+    /// - If the model fails. If loom itself panics (because of a deadlock, a leak or a data race),
+    ///   the process exits with status 101 instead, because loom cannot unwind a model. A message
+    ///   on standard error names the execution and the failure.
     /// - If the model has only one execution.
     /// - If the model has more than four million executions, and neither [`first`](Self::first) nor
-    ///   the environment stops it.
+    ///   the environment limits it.
     pub fn run(self, model: impl Fn() + Sync + Send + 'static) -> Explored {
         let given = loom::model::Builder::new();
         let is_changed = given.max_permutations.is_some() || given.max_duration.is_some();
@@ -120,8 +120,8 @@ impl Exploration {
         explored
     }
 
-    /// Explores the model with at most one preemption, then with one more in each step, up to the
-    /// bound.
+    /// Explores the model in steps, first with at most one preemption, then with one more in each
+    /// step, up to the bound.
     fn steps<F>(self, given: &Builder, model: &Arc<F>) -> Explored
     where
         F: Fn() + Sync + Send + 'static,
@@ -142,7 +142,8 @@ impl Exploration {
         explored
     }
 
-    /// Explores one step. Returns the number of its executions, and whether there are no others.
+    /// Explores one step. Returns the number of its executions, and whether the step was explored
+    /// completely.
     #[allow(clippy::disallowed_methods, reason = "the time of who explores, outside the model")]
     fn step<F>(self, preemptions: usize, model: Arc<F>) -> (usize, bool)
     where
@@ -166,14 +167,14 @@ impl Exploration {
             model();
         });
         let executions = Step::executions();
-        // loom also counts the execution that it does not begin.
+        // loom also counts the execution that it no longer starts.
         let is_stopped = most.is_some_and(|most| executions + 1 >= most)
             || longest.is_some_and(|longest| began.elapsed() >= longest);
         (executions, !is_stopped)
     }
 }
 
-/// Shows loom's log as `LOOM_LOG` asks for it, until the caller drops the result.
+/// Shows loom's log, as configured by `LOOM_LOG`, until the caller drops the returned guard.
 fn log() -> impl Drop {
     let filter = EnvFilter::from_env("LOOM_LOG");
     tracing_subscriber::fmt()
@@ -188,13 +189,14 @@ fn log() -> impl Drop {
 /// The extent of an exploration, as returned by [`Exploration::run`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Explored {
-    /// The bound on preemptions of the last step.
+    /// The last step's bound on preemptions.
     pub preemptions: usize,
-    /// The number of executions of the last step.
+    /// The number of executions in the last step.
     pub executions: usize,
-    /// Whether there are no other executions within the bound.
+    /// Whether all executions within the bound were explored.
     pub whole: bool,
-    /// The number of executions of the previous step, which was complete, or 0 if there was none.
+    /// The number of executions in the previous step, which was complete, or 0 if there was no
+    /// previous step.
     pub below: usize,
 }
 

@@ -1,9 +1,9 @@
-//! Reports why a model failed, and ends the process there.
+//! Reports why a model failed, and exits the process at that point.
 //!
-//! A panic inside loom, for example at a deadlock, unwinds a thread of the model. The destructors
-//! of that thread take further steps, loom panics again, and the process aborts. The first message
-//! of the test is then lost, because the test harness holds it back. A panic hook therefore prints
-//! the message, and ends the process before anything unwinds.
+//! A panic inside loom, for example because of a deadlock, unwinds a thread of the model. The
+//! thread's destructors take further steps, loom panics again, and the process aborts. The test's
+//! first message is then lost, because the test harness captures it. A panic hook therefore prints
+//! the message, and exits the process before anything unwinds.
 
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::cell::RefCell;
@@ -14,15 +14,16 @@ use std::process::exit;
 use std::sync::Once;
 use std::thread::panicking;
 
-/// The status of a test program whose test has failed.
+/// The exit status of a test program in which a test has failed.
 const FAILED: i32 = 101;
 
-/// The execution that this thread explores now.
+/// The execution that this thread is currently exploring.
 #[derive(Debug)]
 struct Execution {
     preemptions: usize,
     number: usize,
-    /// The messages of its panics. User code or the bus may have caught these panics.
+    /// The messages of the panics in this execution. User code or the bus may have caught these
+    /// panics.
     panics: Vec<String>,
 }
 
@@ -31,7 +32,7 @@ thread_local! {
     static EXECUTION: RefCell<Option<Execution>> = const { RefCell::new(None) };
 }
 
-/// A guard that counts the executions of one step while it lives.
+/// A guard that counts the executions of one step while it is alive.
 #[derive(Debug)]
 pub(super) struct Step(());
 
@@ -91,8 +92,8 @@ fn with<R>(act: impl FnOnce(&mut Execution) -> R) -> Option<R> {
     EXECUTION.with_borrow_mut(|execution| execution.as_mut().map(act))
 }
 
-/// Keeps the message of a panic in a model. Returns why the model failed if the panic is one of
-/// loom's own.
+/// Records the message of a panic in a model. If loom itself panicked, returns a description of the
+/// failure.
 fn notice(info: &PanicHookInfo<'_>) -> Option<String> {
     with(|execution| {
         execution.panics.push(info.to_string());
@@ -101,9 +102,10 @@ fn notice(info: &PanicHookInfo<'_>) -> Option<String> {
     })?
 }
 
-/// Reports the failure, and ends the process before the model is unwound.
+/// Reports the failure, and exits the process before the model is unwound.
 fn end(failure: &str) -> ! {
-    // Not by a macro: the test harness would hold the text back, and the process ends here.
+    // A macro such as `eprintln!` would not work here, because the test harness would capture the
+    // text, and the process exits before the harness shows it.
     let _ = writeln!(stderr(), "{failure}");
     let backtrace = Backtrace::capture();
     if backtrace.status() == BacktraceStatus::Captured {
@@ -112,7 +114,8 @@ fn end(failure: &str) -> ! {
     exit(FAILED)
 }
 
-/// Returns whether the file is one of loom's, by its path in a registry or beside a program.
+/// Returns whether the file belongs to loom, according to its path in a registry or next to a
+/// program.
 fn is_of_loom(file: &str) -> bool {
     let file = file.replace('\\', "/");
     file.contains("/loom-0.") || file.contains("/loom/src/rt/")

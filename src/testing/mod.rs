@@ -1,26 +1,27 @@
-//! Test doubles for a program's tests, and the parts of a model of the program.
+//! Test doubles for a program's tests, and the parts for building a model of the program.
 //!
-//! * [`FakeClock`] is a clock that a test steps.
-//! * `FakeRecorder`, with the feature `recorder`, keeps what a component recorded, without a bus.
+//! * [`FakeClock`] is a clock that a test advances.
+//! * `FakeRecorder` (with the `recorder` feature) keeps the events that a component recorded,
+//!   without a bus.
 //!
 //! # Models of your program
 //!
-//! A model is a bus, your code around it, and [loom](https://docs.rs/loom), which runs the two in
-//! every order of their steps up to a bound. Its parts exist only with `--cfg eventcast_loom`.
-//! `docs/model-checking.md` in the repository explains how to get started, and
-//! `examples/bus/model_checking.rs` has a model that finds a bug.
+//! A model consists of a bus, your code around it, and [loom](https://docs.rs/loom), which runs the
+//! bus and your code in every order of their steps, up to a bound. The following parts exist only
+//! with `--cfg eventcast_loom`. `docs/model-checking.md` in the repository explains how to get
+//! started, and `examples/bus/model_checking.rs` contains a model that finds a bug.
 //!
 //! * `Exploration` runs a model, and rejects a model that explored nothing, or less than it claims.
 //! * `rest`, `begin` and `finish` exclude a model's set-up and end from the exploration.
 //! * `Payload` is an event that loom reports if it leaks.
-//! * `block_on` polls a future, but only when there is a reason to.
-//! * `Select`, with the feature `select`, replaces crossbeam's and waits for watchers.
+//! * `block_on` polls a future, but never spuriously.
+//! * `Select` (with the `select` feature) replaces crossbeam's `Select` and waits for watchers.
 //! * `Sign` and `Gone` let a model wait until the holder of a `Sign` is dropped.
 //!
-//! No signature contains a loom type. A model uses loom's own threads and atomics, and they must be
-//! from the loom version that eventcast uses: any 0.7.
+//! No signature contains a loom type. A model uses loom's own threads and atomics. They must come
+//! from the loom version that eventcast uses, which can be any 0.7 version.
 //!
-//! A model of `examples/bus/model_checking.rs`:
+//! A model from `examples/bus/model_checking.rs`:
 //!
 //! ```ignore
 //! /// Explores everything: the start, a job, and the stop.

@@ -1,4 +1,4 @@
-//! Parts of a model besides the bus: the limits of the exploration, an event, and a sign.
+//! Parts of a model besides the bus: functions that limit the exploration, an event, and a sign.
 
 use std::time::Duration;
 
@@ -8,42 +8,41 @@ use crate::bus::Broadcaster;
 use crate::sync::Arc;
 use crate::sync::atomic::{AtomicBool, Ordering};
 
-/// Lets the dispatcher finish its work and go to sleep. It belongs to a set-up that is not
-/// explored.
+/// Lets the dispatcher finish its work and go to sleep. Call it in a set-up that is not explored.
 ///
 /// # Panics
 ///
-/// If a flush of the bus fails.
+/// Panics if a flush of the bus fails.
 pub fn rest<T: Clone + Send + Sync + 'static>(bus: &Broadcaster<T>) {
-    // This thread sleeps until the dispatcher sleeps. Yielding is not enough: as long as there is
-    // any other thread, loom prefers it to a thread that has yielded in vain.
+    // This thread sleeps until the dispatcher sleeps. Yielding is not enough, because loom prefers
+    // any other thread to a thread that has yielded in vain.
     bus.flush(Duration::from_secs(1)).expect("the dispatcher answers");
 }
 
-/// Begins to explore, after a set-up that runs in one schedule. The model asks for this with
+/// Starts the exploration after a set-up that runs in a single schedule. The model must be run with
 /// [`Exploration::after_set_up`](super::Exploration::after_set_up).
 ///
 /// # Panics
 ///
-/// If the model is explored from its beginning, or outside of a model.
+/// Panics if the model is explored from its beginning, or outside a model.
 #[doc(alias = "explore")]
 pub fn begin() {
     loom::explore();
 }
 
-/// Stops exploring. The rest of the model runs in one schedule.
+/// Stops the exploration. The rest of the model runs in a single schedule.
 ///
 /// # Panics
 ///
-/// If nothing is explored now, or outside of a model.
+/// Panics if nothing is being explored, or outside a model.
 #[doc(alias = "stop_exploring")]
 pub fn finish() {
     loom::stop_exploring();
 }
 
-/// An event that loom reports if it leaks. Its number distinguishes it from others.
+/// An event that loom reports if it leaks. Its number distinguishes it from other events.
 ///
-/// An event of your own type is tracked if it holds a `Payload` under `--cfg eventcast_loom`.
+/// To track events of your own type, let them hold a `Payload` under `--cfg eventcast_loom`.
 #[derive(Clone, Debug)]
 pub struct Payload {
     number: u32,
@@ -55,20 +54,20 @@ impl Payload {
     ///
     /// # Panics
     ///
-    /// Outside of a model.
+    /// Panics outside a model.
     #[must_use]
     pub fn new(number: u32) -> Self {
         Self { number, _tracked: Arc::new(()) }
     }
 
-    /// Returns the number.
+    /// Returns the event's number.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.number
     }
 }
 
-/// A value that, when it is dropped, signals that its holder has been dropped.
+/// A value whose drop signals that its holder has been dropped.
 #[derive(Debug)]
 pub struct Sign(Arc<(AtomicBool, Notify)>);
 
@@ -81,7 +80,7 @@ impl Sign {
     ///
     /// # Panics
     ///
-    /// Outside of a model.
+    /// Panics outside a model.
     #[must_use]
     pub fn new() -> (Self, Gone) {
         let shared = Arc::new((AtomicBool::new(false), Notify::new()));
@@ -102,7 +101,7 @@ impl Gone {
     ///
     /// # Blocking
     ///
-    /// Waits forever if the sign is never dropped. That is a deadlock, which loom reports.
+    /// Blocks forever if the sign is never dropped. loom reports this as a deadlock.
     pub fn wait(self) {
         // Acquire: pairs with the Release of the drop.
         // `Notify::wait` may return spuriously, so this is a loop.

@@ -7,34 +7,34 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use loom::sync::mpsc;
 
-/// A task that sleeps. The channel is empty until the task is woken.
+/// A sleeping task. The channel is empty until the task is woken.
 struct Task {
     woken: mpsc::Sender<()>,
-    /// The receiver of `woken`, for the task's own thread only. The task owns it so that a late
-    /// wake-up is not a leak.
+    /// The receiver for `woken`, used only by the task's own thread. The task owns it so that a
+    /// late wake-up does not count as a leak.
     sleep: Mutex<mpsc::Receiver<()>>,
 }
 
 impl Wake for Task {
     fn wake(self: Arc<Self>) {
-        // The receiver lives as long as the sender, so there is no error.
+        // The receiver lives as long as the sender, so sending cannot fail.
         let _ = self.woken.send(());
     }
 }
 
-/// Polls a future on this thread until it is ready, but only for a reason: the future begins, or
-/// its waker was called.
+/// Polls a future on this thread until it is ready, but only at the start and after its waker was
+/// called.
 ///
-/// loom's own `block_on` also polls once spuriously, and explores the reference count of its waker.
-/// A model that needs this uses loom's.
+/// loom's own `block_on` also polls once spuriously, and explores its waker's reference count. Use
+/// loom's version in a model that needs this.
 ///
 /// # Blocking
 ///
-/// A future whose waker is never called is a deadlock, which loom reports.
+/// Blocks until the future is ready. If its waker is never called, loom reports a deadlock.
 ///
 /// # Panics
 ///
-/// Outside of a model.
+/// Panics outside a model.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let (woken, sleep) = mpsc::channel();
     let task = Arc::new(Task { woken, sleep: Mutex::new(sleep) });
@@ -45,7 +45,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
         if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
             return output;
         }
-        // The sender lives as long as the receiver, so there is no error.
+        // The sender lives as long as the receiver, so receiving cannot fail.
         let _ = task.sleep.lock().unwrap_or_else(PoisonError::into_inner).recv();
     }
 }

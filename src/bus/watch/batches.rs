@@ -1,4 +1,4 @@
-//! Receiving consecutive events as one slice, without cloning them.
+//! Methods that receive consecutive events as a slice, without cloning them.
 
 use std::time::Duration;
 
@@ -9,20 +9,20 @@ use super::delivery::Batch;
 use super::watcher::Watcher;
 
 impl<T> Watcher<T> {
-    /// Waits for events, and receives events that arrived together as one slice, without cloning.
+    /// Waits for events, and returns events that arrived together as a slice, without cloning them.
     ///
-    /// The slice is a [prefix](crate::WatchBuilder::prefix), or a part of one of the dispatcher's
-    /// batches. Such a part has one event if the policy is
-    /// [`DropOldest`](crate::OverflowPolicy::DropOldest), and at most about a quarter of the
-    /// queue's capacity if the dispatcher has waited for the watcher.
+    /// The slice is either the watcher's [prefix](crate::WatchBuilder::prefix) or a part of one of
+    /// the dispatcher's batches. Such a part contains only one event if the policy is
+    /// [`DropOldest`](crate::OverflowPolicy::DropOldest). If the dispatcher has waited for the
+    /// watcher, the part is at most about a quarter of the queue's capacity.
     ///
     /// # Errors
     ///
-    /// [`RecvError`] at the end, like [`recv`](Self::recv).
+    /// Returns [`RecvError`] at the end of the stream, like [`recv`](Self::recv).
     ///
     /// # Blocking
     ///
-    /// Waits like [`recv`](Self::recv).
+    /// Blocks like [`recv`](Self::recv).
     ///
     /// # Examples
     ///
@@ -41,13 +41,13 @@ impl<T> Watcher<T> {
         self.batch(next).ok_or(RecvError)
     }
 
-    /// Receives the events that are available now, like [`recv_batch`](Self::recv_batch). Never
+    /// Receives the events that are available now, like [`recv_batch`](Self::recv_batch), but never
     /// waits.
     ///
     /// # Errors
     ///
-    /// - [`TryRecvError::Empty`] if there is nothing now.
-    /// - [`TryRecvError::Ended`] at the end.
+    /// - [`TryRecvError::Empty`] if there is nothing to receive now.
+    /// - [`TryRecvError::Ended`] at the end of the stream.
     ///
     /// # Examples
     ///
@@ -69,18 +69,18 @@ impl<T> Watcher<T> {
         self.batch(next).ok_or(if next == Next::End { TryRecvError::Ended } else { TryRecvError::Empty })
     }
 
-    /// Waits for events like [`recv_batch`](Self::recv_batch), but for at most `timeout` by the
-    /// bus's clock.
+    /// Waits for events like [`recv_batch`](Self::recv_batch), but for at most `timeout`, as
+    /// measured by the bus's clock.
     ///
     /// # Errors
     ///
     /// - [`RecvTimeoutError::Timeout`] if nothing arrived in time.
-    /// - [`RecvTimeoutError::Ended`] at the end.
+    /// - [`RecvTimeoutError::Ended`] at the end of the stream.
     ///
     /// # Blocking
     ///
-    /// Waits for at most `timeout`. In an async task, put `recv_async` under your runtime's
-    /// timeout.
+    /// Blocks for at most `timeout`. In an async task, wrap `recv_async` in your runtime's timeout
+    /// instead.
     ///
     /// # Examples
     ///
@@ -103,13 +103,14 @@ impl<T> Watcher<T> {
         self.batch(next).ok_or(error)
     }
 
-    /// Waits for events like [`recv_batch`](Self::recv_batch), as a task.
+    /// Waits for events asynchronously. See [`recv_batch`](Self::recv_batch).
     ///
-    /// This is cancel-safe: if the future is dropped before it is ready, it has taken nothing.
+    /// This method is cancel-safe. If the future is dropped before it completes, nothing has been
+    /// received.
     ///
     /// # Errors
     ///
-    /// [`RecvError`] at the end, like [`recv`](Self::recv).
+    /// Returns [`RecvError`] at the end of the stream, like [`recv`](Self::recv).
     ///
     /// # Examples
     ///
@@ -136,8 +137,7 @@ impl<T> Watcher<T> {
     fn batch(&mut self, next: Next) -> Option<Batch<'_, T>> {
         let lagged = match next {
             Next::Event => 0,
-            // A batch can hold both the gap and the event after it, so neither has to wait for the
-            // other.
+            // A batch can hold both the gap and the event after it, so a single call returns both.
             Next::Lagged(count) => count + self.receiver.take_behind_gap(),
             Next::Empty | Next::End => return None,
         };

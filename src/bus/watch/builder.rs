@@ -1,4 +1,4 @@
-//! The builder of a watcher: its queue, policy, filter and hooks.
+//! The watcher builder, which sets a watcher's queue, policy, filter and hooks.
 
 use std::fmt;
 
@@ -20,9 +20,8 @@ use super::delivery::Delivery;
 use super::handler::{Handler, OnPanic, Runner, WatchHandle};
 use super::watcher::Watcher;
 
-/// A builder for a watcher that differs from the bus's defaults. Finish with
-/// [`watch`](Self::watch) or one of its forms, with [`spawn`](Self::spawn) or with
-/// [`runner`](Self::runner).
+/// A builder for a watcher with settings that differ from the bus's defaults. Finish with
+/// [`watch`](Self::watch), [`spawn`](Self::spawn) or [`runner`](Self::runner).
 ///
 /// # Examples
 ///
@@ -53,13 +52,13 @@ pub struct WatchBuilder<'b, T> {
     pub(super) prefix: Vec<T>,
     pub(super) filter: Option<FilterHook<T>>,
     pub(super) on_drop: Option<OnDrop<T>>,
-    /// The hook of the receiver and the hook of the sender. Each reports the events abandoned by
-    /// its own end of the mailbox.
+    /// The receiver's hook and the sender's hook. Each reports the events that its own end of the
+    /// mailbox abandons.
     pub(super) on_abandon: (Option<OnAbandon>, Option<OnAbandon>),
     pub(super) on_panic: Option<OnPanic<T>>,
     pub(super) stop_on_panic: bool,
     pub(super) start: Start,
-    /// The number of events that a start in the past may add to the queue.
+    /// The maximum number of events that a start in the past may add to the queue.
     pub(super) history: usize,
 }
 
@@ -82,8 +81,8 @@ impl<'b, T> WatchBuilder<'b, T> {
         }
     }
 
-    /// Sets the watcher's name in statistics and errors. The thread of its handler gets the same
-    /// name. Default `watcher-<n>`.
+    /// Sets the watcher's name, which appears in statistics and errors. Its handler's thread gets
+    /// the same name. Defaults to `watcher-<n>`.
     ///
     /// # Examples
     ///
@@ -99,9 +98,9 @@ impl<'b, T> WatchBuilder<'b, T> {
         self
     }
 
-    /// Sets the largest number of events that wait for this watcher: 1 to 16,777,216. The default
-    /// is the bus's. Events of a [prefix](Self::prefix) or a [start in the past](Self::start) do
-    /// not count.
+    /// Sets the maximum number of events in this watcher's queue, from 1 to 16,777,216. Defaults to
+    /// the bus's value. Events from a [prefix](Self::prefix) or a [start in the past](Self::start)
+    /// do not count.
     ///
     /// # Examples
     ///
@@ -121,7 +120,7 @@ impl<'b, T> WatchBuilder<'b, T> {
         self
     }
 
-    /// Sets what happens when the queue is full. The default is the bus's.
+    /// Sets what happens when the queue is full. Defaults to the bus's policy.
     ///
     /// # Examples
     ///
@@ -140,7 +139,7 @@ impl<'b, T> WatchBuilder<'b, T> {
         self
     }
 
-    /// Sets the values that these options contain, and leaves all other values as they are.
+    /// Applies the values that are set in `options`, and leaves all other settings unchanged.
     ///
     /// # Examples
     ///
@@ -162,14 +161,14 @@ impl<'b, T> WatchBuilder<'b, T> {
         self
     }
 
-    /// Sets whether a panic in the handler ends its watcher. The default is `false`.
+    /// Sets whether a panic in the handler ends its watcher. Defaults to `false`.
     ///
-    /// - If `false`: the panic is counted, and the handler continues with the next event.
-    /// - If `true`: the panic is counted, and the handler ends. The event counts as delivered, and
-    ///   the queued events count as dropped (stopped). [`join`](WatchHandle::join) returns `true`.
-    ///   The bus and all other watchers continue.
+    /// - If `false`, the panic is counted, and the handler continues with the next event.
+    /// - If `true`, the panic is counted, and the handler ends. The event counts as delivered, and
+    ///   the queued events count as dropped (stopped). [`join`](WatchHandle::join) then returns
+    ///   `true`. The bus and all other watchers continue.
     ///
-    /// This has no effect on a watcher that you read yourself.
+    /// This setting has no effect on a watcher that you read yourself.
     ///
     /// # Examples
     ///
@@ -189,10 +188,10 @@ impl<'b, T> WatchBuilder<'b, T> {
         self
     }
 
-    /// Sets events that the watcher delivers before all others.
+    /// Sets the events that the watcher delivers before all others.
     ///
-    /// The watcher itself keeps these events. They are never lost, take no capacity in the queue,
-    /// bypass the filter, and are not counted in the statistics.
+    /// The watcher itself holds these events. They are never lost, take up no capacity in the
+    /// queue, bypass the filter, and are not counted in the statistics.
     ///
     /// # Examples
     ///
@@ -218,14 +217,14 @@ impl<'b, T> WatchBuilder<'b, T> {
     /// Sets a filter. If `keep` returns `false` for an event, the dispatcher does not offer the
     /// event to this watcher, and counts it as filtered.
     ///
-    /// The filter runs on the dispatcher, or inside the publish on an
-    /// [inline](crate::Broadcaster::new_inline) bus, so it must be quick and must not wait. If it
+    /// The filter runs on the dispatcher, or inside the publish call on an
+    /// [inline](crate::Broadcaster::new_inline) bus, so it must be fast and must not block. If it
     /// panics, the panic is counted, this watcher ends as if stopped, and nothing else is affected.
     ///
     /// # Examples
     ///
-    /// `examples/bus/filters.rs` in the repository has watchers that each see their own subset of
-    /// the events.
+    /// `examples/bus/filters.rs` in the repository shows watchers that each receive their own
+    /// subset of the events.
     ///
     /// ```
     /// use eventcast::Broadcaster;
@@ -245,18 +244,20 @@ impl<'b, T> WatchBuilder<'b, T> {
         self
     }
 
-    /// Sets a hook that receives the events that this watcher has just lost, and the reason.
+    /// Sets a hook that is called with the events that this watcher has just lost, and with the
+    /// reason.
     ///
-    /// The hook runs on the dispatcher, so it must be quick and must not wait. No other thread
-    /// waits for a lock that the dispatcher holds then. On an
-    /// [inline](crate::Broadcaster::new_inline) bus it runs inside the publish, under the lock that
-    /// other publishers wait for. A panic is caught and counted. The hook does not receive events
-    /// that were in the queue of a watcher that was dropped, or of a handler that ended before it
-    /// had handled them.
+    /// The hook runs on the dispatcher, so it must be fast and must not block. While the hook runs,
+    /// no other thread waits for a lock that the dispatcher holds. On an
+    /// [inline](crate::Broadcaster::new_inline) bus, the hook runs inside the publish call, under
+    /// the lock that other publishers wait for. A panic in the hook is caught and counted. The hook
+    /// does not receive events that were still in the queue when the watcher was dropped or its
+    /// handler ended.
     ///
-    /// A hook that publishes on its own bus can trigger itself forever: while the watcher is full,
-    /// it also loses the event that reports the loss. Send losses to a channel or to another bus,
-    /// or let the watcher's [`filter`](Self::filter) refuse the reports.
+    /// A hook that publishes to its own bus can trigger itself indefinitely, because while the
+    /// watcher's queue is full, the watcher also loses the event that reports the loss. Report
+    /// losses to a channel or to another bus instead, or have the watcher's
+    /// [`filter`](Self::filter) refuse the reports.
     ///
     /// # Examples
     ///
@@ -285,10 +286,11 @@ impl<'b, T> WatchBuilder<'b, T> {
         self
     }
 
-    /// Sets a hook that receives the number of events in the watcher's queue when a shutdown by
-    /// deadline abandoned it. `on_drop` does not receive these events.
+    /// Sets a hook that receives the number of events that were in the watcher's queue when a
+    /// shutdown by deadline abandoned the watcher. `on_drop` does not receive these events.
     ///
-    /// The hook runs on the thread that empties the queue: the dispatcher or the reader's thread.
+    /// The hook runs on the thread that empties the queue, which is either the dispatcher or the
+    /// reader's thread.
     #[cfg(feature = "recorder")]
     pub(crate) fn on_abandon(mut self, hook: impl FnMut(&str, u64) + Clone + Send + 'static) -> Self {
         self.on_abandon = (Some(Box::new(hook.clone())), Some(Box::new(hook)));
@@ -307,27 +309,28 @@ impl<'b, T> WatchBuilder<'b, T> {
 impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
     /// Registers the watcher.
     ///
-    /// The watcher is offered every event whose publish begins after this method has returned.
-    /// Unless it [starts in the past](Self::start), the watcher is offered no event whose publish
-    /// had returned before this method was called. The registration has its own point in the order
-    /// of events, and takes no capacity from them.
+    /// The bus offers the watcher every event whose publish call begins after this method has
+    /// returned. Unless the watcher [starts in the past](Self::start), the bus offers it no event
+    /// whose publish call returned before this method was called. The registration takes effect at
+    /// one point in the order of events, and takes up no capacity that events could use.
     ///
     /// If the watcher is dropped before the dispatcher has carried out the registration, the bus
-    /// offers nothing to it.
+    /// offers it no events.
     ///
     /// # Errors
     ///
     /// - [`WatchError::Closed`] if the bus is closed.
     /// - [`WatchError::Invalid`] if an option is out of range.
-    /// - [`WatchError::WouldDeadlock`] only from inside a call of an inline bus: of this bus, if
-    ///   the call has already taken [`incoming_capacity`](crate::BusOptions::incoming_capacity)
-    ///   entries, or of another bus, if this bus's lock is not free within 10 ms.
+    /// - [`WatchError::WouldDeadlock`] only from inside a call to an inline bus. This happens if
+    ///   the call is to this bus and has already taken
+    ///   [`incoming_capacity`](crate::BusOptions::incoming_capacity) entries, or if the call is to
+    ///   another bus and this bus's lock does not become free within 10 ms.
     ///
     /// # Blocking
     ///
-    /// Waits neither for capacity nor for the dispatcher to carry out the registration, so a task
-    /// can call it. On an inline bus this waits for the lock and carries out the registration
-    /// itself.
+    /// Waits neither for capacity nor for the dispatcher to carry out the registration, so an async
+    /// task can call this method. On an inline bus, it waits for the lock and carries out the
+    /// registration itself.
     ///
     /// # Examples
     ///
@@ -347,13 +350,13 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
         Ok(Watcher::new(self.register(false)?))
     }
 
-    /// Runs a handler on a new thread with the watcher's name. See [`Runner::run`] for what happens
-    /// if the handler panics.
+    /// Runs a handler on a new thread that has the watcher's name. See [`Runner::run`] for what
+    /// happens if the handler panics.
     ///
     /// # Errors
     ///
-    /// Same as [`watch`](Self::watch), and [`WatchError::Thread`] if the system cannot start a
-    /// thread.
+    /// Returns the same errors as [`watch`](Self::watch), and [`WatchError::Thread`] if the system
+    /// cannot start a thread.
     ///
     /// # Examples
     ///
@@ -379,7 +382,7 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
     ) -> Result<WatchHandle, WatchError> {
         let runner = self.runner(handler)?;
         let handle = runner.handle();
-        // If there is no thread, the runner is dropped, and with it the registration.
+        // If the thread cannot be started, the runner is dropped, and the registration with it.
         let name = handle.thread_name();
         Threads::spawn(&handle.bus.threads, name, move || runner.run()).map_err(WatchError::Thread)?;
         Ok(handle)
@@ -405,9 +408,10 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
         let reader = BulkReader::new(self.register(true)?);
         let (handle, mark) = (reader.handle(), reader.handle());
         let name = handle.thread_name();
-        // If no thread can be started, the reader is dropped here, together with the user's values
-        // that it owns. Flush and shutdown wait for the reader until then, so the destructors of
-        // these values must run on what counts as a thread of the bus, which waits for neither.
+        // If no thread can be started, the reader is dropped here, together with the user-supplied
+        // values that it owns. Flush and shutdown wait for the reader until then. The destructors
+        // of these values must therefore run while this thread counts as one of the bus's own,
+        // because neither call waits on such a thread.
         handle.on_bus_thread(|| {
             let run = make(reader)?;
             let run = move || {
@@ -418,12 +422,12 @@ impl<T: Clone + Send + Sync + 'static> WatchBuilder<'_, T> {
         Ok(handle)
     }
 
-    /// Registers the watcher, and returns its handler as a value. Run the value on a thread of your
+    /// Registers the watcher, and returns a runner for its handler. Run it on a thread of your
     /// choice, or await it on any executor.
     ///
     /// # Errors
     ///
-    /// Same as [`watch`](Self::watch).
+    /// Returns the same errors as [`watch`](Self::watch).
     ///
     /// # Examples
     ///

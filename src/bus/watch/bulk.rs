@@ -1,11 +1,11 @@
-//! The bulk reader: a receiver for the library's own code that handles many events together, and
-//! not in the order in which they arrived. The reader's owner reports what has been handled, and up
-//! to which offset.
+//! The bulk reader, a receiver for internal code that handles many events together, and not in the
+//! order in which they arrived. The reader's owner frees the capacity of handled events, and
+//! reports the offset up to which all events have been handled.
 //!
-//! Taken events count against the queue until the owner gives them back. The events in the queue
-//! and the taken events together are therefore never more than the queue's length. With
-//! `DropOldest` the bound holds for each of the two. A flush waits for the offset that the owner
-//! reports.
+//! Events that the owner has taken count against the queue's capacity until the owner gives them
+//! back. The number of queued and taken events together therefore never exceeds the queue's
+//! capacity. With `DropOldest`, this bound applies separately to the queued events and to the taken
+//! events. A flush waits for the offset that the owner reports.
 #![cfg_attr(not(eventcast_loom), allow(unreachable_pub, reason = "only the models see it from outside"))]
 #![cfg_attr(eventcast_loom, allow(missing_debug_implementations, reason = "no part of the API"))]
 
@@ -16,7 +16,7 @@ use crate::clock::Deadline;
 use super::handler::WatchHandle;
 
 /// A receiver that takes whole slices. Flush and shutdown wait for it until it is dropped. A flush
-/// also ends when the reader has reported the flush's offset as handled.
+/// also ends once the reader has reported the flush's offset as handled.
 pub struct BulkReader<T> {
     receiver: MailboxReceiver<T>,
     outstanding: u64,
@@ -26,16 +26,16 @@ pub struct BulkReader<T> {
 pub enum BulkNext<T> {
     /// The next events, in order.
     Events(BulkEvents<T>),
-    /// Nothing now.
+    /// There is nothing to take now.
     Empty,
-    /// The end. No event follows it.
+    /// The end of the stream. No event follows.
     End,
 }
 
-/// The stage that the end of a bulk reader has reached. The stage never goes back.
+/// How far a bulk reader has progressed towards its end. It never returns to an earlier stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EndStage {
-    /// The end has not begun.
+    /// The reader has not been stopped, and the bus is open.
     Running,
     /// The reader was stopped, or the bus is closed.
     Ending,
@@ -52,7 +52,7 @@ impl<T> BulkEvents<T> {
         self.0.events()
     }
 
-    /// Returns the offset of the first event. Each following event has the next offset.
+    /// Returns the offset of the first event. The offsets of the events after it are consecutive.
     pub fn offset(&self) -> u64 {
         self.0.offset()
     }
@@ -64,7 +64,7 @@ impl<T> BulkReader<T> {
         Self { receiver, outstanding: 0 }
     }
 
-    /// Returns a handle that stops the reader, waits for it, and reads its counters. See also
+    /// Returns a handle that can stop the reader, wait for it, and read its counters. See also
     /// [`wake_reader`].
     pub fn handle(&self) -> WatchHandle {
         WatchHandle::new(&self.receiver)
@@ -86,12 +86,13 @@ impl<T> BulkReader<T> {
         }
     }
 
-    /// Returns whether the events that were taken and not given back use up the queue's capacity.
+    /// Returns whether the events that were taken and not yet given back use up the queue's
+    /// capacity.
     pub fn is_full(&self) -> bool {
         self.outstanding >= self.receiver.state.capacity
     }
 
-    /// Returns the length of the queue.
+    /// Returns the capacity of the queue.
     pub fn capacity(&self) -> u64 {
         self.receiver.state.capacity
     }
@@ -106,13 +107,13 @@ impl<T> BulkReader<T> {
         }
     }
 
-    /// Reports that every event before this offset has been handled. `None` means every event that
-    /// was taken.
+    /// Reports that every event before this offset has been handled. `None` means that every event
+    /// taken so far has been handled.
     pub fn set_handled(&mut self, offset: Option<u64>) {
         self.receiver.set_handled(offset);
     }
 
-    /// Returns the stage that the end has reached.
+    /// Returns the stage that the reader has reached.
     pub fn stage(&self) -> EndStage {
         if self.receiver.bus.is_abandoned() {
             EndStage::Abandoned
@@ -123,12 +124,12 @@ impl<T> BulkReader<T> {
         }
     }
 
-    /// Waits until one of these happens:
+    /// Waits until one of the following happens:
     ///
-    /// - If `takes` is true: there may be an event to take, or the watcher has ended.
+    /// - `takes` is true, and there may be an event to take or the watcher has ended.
     /// - `ready` returns `true`.
     /// - [`wake_reader`] wakes the thread.
-    /// - The end reaches a stage beyond `seen`, the stage that the caller has acted on.
+    /// - The reader reaches a stage beyond `seen`, the last stage that the caller has acted on.
     /// - The deadline passes.
     ///
     /// May also return spuriously.
@@ -146,8 +147,8 @@ impl<T> BulkReader<T> {
     }
 }
 
-/// Ends the [`BulkReader::wait`] of the reader to which this handle belongs. The caller has first
-/// made the reader's `ready` true.
+/// Ends the [`BulkReader::wait`] call of this handle's reader. The caller must first ensure that
+/// the reader's `ready` function returns `true`.
 pub fn wake_reader(handle: &WatchHandle) {
     full_fence();
     handle.state.wake_cell.wake();

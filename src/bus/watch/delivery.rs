@@ -1,4 +1,4 @@
-//! The types that a reader receives: a delivery, or a batch that it reads in place.
+//! The types that a reader receives: a single delivery, or a batch that is read in place.
 
 use std::fmt;
 use std::ops::Deref;
@@ -8,10 +8,10 @@ use crate::bus::mailbox::BatchSlice;
 /// An item that a watcher receives: an event, or the number of events that are missing at this
 /// point.
 ///
-/// A loss is an item of the stream, not an error. The watcher receives it even if no event comes
-/// after it.
+/// A loss is an item in the stream, not an error. The watcher receives it even if no event follows.
 ///
-/// With the feature `serde`, an event is written as `{"event": ..}` and a loss as `{"lagged": 3}`.
+/// With the `serde` feature, an event is serialized as `{"event": ..}` and a loss as
+/// `{"lagged": 3}`.
 ///
 /// # Examples
 ///
@@ -34,7 +34,7 @@ use crate::bus::mailbox::BatchSlice;
 pub enum Delivery<T> {
     /// The next event.
     Event(T),
-    /// The number of events that are missing between the last event and the next.
+    /// The number of events that are missing between the previous event and the next one.
     #[doc(alias = "lag")]
     #[doc(alias = "Overflow")]
     Lagged(u64),
@@ -58,7 +58,7 @@ impl<T> Delivery<T> {
         }
     }
 
-    /// Returns the same delivery with a reference to the event.
+    /// Converts from `&Delivery<T>` to `Delivery<&T>`.
     ///
     /// # Examples
     ///
@@ -78,10 +78,10 @@ impl<T> Delivery<T> {
 }
 
 /// Events that are received together, and the number of events that are missing just before them.
-/// All watchers share the memory of the events.
+/// All watchers share the memory that holds the events.
 ///
-/// A batch derefs to a slice, which is empty if only a loss is reported. The watcher returns the
-/// capacity to the queue when the next receive begins.
+/// A batch dereferences to a slice, which is empty if the batch reports only a loss. The events'
+/// capacity is returned to the queue when the next receive begins.
 ///
 /// # Examples
 ///
@@ -103,7 +103,7 @@ pub struct Batch<'w, T> {
     /// The number of events that are missing just before the first one.
     pub lagged: u64,
     events: &'w [T],
-    /// The slice to which the events belong, if there are any.
+    /// The slice that contains the events, if there are any.
     slice: Option<&'w BatchSlice<T>>,
 }
 
@@ -112,9 +112,9 @@ impl<'w, T> Batch<'w, T> {
         Self { lagged, events, slice }
     }
 
-    /// Returns the position of the event at `index` in the order of the bus. Returns `None` if
+    /// Returns the position of the event at `index` in the bus's order of events. Returns `None` if
     /// there is no such event, or if the events are a [prefix](crate::WatchBuilder::prefix). The
-    /// positions of a batch grow by one, except where the watcher's filter has refused events
+    /// positions in a batch are consecutive, except where the watcher's filter has refused events
     /// between two of them.
     ///
     /// # Examples

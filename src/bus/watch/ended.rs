@@ -8,7 +8,7 @@ use crate::sync::{Arc, Parker};
 
 use super::watcher::Watcher;
 
-/// The front of a bus that has ended, where nothing is ever due.
+/// Drives a bus that has ended, where no work is ever due.
 struct Ended;
 
 impl Drive for Ended {
@@ -16,13 +16,14 @@ impl Drive for Ended {
 }
 
 impl<T> Watcher<T> {
-    /// Returns a watcher that belongs to no bus and is at its end: every receive returns the end.
+    /// Returns a watcher that belongs to no bus and has already ended, so every receive returns the
+    /// end.
     ///
-    /// Use it where a watcher is expected and a closed bus is not an error, for example in your own
-    /// `subscribe` that cannot fail. Like any other watcher at its end, it has no
-    /// [`end_reason`](Self::end_reason) until a receive has returned the end. Then the reason is
-    /// [`Closed`](crate::bus::EndReason::Closed), or `Stopped` if you have stopped the watcher
-    /// first. It has no [`position`](Self::position), and its name is `ended`.
+    /// Use it where a watcher is expected and a closed bus is not an error, for example in an
+    /// infallible `subscribe` method. As with any other watcher, [`end_reason`](Self::end_reason)
+    /// returns `None` until a receive has returned the end. After that, the reason is
+    /// [`Closed`](crate::bus::EndReason::Closed), or `Stopped` if you stopped the watcher first.
+    /// Its [`position`](Self::position) is `None`, and its name is `ended`.
     ///
     /// # Examples
     ///

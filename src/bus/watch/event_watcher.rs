@@ -1,4 +1,4 @@
-//! A watcher that returns only events, not losses.
+//! A watcher that returns only events, and skips losses.
 
 use std::fmt;
 use std::iter::FilterMap;
@@ -15,12 +15,13 @@ use super::iter::{Events, IntoIter};
 use super::watcher::Watcher;
 
 impl<T> Watcher<T> {
-    /// Turns the watcher into one that returns only events. It skips losses, which stay counted in
-    /// [`stats`](Self::stats).
+    /// Converts the watcher into one that returns only events. It skips losses, but
+    /// [`stats`](Self::stats) still counts them.
     ///
-    /// Use it if the watcher's policy loses nothing, such as [`Wait`](crate::OverflowPolicy::Wait)
-    /// or [`Evict`](crate::OverflowPolicy::Evict), or if the reader does not care about losses. To
-    /// keep the watcher, use the iterator [`events`](Self::events).
+    /// Use it if the watcher has a policy that loses nothing, such as
+    /// [`Wait`](crate::OverflowPolicy::Wait) or [`Evict`](crate::OverflowPolicy::Evict), or if the
+    /// reader does not care about losses. To keep the watcher, use the [`events`](Self::events)
+    /// iterator instead.
     ///
     /// # Examples
     ///
@@ -38,15 +39,15 @@ impl<T> Watcher<T> {
     }
 }
 
-/// A watcher that returns only events: `T` where a [`Watcher`] returns `Delivery<T>`. Returned by
-/// [`Watcher::into_events`].
+/// A watcher that returns only events, as `T` where a [`Watcher`] returns a `Delivery<T>`. Created
+/// by [`Watcher::into_events`].
 ///
-/// It skips losses. They stay counted in the [`stats`](Watcher::stats) of its
-/// [`watcher`](Self::watcher). In all other respects it behaves like the watcher: the same order,
-/// the same end, the same cancel safety.
+/// It skips losses, but they are still counted in the [`stats`](Watcher::stats) of the underlying
+/// [`watcher`](Self::watcher). In all other respects, including order, end and cancel safety, it
+/// behaves like that watcher.
 ///
-/// It is a `Stream` and [`IntoIterator`], but not `Iterator`, because `events.next()` would then be
-/// ambiguous.
+/// It implements `Stream` and [`IntoIterator`], but not `Iterator`, because `events.next()` would
+/// then be ambiguous.
 ///
 /// # Examples
 ///
@@ -71,19 +72,20 @@ pub struct EventWatcher<T> {
 }
 
 impl<T: Clone> EventWatcher<T> {
-    /// Waits for the next event. This clones the event.
+    /// Waits for the next event, and clones it.
     ///
     /// # Errors
     ///
-    /// [`RecvError`] at the end, like [`Watcher::recv`].
+    /// Returns [`RecvError`] at the end of the stream, like [`Watcher::recv`].
     ///
     /// # Panics
     ///
-    /// Only if the event's `Clone` panics. The event then counts as delivered.
+    /// Panics only if the event's `Clone` panics. The event then counts as delivered.
     ///
     /// # Blocking
     ///
-    /// Waits like [`Watcher::recv`]. In an async task, use `recv_async`, or the `Stream`.
+    /// Blocks like [`Watcher::recv`]. In an async task, use `recv_async` or the `Stream`
+    /// implementation instead.
     ///
     /// # Examples
     ///
@@ -104,12 +106,12 @@ impl<T: Clone> EventWatcher<T> {
         self.watcher.events().next().ok_or(RecvError)
     }
 
-    /// Returns the next event if there is one now. Never waits.
+    /// Returns the next event if one is available now. Never waits.
     ///
     /// # Errors
     ///
-    /// - [`TryRecvError::Empty`] if there is no event now.
-    /// - [`TryRecvError::Ended`] at the end.
+    /// - [`TryRecvError::Empty`] if no event is available now.
+    /// - [`TryRecvError::Ended`] at the end of the stream.
     ///
     /// # Examples
     ///
@@ -134,18 +136,18 @@ impl<T: Clone> EventWatcher<T> {
         }
     }
 
-    /// Waits for the next event for at most `timeout`, by the bus's clock. A skipped loss does not
-    /// extend the wait.
+    /// Waits for the next event for at most `timeout`, as measured by the bus's clock. Skipping a
+    /// loss does not extend the timeout.
     ///
     /// # Errors
     ///
-    /// - [`RecvTimeoutError::Timeout`] if no event has arrived in time.
-    /// - [`RecvTimeoutError::Ended`] at the end.
+    /// - [`RecvTimeoutError::Timeout`] if no event arrived in time.
+    /// - [`RecvTimeoutError::Ended`] at the end of the stream.
     ///
     /// # Blocking
     ///
-    /// Waits for at most `timeout`. In an async task, put `recv_async` under your runtime's
-    /// timeout.
+    /// Blocks for at most `timeout`. In an async task, wrap `recv_async` in your runtime's timeout
+    /// instead.
     ///
     /// # Examples
     ///
@@ -170,8 +172,8 @@ impl<T: Clone> EventWatcher<T> {
         }
     }
 
-    /// Returns an iterator over the events that are in the queue now, which never waits. Like
-    /// [`Watcher::try_iter`], it continues after a `None`.
+    /// Returns an iterator over the events that are in the queue now. The iterator never waits.
+    /// Like [`Watcher::try_iter`], it may return more events after a `None`.
     ///
     /// # Examples
     ///
@@ -191,18 +193,18 @@ impl<T: Clone> EventWatcher<T> {
 }
 
 impl<T> EventWatcher<T> {
-    /// Waits for the next event as a task. See [`recv`](Self::recv).
+    /// Waits for the next event asynchronously. See [`recv`](Self::recv).
     ///
-    /// This is cancel-safe: if the future is dropped before it is ready, it has taken no event. It
-    /// may have skipped losses.
+    /// This method is cancel-safe. If the future is dropped before it completes, no event has been
+    /// received, but losses may have been skipped.
     ///
     /// # Errors
     ///
-    /// [`RecvError`] at the end, like [`recv`](Self::recv).
+    /// Returns [`RecvError`] at the end of the stream, like [`recv`](Self::recv).
     ///
     /// # Panics
     ///
-    /// Only if the event's `Clone` panics. The event then counts as delivered.
+    /// Panics only if the event's `Clone` panics. The event then counts as delivered.
     ///
     /// # Examples
     ///
@@ -228,7 +230,8 @@ impl<T> EventWatcher<T> {
         }
     }
 
-    /// Returns the watcher, to read its length, counters or position, or to stop it.
+    /// Returns the underlying watcher, for example to read its length, counters or position, or to
+    /// stop it.
     ///
     /// # Examples
     ///
@@ -247,7 +250,8 @@ impl<T> EventWatcher<T> {
         &self.watcher
     }
 
-    /// Turns this back into the watcher, which returns the losses that have not been skipped.
+    /// Converts this back into the underlying watcher, which returns the losses that have not been
+    /// skipped yet.
     ///
     /// # Examples
     ///
@@ -267,7 +271,7 @@ impl<T> EventWatcher<T> {
 }
 
 /// A stream of the events that [`recv_async`](EventWatcher::recv_async) returns. After the end,
-/// every later `next()` returns the end again.
+/// every further `next()` returns the end again.
 ///
 /// # Examples
 ///
@@ -302,7 +306,8 @@ impl<T: Clone> IntoIterator for EventWatcher<T> {
     type Item = T;
     type IntoIter = FilterMap<IntoIter<T>, fn(Delivery<T>) -> Option<T>>;
 
-    /// Returns an iterator over the events up to the end. It waits like [`recv`](Self::recv).
+    /// Returns an iterator over the events up to the end of the stream. It blocks like
+    /// [`recv`](Self::recv).
     fn into_iter(self) -> Self::IntoIter {
         self.watcher.into_iter().filter_map(Delivery::event)
     }
@@ -313,7 +318,7 @@ impl<'w, T: Clone> IntoIterator for &'w mut EventWatcher<T> {
     type Item = T;
     type IntoIter = Events<'w, T>;
 
-    /// Returns an iterator over the events up to the end. It waits like
+    /// Returns an iterator over the events up to the end of the stream. It blocks like
     /// [`recv`](EventWatcher::recv).
     fn into_iter(self) -> Events<'w, T> {
         self.watcher.events()

@@ -1,4 +1,5 @@
-//! Handlers: the library reads the watcher, on a new thread or wherever the user runs the runner.
+//! Handlers, whose watchers the library reads, either on a new thread or wherever the user runs the
+//! runner.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,15 +13,15 @@ use crate::sync::Arc;
 
 use super::delivery::Delivery;
 
-/// A hook that receives, on the handler's thread, the watcher's name and the delivery at which the
-/// handler panicked.
+/// A hook that is called on the handler's thread, with the watcher's name and the delivery that
+/// made the handler panic.
 pub(crate) type OnPanic<T> = Box<dyn FnMut(&str, Delivery<&T>) + Send>;
 
-/// A handler and its watcher, to be [`run`](Self::run) on a thread of your choice, or awaited on
-/// any executor.
+/// A handler together with its watcher, which you can [`run`](Self::run) on a thread of your choice
+/// or await on any executor.
 ///
-/// Flush and shutdown wait for the runner until it has ended or has been dropped, so one of the two
-/// must happen.
+/// Flush and shutdown wait until the runner has ended or has been dropped, so make sure that one of
+/// the two happens.
 ///
 /// # Examples
 ///
@@ -42,13 +43,13 @@ pub(crate) type OnPanic<T> = Box<dyn FnMut(&str, Delivery<&T>) + Send>;
 /// ```
 #[must_use = "a handler does nothing until it is run, and shutdown waits for it"]
 pub struct Runner<T, H> {
-    /// The handler and its receiver, dropped in this order. A thread that waits for the end thereby
-    /// also waits for the closure's destructor.
+    /// The handler and its receiver, which are dropped in this order. A thread that waits for the
+    /// runner to end therefore also waits for the closure's destructor.
     running: Option<(Handler<T, H>, MailboxReceiver<T>)>,
     handle: WatchHandle,
 }
 
-/// The user's closure, and what happens when it panics.
+/// The user-supplied closure, and the action to take if it panics.
 pub(crate) struct Handler<T, H> {
     pub(crate) run: H,
     pub(crate) on_panic: Option<OnPanic<T>>,
@@ -56,7 +57,8 @@ pub(crate) struct Handler<T, H> {
 }
 
 impl<T, H: FnMut(Delivery<&T>)> Handler<T, H> {
-    /// Calls the closure. Returns `false` if the closure panicked and this is to end the handler.
+    /// Calls the closure. Returns `false` if the closure panicked and the panic is to end the
+    /// handler.
     fn call(&mut self, state: &WatcherState, delivery: Delivery<&T>) -> bool {
         if catch_panic(|| (self.run)(delivery)).is_some() {
             return true;
@@ -75,7 +77,7 @@ impl<T, H: FnMut(Delivery<&T>)> Runner<T, H> {
         Self { running: Some((handler, receiver)), handle }
     }
 
-    /// Returns a handle that stops the handler, waits for it, and reads its counters, from
+    /// Returns a handle that can stop the handler, wait for it, and read its counters, from
     /// anywhere.
     ///
     /// # Examples
@@ -98,16 +100,16 @@ impl<T, H: FnMut(Delivery<&T>)> Runner<T, H> {
         self.handle.clone()
     }
 
-    /// Handles every delivery, until the watcher is stopped or the bus has ended.
+    /// Handles every delivery until the watcher is stopped or the bus ends.
     ///
     /// If the handler panics, the panic is caught and counted in [`WatcherStats::panics`]. The
     /// handler then continues with the next event, unless
-    /// [`stop_on_panic`](crate::WatchBuilder::stop_on_panic) was set. After a shutdown by deadline
+    /// [`stop_on_panic`](crate::WatchBuilder::stop_on_panic) was set. After a shutdown by deadline,
     /// the rest of the queue is abandoned.
     ///
     /// # Blocking
     ///
-    /// Blocks until the end. In an async task, await the runner instead.
+    /// Blocks until the handler has ended. In an async task, await the runner instead.
     ///
     /// # Examples
     ///
@@ -140,8 +142,8 @@ impl<T, H: FnMut(Delivery<&T>)> Runner<T, H> {
         BusThread::enter(self.handle.bus.id)
     }
 
-    /// Returns the receiver, or `None` if the handler has ended. After a shutdown by deadline this
-    /// ends the handler.
+    /// Returns the receiver, or `None` if the handler has ended. After a shutdown by deadline, this
+    /// call ends the handler.
     pub(crate) fn receiver(&mut self) -> Option<&mut MailboxReceiver<T>> {
         if self.handle.bus.is_abandoned() {
             self.finish();
@@ -177,8 +179,9 @@ impl<T, H> Runner<T, H> {
 }
 
 impl<T, H> Drop for Runner<T, H> {
-    /// Ends the handler on a thread that counts as one of the bus's own. Every thread that waits
-    /// for the end waits for this, so a destructor of the handler that calls the bus must not wait.
+    /// Ends the handler while this thread counts as one of the bus's own. Every thread that waits
+    /// for the handler to end also waits for the handler's destructors, so if a destructor calls
+    /// the bus, the call must not wait.
     fn drop(&mut self) {
         on_bus_thread(self.handle.bus.id, || self.finish());
     }
@@ -190,9 +193,9 @@ impl<T, H> fmt::Debug for Runner<T, H> {
     }
 }
 
-/// A handle that stops a handler or another watcher, waits for its end, and reads its counters. It
-/// keeps neither the watcher nor the bus open. If a handler's handle is dropped, the handler
-/// continues until the bus ends.
+/// A handle that can stop a handler or another watcher, wait until it has ended, and read its
+/// counters. It keeps neither the watcher nor the bus open. If a handler's `WatchHandle` is
+/// dropped, the handler continues until the bus ends.
 ///
 /// # Examples
 ///
@@ -222,8 +225,9 @@ impl WatchHandle {
         self.state.name.to_string()
     }
 
-    /// Stops the watcher. The bus offers it nothing more, and a handler ends after it has handled
-    /// the queued events. Idempotent. Never waits. See [`Watcher::stop`](crate::Watcher::stop).
+    /// Stops the watcher, so that the bus offers it no further events. A handler ends after it has
+    /// handled the queued events. This method is idempotent, and never waits. See
+    /// [`Watcher::stop`](crate::Watcher::stop).
     ///
     /// # Examples
     ///
@@ -246,17 +250,18 @@ impl WatchHandle {
     }
 
     /// Waits until the handler has ended, and returns whether it has. This does not stop the
-    /// handler, which ends after [`stop`](Self::stop), when the bus ends, or when it panics with
-    /// [`stop_on_panic`](crate::WatchBuilder::stop_on_panic) set. Everything that the handler did
-    /// happens before a `join` that returns `true`. A watcher that you read yourself ends when it
-    /// is dropped, so the thread that owns it must not wait here without a limit.
+    /// handler. A handler ends after [`stop`](Self::stop), when the bus ends, or when it panics and
+    /// [`stop_on_panic`](crate::WatchBuilder::stop_on_panic) is set. Everything that the handler
+    /// did happens before a `join` call returns `true`. A watcher that you read yourself ends when
+    /// it is dropped, so the thread that owns the watcher must not call `join` without a time
+    /// limit.
     ///
     /// # Blocking
     ///
-    /// Waits for at most `timeout`, by the bus's clock. `Duration::MAX` means no limit. On a thread
-    /// of the same bus this does not wait, and returns `false` if the handler has not ended,
-    /// because a handler that waited for itself would wait forever. In an async task, await the
-    /// [`Runner`] itself, or await the end of the bus with `shutdown_async`.
+    /// Blocks for at most `timeout`, as measured by the bus's clock. `Duration::MAX` means no
+    /// limit. On a thread of the same bus, this method does not wait, and returns `false` if the
+    /// handler has not ended, because a handler that waited for itself would wait forever. In an
+    /// async task, await the [`Runner`] itself, or await the end of the bus with `shutdown_async`.
     ///
     /// # Examples
     ///
@@ -305,8 +310,8 @@ impl WatchHandle {
         &self.state.name
     }
 
-    /// Runs a function on a thread that counts as one of the bus's own until everything that the
-    /// function owns has been dropped.
+    /// Runs a function on this thread, which counts as one of the bus's own until everything that
+    /// the function owns has been dropped.
     pub(crate) fn on_bus_thread<R>(&self, run: impl FnOnce() -> R) -> R {
         on_bus_thread(self.bus.id, run)
     }

@@ -1,4 +1,4 @@
-//! The iterators of a watcher: over its deliveries, and over only its events.
+//! A watcher's iterators, either over all deliveries or only over events.
 
 use std::fmt;
 use std::iter::FusedIterator;
@@ -7,9 +7,9 @@ use super::delivery::Delivery;
 use super::watcher::Watcher;
 
 impl<T> Watcher<T> {
-    /// Returns an iterator over only the events, which waits and ends like [`recv`](Self::recv).
-    /// The iterator skips losses, which stay counted in [`stats`](Self::stats). For a reader that
-    /// owns its watcher, see [`into_events`](Self::into_events).
+    /// Returns an iterator over only the events, which blocks and ends like [`recv`](Self::recv).
+    /// The iterator skips losses, but [`stats`](Self::stats) still counts them. If the reader owns
+    /// its watcher, see also [`into_events`](Self::into_events).
     ///
     /// # Examples
     ///
@@ -28,12 +28,12 @@ impl<T> Watcher<T> {
         Events { watcher: self }
     }
 
-    /// Returns an iterator over the deliveries that are in the queue now, losses included. It never
-    /// waits, and returns `None` if there is nothing to receive now, and at the end.
-    /// [`end_reason`](Self::end_reason) distinguishes the two.
+    /// Returns an iterator over the deliveries that are in the queue now, including losses. It
+    /// never waits. It returns `None` both if there is nothing to receive now and at the end of the
+    /// stream. [`end_reason`](Self::end_reason) distinguishes the two cases.
     ///
-    /// The iterator also returns what arrives while it runs. If publishers may be faster than the
-    /// caller, bound it with [`take`](Iterator::take).
+    /// The iterator also returns deliveries that arrive while it is running. If publishers may be
+    /// faster than the caller, limit it with [`take`](Iterator::take).
     ///
     /// # Examples
     ///
@@ -54,11 +54,11 @@ impl<T> Watcher<T> {
     }
 }
 
-/// An iterator over the deliveries that a watcher has in its queue. It never waits. See
+/// An iterator over the deliveries in a watcher's queue, which never waits. See
 /// [`Watcher::try_iter`].
 ///
-/// It is not a [`FusedIterator`]: after a `None` it continues with what has arrived since, unless
-/// the watcher has reached its end.
+/// It is not a [`FusedIterator`]. After a `None`, it continues with deliveries that have arrived
+/// since, unless the watcher has reached its end.
 ///
 /// # Examples
 ///
@@ -91,7 +91,7 @@ impl<T> fmt::Debug for TryIter<'_, T> {
     }
 }
 
-/// An iterator over the events of a watcher, without its losses. See [`Watcher::events`].
+/// An iterator over a watcher's events, which skips losses. See [`Watcher::events`].
 ///
 /// # Examples
 ///
@@ -127,7 +127,7 @@ impl<T> fmt::Debug for Events<'_, T> {
     }
 }
 
-/// An iterator over the deliveries of a watcher that it owns. It waits and ends like
+/// An iterator over a watcher's deliveries that owns the watcher. It blocks and ends like
 /// [`Watcher::recv`].
 ///
 /// # Examples
@@ -161,7 +161,7 @@ impl<T> fmt::Debug for IntoIter<T> {
     }
 }
 
-// After the end, every receive returns the end.
+// After the end, every further receive returns the end again.
 impl<T: Clone> FusedIterator for Events<'_, T> {}
 impl<T: Clone> FusedIterator for IntoIter<T> {}
 impl<T: Clone> FusedIterator for Iter<'_, T> {}
@@ -175,7 +175,7 @@ impl<T: Clone> IntoIterator for Watcher<T> {
     }
 }
 
-/// An iterator over the deliveries of a watcher that the caller keeps. It waits and ends like
+/// An iterator over a watcher's deliveries that borrows the watcher. It blocks and ends like
 /// [`Watcher::recv`].
 ///
 /// # Examples

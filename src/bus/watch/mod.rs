@@ -1,4 +1,4 @@
-//! Watching: the builder of a watcher, and the readers of its mailbox.
+//! The watch side of the bus: the watcher builder, and the types that read a watcher's mailbox.
 
 mod batches;
 mod builder;

@@ -1,4 +1,4 @@
-//! Positions of received events, and the start of a watcher in the past.
+//! Positions of received events, and watchers that start in the past.
 
 use crate::bus::options::Start;
 
@@ -6,26 +6,27 @@ use super::builder::WatchBuilder;
 use super::watcher::Watcher;
 
 impl<T> WatchBuilder<'_, T> {
-    /// Sets the point in the order of events at which the watcher starts. The default is
+    /// Sets the point in the order of events at which the watcher starts. Defaults to
     /// [`Start::Next`].
     ///
-    /// With any other start, the watcher first receives the events from that point on that the
-    /// bus's [history](crate::BusOptions::history) still holds, then the events that follow. The
-    /// watcher receives each of them once, and none is missing between the two, because the
-    /// registration itself has a point in the order. Events that the history no longer holds are
-    /// reported as a gap of exactly their number. With a filter, the gap also counts events that
-    /// the filter would have refused.
+    /// With any other start, the watcher first receives the past events from that point on, as far
+    /// as the bus's [history](crate::BusOptions::history) still holds them, and then the events
+    /// that follow. Each event is received once, and none is lost in the transition from past to
+    /// new events, because the registration itself takes effect at one point in the order. Events
+    /// that the history no longer holds are reported as a gap of exactly that many events. If the
+    /// watcher has a filter, the gap also counts events that the filter would have refused.
     ///
-    /// The kept events count as offered. They are filtered too: the filter runs on the dispatcher,
-    /// over all of them in a single pass. They take no capacity in the queue, so no policy applies
-    /// to them, except [`DropOldest`](crate::OverflowPolicy::DropOldest): such a queue holds only
-    /// the newest of them, up to its capacity. A [prefix](Self::prefix) is delivered before them.
-    /// The dispatcher does nothing else while it offers them, so a long history with a slow filter
-    /// delays the other watchers.
+    /// The events from the history count as offered. The watcher's filter applies to them too, and
+    /// runs on the dispatcher over all of them in a single pass. They take up no capacity in the
+    /// queue, so the overflow policy does not apply to them.
+    /// [`DropOldest`](crate::OverflowPolicy::DropOldest) is the exception: its queue holds only the
+    /// newest of these events, up to its capacity. A [prefix](Self::prefix) is delivered before
+    /// them. The dispatcher does nothing else while it offers the history, so a long history
+    /// combined with a slow filter delays the other watchers.
     ///
     /// # Examples
     ///
-    /// A client that reconnects:
+    /// A client that reconnects and continues where it left off:
     ///
     /// ```
     /// use eventcast::bus::Start;
@@ -59,19 +60,21 @@ impl<T> WatchBuilder<'_, T> {
 
 impl<T> Watcher<T> {
     /// Returns the position of the last event that the watcher has received. A watcher that starts
-    /// [after](Start::After) this position continues where this one left off.
+    /// [after](Start::After) this position continues where this watcher left off.
     ///
     /// Accepted events have consecutive positions, starting with 1. A gap that was
-    /// [published](crate::Publisher::publish_gap) takes one position for each missing event. After
-    /// a [`Lagged`](crate::Delivery::Lagged), the position is one less than the position of the
-    /// next event. Without a filter, the position of the next event is therefore one more than the
-    /// position before it, plus the number of events lost in between. With a filter, there may also
-    /// be refused events in between. After a gap, the position may then be lower than the position
-    /// of the last lost event, but not lower than the position of any event received.
+    /// [published](crate::Publisher::publish_gap) takes up one position for each missing event.
+    /// After a [`Lagged`](crate::Delivery::Lagged), the watcher's position is one less than the
+    /// position of the next event. If the watcher has no filter, the next event's position is
+    /// therefore the watcher's position before the gap, plus the number of events lost, plus one.
+    /// If the watcher has a filter, the filter may also have refused events in between. After a
+    /// gap, the watcher's position may then be lower than the position of the last lost event, but
+    /// not lower than the position of any received event.
     ///
-    /// Before the first receive, and in a [prefix](WatchBuilder::prefix), this is the position
-    /// after which the watcher starts. Returns `None` if the dispatcher has not registered the
-    /// watcher yet, which a [flush](crate::Broadcaster::flush) waits for.
+    /// Before the first receive, and while the watcher delivers a [prefix](WatchBuilder::prefix),
+    /// this is the position after which the watcher starts. Returns `None` if the dispatcher has
+    /// not registered the watcher yet. A [flush](crate::Broadcaster::flush) waits for the
+    /// registration.
     ///
     /// # Examples
     ///

@@ -1,18 +1,18 @@
-//! A watcher as one of the channels in a crossbeam `Select`.
+//! Lets a crossbeam `Select` wait for a watcher.
 
 use crate::sync::{Select, Signal};
 
 use super::watcher::Watcher;
 
 impl<T> Watcher<T> {
-    /// Adds "something to receive, or the end" to a crossbeam [`Select`], and returns the
-    /// operation's index.
+    /// Adds the watcher to a crossbeam [`Select`], and returns the operation's index. The operation
+    /// is ready when there is something to receive, or when the watcher has reached its end.
     ///
-    /// This is for the readiness mode ([`Select::ready`] and similar methods). When the `Select`
-    /// returns the index, receive with [`try_recv`](Self::try_recv) until the watcher is empty. The
-    /// `Select` may also return the index spuriously. It always does so while events from the last
-    /// receive are borrowed, because only the next receive returns their capacity to the queue.
-    /// Build a new `Select` for each wait, because it borrows the watcher.
+    /// Use it with the readiness methods of `Select` ([`Select::ready`] and similar). When the
+    /// `Select` returns the index, call [`try_recv`](Self::try_recv) until the watcher is empty.
+    /// The `Select` may also return the index spuriously. It always does so while events from the
+    /// last receive are borrowed, because only the next receive returns their capacity to the
+    /// queue. Create a new `Select` for each wait, because a `Select` borrows the watcher.
     ///
     /// # Examples
     ///
@@ -61,8 +61,9 @@ impl<T> Watcher<T> {
     /// ```
     pub fn add_to<'a>(&'a self, select: &mut Select<'a>) -> usize {
         let signal = self.signal.get_or_init(Signal::new);
-        // The token of the last call is void, because the caller may since have received the event
-        // that it announced. If something is left, `notify` calls the waker immediately.
+        // Discards the token of the previous call, because the caller may already have received the
+        // event that the token announced. If there is still something to receive, `notify` calls
+        // the waker immediately.
         signal.clear();
         self.receiver.notify(signal.waker());
         signal.add_to(select)

@@ -1,4 +1,4 @@
-//! Watchers and handlers as tasks: `recv_async`, the stream, and awaited handlers.
+//! Asynchronous watchers and handlers: `recv_async`, the stream, and awaited handlers.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -14,8 +14,9 @@ use super::delivery::Delivery;
 use super::handler::Runner;
 use super::watcher::Watcher;
 
-/// A wait for a delivery, as a task. When it is dropped, ready or not, it removes the task's waker
-/// from the wake cell. A wait that was ready immediately has registered no waker.
+/// An asynchronous wait for a delivery. When it is dropped, whether it has completed or not, it
+/// removes the task's waker from the wake cell. A wait that completed immediately has not
+/// registered a waker.
 struct Receiving<'i, T> {
     receiver: &'i mut MailboxReceiver<T>,
     has_waited: bool,
@@ -38,22 +39,22 @@ impl<T> Drop for Receiving<'_, T> {
 }
 
 impl<T> Watcher<T> {
-    /// Waits for the next delivery as a task. See [`recv`](Self::recv).
+    /// Waits for the next delivery asynchronously. See [`recv`](Self::recv).
     ///
-    /// This is cancel-safe: if the future is dropped before it is ready, it has taken nothing. The
-    /// future has no timeout, so combine it with your runtime's timeout.
+    /// This method is cancel-safe. If the future is dropped before it completes, nothing has been
+    /// received. The future has no timeout, so wrap it in your runtime's timeout if you need one.
     ///
     /// # Errors
     ///
-    /// [`RecvError`] at the end, like [`recv`](Self::recv).
+    /// Returns [`RecvError`] at the end of the stream, like [`recv`](Self::recv).
     ///
     /// # Panics
     ///
-    /// Only if the event's `Clone` panics. The event then counts as delivered.
+    /// Panics only if the event's `Clone` panics. The event then counts as delivered.
     ///
     /// # Examples
     ///
-    /// `examples/more/async_tasks.rs` in the repository has threads and tasks on one bus.
+    /// `examples/more/async_tasks.rs` in the repository uses threads and tasks on one bus.
     ///
     /// ```
     /// use eventcast::{Broadcaster, Delivery};
@@ -75,7 +76,7 @@ impl<T> Watcher<T> {
         }
     }
 
-    /// Waits until there is an event, a gap or the end.
+    /// Waits for an event, a gap or the end of the stream.
     pub(super) async fn next_async(&mut self) -> Next {
         let mut receiving = Receiving { receiver: self.receiver(), has_waited: false };
         poll_fn(|cx| receiving.poll(cx)).await
@@ -83,11 +84,11 @@ impl<T> Watcher<T> {
 }
 
 /// A stream of the deliveries that [`recv_async`](Watcher::recv_async) returns. After the end,
-/// every later `next()` returns the end again. A `next()` that is dropped before it is ready, as in
-/// a `select!`, has taken nothing.
+/// every further `next()` returns the end again. If a `next()` future is dropped before it
+/// completes, as in a `select!`, nothing has been received.
 ///
-/// A stream that always has a delivery never makes its task yield. If this starves other tasks, let
-/// the task yield occasionally.
+/// A stream that always has a delivery ready never makes its task yield. If this starves other
+/// tasks, make the task yield occasionally.
 ///
 /// # Examples
 ///
@@ -104,7 +105,7 @@ impl<T> Watcher<T> {
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 ///
-/// A watcher is not also an `Iterator`, because a call of `next` would then be ambiguous:
+/// A watcher does not also implement `Iterator`, because a call to `next` would then be ambiguous:
 ///
 /// ```compile_fail,E0034
 /// use futures::{Stream, StreamExt};
@@ -144,10 +145,10 @@ impl<T: Clone> Stream for Watcher<T> {
 impl<T, H> Unpin for Runner<T, H> {}
 
 /// Handles deliveries like [`run`](Runner::run), on the executor that polls the runner. The handler
-/// is still a plain function, so it should not block. After a hundred deliveries the runner lets
-/// other tasks run.
+/// is still a plain function, so it should not block. After a hundred deliveries, the runner yields
+/// to other tasks.
 ///
-/// While the executor polls the runner, the thread counts as one of the bus's own.
+/// While a thread is polling the runner, that thread counts as one of the bus's own.
 ///
 /// # Examples
 ///

@@ -1,4 +1,4 @@
-//! The watcher: a consumer receives its events here, one at a time or as slices.
+//! The watcher, from which a consumer receives events, one at a time or as slices.
 
 use std::fmt;
 #[cfg(feature = "select")]
@@ -16,62 +16,65 @@ use crate::sync::Signal;
 use super::delivery::Delivery;
 use super::handler::WatchHandle;
 
-/// A handle with which one consumer receives events. It is `Send` and `Unpin`, and serves one
-/// thread at a time.
+/// A handle through which one consumer receives events. It is `Send` and `Unpin`, and only one
+/// thread at a time can receive from it.
 ///
 /// # Ordering
 ///
-/// The events of all publishers are in a single order, and every watcher receives its events in
-/// this order. The bus offers the watcher every event whose publish begins after
-/// [`watch`](crate::Broadcaster::watch) has returned. Unless the watcher
-/// [starts in the past](crate::WatchBuilder::start), the bus offers it no event whose publish had
-/// returned before `watch` was called. Everything that happened before a publish happens before the
-/// receive of its event.
+/// The bus puts the events from all publishers into a single order, and every watcher receives its
+/// events in this order. The bus offers the watcher every event whose publish call begins after
+/// [`watch`](crate::Broadcaster::watch) has returned. Unless the watcher [starts in the
+/// past](crate::WatchBuilder::start), the bus offers it no event whose publish call returned before
+/// `watch` was called. Everything that happens before an event is published also happens before the
+/// event is received.
 ///
 /// # Overflow
 ///
-/// The queue holds at most `queue_capacity` events, not counting events from the history. If it is
-/// full, the watcher's [policy](crate::OverflowPolicy) drops an event, ends the watcher, or makes
-/// the dispatcher wait. A dispatcher that waits delays all watchers. Events that the reader has
-/// taken out and is still reading count too, except with
+/// The queue holds at most `queue_capacity` events, not counting events from the history. If the
+/// queue is full, the watcher's [policy](crate::OverflowPolicy) drops an event, ends the watcher,
+/// or makes the dispatcher wait. While the dispatcher is waiting, all watchers are delayed. Events
+/// that the reader has taken out of the queue and is still reading also count, except with
 /// [`DropOldest`](crate::OverflowPolicy::DropOldest).
 ///
 /// # Gaps
 ///
-/// Events lost by the policy, and events that the bus does not have for the watcher (part of a
-/// published gap, or no longer in the history), are reported as [`Delivery::Lagged`] with their
-/// number, at the point in the sequence where they are missing. A `Lagged` is delivered even if no
-/// event comes after it. It is neither an error nor the end, and the next receive continues after
-/// it. An event that the filter refused is not a loss. Events lost when the watcher is stopped or
-/// dropped are counted in [`stats`](Self::stats), but not reported.
+/// Events that the policy dropped, and events that the bus does not have (because they are part of
+/// a published gap, or are no longer in the history), are reported as [`Delivery::Lagged`]. It
+/// contains their number, and is delivered at the point in the sequence where they are missing,
+/// even if no event follows. A `Lagged` is neither an error nor the end, and the next receive
+/// continues after it. An event that the filter refused does not count as lost. Events lost when
+/// the watcher is stopped or dropped are counted in [`stats`](Self::stats), but not reported.
 ///
 /// # Ending
 ///
 /// A watcher does not keep the bus open. It ends after [`stop`](Self::stop), after its policy has
-/// [evicted](crate::OverflowPolicy::Evict) it, and after the bus has ended. The queued events stay
-/// readable, and after them every receive returns the end. The bus ends only after its last event
-/// has fitted into the queue of every watcher that it waits for. Read two watchers with the policy
-/// `Wait` concurrently, because if you read only one, it does not reach its end.
+/// [evicted](crate::OverflowPolicy::Evict) it, and after the bus has ended. The queued events can
+/// still be received. After the last of them, every receive returns the end. The bus ends only once
+/// its last event has fitted into the queue of every watcher that it waits for. If two watchers
+/// have the `Wait` policy, read them concurrently. If you read only one watcher, the full
+/// queue of the other can keep the first watcher from reaching its end.
 ///
 /// Dropping a watcher empties its queue immediately. The events in the queue count as dropped
-/// (stopped), or as abandoned after a shutdown by deadline.
+/// (stopped) or, after a shutdown by deadline, as abandoned.
 ///
 /// # Blocking
 ///
 /// [`recv`](Self::recv), [`recv_ref`](Self::recv_ref) and [`recv_batch`](Self::recv_batch) block
-/// the thread until there is a delivery or the end, and so do the iterators. The methods with
-/// `_timeout` in their names block for a limited time, by the bus's clock. All other methods never
-/// wait for an event, a publisher or the dispatcher, nor does dropping the watcher.
+/// the thread until a delivery arrives or the watcher reaches its end, and so do the iterators. The
+/// methods with `_timeout` in their names block for a limited time, as measured by the bus's clock.
+/// No other method blocks on an event, a publisher or the dispatcher, and neither does dropping the
+/// watcher.
 ///
 /// # Cancel safety
 ///
-/// If a future of [`recv_async`](Self::recv_async) or [`recv_batch_async`](Self::recv_batch_async),
-/// or a `next()` of the stream, is dropped before it is ready, it has taken nothing.
+/// [`recv_async`](Self::recv_async), [`recv_batch_async`](Self::recv_batch_async) and the stream's
+/// `next()` are cancel-safe. If the future is dropped before it completes, nothing has been
+/// received.
 ///
 /// # Iterators
 ///
-/// A watcher is [`IntoIterator`] but not `Iterator`, because it is also a `Stream` of the same
-/// items, and `watcher.next()` would then be ambiguous.
+/// A watcher implements [`IntoIterator`] but not `Iterator`. It is also a `Stream` of the same
+/// items, and if it implemented both, `watcher.next()` would be ambiguous.
 ///
 /// # Examples
 ///
@@ -91,7 +94,8 @@ use super::handler::WatchHandle;
 #[must_use = "a watcher that is dropped receives nothing"]
 pub struct Watcher<T> {
     pub(super) receiver: MailboxReceiver<T>,
-    /// The token on which a crossbeam `Select` waits, made when the watcher is first added to one.
+    /// The token for which a crossbeam `Select` waits, created when the watcher is first added to a
+    /// `Select`.
     #[cfg(feature = "select")]
     pub(super) signal: OnceLock<Signal>,
 }
@@ -107,23 +111,23 @@ impl<T> Watcher<T> {
 }
 
 impl<T: Clone> Watcher<T> {
-    /// Waits for the next delivery. This clones the event. [`recv_ref`](Self::recv_ref) and
-    /// [`recv_batch`](Self::recv_batch) do not.
+    /// Waits for the next delivery, and clones the event. To avoid the clone, use
+    /// [`recv_ref`](Self::recv_ref) or [`recv_batch`](Self::recv_batch).
     ///
     /// # Errors
     ///
-    /// [`RecvError`] at the end: the watcher was stopped or the bus has ended, and everything
-    /// queued has been received. A loss is never an error.
+    /// Returns [`RecvError`] at the end of the stream, that is, if the watcher was stopped or the
+    /// bus has ended, and everything queued has been received. A loss is never an error.
     ///
     /// # Panics
     ///
-    /// Only if the event's `Clone` panics. The event then counts as delivered.
+    /// Panics only if the event's `Clone` panics. The event then counts as delivered.
     ///
     /// # Blocking
     ///
-    /// Waits for a delivery or the end. On a thread of the same bus (in a handler, filter or hook)
-    /// the wait may never end. In an async task this blocks the executor's thread, so use
-    /// `recv_async`, or the watcher as a `Stream`.
+    /// Blocks until a delivery arrives or the watcher reaches its end. On a thread of the same bus
+    /// (in a handler, filter or hook), it may block forever. In an async task, it blocks the
+    /// executor's thread, so use `recv_async` or the `Stream` implementation instead.
     ///
     /// # Examples
     ///
@@ -144,12 +148,12 @@ impl<T: Clone> Watcher<T> {
         self.delivery(next).ok_or(RecvError)
     }
 
-    /// Returns the next delivery if there is one now. Never waits.
+    /// Returns the next delivery if one is available now. Never waits.
     ///
     /// # Errors
     ///
-    /// - [`TryRecvError::Empty`] if there is nothing now.
-    /// - [`TryRecvError::Ended`] at the end.
+    /// - [`TryRecvError::Empty`] if there is nothing to receive now.
+    /// - [`TryRecvError::Ended`] at the end of the stream.
     ///
     /// # Examples
     ///
@@ -171,17 +175,17 @@ impl<T: Clone> Watcher<T> {
         self.delivery(next).ok_or(if next == Next::End { TryRecvError::Ended } else { TryRecvError::Empty })
     }
 
-    /// Waits for the next delivery for at most `timeout`, by the bus's clock.
+    /// Waits for the next delivery for at most `timeout`, as measured by the bus's clock.
     ///
     /// # Errors
     ///
     /// - [`RecvTimeoutError::Timeout`] if nothing arrived in time.
-    /// - [`RecvTimeoutError::Ended`] at the end.
+    /// - [`RecvTimeoutError::Ended`] at the end of the stream.
     ///
     /// # Blocking
     ///
-    /// Waits for at most `timeout`. In an async task, put `recv_async` under your runtime's
-    /// timeout.
+    /// Blocks for at most `timeout`. In an async task, wrap `recv_async` in your runtime's timeout
+    /// instead.
     ///
     /// # Examples
     ///
@@ -207,8 +211,8 @@ impl<T: Clone> Watcher<T> {
         self.delivery(next).ok_or(error)
     }
 
-    /// Returns what a cloning receive gives the caller, or `None` if there is nothing now or at the
-    /// end.
+    /// Converts `next` into a delivery, and clones the event. Returns `None` if there is nothing to
+    /// receive now, or at the end.
     pub(crate) fn delivery(&mut self, next: Next) -> Option<Delivery<T>> {
         match next {
             Next::Event => Some(Delivery::Event(self.take())),
@@ -228,16 +232,16 @@ impl<T: Clone> Watcher<T> {
 }
 
 impl<T> Watcher<T> {
-    /// Waits for the next delivery, without cloning the event. The watcher returns the event's
-    /// capacity to the queue when the next receive begins.
+    /// Waits for the next delivery, without cloning the event. The event's capacity is returned to
+    /// the queue when the next receive begins.
     ///
     /// # Errors
     ///
-    /// [`RecvError`] at the end, like [`recv`](Self::recv).
+    /// Returns [`RecvError`] at the end of the stream, like [`recv`](Self::recv).
     ///
     /// # Blocking
     ///
-    /// Waits like [`recv`](Self::recv).
+    /// Blocks like [`recv`](Self::recv).
     ///
     /// # Examples
     ///
@@ -261,8 +265,8 @@ impl<T> Watcher<T> {
         }
     }
 
-    /// Stops the watcher. The bus offers it nothing more. The events in its queue stay readable,
-    /// followed by the end. Never waits.
+    /// Stops the watcher, so that the bus offers it no further events. The events in its queue can
+    /// still be received, followed by the end. Never waits.
     ///
     /// Published events that the dispatcher has not offered yet are not in the queue. To read
     /// everything that was accepted, close the bus and read to the end, or
@@ -287,7 +291,7 @@ impl<T> Watcher<T> {
         self.receiver.bus.stop(&self.receiver.state);
     }
 
-    /// Returns the reason why the watcher ended, or `None` until a receive has returned the end.
+    /// Returns the reason why the watcher ended, or `None` if no receive has returned the end yet.
     ///
     /// # Examples
     ///
@@ -307,8 +311,8 @@ impl<T> Watcher<T> {
         self.receiver.end_reason
     }
 
-    /// Returns a handle that stops this watcher, waits until it has been dropped, and reads its
-    /// counters, on another thread.
+    /// Returns a handle with which another thread can stop this watcher, wait until it has been
+    /// dropped, and read its counters.
     ///
     /// # Examples
     ///
@@ -332,12 +336,13 @@ impl<T> Watcher<T> {
     /// Returns the number of events that can be received now. This is a snapshot, because the
     /// dispatcher may add events at any time.
     ///
-    /// While the dispatcher offers events to this watcher, and while a hook of the watcher runs,
-    /// the count may not yet reflect events that the dispatcher has just sent or taken back.
+    /// While the dispatcher is offering events to this watcher, or one of the watcher's hooks is
+    /// running, the count may not yet reflect events that the dispatcher has just sent or taken
+    /// back.
     ///
     /// The count is [`WatcherStats::queued`], minus the events from the last receive that are still
-    /// borrowed, plus the events of a [prefix](crate::WatchBuilder::prefix) that have not been
-    /// received. A [`Lagged`](Delivery::Lagged) does not count, because it is not an event.
+    /// borrowed, plus the [prefix](crate::WatchBuilder::prefix) events that have not been received
+    /// yet. A [`Lagged`](Delivery::Lagged) does not count, because it is not an event.
     ///
     /// # Examples
     ///
@@ -360,7 +365,7 @@ impl<T> Watcher<T> {
     }
 
     /// Returns whether [`len`](Self::len) is zero. An empty watcher may still have a
-    /// [`Lagged`](Delivery::Lagged) to deliver, or the end. [`try_recv`](Self::try_recv)
+    /// [`Lagged`](Delivery::Lagged) or the end to deliver. [`try_recv`](Self::try_recv)
     /// distinguishes these cases.
     ///
     /// # Examples

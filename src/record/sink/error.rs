@@ -69,7 +69,7 @@ pub enum SinkErrorKind {
     /// A recording retries this event according to its [`RetryPolicy`](crate::RetryPolicy), and
     /// continues to write all other events.
     Retry,
-    /// The store itself is unavailable, for example because not connected, a file is
+    /// The store itself is unavailable, for example because there is no connection, a file is
     /// locked or the disk is full. An operation for any other event would fail too.
     ///
     /// A recording then stops writing, and tries one event at a time until the store responds. See
