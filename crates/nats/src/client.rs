@@ -87,7 +87,7 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// Returns an error if not connected within that time.
+    /// Returns an error if there is no connection within that time.
     pub(crate) async fn open(
         settings: Settings,
         capacity: usize,

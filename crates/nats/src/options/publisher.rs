@@ -85,7 +85,7 @@ pub struct PublisherOptions {
     /// The action to take if the stream is full and refuses new messages. Defaults to
     /// [`OnFull::Retry`].
     pub on_full: OnFull,
-    /// Whether attaching fails if not connected within `ack_timeout`. Defaults to `false`.
+    /// Whether attaching fails if there is no connection within `ack_timeout`. Defaults to `false`.
     pub require_connection: bool,
 }
 

@@ -54,7 +54,7 @@ pub struct SubscriberOptions {
     /// restarts if it misses three heartbeats. Defaults to 5 s.
     #[serde(with = "crate::duration")]
     pub heartbeat: Duration,
-    /// Whether attaching fails if not connected within 5 s. Defaults to `false`.
+    /// Whether attaching fails if there is no connection within 5 s. Defaults to `false`.
     pub require_connection: bool,
 }
 
