@@ -435,8 +435,9 @@ impl Numbers {
         })
     }
 
-    /// Returns a number like `take`, except that calls to `share` at the same time return the same
-    /// number.
+    /// Returns a number like `take`, except that `now` itself can be shared. If a call to `share`
+    /// has returned `now`, further calls with the same `now` return it too, until the subject's
+    /// cell hands out a later number.
     pub(crate) fn share(&self, subject_hash: u64, now: u64) -> u64 {
         self.update(subject_hash, |next, shared| {
             let number = if shared && next == now + 1 { now } else { next.max(now) };

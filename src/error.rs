@@ -101,8 +101,8 @@ impl<T> fmt::Display for PublishError<T> {
 
 impl<T> Error for PublishError<T> {}
 
-/// The error at the end of a watcher's stream: the watcher was stopped or the bus has ended, and
-/// everything queued has been received.
+/// The error at the end of a watcher's stream: the watcher was stopped or evicted or the bus has
+/// ended, and everything queued has been received.
 ///
 /// # Examples
 ///

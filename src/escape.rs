@@ -12,7 +12,8 @@
 
 use std::fmt;
 
-/// Escapes a name, or any other string that a reader must not confuse with one that looks the same.
+/// Escapes a name, or any other string that a reader must not confuse with a different string that
+/// only looks the same.
 ///
 /// The following characters are escaped, in the form `\u{200b}`, or as `\n`, `\r` and `\t`:
 ///

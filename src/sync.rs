@@ -139,8 +139,8 @@ mod real {
     /// The number of rounds without a sleeping reader after which the dispatcher may lend the
     /// fan-out.
     pub(crate) const BUSY_ROUNDS: u32 = 4;
-    /// The minimum number of waiting entries that a reader pulls immediately. It pulls fewer
-    /// entries only when it would otherwise sleep.
+    /// The minimum number of waiting entries that a blocking receive pulls immediately. It pulls
+    /// fewer entries only when it would otherwise sleep.
     pub(crate) const MANY: usize = 32;
     /// The number of deliveries that an awaited handler handles before it yields to other tasks.
     pub(crate) const TURN: usize = 100;

@@ -50,7 +50,7 @@ pub(crate) const YIELDS: u32 = 0;
 pub(crate) const LOOKS: u32 = 0;
 pub(crate) const GATHER: u32 = 0;
 /// The number of rounds after which the dispatcher may lend the fan-out, and the minimum number of
-/// entries that a reader pulls immediately. Both are small to keep executions short.
+/// entries that a blocking receive pulls immediately. Both are small to keep executions short.
 pub(crate) const BUSY_ROUNDS: u32 = 1;
 pub(crate) const MANY: usize = 1;
 /// The number of deliveries that an awaited handler handles before it yields to other tasks. It is
@@ -261,7 +261,7 @@ enum Token {
     /// A token without spurious wake-ups. A redundant unpark, which the real parker would discard,
     /// wakes the thread once more.
     Exact(mpsc::Sender<()>, mpsc::Receiver<()>),
-    /// A token that also wakes the thread spuriously once.
+    /// A token that may also wake the thread spuriously once.
     Spurious(Notify),
 }
 

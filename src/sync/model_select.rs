@@ -86,8 +86,8 @@ impl Select<'_> {
     ///
     /// # Blocking
     ///
-    /// Blocks until a watcher wakes it. If nothing arrives, loom reports a deadlock. A `Select`
-    /// without any watchers is a deadlock too.
+    /// Blocks until one of the watchers may have something to receive. If this never happens, as in
+    /// a `Select` without any watchers, loom reports a deadlock.
     pub fn ready(&mut self) -> usize {
         loop {
             if let Some(index) = self.signals.iter().position(|signal| self.is_ready(signal)) {

@@ -13,7 +13,7 @@ pub(crate) struct Signal {
     waker: Waker,
 }
 
-/// A waker that sends the token. If a thread is sleeping in a `Select`, it briefly takes
+/// A waker that sends the token. If a thread is sleeping in a `Select`, the waker briefly takes
 /// crossbeam's lock.
 struct SendToken(Sender<()>);
 

@@ -19,7 +19,7 @@
 //! * `Sign` and `Gone` let a model wait until the holder of a `Sign` is dropped.
 //!
 //! No signature contains a loom type. A model uses loom's own threads and atomics. They must come
-//! from the loom version that eventcast uses, which can be any 0.7 version.
+//! from the same loom version that eventcast uses. eventcast works with any 0.7 version.
 //!
 //! A model from `examples/bus/model_checking.rs`:
 //!

@@ -30,7 +30,8 @@ impl Wake for Task {
 ///
 /// # Blocking
 ///
-/// Blocks until the future is ready. If its waker is never called, loom reports a deadlock.
+/// Blocks until the future is ready. If the future is pending and its waker is never called, loom
+/// reports a deadlock.
 ///
 /// # Panics
 ///

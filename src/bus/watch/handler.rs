@@ -13,8 +13,8 @@ use crate::sync::Arc;
 
 use super::delivery::Delivery;
 
-/// A hook that is called on the handler's thread, with the watcher's name and the delivery that
-/// made the handler panic.
+/// A hook that is called on the handler's thread, with the watcher's name and the delivery that the
+/// handler was processing when it panicked.
 pub(crate) type OnPanic<T> = Box<dyn FnMut(&str, Delivery<&T>) + Send>;
 
 /// A handler together with its watcher, which you can [`run`](Self::run) on a thread of your choice
@@ -100,7 +100,8 @@ impl<T, H: FnMut(Delivery<&T>)> Runner<T, H> {
         self.handle.clone()
     }
 
-    /// Handles every delivery until the watcher is stopped or the bus ends.
+    /// Handles every delivery until the watcher reaches its end. If the watcher is stopped or
+    /// evicted, or the bus ends, the queued events are still handled first.
     ///
     /// If the handler panics, the panic is caught and counted in [`WatcherStats::panics`]. The
     /// handler then continues with the next event, unless
@@ -250,18 +251,20 @@ impl WatchHandle {
     }
 
     /// Waits until the handler has ended, and returns whether it has. This does not stop the
-    /// handler. A handler ends after [`stop`](Self::stop), when the bus ends, or when it panics and
-    /// [`stop_on_panic`](crate::WatchBuilder::stop_on_panic) is set. Everything that the handler
-    /// did happens before a `join` call returns `true`. A watcher that you read yourself ends when
-    /// it is dropped, so the thread that owns the watcher must not call `join` without a time
-    /// limit.
+    /// handler. A handler ends after [`stop`](Self::stop), when its watcher is evicted, when the
+    /// bus ends, or when it panics and [`stop_on_panic`](crate::WatchBuilder::stop_on_panic) is
+    /// set. Everything that the handler did happens before a `join` call that returns `true`. For a
+    /// watcher that you read yourself, `join` waits until the watcher is dropped, so the thread
+    /// that owns the watcher must not call `join` without a time limit.
     ///
     /// # Blocking
     ///
-    /// Blocks for at most `timeout`, as measured by the bus's clock. `Duration::MAX` means no
-    /// limit. On a thread of the same bus, this method does not wait, and returns `false` if the
-    /// handler has not ended, because a handler that waited for itself would wait forever. In an
-    /// async task, await the [`Runner`] itself, or await the end of the bus with `shutdown_async`.
+    /// Blocks for at most `timeout`, in real time unless the bus was created with a fake clock on
+    /// which [`drive_the_end`](crate::testing::FakeClock::drive_the_end) had been called.
+    /// `Duration::MAX` means no limit. On a thread of the same bus, this method does not wait, and
+    /// returns `false` if the handler has not ended, because a handler that waited for itself would
+    /// wait forever. In an async task, await the [`Runner`] itself, or await the end of the bus
+    /// with `shutdown_async`.
     ///
     /// # Examples
     ///

@@ -15,8 +15,8 @@ use super::handler::Runner;
 use super::watcher::Watcher;
 
 /// An asynchronous wait for a delivery. When it is dropped, whether it has completed or not, it
-/// removes the task's waker from the wake cell. A wait that completed immediately has not
-/// registered a waker.
+/// removes the task's waker from the wake cell. A wait that completed at its first poll has no
+/// waker left to remove.
 struct Receiving<'i, T> {
     receiver: &'i mut MailboxReceiver<T>,
     has_waited: bool,

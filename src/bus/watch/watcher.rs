@@ -51,8 +51,8 @@ use super::handler::WatchHandle;
 /// [evicted](crate::OverflowPolicy::Evict) it, and after the bus has ended. The queued events can
 /// still be received. After the last of them, every receive returns the end. The bus ends only once
 /// its last event has fitted into the queue of every watcher that it waits for. If two watchers
-/// have the `Wait` policy, read them concurrently. If you read only one watcher, the full
-/// queue of the other can keep the first watcher from reaching its end.
+/// have the `Wait` policy, read them concurrently. If you read only one watcher, the full queue of
+/// the other can keep the first watcher from reaching its end.
 ///
 /// Dropping a watcher empties its queue immediately. The events in the queue count as dropped
 /// (stopped) or, after a shutdown by deadline, as abandoned.
@@ -116,8 +116,9 @@ impl<T: Clone> Watcher<T> {
     ///
     /// # Errors
     ///
-    /// Returns [`RecvError`] at the end of the stream, that is, if the watcher was stopped or the
-    /// bus has ended, and everything queued has been received. A loss is never an error.
+    /// Returns [`RecvError`] at the end of the stream, that is, if the watcher was stopped or
+    /// evicted or the bus has ended, and everything queued has been received. A loss is never an
+    /// error.
     ///
     /// # Panics
     ///

@@ -156,7 +156,7 @@ pub(crate) fn a_stream_created_late_receives_everything() {
         .on_status(move |status| heard.lock().unwrap().push((status.state, status.last_failure.clone())));
     let out = out.attach(&bus).unwrap();
     bus.publisher().publish_batch(0..500).unwrap();
-    let no_subject = "no stream has the subject events";
+    let no_subject = "no stream captures the subject events";
     eventually(|| out.status().failure() == Some(no_subject));
     let mut remote = Remote::new(reader(&server.url()));
     eventually(|| remote.subscriber.status().failure() == Some("there is no stream EVENTS"));
