@@ -23,7 +23,7 @@ pub(crate) struct Args {
     /// How long to run
     #[arg(long = "for", value_name = "DURATION", default_value = "60s", value_parser = duration)]
     pub(crate) length: Duration,
-    /// Seed for the random choices, to repeat the choices (but not the timing) of another run
+    /// Seed for the random choices, but not the timing
     /// [default: from the clock]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
