@@ -46,7 +46,7 @@ fn the_last_publisher_of_a_channel_closes_it() {
     watched(|| (0..200).for_each(|_| drop_two_publishers()));
 }
 
-/// Drops the publishers of a channel on two threads at the same time.
+/// Drops the two publishers of a channel on two threads at the same time.
 fn drop_two_publishers() {
     let (publisher, mut watcher) = channel(10);
     let barrier = Barrier::new(2);

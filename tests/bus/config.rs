@@ -1,6 +1,6 @@
-//! Options in configuration files, in TOML and in JSON: keys named like the setters, durations as
-//! text, and defaults for omitted keys. A misspelt key or a value out of range is an error that
-//! names it.
+//! Options in configuration files, in TOML and in JSON: keys are named after the setters, durations
+//! are strings, and omitted keys have defaults. A misspelt key or an out-of-range value causes an
+//! error that names the key.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 
 const FIFTY_MS: Duration = Duration::from_millis(50);
 
-/// Returns the options that both formats read, which must be the same.
+/// Reads the options from TOML and from JSON, which must give the same result, and returns them.
 fn read<O: DeserializeOwned + PartialEq + Debug>(toml: &str, json: &str) -> O {
     let options = toml::from_str::<O>(toml).unwrap();
     assert_eq!(serde_json::from_str::<O>(json).unwrap(), options);
@@ -79,8 +79,8 @@ fn a_watcher_is_configured_by_a_file() {
     assert_eq!((stats.name.as_str(), stats.policy), ("view", Some(WaitFor(FIFTY_MS))));
 }
 
-/// An option that a watcher's options leave out keeps the value set before, or the bus's. An option
-/// that they contain is set.
+/// An option that is missing from a watcher's options keeps the previously set value, or the bus's
+/// value. An option that is present is set.
 #[test]
 fn options_that_are_left_out_keep_their_values() {
     assert_eq!(read::<BusOptions>("", "{}"), BusOptions::default());
@@ -124,7 +124,7 @@ fn options_are_written_as_they_are_read() {
         assert_round_trip(&WatchOptions::default().overflow(policy).stop_on_panic(false));
     }
     assert_round_trip(&WatchOptions::default().name("a \"b\" \u{1b}").queue_capacity(usize::MAX >> 1));
-    // An unset option is not written, so that the bus's value applies.
+    // An unset option is not written, so the bus's value applies.
     assert_eq!(
         toml::to_string(&WatchOptions::default().queue_capacity(64)).unwrap(),
         "queue_capacity = 64\n"
@@ -174,8 +174,8 @@ fn a_value_of_the_wrong_kind_is_an_error() {
     }
 }
 
-/// `toml` offers a list even if an object is expected. `[64, 16]` must not become
-/// `incoming_capacity` and `queue_capacity`.
+/// `toml` passes a list to the visitor even if an object is expected. `[64, 16]` must not be read
+/// as `incoming_capacity` and `queue_capacity`.
 #[test]
 fn a_list_in_a_file_is_no_object() {
     #[derive(Debug, serde::Deserialize)]
@@ -190,7 +190,7 @@ fn a_list_in_a_file_is_no_object() {
     assert!(toml::from_str::<File>("[bus]").is_ok());
 }
 
-/// A value out of range is refused by name where it is used, as if it had been set in code.
+/// When an out-of-range value is used, the error names the option, as if it had been set in code.
 #[test]
 fn a_zero_is_named_when_something_is_built_from_it() {
     for key in ["incoming_capacity", "queue_capacity", "max_batch"] {
@@ -209,7 +209,7 @@ fn a_zero_is_named_when_something_is_built_from_it() {
     assert_eq!(error, r"name must be a name without NUL, got a\u{0}");
 }
 
-/// The options of the recorder half: each setter has its key.
+/// The options of the recorder: each setter has a key.
 #[cfg(feature = "recorder")]
 mod recorder {
     use eventcast::correlator::{Aggregation, SpamFilter};

@@ -1,8 +1,8 @@
-//! The bus: its guarantees as `docs/guarantees.md` numbers them, its faults, and thousands of
-//! rounds of mixed operations. The folders match `src/bus`, except for the ends of a bus (`end`),
+//! Tests of the bus: its guarantees as numbered in `docs/guarantees.md`, its faults, and thousands
+//! of rounds of mixed operations. The folders match `src/bus`, except for the end of a bus (`end`),
 //! user code that panics or calls back (`user_code`), tasks on several executors (`tasks`), the
-//! behaviour of an inline bus (`inline`) and the random rounds (`stress`). None of this needs the
-//! feature `recorder`.
+//! behaviour of an inline bus (`inline`) and the random rounds (`stress`). None of these tests
+//! needs the `recorder` feature.
 
 mod channel;
 #[cfg(feature = "serde")]

@@ -1,5 +1,5 @@
-//! Statistics as metrics: the names and labels match the documents, watchers without a name share
-//! one series, and counters never decrease.
+//! Statistics as metrics: names and labels match the documents, watchers without a name share one
+//! series, and counters never decrease.
 
 use std::collections::{BTreeMap, BTreeSet};
 #[cfg(feature = "recorder")]
@@ -19,7 +19,7 @@ use crate::support::{LONG, available, bus, until};
 /// A metric with its labels.
 type Series = (String, Vec<(String, String)>);
 
-/// A recorder that keeps all values, and fails if a counter decreases.
+/// A metrics recorder that keeps all values, and fails if a counter decreases.
 #[derive(Default)]
 struct Strict {
     counters: Mutex<BTreeMap<Series, Arc<Value>>>,
@@ -37,7 +37,7 @@ impl CounterFn for Value {
 
     fn absolute(&self, value: u64) {
         let before = self.0.swap(value, Ordering::SeqCst);
-        assert!(value >= before, "a counter goes back from {before} to {value}");
+        assert!(value >= before, "a counter decreased from {before} to {value}");
     }
 }
 
@@ -72,7 +72,7 @@ impl Recorder for Strict {
     }
 
     fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {
-        panic!("there are no histograms");
+        panic!("unexpected histogram");
     }
 
     fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
@@ -84,7 +84,7 @@ impl Recorder for Strict {
     }
 
     fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
-        panic!("there are no histograms");
+        panic!("unexpected histogram");
     }
 }
 
@@ -93,7 +93,7 @@ impl Strict {
         with_local_recorder(self, || stats.emit_metrics("test"));
     }
 
-    /// Returns the counter with these labels, in this order, after `bus`.
+    /// Returns the value of the counter with these labels, in this order, after the `bus` label.
     fn counter(&self, name: &str, labels: &[(&str, &str)]) -> u64 {
         self.counters.lock().unwrap()[&wanted(name, labels)].0.load(Ordering::SeqCst)
     }
@@ -116,7 +116,7 @@ impl Strict {
         self.counters.lock().unwrap().len() + self.gauges.lock().unwrap().len()
     }
 
-    /// Returns each metric with its kind and the names of its labels.
+    /// Returns each metric with its kind and label names.
     #[cfg(feature = "recorder")]
     fn metrics(&self) -> BTreeSet<(String, &'static str, Vec<String>)> {
         let mut found = BTreeSet::new();
@@ -166,7 +166,7 @@ fn a_bus_is_published_with_its_watchers() {
     is(recorder.gauge("eventcast_watcher_lag", &[view]), 2);
     is(recorder.gauge("eventcast_watcher_high_water", &[view]), 3);
     assert_eq!(recorder.counter("eventcast_watcher_filtered_total", &[("watcher", "odd")]), 3);
-    // The two watchers without a name are one series.
+    // The two watchers without a name share one series.
     let unnamed = ("watcher", "(unnamed)");
     assert_eq!(recorder.counter("eventcast_watcher_offered_total", &[unnamed]), 10);
     assert_eq!(recorder.counter("eventcast_watcher_dropped_total", &[unnamed, ("reason", "incoming")]), 5);
@@ -179,8 +179,8 @@ fn a_bus_is_published_with_its_watchers() {
     assert_eq!((recorder.len(), recorder.counter("eventcast_published_total", &[])), (before, 6));
 }
 
-/// While watchers are registered and dropped, each series only grows, no series is added for
-/// watchers without a name, and all series together add up to the totals of the bus.
+/// While watchers are registered and dropped, the counters only grow, no series is added for
+/// watchers without a name, and the sum over all series matches the totals of the bus.
 #[test]
 fn the_metrics_keep_the_counts_of_dropped_watchers() {
     let recorder = Strict::default();
@@ -217,7 +217,10 @@ fn the_metrics_keep_the_counts_of_dropped_watchers() {
     assert_eq!(recorder.counter("eventcast_watcher_offered_total", &[goes]), 600);
     assert_eq!(recorder.counter("eventcast_watcher_delivered_total", &[goes]), 400);
     assert_eq!(recorder.counter("eventcast_watcher_offered_total", &[("watcher", "(unnamed)")]), 1800);
-    assert!(recorder.gauge("eventcast_watcher_queued", &[goes]) < 0.5, "who has gone has nothing queued");
+    assert!(
+        recorder.gauge("eventcast_watcher_queued", &[goes]) < 0.5,
+        "a dropped watcher has no queued events"
+    );
     let by_name = bus.stats().departed_by_name;
     assert_eq!((by_name.len(), by_name[0].name.as_str(), by_name[0].offered), (1, "comes and goes", 600));
 }
@@ -235,7 +238,7 @@ fn a_bus_whose_watchers_all_have_names_has_no_series_of_unnamed_ones() {
     recorder.scrape(&bus.stats());
     let series = recorder.len();
     assert_eq!(recorder.sum("eventcast_watcher_offered_total"), 1);
-    // The first watcher without a name adds the series, which stays when that watcher is dropped.
+    // The first watcher without a name adds the series, which remains when that watcher is dropped.
     let unnamed = bus.watch().unwrap();
     bus.publisher().publish(2).unwrap();
     bus.flush(LONG).unwrap();
@@ -249,8 +252,8 @@ fn a_bus_whose_watchers_all_have_names_has_no_series_of_unnamed_ones() {
     assert!(recorder.gauge("eventcast_watcher_queued", &[("watcher", "(unnamed)")]) < 0.5);
 }
 
-/// With thousands of different names, only a limited number get their own series, and the sums stay
-/// complete.
+/// With thousands of different names, only a limited number of them get a separate series, and the
+/// sums stay complete.
 #[test]
 fn the_number_of_named_series_is_limited() {
     let recorder = Strict::default();

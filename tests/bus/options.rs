@@ -1,4 +1,4 @@
-//! Options of a bus, and the errors that name options out of range.
+//! The options of a bus, and the errors that name out-of-range options.
 
 use eventcast::Delivery::Lagged;
 use eventcast::OverflowPolicy::DropIncoming;
@@ -6,7 +6,7 @@ use eventcast::{Broadcaster, BusOptions};
 
 use crate::support::{available, bus_with, inline_options, on_both};
 
-/// Returns the option that an error names, and the text.
+/// Returns the option that an error names, and the error's text.
 fn refusal(options: BusOptions) -> (String, String) {
     let error = Broadcaster::<u8>::with_options(options).unwrap_err();
     (error.option().to_owned(), error.to_string())
@@ -45,7 +45,7 @@ fn options_of_the_thread_are_refused() {
         assert!(text.contains(name) && text.contains("inline"), "{text}");
         assert!(Broadcaster::<u8>::with_options(refused.inline(false)).is_ok());
     }
-    // The default values are accepted, even if they are set.
+    // The default values are accepted, even if they are set explicitly.
     let defaults = inline_options(1).thread_name("eventcast").direct_delivery(true);
     assert!(Broadcaster::<u8>::with_options(defaults).is_ok());
 }
@@ -61,8 +61,8 @@ fn inline_has_the_default_options() {
     assert_eq!((received.len(), received.last()), (1001, Some(&Lagged(1))));
 }
 
-/// The size in bytes of an incoming queue, which is allocated with the bus, is bounded. A larger
-/// one is an error, not an abort.
+/// The size in bytes of an incoming queue, which is allocated together with the bus, is bounded. A
+/// larger size is an error rather than an abort.
 #[test]
 fn an_incoming_queue_of_more_bytes_than_are_allowed_is_refused() {
     type Largest = [u8; 16 * 1024];

@@ -1,4 +1,4 @@
-//! The plain data of the bus: the text form of a policy, and the JSON of a delivery.
+//! The plain data of the bus: the string form of a policy, and the JSON of a delivery.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -35,8 +35,8 @@ fn a_text_that_is_not_a_policy_is_shown() {
     assert!(error.len() < 150, "{error}");
 }
 
-/// A configuration file uses the same policy names as a command line. Limits may be written in
-/// different ways, such as `1m30s` for `90s`, and both read either form.
+/// A configuration file uses the same policy names as a command line. Both accept different
+/// notations for limits, such as `1m30s` for `90s`.
 #[test]
 fn a_policy_has_the_same_words_in_a_file() {
     for policy in [DropIncoming, DropOldest, Evict, Wait] {

@@ -1,10 +1,10 @@
-//! Tests that `ThreadSanitizer` works. They run before a run of `.ci/tsan` without a report is
-//! believed.
+//! Tests that `ThreadSanitizer` works. They run before a `.ci/tsan` run, because a run without a
+//! report is trusted only if they succeed.
 //!
-//! `race` has a data race, which the sanitizer must report. `order` passes plain data from thread
-//! to thread through a mutex, a channel and a join of the standard library. The sanitizer sees the
-//! order that these establish only if the standard library is built with the sanitizer too. A
-//! report in `order` means that it is not.
+//! `race` has a data race, which the sanitizer must report. `order` passes plain data between
+//! threads through the standard library's mutexes, channels and joins. The sanitizer sees the order
+//! that these establish only if the standard library is instrumented too. A report in `order` means
+//! that it is not.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(unsafe_code, reason = "a data race cannot be had without it")]
 
@@ -13,12 +13,12 @@ use std::sync::mpsc::sync_channel;
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// A number without a lock.
+/// A number that is not protected by a lock.
 #[derive(Default)]
 struct Plain(UnsafeCell<u64>);
 
-// SAFETY: in `order` a lock, a message or a join stands between any two accesses. `race` breaks
-// this on purpose, and runs only under the sanitizer.
+// SAFETY: in `order`, any two accesses are separated by a lock, a message or a join. `race`
+// violates this on purpose, and runs only under the sanitizer.
 unsafe impl Sync for Plain {}
 
 impl Plain {

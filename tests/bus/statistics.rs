@@ -12,7 +12,8 @@ fn lag_is_what_is_queued_and_what_waits_for_capacity() {
     let bus = bus(100, 10);
     let held = hold(&bus);
     let mut stats = held.watcher.stats();
-    // The dispatcher publishes its counters after it has offered, and may not have done so yet.
+    // The dispatcher updates its counters after it has offered events, and may not have done so
+    // yet.
     until(|| {
         stats = held.watcher.stats();
         stats.queued > 0 && stats.offered == 2
@@ -25,7 +26,7 @@ fn lag_is_what_is_queued_and_what_waits_for_capacity() {
     assert_eq!((watcher.stats().queued, watcher.stats().lag), (0, 0));
 }
 
-/// A lost or filtered event does not count as lag. An event that the reader has borrowed does.
+/// A lost or filtered event does not count as lag, but an event that the reader has borrowed does.
 #[test]
 fn on_a_quiet_bus_lag_is_what_is_queued() {
     let bus = bus(100, 5);
@@ -39,13 +40,13 @@ fn on_a_quiet_bus_lag_is_what_is_queued() {
     assert_eq!((full.stats().delivered, full.stats().lag), (0, 5), "the reader has borrowed them");
     odd.recv().unwrap();
     assert_eq!((odd.stats().delivered, odd.stats().lag), (1, 9));
-    // The next receive ends the borrow, and finds the gap.
+    // The next receive ends the borrow, and returns the gap.
     assert_eq!(full.recv().unwrap(), Lagged(15));
     assert_eq!((full.stats().delivered, full.stats().lag), (5, 0));
 }
 
-/// A departed watcher has no lag. The sum of all departed watchers has no policy, and neither has
-/// the sum of the watchers with one name, because each may have a different policy.
+/// A departed watcher has no lag. Neither the sum of all departed watchers nor the sum of the
+/// watchers with one name has a policy, because the watchers may have different policies.
 #[test]
 fn departed_watchers_add_up() {
     let bus = bus(100, 3);
@@ -55,7 +56,7 @@ fn departed_watchers_add_up() {
         assert!(watcher.recv().is_ok());
         bus.flush(LONG).unwrap();
     }
-    // The dispatcher reaps a watcher that is gone only when it reaches that watcher.
+    // The dispatcher reaps a dropped watcher only when it reaches that watcher.
     until(|| bus.stats().watchers.is_empty());
     let stats = bus.stats();
     assert_balanced(&stats);
@@ -72,8 +73,8 @@ fn departed_watchers_add_up() {
     );
 }
 
-/// A watcher that was dropped has departed, even while the dispatcher is busy elsewhere and cannot
-/// close its mailbox. After a flush its counters are final.
+/// A dropped watcher has departed, even while the dispatcher is busy elsewhere and cannot close its
+/// mailbox. After a flush, its counters are final.
 #[test]
 fn a_dropped_watcher_has_departed_immediately() {
     let bus = bus(100, 1);
@@ -91,7 +92,7 @@ fn a_dropped_watcher_has_departed_immediately() {
     assert_eq!(names(stats), ["held"]);
 }
 
-/// A watcher that the bus has refused never existed: it is neither listed nor counted as departed.
+/// A watcher that the bus refused never existed: it is neither listed nor counted as departed.
 #[test]
 fn a_refused_watcher_has_not_departed() {
     let bus = bus::<u64>(1, 1);
@@ -121,7 +122,7 @@ fn losses_are_shown_by_reason() {
     assert_eq!(lost, expected);
     assert_eq!(dropped.by_reason().map(|(_, events)| events).sum::<u64>(), dropped.total());
     dropped.incoming = u64::MAX;
-    assert_eq!(dropped.total(), u64::MAX, "counts that were read may be any");
+    assert_eq!(dropped.total(), u64::MAX, "deserialised counts may have any value");
 }
 
 #[test]
@@ -163,11 +164,11 @@ fn statistics_are_plain_data() {
     let view = &json["watchers"][0];
     assert_eq!((&view["policy"]["wait_for"], &view["lag"]), (&"50ms".into(), &2.into()), "{json}");
     assert_eq!(serde_json::from_value::<BusStats>(json).unwrap(), stats);
-    // Statistics that an older version wrote can be read. A field that the older version did not
-    // know has its default.
+    // Statistics written by an older version can be read. A field that the older version did not
+    // have gets its default value.
     let older: WatcherStats = serde_json::from_str(r#"{"name": "view", "offered": 3}"#).unwrap();
     assert_eq!((older.name.as_str(), older.offered, older.lag), ("view", 3, 0));
-    // An older version wrote a policy in a sum, where there is none now.
+    // An older version wrote a policy in a sum, which no longer has one.
     let sum = r#"{"departed": {"name": "departed", "policy": "drop_incoming", "offered": 3}}"#;
     assert_eq!(serde_json::from_str::<BusStats>(sum).unwrap().departed.offered, 3);
     assert!(serde_json::to_value(BusStats::default()).unwrap()["departed"]["policy"].is_null());

@@ -1,4 +1,4 @@
-//! Weak handles: they watch and publish, and do not keep the bus open.
+//! Weak handles: they can watch and publish, but do not keep the bus open.
 
 use std::sync::Barrier;
 use std::thread;
@@ -82,7 +82,8 @@ fn an_upgraded_handle_keeps_the_bus_open() {
     }
 }
 
-/// After an explicit close, a remaining handle still allows an upgrade, but the bus stays closed.
+/// After an explicit close, an upgrade still succeeds while another handle exists, but the bus
+/// stays closed.
 #[test]
 fn a_closed_bus_can_be_upgraded_while_a_handle_is_left() {
     for bus in buses(1_000) {
@@ -98,7 +99,7 @@ fn a_closed_bus_can_be_upgraded_while_a_handle_is_left() {
     }
 }
 
-/// With a `Broadcaster`, the handler would keep the bus open, and so never end.
+/// If the handler owned a `Broadcaster`, it would keep the bus open, and so never end.
 #[test]
 fn a_handler_with_a_weak_handle_does_not_keep_its_bus_open() {
     watched(|| {
@@ -116,7 +117,7 @@ fn a_handler_with_a_weak_handle_does_not_keep_its_bus_open() {
     });
 }
 
-/// An upgrade that succeeds finds an open bus, and one that fails a closed one.
+/// If an upgrade succeeds, the bus is open. If it fails, the bus is closed.
 #[test]
 fn threads_upgrade_while_the_last_handle_is_dropped() {
     const THREADS: usize = 3;

@@ -1,5 +1,5 @@
 //! The bus uses no processor time when idle (G10), does not allocate where no allocation is needed
-//! (G4), and its types may be used wherever the documentation allows it.
+//! (G4), and its types can be used wherever the documentation allows it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
@@ -22,8 +22,8 @@ fn allocations_here(run: impl FnOnce()) -> u64 {
     counting::allocations_here(run).0
 }
 
-/// Returns the allocation count of the bus's dispatcher. A filter, which the dispatcher runs,
-/// starts the count. Then the filter's watcher is dropped.
+/// Returns the allocation counter of the bus's dispatcher. A filter, which the dispatcher runs,
+/// starts the counter. After that, the filter's watcher is dropped.
 fn follow_dispatcher<T: Clone + Send + Sync + 'static>(bus: &Broadcaster<T>, event: T) -> Followed {
     let followed = Followed::new();
     let filter = move |_: &T| {
@@ -38,7 +38,7 @@ fn follow_dispatcher<T: Clone + Send + Sync + 'static>(bus: &Broadcaster<T>, eve
     followed
 }
 
-/// Publishing without direct delivery allocates nothing, whether the event is accepted, is refused,
+/// Publishing without direct delivery does not allocate, whether the event is accepted, is refused,
 /// or wakes a sleeping dispatcher.
 #[test]
 fn try_publish_does_not_allocate() {
@@ -74,7 +74,7 @@ fn try_publish_does_not_allocate() {
     assert_eq!(allocations_here(|| assert!(publisher.try_publish(2).is_err())), 0);
 }
 
-/// A watcher that keeps up allocates nothing for an event, whichever way it reads.
+/// A watcher that keeps up does not allocate for an event, whichever method reads it.
 #[test]
 fn receiving_does_not_allocate() {
     let bus = Broadcaster::with_options(BusOptions::default()).unwrap();
@@ -94,12 +94,12 @@ fn receiving_does_not_allocate() {
     assert_eq!(allocated, 0);
 }
 
-/// The number of slices for which a queue takes memory at a time. A slice is a batch or a part of
+/// The number of slices for which a queue allocates memory at a time. A slice is a batch or part of
 /// one.
 pub(crate) const SLICES_AT_A_TIME: u64 = 31;
 
-/// The dispatcher allocates for each batch, not for each event or watcher: once for a batch, and
-/// once for each watcher whose queue grows.
+/// The dispatcher allocates for each batch instead of for each event or watcher: once for a batch,
+/// and once for each watcher whose queue grows.
 #[test]
 fn distribution_allocates_by_the_batch() {
     const WATCHERS: u64 = 16;
@@ -107,8 +107,8 @@ fn distribution_allocates_by_the_batch() {
     let dispatcher = follow_dispatcher(&bus, 0_u64);
     let mut watchers: Vec<_> = (0..WATCHERS).map(|_| bus.watch().unwrap()).collect();
     let publisher = bus.publisher();
-    // The dispatcher offers each batch to the last watcher last. When that watcher has the batch,
-    // the dispatcher has finished with it.
+    // The dispatcher offers each batch to the watchers in order. When the last watcher has the
+    // batch, the dispatcher has finished with it.
     let mut publish = |batches| {
         (0..batches).for_each(|_| publisher.publish_batch(0..256).unwrap());
         let last = watchers.last_mut().unwrap();
@@ -122,7 +122,7 @@ fn distribution_allocates_by_the_batch() {
     }
 }
 
-/// A single event is a batch of one, in one allocation.
+/// A single event is a batch of one, which takes one allocation.
 #[test]
 fn a_single_event_allocates_once() {
     const EVENTS: u64 = 10 * SLICES_AT_A_TIME;
@@ -168,8 +168,8 @@ fn handling_does_not_allocate() {
     assert_eq!(allocated, 0, "2100 deliveries");
 }
 
-/// G10: an idle bus sleeps. The system counts how often each thread has yielded the processor. For
-/// an idle thread this count does not change.
+/// G10: an idle bus sleeps. The system counts how often each thread has yielded the processor. This
+/// count does not change for an idle thread.
 #[cfg(target_os = "linux")]
 #[test]
 fn an_idle_bus_uses_no_processor_time() {
@@ -181,8 +181,9 @@ fn an_idle_bus_uses_no_processor_time() {
     watcher.recv().unwrap();
     let mut before = switches();
     assert_eq!(before.len(), 2, "the dispatcher and the handler: {before:?}");
-    // A thread that was just woken may still be on its way to sleep, and a system that stops and
-    // continues a process wakes its threads. A thread that polls never has one quiet half second.
+    // A thread that was just woken may not have gone back to sleep yet, and a system that stops and
+    // resumes a process wakes its threads. A polling thread, however, never stays quiet for half a
+    // second.
     let is_quiet = (0..60).any(|_| {
         pause(Duration::from_millis(500));
         let now = switches();
@@ -192,13 +193,13 @@ fn an_idle_bus_uses_no_processor_time() {
     });
     assert!(is_quiet, "{before:?}");
 
-    /// Lets time pass without waiting for anything: the test shows that nothing happens.
+    /// Lets time pass without waiting for any event, because the test checks that nothing happens.
     fn pause(time: Duration) {
         let (_tx, rx) = mpsc::channel::<()>();
         let _ = rx.recv_timeout(time);
     }
 
-    /// Returns the context switches of the bus's threads so far, by the thread's name.
+    /// Returns the context switches of the bus's threads so far, with each thread's name.
     fn switches() -> Vec<(String, String)> {
         let mut found = Vec::new();
         for task in std::fs::read_dir("/proc/self/task").unwrap() {
@@ -217,12 +218,12 @@ fn an_idle_bus_uses_no_processor_time() {
     }
 }
 
-/// The types may cross threads and be moved in tasks wherever they should.
+/// The types are `Send`, `Sync` and `Unpin` wherever they should be.
 #[test]
 fn types_are_as_free_as_they_should_be() {
     fn send_sync<T: Send + Sync + Unpin + 'static>() {}
     fn send<T: Send + Unpin + 'static>() {}
-    /// An event that is not `Unpin` and has no `Debug`.
+    /// An event that is not `Unpin` and does not implement `Debug`.
     #[derive(Clone)]
     struct Plain(std::marker::PhantomPinned);
 
@@ -247,7 +248,7 @@ fn types_are_as_free_as_they_should_be() {
     movable::<Batch<'static, u8>>();
     movable::<Events<'static, u8>>();
     movable::<TryIter<'static, u8>>();
-    // `Debug` requires nothing of the event.
+    // `Debug` for the bus types does not require any trait of the event.
     let bus = Broadcaster::<Plain>::new().unwrap();
     let mut watcher = bus.watch_builder().name("w").watch().unwrap();
     let text = format!(
@@ -262,8 +263,8 @@ fn types_are_as_free_as_they_should_be() {
     assert!(format!("{:?}", watcher.into_iter()).contains("Watcher { name: \"w\""));
 }
 
-/// A type that owns parts of a bus, for events of any type. Its `Drop` cannot require a bound that
-/// the type itself does not have.
+/// A type that owns parts of a bus, for events of any type. Its `Drop` implementation cannot
+/// require a bound that the type itself does not have.
 struct Owner<T> {
     bus: Broadcaster<T>,
     weak: WeakBroadcaster<T>,
@@ -279,7 +280,7 @@ impl<T> Drop for Owner<T> {
         let (stop, unread) = (watcher.handle(), watcher.len());
         stop.stop();
         watcher.stop();
-        // Reads to the end, without a clone.
+        // Reads to the end, without cloning.
         while watcher.recv_ref().is_ok() {}
         assert!(watcher.is_empty() && watcher.end_reason() == Some(EndReason::Stopped));
         assert!(watcher.try_recv_batch().is_err() && watcher.position().is_some());
@@ -300,7 +301,7 @@ impl<T> Drop for Owner<T> {
 
 #[test]
 fn a_drop_of_a_generic_owner_needs_no_bounds() {
-    /// An event without `Clone`, with which no bus can be built.
+    /// Takes an event type without `Clone`, for which no bus can be built.
     #[allow(dead_code, reason = "it is enough that the type exists")]
     fn exists_for_any_event(owner: Owner<std::cell::Cell<u8>>) {
         drop(owner);

@@ -40,8 +40,8 @@ enum Answer {
     Skip,
 }
 
-/// Correlates and confirms, with the version that a store would assign. Returns the allocations of
-/// each of the two calls, and the kind of the answer.
+/// Correlates an event and confirms it with the version that a store would assign. Returns the
+/// number of allocations of each of these two calls, and the kind of the answer.
 fn cost(correlator: &EventCorrelator, event: &Event) -> (u64, u64, Answer) {
     let (correlate, answer) = allocations_here(|| correlator.correlate(event));
     let (mut stored, key, kind) = match answer {
@@ -63,7 +63,7 @@ fn a_repeat_allocates_the_box_of_the_resource_version() {
     for _ in 0..100 {
         assert_eq!(cost(&correlator, &event(1, LONG.to_owned())), (1, 0, Answer::Update));
     }
-    // Without an answer from a store there is no version.
+    // Without an answer from a store, there is no version.
     let correlator = self::correlator(CorrelatorOptions::default().spam_filter(None));
     correlator.correlate(&event(1, LONG));
     let again = event(1, LONG);
@@ -105,12 +105,12 @@ fn folded_events_also_allocate_their_message() {
 #[test]
 fn a_new_event_allocates_its_keys() {
     let correlator = correlator(CorrelatorOptions::default().aggregation(None).cache_size(64));
-    // Fill the caches until nothing grows.
+    // Fill the caches until nothing grows any further.
     for i in 0..4096 {
         cost(&correlator, &event(i, LONG));
     }
-    // Three allocations for each event: the key, its beginning, and the entries of all three caches
-    // under that beginning.
+    // Three allocations for each event: the key, the key's prefix, and the entries of all three
+    // caches under that prefix.
     let mut sum = 0;
     for i in 4096..5096 {
         let (correlate, confirm, answer) = cost(&correlator, &event(i, LONG));
@@ -125,7 +125,7 @@ const THREADS: u32 = 4;
 const EACH: u32 = 1500;
 const SIZE: u32 = 50;
 
-/// Runs threads that only ever insert new messages, each of them held by a thread or a cache.
+/// Runs threads that insert only new messages, each of which is held by a thread or a cache.
 /// Returns the highest number of messages alive at the same time.
 fn most_alive(correlator: &EventCorrelator) -> i64 {
     let barrier = Barrier::new(THREADS as usize);
@@ -155,18 +155,19 @@ fn never_more_entries_than_the_size_and_the_number_of_threads() {
     let before = alive();
     let counting = correlator(CorrelatorOptions::off().cache_size(SIZE as usize));
     let most = most_alive(&counting);
-    // Each thread may have one extra entry in the cache and hold one message itself. Another thread
-    // may evict the entry that a thread has just inserted.
+    // Each thread may have one extra entry in the cache and hold one message itself, and another
+    // thread may evict the entry that a thread has just inserted.
     let bound = i64::from(SIZE) + 2 * i64::from(THREADS);
     assert!((i64::from(SIZE)..=bound).contains(&most), "{most} of {bound}");
-    // At rest there are exactly as many entries as allowed.
+    // When all threads have finished, there are exactly as many entries as allowed.
     assert_eq!(alive() - before, i64::from(SIZE));
     assert_eq!(counting.stats().evicted, u64::from(THREADS * EACH - SIZE));
     drop(counting);
     assert_eq!(alive(), before);
 }
 
-/// An object floods the cache, and one of its events stays in use while the next object floods it.
+/// An object floods the cache, and one of its events stays in use while the next object floods the
+/// cache.
 #[test]
 fn an_object_whose_flood_is_over_keeps_little_memory() {
     in_own_process!();
@@ -184,14 +185,14 @@ fn an_object_whose_flood_is_over_keeps_little_memory() {
     flood(0);
     let after_one = counting::live();
     (1..OBJECTS).for_each(flood);
-    // The table of one flood takes about 100,000 bytes.
+    // The table for one flood takes about 100,000 bytes.
     let each = (counting::live() - after_one) / i64::from(OBJECTS - 1);
     assert!(each < 5_000, "{each} bytes for each object");
     let kept = (0..OBJECTS).map(|object| cost(&correlator, &event(object, "1")).2);
-    assert!(kept.into_iter().all(|answer| answer == Answer::Update), "each is still in use");
+    assert!(kept.into_iter().all(|answer| answer == Answer::Update), "each event must still be in use");
 }
 
-/// The groups hold messages too: up to two in each group if three messages make an aggregate.
+/// The groups also hold messages: up to two in each group if three messages make an aggregate.
 #[test]
 fn groups_free_their_messages() {
     in_own_process!();

@@ -1,5 +1,5 @@
 //! An allocator that counts the allocations of each thread separately, the allocations of a library
-//! thread for the test that follows it, and the living memory of the whole process.
+//! thread for the test that follows it, and the live memory of the whole process.
 #![allow(unsafe_code, reason = "a global allocator is unsafe by its trait")]
 #![allow(clippy::cast_possible_wrap, reason = "sizes of what is in memory")]
 #![cfg_attr(not(feature = "recorder"), allow(dead_code, reason = "the correlator has marked texts"))]
@@ -8,7 +8,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
-/// The allocator, which counts allocations, and changes of size with them.
+/// The allocator, which counts allocations and reallocations.
 pub(crate) struct Counting;
 
 thread_local! {
@@ -16,18 +16,18 @@ thread_local! {
     static FOLLOWED: Cell<Option<&'static AtomicU64>> = const { Cell::new(None) };
 }
 
-/// The living bytes of the process.
+/// The number of live bytes in the process.
 static LIVE: AtomicI64 = AtomicI64::new(0);
 
-/// The length of a text, in bytes, by which the allocator recognizes it.
+/// The length of a string, in bytes, by which the allocator recognizes it.
 pub(crate) const MARKED: usize = 1777;
 
-/// The living allocations of the marked size, and the most that were alive at the same time.
+/// The number of live allocations of the marked size, and the peak of that number.
 static ALIVE: AtomicI64 = AtomicI64::new(0);
 static MOST_ALIVE: AtomicI64 = AtomicI64::new(0);
 
 /// Returns whether an allocation holds a marked string. A reference-counted string takes two
-/// counters more, rounded up to eight bytes.
+/// additional counters, rounded up to eight bytes.
 fn is_marked(size: usize) -> bool {
     (MARKED + 8..MARKED + 24).contains(&size)
 }
@@ -60,7 +60,7 @@ unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
         begins(layout.size());
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.alloc(layout) }
     }
 
@@ -68,13 +68,13 @@ unsafe impl GlobalAlloc for Counting {
         count();
         begins(size);
         ends(layout.size());
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.realloc(at, layout, size) }
     }
 
     unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
         ends(layout.size());
-        // SAFETY: as the caller promises.
+        // SAFETY: guaranteed by the caller.
         unsafe { System.dealloc(at, layout) }
     }
 }
@@ -82,7 +82,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Returns the number of living bytes of the process.
+/// Returns the number of live bytes in the process.
 pub(crate) fn live() -> i64 {
     LIVE.load(Ordering::Relaxed)
 }
@@ -112,13 +112,13 @@ pub(crate) fn allocations_here<R>(run: impl FnOnce() -> R) -> (u64, R) {
     (so_far() - before, result)
 }
 
-/// The count of a thread that runs the library's code and calls back. The count begins when that
-/// thread calls [`here`](Self::here).
+/// The allocation counter of a thread that runs the library's code and calls back into the test. It
+/// starts when that thread calls [`here`](Self::here).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Followed(&'static AtomicU64);
 
 impl Followed {
-    /// Creates a count that follows no thread yet.
+    /// Creates a counter that does not follow a thread yet.
     pub(crate) fn new() -> Self {
         Self(Box::leak(Box::new(AtomicU64::new(0))))
     }
@@ -129,8 +129,8 @@ impl Followed {
     }
 
     /// Returns the number of allocations that the followed thread makes during `run`. The thread's
-    /// work must be finished when `run` returns. (A flush in `run` does not ensure this: whether
-    /// the thread has to wake the flush, which takes an allocation, is a matter of chance.)
+    /// work must be finished when `run` returns. (A flush in `run` does not ensure this, because it
+    /// is a matter of chance whether the thread has to wake the flush, which takes an allocation.)
     pub(crate) fn allocations(self, run: impl FnOnce()) -> u64 {
         let before = self.0.load(Ordering::SeqCst);
         run();

@@ -1,6 +1,6 @@
-//! Direct delivery: a publisher that finds the dispatcher asleep delivers its event itself. Its
-//! work is bounded, and no user code runs on its thread. The allocations of the publisher's thread
-//! show that it has delivered: they are the batch.
+//! Direct delivery: a publisher that finds the dispatcher asleep delivers its event itself. This
+//! work is bounded, and no user code runs on the publisher's thread. The allocations on that thread
+//! show that it has delivered the event, because delivering allocates the batch.
 
 use std::pin::pin;
 use std::sync::{Arc, Mutex, mpsc};
@@ -14,11 +14,11 @@ use test_support::LONG;
 
 use crate::counting::allocations_here;
 
-/// The highest number of allocations of a direct delivery to one watcher: the batch, what shares
-/// it, and more of the watcher's queue.
+/// The highest number of allocations in a direct delivery to one watcher: the batch, the allocation
+/// that shares it, and the growth of the watcher's queue.
 const MOST: u64 = 3;
 
-/// Lets the dispatcher fall asleep, which it does after it has checked a few times.
+/// Lets the dispatcher fall asleep, which it does after a few unsuccessful checks.
 fn settle() {
     (0..20).for_each(|_| thread::yield_now());
 }
@@ -34,7 +34,7 @@ fn deliver_here<T: Clone + Send + Sync + 'static>(
     loop {
         let next = event();
         let (allocated, result) = allocations_here(|| publisher.try_publish(next));
-        assert!(result.is_ok(), "the queue has room");
+        assert!(result.is_ok(), "the queue must have capacity");
         received(allocated > 0);
         if allocated > 0 {
             return allocated;
@@ -66,7 +66,8 @@ fn a_publisher_delivers_a_lone_event_itself() {
     assert!(bus.shutdown().complete);
 }
 
-/// With more watchers than four, with a filter, and with `DropOldest`, the dispatcher delivers.
+/// The dispatcher delivers if there are more than four watchers, a filter, or a `DropOldest`
+/// watcher.
 #[test]
 fn a_publisher_leaves_to_the_dispatcher_what_is_not_its_own() {
     let publish_alone = |bus: &Broadcaster<u64>, mut watcher: Watcher<u64>| {
@@ -90,7 +91,7 @@ fn a_publisher_leaves_to_the_dispatcher_what_is_not_its_own() {
     publish_alone(&bus, bus.watch().unwrap());
 }
 
-/// An event that records on which thread it was cloned or dropped.
+/// An event that records the threads on which it is cloned or dropped.
 struct Telltale(Arc<Mutex<Vec<ThreadId>>>);
 
 impl Telltale {
@@ -112,9 +113,9 @@ impl Drop for Telltale {
     }
 }
 
-/// Some events are read immediately, some are kept, and some are lost. Their `Drop` and the hook
-/// run on the dispatcher and on the readers' threads, never on the publisher's. Nothing calls their
-/// `Clone` there either.
+/// Some events are read immediately, some are kept, and some are lost. The hook and the events'
+/// `Drop` run on the dispatcher and on the readers' threads, never on the publisher's thread.
+/// `Clone` is not called there either.
 #[test]
 fn no_code_of_the_users_runs_on_a_publisher() {
     let bus = Broadcaster::new().unwrap();
@@ -135,7 +136,7 @@ fn no_code_of_the_users_runs_on_a_publisher() {
             assert!(bus.publisher().publish(Telltale(seen.clone())).is_ok());
         }
     };
-    // The reader drops what was delivered to it.
+    // The reader drops the events that were delivered to it.
     publish_alone(40);
     // This watcher is never read. It keeps the first events, and the dispatcher loses the others.
     let full = bus.watch_builder().queue_capacity(20).on_drop(hook).watch().unwrap();
@@ -164,8 +165,8 @@ impl Wake for Stays {
     }
 }
 
-/// A publisher that is blocked in the waker of a task blocks no other publisher, because it has
-/// released the fan-out.
+/// A publisher that is blocked in a task's waker does not block other publishers, because it has
+/// already released the fan-out.
 #[test]
 fn a_waker_that_blocks_delays_only_its_publisher() {
     let end = Instant::now() + LONG;
@@ -187,8 +188,8 @@ fn a_waker_that_blocks_delays_only_its_publisher() {
             go_on.send(()).unwrap();
             return publishing.join().unwrap();
         }
-        // The dispatcher was awake and called the waker, so it was the dispatcher that blocked. Try
-        // again.
+        // The dispatcher was awake and called the waker, so the dispatcher was the thread that
+        // blocked. Try again.
         go_on.send(()).unwrap();
         publishing.join().unwrap();
         assert!(Instant::now() < end, "no waker was called by a publisher");

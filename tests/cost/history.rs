@@ -9,9 +9,9 @@ use crate::counting::live;
 
 const KEPT: usize = 10_000;
 
-/// Publishes events of eight bytes in batches of this many, three times as many as the history
-/// keeps. Returns the bytes that the history takes for each, and the bytes that a reader takes
-/// which starts at its beginning and reads nothing.
+/// Publishes eight-byte events in batches of the given size, three times as many events as the
+/// history keeps. For each event, returns the number of bytes that the history takes, and the
+/// number of bytes taken by a reader that starts at the oldest event and reads nothing.
 fn bytes_for_each(start: i64, batch: usize) -> (f64, f64) {
     let options = BusOptions::default().history(KEPT).max_batch(batch);
     let bus = Broadcaster::with_options(options).unwrap();
@@ -31,7 +31,7 @@ fn bytes_for_each(start: i64, batch: usize) -> (f64, f64) {
     (kept as f64 / KEPT as f64, replayed as f64 / KEPT as f64)
 }
 
-/// As batches become larger there are fewer of them, and their list becomes shorter.
+/// The larger the batches, the fewer of them there are, and the shorter their list becomes.
 #[test]
 fn a_history_gives_back_what_its_list_no_longer_needs() {
     in_own_process!();
@@ -55,7 +55,7 @@ fn the_memory_of_a_history_matches_the_documents() {
     in_own_process!();
     let start = live();
     let (alone, reader) = bytes_for_each(start, 1);
-    // 64 for the batch with the event, and up to 16 for its place in the list.
+    // 64 bytes for the batch with the event, and up to 16 for its place in the list.
     assert!((64.0..=81.0).contains(&alone), "{alone} bytes for an event that was alone in its batch");
     assert!(reader <= 36.0, "{reader} bytes for each event that a reader is still to read");
     let (together, reader) = bytes_for_each(start, 250);

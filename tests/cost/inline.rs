@@ -8,7 +8,7 @@ use test_support::in_own_process;
 use crate::counting::{allocations_here, live};
 use crate::many_watchers::{OF_THE_HARNESS, POLICIES};
 
-/// The queue length of the watchers.
+/// The capacity of the watchers' queues.
 const QUEUE: usize = 16;
 
 fn inline() -> Broadcaster<u64> {
@@ -20,8 +20,8 @@ fn watch(bus: &Broadcaster<u64>, policy: OverflowPolicy) -> Watcher<u64> {
 }
 
 /// G10: an inline bus has no thread, so it uses no processor time when idle. All its methods are
-/// called here, except those that are documented to start a thread: a handler and a task's
-/// deadline.
+/// called here, except those that are documented to start a thread, which are starting a handler
+/// and polling a task with a deadline.
 #[cfg(target_os = "linux")]
 #[test]
 fn an_inline_bus_has_no_thread() {
@@ -29,7 +29,7 @@ fn an_inline_bus_has_no_thread() {
     let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
     let before = threads();
     let dispatched = Broadcaster::<u64>::new().unwrap();
-    assert_eq!(threads(), before + 1, "the thread of a dispatcher is seen");
+    assert_eq!(threads(), before + 1, "a dispatcher's thread must be counted");
     let buses: Vec<_> = (0..100).map(|_| inline()).collect();
     for bus in &buses {
         let mut watchers = POLICIES.map(|policy| watch(bus, policy));
@@ -49,9 +49,9 @@ fn an_inline_bus_has_no_thread() {
     drop(dispatched);
 }
 
-/// A publish for one watcher allocates nothing, because the watcher's two batches take turns. A
-/// publish for several watchers allocates once, as does a publish for a ring. A receive allocates
-/// nothing.
+/// A publish for one watcher does not allocate, because the watcher alternates between two batches.
+/// A publish for several watchers allocates once, as does a publish for a ring. A receive does not
+/// allocate.
 #[test]
 fn a_publish_allocates_at_most_once_and_a_receive_never() {
     const EVENTS: u64 = 100;
@@ -62,7 +62,7 @@ fn a_publish_allocates_at_most_once_and_a_receive_never() {
             let publisher = bus.publisher();
             let (mut published, mut received) = (0, 0);
             for event in 0..EVENTS {
-                // Queues and batches allocate their memory at their first event.
+                // Queues and batches allocate their memory for the first event.
                 if event == 2 {
                     (published, received) = (0, 0);
                 }
@@ -79,7 +79,7 @@ fn a_publish_allocates_at_most_once_and_a_receive_never() {
     }
 }
 
-/// A publish that finds no space allocates nothing.
+/// A publish that finds no space does not allocate.
 #[test]
 fn a_refused_publish_allocates_nothing() {
     let bus = inline();
@@ -93,7 +93,7 @@ fn a_refused_publish_allocates_nothing() {
     assert_eq!(allocations_here(|| assert!(publisher.try_publish(1).unwrap_err().is_closed())).0, 0);
 }
 
-/// G5: a watcher that was full once and has been read keeps two batches of at most 1 KiB.
+/// G5: a watcher whose queue was full once and has been read keeps two batches of at most 1 KiB.
 #[test]
 fn an_emptied_queue_keeps_little_memory() {
     const EVENTS: u64 = 250;
@@ -105,16 +105,16 @@ fn an_emptied_queue_keeps_little_memory() {
     let before = live();
     for _ in 0..3 {
         (0..EVENTS).for_each(|event| publisher.publish(event).unwrap());
-        assert!(live() - before >= 8 * EVENTS as i64, "the events are counted");
+        assert!(live() - before >= 8 * EVENTS as i64, "the events must be counted");
         assert!((0..EVENTS).all(|event| watcher.try_recv() == Ok(Event(event))));
         assert!(watcher.try_recv().is_err());
     }
     let kept = live() - before;
-    // The boxes of the two batches add to this.
+    // The boxes of the two batches are included in the limit.
     assert!(kept <= KEPT + 200, "{kept} bytes");
 }
 
-/// The bytes of an inline bus, and of each of its watchers before the first event.
+/// The number of bytes of an inline bus, and of each of its watchers before the first event.
 #[test]
 fn an_inline_bus_and_its_watchers_take_little_memory() {
     const BUSES: i64 = 1000;
@@ -122,7 +122,7 @@ fn an_inline_bus_and_its_watchers_take_little_memory() {
     const WATCHER: i64 = 1100;
     const LISTS: i64 = 240;
     in_own_process!();
-    // The first bus triggers the one-time allocations of the process.
+    // The first bus triggers the process's one-time allocations.
     drop(watch(&inline(), OverflowPolicy::Wait));
     let before = live();
     let buses: Vec<_> = (0..BUSES).map(|_| inline()).collect();
@@ -139,7 +139,7 @@ fn an_inline_bus_and_its_watchers_take_little_memory() {
         let others: Vec<_> = (0..BUSES).map(|_| watch(&buses[0], policy)).collect();
         let each = (live() - before) / BUSES;
         println!("{policy}: the only watcher {alone}, each of many {each}");
-        // Its ring is allocated from the start.
+        // The ring of a `DropOldest` watcher is allocated from the start.
         let most = if policy == OverflowPolicy::DropOldest { WATCHER + 60 } else { WATCHER };
         // The first watcher also makes the bus allocate its lists.
         assert!(alone <= most + LISTS, "{policy}: the only watcher takes {alone} bytes");
@@ -179,9 +179,9 @@ fn a_hundred_thousand_dropped_buses_leak_no_memory() {
             None => {}
         }
     }
-    assert!(live() - before > 500_000, "they are counted while they are there");
+    assert!(live() - before > 500_000, "buses must be counted while they are alive");
     alive.fill_with(|| None);
-    // Less than a byte for each bus. The test harness allocates beside the test.
+    // Less than one byte for each bus. The test harness also allocates while the test runs.
     let left = live() - before;
     assert!(left.abs() < OF_THE_HARNESS, "{left} bytes are left");
 }

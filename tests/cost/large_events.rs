@@ -1,4 +1,4 @@
-//! Events of the largest size: the memory of the futures, and the stack of the calls, as
+//! Events of the largest size: the memory that futures take, and the stack that calls take, as
 //! multiples of the event's size. The section "Large events" of `Broadcaster` has the same numbers.
 
 use std::sync::mpsc;
@@ -13,10 +13,10 @@ const SIZE: usize = 16 * 1024;
 
 type Large = [u8; SIZE];
 
-/// The bytes that a future may take besides its event.
+/// The number of bytes that a future may take in addition to its event.
 const FUTURE: usize = 1024;
 
-/// The bytes of stack that a thread and a call may take besides events.
+/// The number of bytes of stack that a thread and a call may take in addition to events.
 const BASE: usize = 64 * 1024;
 
 #[test]
@@ -43,7 +43,8 @@ fn a_future_holds_its_event_once_and_a_control_future_holds_none() {
 type Bus = Broadcaster<Large>;
 type Call = fn(&Bus, &mut Watcher<Large>);
 
-/// The calls that push an event. Each is a separate function, so that its stack holds nothing else.
+/// The calls that push an event. Each is a separate function, so its stack frame holds nothing
+/// else.
 const PUBLISHING: [(&str, Call); 5] = [
     ("try_publish", |bus, _| bus.publisher().try_publish([1; SIZE]).unwrap()),
     ("publish", |bus, _| bus.publisher().publish([1; SIZE]).unwrap()),
@@ -67,8 +68,8 @@ const RECEIVING: [(&str, Call); 3] = [
     ("recv_async", |_, watcher| assert!(block_on(watcher.recv_async()).is_ok())),
 ];
 
-/// Makes a call on a thread whose stack can hold this many events. A call that needs more ends the
-/// process, and the message names the thread.
+/// Makes a call on a thread whose stack can hold this number of events. A call that needs more
+/// stack terminates the process with a message that names the thread.
 fn call_on_stack_of(events: usize, (name, call): (&str, Call), options: BusOptions) {
     let options = options.incoming_capacity(2).queue_capacity(4);
     let (tx, parts) = mpsc::channel();
@@ -76,7 +77,7 @@ fn call_on_stack_of(events: usize, (name, call): (&str, Call), options: BusOptio
         let bus = Bus::with_options(options).unwrap();
         let watcher = bus.watch_builder().overflow(OverflowPolicy::Wait).watch().unwrap();
         bus.publisher().publish([0; SIZE]).unwrap();
-        // The dispatcher has offered the event, so there is one to receive.
+        // The flush ensures that the dispatcher has offered the event, so there is one to receive.
         bus.flush(LONG).unwrap();
         tx.send((bus, watcher)).unwrap();
     };

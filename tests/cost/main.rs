@@ -1,5 +1,6 @@
-//! The costs: allocations, memory, and the processor time of an idle bus. An allocator counts for
-//! all of them. Tests that measure the memory of the whole process run in a separate process.
+//! The costs: allocations, memory, and the processor time of an idle bus. A counting allocator is
+//! used for all of these tests. Tests that measure the memory of the whole process run in a
+//! separate process.
 
 mod bus;
 #[cfg(feature = "recorder")]

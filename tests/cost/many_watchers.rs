@@ -1,5 +1,6 @@
-//! Thousands of watchers: registering and dropping them on an idle bus leaks no memory, an idle
-//! watcher takes as much memory as `docs/guarantees.md` specifies, and none slows down the others.
+//! Thousands of watchers: registering and dropping them on an idle bus does not leak memory, an
+//! idle watcher takes as much memory as `docs/guarantees.md` specifies, and watchers do not slow
+//! each other down.
 #![allow(clippy::cast_possible_wrap, reason = "sizes of what is in memory")]
 
 use std::sync::Arc;
@@ -19,28 +20,29 @@ pub(crate) const POLICIES: [OverflowPolicy; 5] = [
     OverflowPolicy::WaitFor(Duration::from_secs(1)),
 ];
 
-/// Receives everything that can be received now, and returns how many deliveries there were.
+/// Receives everything that is currently available, and returns the number of deliveries.
 fn available<T: Clone + Send + Sync + 'static>(watcher: &mut Watcher<T>) -> usize {
     std::iter::from_fn(|| watcher.try_recv().ok()).count()
 }
 
-/// Waits until the dispatcher, without further events, has freed all dropped watchers and has
-/// shortened its lists.
+/// Waits until the dispatcher has freed all dropped watchers and has shortened its lists, without
+/// any further events.
 fn until_nobody_is_left(bus: &Broadcaster<u64>) {
     until(|| bus.stats().watchers.is_empty());
-    // The dispatcher shortens its lists after the last watcher, and only then reaches this flush.
+    // The dispatcher shortens its lists after freeing the last watcher, and only then reaches this
+    // flush.
     bus.flush(LONG).unwrap();
 }
 
-/// The bytes that the test harness may allocate beside the tests. It keeps about 10 KB when it
-/// reports the previous test.
+/// The number of bytes that the test harness may allocate in addition to the tests. It keeps about
+/// 10 KB when it reports the previous test.
 pub(crate) const OF_THE_HARNESS: i64 = 16 * 1024;
 
-/// Ends a bus, and returns when its memory is free again. `before` is the number of living bytes
-/// before the bus was built.
+/// Ends a bus, and returns when its memory has been freed. `before` is the number of live bytes
+/// before the bus was created.
 ///
 /// The dispatcher's thread is the last owner of the incoming queue, which takes 32 KB or more here.
-/// The thread frees the queue shortly after the shutdown has returned. Until then the next
+/// The thread frees the queue shortly after the shutdown has returned. Until then, the next
 /// measurement would include the queue.
 fn end<T: Clone + Send + Sync + 'static>(bus: Broadcaster<T>, before: i64) {
     assert!(bus.shutdown().complete);
@@ -48,8 +50,8 @@ fn end<T: Clone + Send + Sync + 'static>(bus: Broadcaster<T>, before: i64) {
     until(|| live() - before < OF_THE_HARNESS);
 }
 
-/// Watchers that are dropped before their registration, flushes that time out, and gaps at one
-/// place keep no memory, even while the dispatcher does nothing because it is in a filter.
+/// Watchers that are dropped before their registration, flushes that time out, and gaps in one
+/// place keep no memory, even while the dispatcher is blocked in a filter.
 #[test]
 fn cancelled_calls_keep_no_memory_while_a_filter_blocks_the_dispatcher() {
     const GIVEN_UP: usize = 100_000;
@@ -78,7 +80,7 @@ fn cancelled_calls_keep_no_memory_while_a_filter_blocks_the_dispatcher() {
     assert_eq!(bus.shutdown().bus.accepted, 2);
 }
 
-/// Nothing is published, so all watchers are freed without any event.
+/// No events are published, so all watchers must be freed without one.
 #[test]
 fn thousands_of_dropped_watchers_leak_no_memory() {
     const WATCHERS: u64 = 20_000;
@@ -92,15 +94,15 @@ fn thousands_of_dropped_watchers_leak_no_memory() {
         let builder = builder.filter(move |_| Arc::strong_count(&in_filter) > 0);
         builder.on_drop(move |_, _| drop(in_hook.clone())).watch().unwrap()
     };
-    // The first watcher triggers the one-time allocations of the bus.
+    // The first watcher triggers the bus's one-time allocations.
     drop(watch(0));
     until_nobody_is_left(&bus);
     let before = live();
 
-    // First all watchers together, dropped in a different order than they were registered. Then
+    // First all watchers together, dropped in a different order than they were registered, and then
     // further watchers one by one.
     let mut watchers: Vec<_> = (1..WATCHERS / 2).map(watch).collect();
-    assert!(live() - before > 1_000_000, "they are counted while they are there");
+    assert!(live() - before > 1_000_000, "watchers must be counted while they are alive");
     while !watchers.is_empty() {
         let other = (watchers.len() * 7 + 3) % watchers.len();
         drop(watchers.swap_remove(other));
@@ -111,8 +113,8 @@ fn thousands_of_dropped_watchers_leak_no_memory() {
     }
     until_nobody_is_left(&bus);
 
-    assert_eq!(Arc::strong_count(&held), 1, "filters and hooks have gone");
-    // Less than a byte for each watcher, because lists keep some spare capacity.
+    assert_eq!(Arc::strong_count(&held), 1, "filters and hooks must have been dropped");
+    // Less than one byte for each watcher, because lists keep some spare capacity.
     let left = live() - before;
     assert!(left.abs() < OF_THE_HARNESS, "{left} bytes are left");
     let stats = bus.stats();
@@ -121,7 +123,7 @@ fn thousands_of_dropped_watchers_leak_no_memory() {
     end(bus, at_start);
 }
 
-/// The bytes of each of a thousand watchers, the `Watcher` itself included.
+/// The number of bytes for each of a thousand watchers, including the `Watcher` itself.
 struct Measured {
     idle: i64,
     full: i64,
@@ -139,7 +141,7 @@ fn measure(policy: OverflowPolicy, queue_capacity: usize) -> Measured {
     let mut watchers: Vec<Watcher<u64>> = (0..WATCHERS).map(|_| watch()).collect();
     bus.flush(LONG).unwrap();
     let idle = each();
-    // The events are published one by one, so that each one is a slice. The watchers share the
+    // The events are published one by one, so that each of them is a slice. The watchers share the
     // events.
     for event in 0..queue_capacity as u64 {
         bus.publisher().publish(event).unwrap();
@@ -148,7 +150,7 @@ fn measure(policy: OverflowPolicy, queue_capacity: usize) -> Measured {
     assert!(watchers.iter().all(|watcher| watcher.stats().queued == queue_capacity as u64));
     let full = each();
     assert!(watchers.iter_mut().all(|watcher| available(watcher) == queue_capacity));
-    // After the flush the dispatcher no longer holds a batch.
+    // After the flush, the dispatcher no longer holds a batch.
     bus.flush(LONG).unwrap();
     let read = each();
     drop(watchers);
@@ -156,7 +158,7 @@ fn measure(policy: OverflowPolicy, queue_capacity: usize) -> Measured {
     Measured { idle, full, read }
 }
 
-/// Checks the formulas of `docs/guarantees.md`, under G5.
+/// Checks the formulas that `docs/guarantees.md` specifies for G5.
 #[test]
 fn the_memory_of_an_idle_watcher_matches_the_documents() {
     const FIXED: i64 = 1536;
@@ -175,14 +177,14 @@ fn the_memory_of_an_idle_watcher_matches_the_documents() {
                 _ if queue_capacity <= 64 => (SHORT + 32 * events, SHORT + 32 * events),
                 _ => (FIXED + SEGMENT * (events / 31 + 2), FIXED + SEGMENT * 2),
             };
-            // The watchers share the events themselves.
+            // The events themselves are shared between the watchers.
             assert!(full <= most_full + 16, "{policy}: {full} bytes with {queue_capacity} queued");
             assert!(read <= most_read + 16, "{policy}: {read} bytes after {queue_capacity} have been read");
         }
     }
 }
 
-/// The bound allocates no slots in advance: a long queue costs as little as a short one.
+/// No slots are allocated in advance, so a long queue costs no more than a short one.
 #[test]
 fn a_queue_of_a_million_costs_an_idle_watcher_nothing() {
     const WATCHERS: i64 = 100;
@@ -211,9 +213,9 @@ impl Drop for Says {
     }
 }
 
-/// Registering and stopping a watcher takes as long among twenty thousand watchers as among twenty.
-/// Code that visits all of them would take a thousand times as long. There are many rounds and the
-/// shortest one counts, so that a busy machine does not make the test fail.
+/// Registering and stopping a watcher takes as long with twenty thousand watchers as with twenty.
+/// Code that visits all of them would take a thousand times as long. The test takes the shortest of
+/// many rounds, so that a busy machine does not make it fail.
 #[test]
 fn registering_and_stopping_do_not_go_by_the_number_of_the_others() {
     const ROUND: usize = 64;
@@ -239,8 +241,8 @@ fn registering_and_stopping_do_not_go_by_the_number_of_the_others() {
             }
             start.elapsed()
         };
-        // At least 50 rounds, and more while they take too long: even a busy machine is quiet
-        // eventually.
+        // At least 50 rounds, and more while they take too long, because even a busy machine is
+        // quiet eventually.
         let mut rounds = (0..400).map(|_| round());
         let first = rounds.by_ref().take(50).min().unwrap();
         let shortest =
@@ -256,8 +258,8 @@ fn registering_and_stopping_do_not_go_by_the_number_of_the_others() {
     assert!(many < 10 * few, "{few:?} among 20, {many:?} among 20,000");
 }
 
-/// A batch takes only the memory of its events, however many events follow them in the incoming
-/// queue. Here a registration ends each batch after one event.
+/// A batch takes only the memory of its own events, however many events follow them in the incoming
+/// queue. Here, a registration ends each batch after one event.
 #[test]
 fn batches_that_registrations_cut_short_take_what_their_events_take() {
     const EVENTS: usize = 1000;
@@ -266,7 +268,7 @@ fn batches_that_registrations_cut_short_take_what_their_events_take() {
     let options = BusOptions::default().incoming_capacity(4 * EVENTS).queue_capacity(2 * EVENTS);
     let at_start = live();
     let bus = Broadcaster::<[u8; SIZE]>::with_options(options).unwrap();
-    // The dispatcher is in a filter until everything is in the incoming queue.
+    // The dispatcher stays in a filter until everything is in the incoming queue.
     let (entered_tx, entered) = mpsc::channel();
     let (go, gate) = mpsc::channel::<()>();
     let filter = move |event: &[u8; SIZE]| {
@@ -288,7 +290,7 @@ fn batches_that_registrations_cut_short_take_what_their_events_take() {
     bus.flush(LONG).unwrap();
     until(|| bus.stats().watchers.len() == 1);
     let each = (live() - before) / EVENTS as i64;
-    println!("{each} bytes for each event of {SIZE}, in a batch of its own");
+    println!("{each} bytes for each event of {SIZE}, each in a separate batch");
     assert!(each < 4 * SIZE as i64, "{each} bytes are held for an event of {SIZE}");
     assert_eq!(available(&mut watcher), EVENTS + 1);
     drop(watcher);

@@ -1,5 +1,6 @@
 //! Pulling: under load, the only reader of a lossless bus takes events out of the incoming queue
-//! itself. The allocations of the reader's thread show that it has pulled: they are the batch.
+//! itself. The allocations on the reader's thread show that it has pulled, because pulling
+//! allocates the batch.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -57,7 +58,7 @@ fn a_reader_leaves_to_the_dispatcher_what_it_may_not_pull() {
     assert!(bus.shutdown().complete);
 }
 
-/// No thread reads, so none pulls. Each event is still offered.
+/// No thread reads, so no thread pulls. Each event is still offered.
 #[test]
 fn events_do_not_wait_for_an_absent_reader() {
     let (bus, watcher) = lossless(true);
@@ -74,8 +75,9 @@ fn events_do_not_wait_for_an_absent_reader() {
     assert!(bus.shutdown().complete);
 }
 
-/// A reader that is not reading is lent nothing before it has caught up, so the naps do not add up.
-/// If the dispatcher lent again after every few batches, this would take it about ten seconds.
+/// The dispatcher does not delegate the fan-out to an absent reader again before that reader has
+/// caught up, so the poll intervals do not add up. If the dispatcher delegated it again after every
+/// few batches, this test would take about ten seconds.
 #[test]
 fn an_absent_reader_does_not_slow_the_dispatcher() {
     const EVENTS: usize = 40_000;

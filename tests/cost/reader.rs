@@ -1,4 +1,4 @@
-//! The memory that a reader of events needs: one document, independent of the size of the input.
+//! The memory that a reader of events needs: one document, regardless of the size of the input.
 
 use std::io::{BufReader, Read};
 
@@ -48,7 +48,7 @@ impl Read for Repeated {
     }
 }
 
-/// Returns the peak memory, the number of events, and the kinds of the errors.
+/// Returns the peak memory, the number of events, and the kinds of errors.
 fn cost(source: Repeated) -> (i64, usize, Vec<EventReadErrorKind>) {
     let before = live();
     let mut source = source;
@@ -70,7 +70,7 @@ fn a_list_in_one_line_is_read_with_the_memory_of_one_event() {
     let (few, many) = (list(100), list(20_000));
     assert_eq!((few.1, many.1), (100, 20_000));
     assert_eq!(many.2, [EventReadErrorKind::CutOff], "the list has no end");
-    // The test runner can allocate a little, too, and an event has 300 bytes.
+    // The test runner may allocate a little too, and an event has 300 bytes.
     let more = many.0 - few.0;
     assert!(more < 1024, "{more} bytes more for 20,000 events than for 100");
     assert!(many.0 < 32 << 10, "{} bytes", many.0);

@@ -1,5 +1,5 @@
 //! The cost of recording: the number of allocations for one recorded event, on each thread that the
-//! event passes.
+//! event passes through.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,7 +19,7 @@ use test_support::in_own_process;
 use crate::bus::SLICES_AT_A_TIME;
 use crate::counting::{Followed, allocations_here, so_far};
 
-/// A timeout that only a hang reaches.
+/// A timeout that is reached only if a test hangs.
 const LONG: Duration = Duration::from_secs(60);
 
 /// Returns a broadcaster on a clock that stands still.
@@ -54,7 +54,7 @@ fn recording_allocates_only_a_message_that_is_made() {
         let literal = || recorder.event(&pod, Warning, "BackOff", Text::from_static(LITERAL));
         assert_eq!(cost(&literal), 0);
         let short = || recorder.event(&pod, Warning, "BackOff", format_args!("restart {number}"));
-        assert_eq!(cost(&short), 0, "the message lies in the event");
+        assert_eq!(cost(&short), 0, "the message must be stored in the event");
         let long = || recorder.event(&pod, Warning, "BackOff", format_args!("{LITERAL}: {number}"));
         assert_eq!(cost(&long), 3, "the message, which is written into a buffer that grows once");
         let bound = recorder.for_object(&pod);
@@ -65,8 +65,8 @@ fn recording_allocates_only_a_message_that_is_made() {
     }
 }
 
-/// The dispatcher creates the name of an event. A lone event takes one more allocation: see
-/// `bus.rs`.
+/// The dispatcher creates the name of an event. A single event takes one more allocation, as
+/// `bus.rs` shows.
 #[test]
 fn the_dispatcher_allocates_the_name() {
     const EVENTS: u64 = 10 * SLICES_AT_A_TIME;
@@ -94,7 +94,8 @@ fn refused_events_allocate_nothing() {
     let (recorder, pod) = (events.recorder("kubelet"), pod());
     events.shutdown();
     let long = || recorder.event(&pod, Warning, "BackOff", format_args!("{LITERAL}: {LITERAL}"));
-    // The first call is also the first to be logged, and `tracing` then registers the place, once.
+    // The first refused call is also the first to be logged, and `tracing` then registers the
+    // callsite once.
     long();
     for _ in 0..100 {
         assert_eq!(allocations_here(long), (0, Recorded::Closed));
@@ -104,8 +105,8 @@ fn refused_events_allocate_nothing() {
 /// The name of an object whose events the sink does not store.
 const LOST: &str = "lost";
 
-/// A sink that answers with the event that it was given, and notes how many allocations its thread
-/// has made so far.
+/// A sink that answers with the event that it was given, and records the number of allocations that
+/// its thread has made so far.
 struct Echo(Arc<Mutex<Vec<u64>>>);
 
 impl EventSink for Echo {
@@ -123,9 +124,9 @@ impl EventSink for Echo {
     }
 }
 
-/// Makes this thread wait, with a zero timeout, as it would for a lock that another thread holds. A
-/// thread allocates its wait entry the first time it waits, and whether a thread of the library
-/// waits at all is a matter of chance.
+/// Makes this thread wait with a zero timeout, as it would for a lock that another thread holds. A
+/// thread allocates its wait entry the first time it waits, and it is a matter of chance whether a
+/// thread of the library ever waits.
 fn wait_in_a_lock() {
     let lock = parking_lot::Mutex::new(());
     parking_lot::Condvar::new().wait_for(&mut lock.lock(), Duration::ZERO);
@@ -135,18 +136,18 @@ fn wait_in_a_lock() {
 struct Costs {
     /// The allocations of the recording's thread for each event.
     recording: Vec<u64>,
-    /// The allocations of the thread that calls the sink, from each call to the next.
+    /// The allocations of the thread that calls the sink, between consecutive calls.
     writer: Vec<u64>,
     created: u64,
     updated: u64,
-    /// The events that the spam filter stopped.
+    /// The number of events that the spam filter stopped.
     skipped: u64,
 }
 
-/// Records events that are the same except for object and message, each one only after all previous
-/// events have their outcome. Each object has `burst` events.
+/// Records events that differ only in object and message. Each is recorded only after all previous
+/// events have an outcome. Each object has `burst` events.
 fn cost_of_each(burst: u32, order: WriteOrder, events: &[(&ObjectReference, String)]) -> Costs {
-    // Uses the system's clock, because a thread that waits on a `FakeClock` allocates its place
+    // Uses the system's clock, because a thread that waits on a `FakeClock` allocates a wait entry
     // there.
     let broadcaster = EventBroadcaster::new().unwrap();
     let calls = Arc::new(Mutex::new(Vec::with_capacity(events.len() + burst as usize)));
@@ -168,10 +169,10 @@ fn cost_of_each(burst: u32, order: WriteOrder, events: &[(&ObjectReference, Stri
         assert!(recorder.event(object, Warning, "BackOff", message.to_owned()).is_accepted());
         count += 1;
         let start = Instant::now();
-        // A flush is not used. The recording's thread may have to wake it, which takes an
-        // allocation, and whether it has to is a matter of chance.
+        // A flush is not used, because it is a matter of chance whether the recording's thread has
+        // to wake it, which takes an allocation.
         while recording.stats().watcher.delivered < count {
-            assert!(start.elapsed() < LONG, "it is not handled");
+            assert!(start.elapsed() < LONG, "the event was not handled");
             thread::yield_now();
         }
     };
@@ -179,10 +180,11 @@ fn cost_of_each(burst: u32, order: WriteOrder, events: &[(&ObjectReference, Stri
     for _ in 0..=burst {
         record(&begin, &ObjectReference::new("Pod", "web-1"), LITERAL);
     }
-    // The recording keeps the messages of a failure, which must not cost later events anything.
+    // The recording keeps the messages of a failure, which must not make later events more
+    // expensive.
     record(&begin, &ObjectReference::new("Pod", LOST), LITERAL);
     let before = recording.stats();
-    assert_eq!(filtered.load(Ordering::SeqCst), 1, "the hook has run");
+    assert_eq!(filtered.load(Ordering::SeqCst), 1, "the hook must have run");
     assert!(before.last_failure.is_some() && before.last_refusal.is_some());
     let each = |(object, message): &(&ObjectReference, String)| {
         thread.allocations(|| record(&recorder, object, message))
@@ -191,7 +193,7 @@ fn cost_of_each(burst: u32, order: WriteOrder, events: &[(&ObjectReference, Stri
     let calls = calls.lock().unwrap();
     let writer = calls[burst as usize..].windows(2).map(|pair| pair[1] - pair[0]).collect();
     let stats = recording.stats();
-    assert_eq!(stats.coalesced, 0, "each is a write of its own");
+    assert_eq!(stats.coalesced, 0, "each event must be written separately");
     assert_eq!(stats.last_failure, before.last_failure, "it stays");
     Costs {
         recording: each,
@@ -202,8 +204,8 @@ fn cost_of_each(burst: u32, order: WriteOrder, events: &[(&ObjectReference, Stri
     }
 }
 
-/// Returns the sum and the maximum of the costs from the 30th on, when all lists have their
-/// capacity.
+/// Returns the sum and the maximum of the costs from the 30th on, by which time all lists have
+/// reached their capacity.
 fn sum_and_most(costs: &[u64]) -> (u64, u64) {
     let costs = &costs[29..];
     (costs.iter().sum(), costs.iter().copied().max().unwrap())
@@ -239,11 +241,11 @@ fn skipped_events_allocate_nothing_on_the_recordings_thread() {
     }
     let costs = cost_of_each(25, WriteOrder::PerKey, &events);
     assert_eq!((costs.created, costs.updated, costs.skipped), (2, 26, 202));
-    assert_eq!(sum_and_most(&costs.recording), (0, 0), "199 that are skipped, and a repeat");
+    assert_eq!(sum_and_most(&costs.recording), (0, 0), "199 skipped events and a repeat");
 }
 
-/// A repeat that a series counts is not written, and the dispatcher has already created everything
-/// it needs.
+/// A repeat that is only counted in a series is not written, and the dispatcher has already created
+/// everything that it needs.
 #[test]
 fn what_a_series_counts_allocates_nothing_on_the_recordings_thread() {
     const EVENTS: u64 = 230;
@@ -264,12 +266,12 @@ fn what_a_series_counts_allocates_nothing_on_the_recordings_thread() {
         count += 1;
         let start = Instant::now();
         while recording.stats().watcher.delivered < count {
-            assert!(start.elapsed() < LONG, "it is not counted");
+            assert!(start.elapsed() < LONG, "the event was not counted");
             thread::yield_now();
         }
     };
     record(&ObjectReference::new("Pod", LOST));
-    assert_eq!(recording.stats().exhausted, 1, "the hook has run");
+    assert_eq!(recording.stats().exhausted, 1, "the hook must have run");
     let costs: Vec<_> = (0..EVENTS).map(|_| thread.allocations(|| record(&pod))).collect();
     assert_eq!(sum_and_most(&costs), (0, 0));
     assert!(broadcaster.shutdown().complete);
@@ -277,7 +279,7 @@ fn what_a_series_counts_allocates_nothing_on_the_recordings_thread() {
     assert_eq!((stats.created, stats.updated, stats.coalesced), (1, EVENTS - 1, EVENTS - 3));
 }
 
-/// The only threads of an inline event broadcaster are the two of each recording.
+/// The only threads of an inline event broadcaster are the two threads of each recording.
 #[cfg(target_os = "linux")]
 #[test]
 fn an_inline_broadcaster_starts_no_thread() {

@@ -1,12 +1,12 @@
-//! Everything that the documents name exists: the tests of each guarantee, and client-go's names in
-//! the API search.
+//! Everything that the documents name exists: the tests of each guarantee, and the names from
+//! client-go in the API search.
 
 use std::collections::HashSet;
 use std::fs;
 
 use crate::sources::{in_repository, rust_files};
 
-/// Returns the text of all Rust files in a folder of the repository, each with the path of its
+/// Returns the text of each Rust file in a folder of the repository, together with the path of its
 /// module, such as `bus::end`. A `main.rs` or `mod.rs` has the path of its folder.
 fn texts(folder: &str) -> Vec<(String, String)> {
     let module = |path: &str| {
@@ -16,8 +16,9 @@ fn texts(folder: &str) -> Vec<(String, String)> {
     rust_files(folder, 1).into_iter().map(|(path, text)| (module(&path), text)).collect()
 }
 
-/// Returns whether one of the modules has this name, or has the test or model of this name. A name
-/// without `::` may be in any module. A function in a nested module of a file needs both names.
+/// Returns whether there is a module, or a test or model in one of the modules, with this name. A
+/// name without `::` may be in any module. For a function in a nested module of a file, the name
+/// must contain both the file's and the nested module.
 fn is_known(modules: &[(String, String)], name: &str) -> bool {
     let (module, function) = name.rsplit_once("::").map_or((None, name), |(of, it)| (Some(of), it));
     modules.iter().any(|(path, text)| {
@@ -30,8 +31,8 @@ fn is_known(modules: &[(String, String)], name: &str) -> bool {
     })
 }
 
-/// Returns whether the test or model of this name exists in one of the modules. A name of the form
-/// `crates/nats: module::function` names a test of this crate.
+/// Returns whether the test or model with this name exists in one of the modules. A name of the
+/// form `crates/nats: module::function` refers to a test of that crate.
 fn is_known_anywhere(modules: &[(String, String)], name: &str) -> bool {
     match name.split_once(": ") {
         Some((of, name)) => {
@@ -41,8 +42,8 @@ fn is_known_anywhere(modules: &[(String, String)], name: &str) -> bool {
     }
 }
 
-/// Returns for each function of this name, except in comments, the module within the file that
-/// contains it. `None` means the file itself.
+/// For each function with this name, except in comments, returns the module within the file that
+/// contains the function. `None` means the file itself.
 fn functions<'t>(text: &'t str, name: &str) -> impl Iterator<Item = Option<&'t str>> {
     let start = format!("fn {name}(");
     let mut inside = None;
@@ -58,12 +59,12 @@ fn functions<'t>(text: &'t str, name: &str) -> impl Iterator<Item = Option<&'t s
     })
 }
 
-/// Returns the strings between backquotes.
+/// Returns the strings in backquotes.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
-/// Returns the word after each `keyword`, up to the first character that cannot be in a name.
+/// Returns the word after each `keyword`, up to the first character that cannot be part of a name.
 fn names_behind<'t>(text: &'t str, keyword: &'t str) -> impl Iterator<Item = &'t str> {
     text.split(keyword)
         .skip(1)
@@ -75,7 +76,7 @@ fn every_test_and_model_of_a_guarantee_exists() {
     let document = fs::read_to_string(in_repository("docs/guarantees.md")).unwrap();
     let modules = [texts("tests"), texts("loom-tests/tests")].concat();
     let mut seen = 0;
-    // In each paragraph only the part that names tests counts. The guarantee itself precedes it.
+    // Only the part of each paragraph that names tests is read. The guarantee itself precedes it.
     for list in document.split("\n\n").filter_map(|part| part.find("*Test").map(|at| &part[at..])) {
         for name in quoted(list).filter(|name| name.contains(['_', ':'])) {
             assert!(
@@ -85,7 +86,7 @@ fn every_test_and_model_of_a_guarantee_exists() {
             seen += 1;
         }
     }
-    assert!(seen > 40, "only {seen} names found: is the document still written as this test reads it?");
+    assert!(seen > 40, "only {seen} names found: has the format of the document changed?");
 }
 
 #[test]
@@ -106,7 +107,7 @@ fn every_test_of_a_fault_exists() {
         }
         rows += 1;
     }
-    assert!(rows > 20, "only {rows} faults found: is the document still written as this test reads it?");
+    assert!(rows > 20, "only {rows} faults found: has the format of the document changed?");
 }
 
 #[test]
@@ -133,7 +134,7 @@ fn every_name_of_client_go_that_has_a_counterpart_can_be_searched_for() {
             seen += 1;
         }
     }
-    assert!(seen > 60, "only {seen} names found: is the document still written as this test reads it?");
+    assert!(seen > 60, "only {seen} names found: has the format of the document changed?");
 }
 
 #[test]
@@ -158,7 +159,7 @@ fn blocks<'t>(text: &'t str, languages: &'t [&str]) -> impl Iterator<Item = &'t 
     })
 }
 
-/// `.ci/run outside` builds a crate from the page and the example, and runs it.
+/// `.ci/run outside` builds and runs a crate made from the page and the example.
 #[test]
 fn the_code_about_models_matches_the_example() {
     let example = fs::read_to_string(in_repository("examples/bus/model_checking.rs")).unwrap();
@@ -166,7 +167,7 @@ fn the_code_about_models_matches_the_example() {
     let module = fs::read_to_string(in_repository("src/testing/mod.rs")).unwrap();
     let module = module.lines().filter_map(|line| line.strip_prefix("//!"));
     let module = module.map(|line| line.strip_prefix(' ').unwrap_or(line)).collect::<Vec<_>>().join("\n");
-    // The example indents code that the page does not.
+    // The example indents code that the page does not indent.
     let flat = |text: &str| text.lines().map(str::trim).collect::<Vec<_>>().join("\n");
     let mut seen = 0;
     for block in blocks(&document, &["rust"]).chain(blocks(&module, &["ignore"])) {
@@ -176,7 +177,7 @@ fn the_code_about_models_matches_the_example() {
         );
         seen += 1;
     }
-    assert!(seen > 4, "only {seen} blocks found: are the documents still written as this test reads them?");
+    assert!(seen > 4, "only {seen} blocks found: has the format of the documents changed?");
     assert_eq!(blocks(&document, &["toml"]).count(), 2, "`.ci/run outside` reads two files from the page");
 }
 
@@ -205,8 +206,5 @@ fn every_test_named_by_a_chapter_exists() {
         }
         chapters += 1;
     }
-    assert!(
-        chapters >= 10,
-        "only {chapters} chapters found: is the book still written as this test reads it?"
-    );
+    assert!(chapters >= 10, "only {chapters} chapters found: has the format of the book changed?");
 }

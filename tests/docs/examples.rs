@@ -1,14 +1,15 @@
-//! The examples are short, each is on a page, and the commands that run them exist.
+//! The examples are short, each is mentioned on a page, and the commands that run them exist.
 
 use std::collections::BTreeSet;
 use std::fs;
 
 use crate::sources::{in_repository, rust_files};
 
-/// The folders in `examples`. Each is a package named after the folder with the suffix `-examples`.
+/// The folders in `examples`. Each is a package named after the folder, with the suffix
+/// `-examples`.
 const FOLDERS: [&str; 2] = ["bus", "more"];
 
-/// Returns the programs: the folder, the name and the source of each.
+/// Returns the folder, the name and the source of each program.
 fn programs() -> Vec<(&'static str, String, String)> {
     let of = |folder: &'static str| {
         let files = rust_files(&format!("examples/{folder}"), 2).into_iter();
@@ -26,7 +27,7 @@ fn pages() -> String {
     for folder in [".", "docs", "docs/book"] {
         let paths = fs::read_dir(in_repository(folder)).unwrap().map(|entry| entry.unwrap().path());
         let paths = paths.filter(|path| path.extension().is_some_and(|extension| extension == "md"));
-        // The changelog has the commands of earlier versions.
+        // The changelog contains the commands of earlier versions.
         let paths = paths.filter(|path| !path.ends_with("CHANGELOG.md"));
         pages.extend(paths.map(|path| fs::read_to_string(path).unwrap()));
     }
@@ -53,14 +54,17 @@ fn there_are_at_most_ten_and_each_is_short() {
     }
 }
 
-/// The programs in `examples/more/readme` are compiled and linted like all code.
+/// The programs in `examples/more/readme` are compiled and linted like all other code.
 #[test]
 fn the_programs_of_the_front_page_are_examples() {
     let readme = fs::read_to_string(in_repository("README.md")).unwrap();
     for name in ["bus", "recorder"] {
         let source = fs::read_to_string(in_repository(&format!("examples/more/readme/{name}.rs"))).unwrap();
         let (_, program) = source.split_once("\n\n").expect("a comment before the program");
-        assert!(readme.contains(&format!("\n```rust\n{program}```\n")), "README.md has another {name}.rs");
+        assert!(
+            readme.contains(&format!("\n```rust\n{program}```\n")),
+            "README.md has a different {name}.rs"
+        );
     }
 }
 
@@ -83,10 +87,7 @@ fn every_command_that_runs_an_example_exists() {
         assert_eq!(run_by(text), own, "examples/{folder}/{name}.rs begins with the command that runs it");
     }
     let named = run_by(&pages());
-    assert!(
-        named.len() > 3,
-        "only {named:?} found: are the documents still written as this test reads them?"
-    );
+    assert!(named.len() > 3, "only {named:?} found: has the format of the documents changed?");
     let unknown: Vec<_> = named.difference(&known).collect();
     assert!(unknown.is_empty(), "there are no such examples: {unknown:?}");
 }

@@ -1,34 +1,35 @@
 //! The crates of the repository, and what their files import from each other, read as text.
 //!
 //! A crate begins at a file that no `mod` declares: a library, a program, a test, a benchmark or an
-//! example. Its paths are followed from module to module, through re-exports, to the file that has
-//! the item. A path begins with `crate`, `super` or `self`, with a module's child, or with an
+//! example. Its paths are followed from module to module, through re-exports, to the file that
+//! defines the item. A path begins with `crate`, `super` or `self`, with a child module, or with an
 //! imported name.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::sources::rust_files;
 
-/// The folders with Rust files.
+/// The folders that contain Rust files.
 const FOLDERS: &[&str] = &["benches", "crates", "examples", "loom-tests", "src", "tests", "tools"];
 
-/// The files of the repository by their paths.
+/// The files of the repository by path.
 type Files = BTreeMap<String, String>;
 
-/// A module's path from the root of its crate. The root's is empty.
+/// A module's path from the root of its crate. The root's own path is empty.
 type Path = Vec<String>;
 
-/// A crate's modules by their paths.
+/// A crate's modules by path.
 pub(crate) struct Crate(BTreeMap<Path, Module>);
 
-/// A module, which can be a part of a file.
+/// A module, which may be only part of a file.
 #[derive(Default)]
 struct Module {
     file: String,
-    /// The statements that begin with `use`, and the other lines.
+    /// The statements that begin with `use`. All other lines are in `lines`.
     uses: Vec<String>,
     lines: Vec<String>,
-    /// The paths of the imported names, each with whether it is re-exported.
+    /// The paths of the imported names, each with a flag that indicates whether the name is
+    /// re-exported.
     names: BTreeMap<String, (bool, Path)>,
 }
 
@@ -100,7 +101,8 @@ impl Crate {
                 let leaf = leaf.trim_end_matches("::self");
                 let name = alias.unwrap_or(leaf.rsplit("::").next().unwrap());
                 if let Some(target) = self.absolute(at, leaf) {
-                    // The names of a glob are unknown, so the glob counts as an import.
+                    // The names imported by a glob are unknown, so the glob itself counts as an
+                    // import.
                     let (name, is_public) =
                         if name == "*" { (leaf, false) } else { (name, is_public && name != "_") };
                     names.insert(name.to_owned(), (is_public, target));
@@ -110,7 +112,8 @@ impl Crate {
         names
     }
 
-    /// Returns a path from the crate's root. Returns `None` if the path leads out of the crate.
+    /// Returns a path relative to the crate's root. Returns `None` if the path leads out of the
+    /// crate.
     fn absolute(&self, at: &[String], path: &str) -> Option<Path> {
         let mut names = path.split("::").peekable();
         let first = *names.peek()?;
@@ -148,7 +151,7 @@ impl Crate {
         imports
     }
 
-    /// Returns the imports that are part of a circle.
+    /// Returns the imports that are part of a cycle.
     pub(crate) fn circles(&self) -> Vec<String> {
         let imports = self.imports();
         let reached: BTreeMap<_, _> =
@@ -158,9 +161,9 @@ impl Crate {
         circles.map(|(file, target)| format!("{file} imports {target}")).collect()
     }
 
-    /// Returns the file that has the item of this path.
+    /// Returns the file that defines the item with this path.
     fn home(&self, path: &[String], depth: usize) -> &String {
-        assert!(depth < 20, "{path:?} is re-exported in a circle");
+        assert!(depth < 20, "{path:?} is re-exported in a cycle");
         let at = (0..path.len()).take_while(|at| self.0.contains_key(&path[..=*at])).count();
         let module = &self.0[&path[..at]];
         match path.get(at).and_then(|name| module.names.get(name)) {
@@ -170,7 +173,7 @@ impl Crate {
     }
 }
 
-/// Returns the files to which the imports of this file lead, directly or through other files.
+/// Returns the files that this file's imports reach, directly or through other files.
 fn reached_from<'i>(file: &str, imports: &'i BTreeMap<String, BTreeSet<String>>) -> BTreeSet<&'i String> {
     let (mut reached, mut next) = (BTreeSet::new(), vec![file]);
     while let Some(file) = next.pop() {
@@ -205,7 +208,7 @@ fn declared_by(file: &str, files: &Files) -> Vec<String> {
     found
 }
 
-/// Returns the name of the module that a line declares, and whether it is in the same file.
+/// Returns the name of the module that a line declares, and whether the module is in the same file.
 fn module_of(line: &str) -> Option<(&str, bool)> {
     let (before, rest) = line.split_once("mod ")?;
     if !(before.is_empty() || before.starts_with("pub") && before.ends_with(' ')) {
@@ -219,7 +222,7 @@ fn module_of(line: &str) -> Option<(&str, bool)> {
     Some(name).filter(is_name).map(|name| (name, is_inline))
 }
 
-/// Returns the file of a module that a file declares.
+/// Returns the file of a module that another file declares.
 fn child_file(file: &str, name: &str, attribute: Option<&str>, files: &Files) -> String {
     let folder = file.rsplit_once('/').map_or("", |(folder, _)| folder);
     let candidates = match attribute.and_then(|attribute| attribute.split('"').nth(1)) {
@@ -233,7 +236,7 @@ fn child_file(file: &str, name: &str, attribute: Option<&str>, files: &Files) ->
     found.unwrap_or_else(|| panic!("{file}: no file for the module {name}"))
 }
 
-/// Returns the path that leads from a folder.
+/// Joins a relative path to a folder.
 fn joined(folder: &str, path: &str) -> String {
     let mut names: Vec<&str> = folder.split('/').collect();
     for name in path.split('/') {
@@ -246,8 +249,8 @@ fn joined(folder: &str, path: &str) -> String {
     names.join("/")
 }
 
-/// Returns whether the `use` that a line begins re-exports, and the rest of the line. Returns
-/// `None` if the line does not begin a `use`.
+/// Returns whether the `use` statement that a line begins is a re-export, and the rest of the line.
+/// Returns `None` if the line does not begin a `use` statement.
 fn use_of(line: &str) -> Option<(bool, &str)> {
     let line = line.trim_start();
     let public = ["pub use ", "pub(crate) use ", "pub(super) use "];
@@ -257,7 +260,7 @@ fn use_of(line: &str) -> Option<(bool, &str)> {
     line.strip_prefix("use ").map(|rest| (false, rest))
 }
 
-/// Returns the paths of a tree of imports.
+/// Returns the paths in a tree of imports.
 fn leaves(tree: &str) -> Vec<String> {
     let Some((head, rest)) = tree.split_once('{') else { return vec![tree.trim().to_owned()] };
     let (mut depth, mut item, mut found) = (0, String::new(), Vec::new());
@@ -280,7 +283,7 @@ fn without_strings(line: &str) -> String {
     line.split('"').step_by(2).collect::<Vec<_>>().join("\"")
 }
 
-/// Returns the names and paths in a line, without fields and methods.
+/// Returns the names and paths in a line, except fields and methods.
 fn paths(line: &str) -> impl Iterator<Item = &str> {
     let is_part = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
     let start = move |at: usize| line[..at].chars().next_back().is_none_or(|c| !is_part(c));
@@ -296,7 +299,7 @@ fn paths(line: &str) -> impl Iterator<Item = &str> {
     paths.filter(move |(before, _)| is_path(before)).map(|(_, path)| path)
 }
 
-/// Returns the lines that are not comments, with their numbers from 1.
+/// Returns the lines that are not comments, numbered from 1.
 pub(crate) fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = text.lines().enumerate().map(|(i, line)| (i + 1, line));
     lines.filter(|(_, line)| !line.trim_start().starts_with("//"))

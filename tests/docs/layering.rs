@@ -1,7 +1,7 @@
-//! Imports go down only, no two files import each other, and everything concurrent is imported
-//! through `src/sync.rs`.
+//! Imports go only downwards, no two files import each other, and all concurrency primitives are
+//! imported through `src/sync.rs`.
 //!
-//! The library's root has no level, because it presents what the other modules define.
+//! The library's root has no level, because it re-exports what the other modules define.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use crate::imports::{Crate, code};
 use crate::sources::{in_repository, rust_files, sources};
 
 /// The levels of the modules, from the lowest to the highest. A module has the level of the longest
-/// name here with which its path begins. The names of one level do not import each other.
+/// name listed here with which its path begins. Modules of the same level do not import each other.
 const LEVELS: &[&[&str]] = &[
     &["escape"],
     &["sync", "error", "catch", "serde_object", "duration"],
@@ -34,8 +34,8 @@ const LEVELS: &[&[&str]] = &[
     &["metrics"],
 ];
 
-/// The paths that only the facade may name. `OnceLock` and `LazyLock` are allowed: they hold values
-/// that are initialised once, and are not part of the models.
+/// The paths that only the facade may name. `OnceLock` and `LazyLock` are allowed, because they
+/// hold values that are initialised once, and are not part of the models.
 const FACADE_ONLY: &[&str] = &[
     "std::sync::",
     "core::sync::",
@@ -69,7 +69,7 @@ fn modules_import_downwards_only() {
         }
     }
     assert!(imports > 300, "only {imports} imports found: is this still reading the sources?");
-    assert!(wrong.is_empty(), "imports must go down:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "imports must go downwards:\n{}", wrong.join("\n"));
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn concurrency_is_imported_through_the_facade() {
     assert!(wrong.is_empty(), "use crate::sync instead:\n{}", wrong.join("\n"));
 }
 
-/// `lib.rs` holds docs, lints, modules and re-exports only.
+/// `lib.rs` contains only documentation, lints, modules and re-exports.
 #[test]
 fn the_root_has_no_logic() {
     let text = fs::read_to_string(in_repository("src/lib.rs")).unwrap();
@@ -118,11 +118,11 @@ fn files_stay_readable() {
     let others = others.map(|(folder, at_least)| rust_files(folder, at_least)).concat();
     for (path, text) in [sources(), others].concat() {
         let lines = text.lines().count();
-        assert!(lines <= 500, "{path} has {lines} lines: a file has one idea, and at most 500 lines");
+        assert!(lines <= 500, "{path} has {lines} lines: a file must have at most 500 lines");
     }
 }
 
-/// Returns the names of the modules that contain a file, followed by the file's module.
+/// Returns the names of the modules that contain a file, followed by the file's own module.
 fn module_of(path: &str) -> Vec<String> {
     let mut names: Vec<String> = path.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
     if names.last().is_some_and(|name| name == "mod") {
@@ -131,8 +131,8 @@ fn module_of(path: &str) -> Vec<String> {
     names
 }
 
-/// Returns the level of a module, and the name in [`LEVELS`] with which its path begins. Returns
-/// `None` if there is no such name.
+/// Returns the level of a module, and the longest name in [`LEVELS`] with which its path begins.
+/// Returns `None` if there is no such name.
 fn level_of(module: &str) -> Option<(usize, &'static str)> {
     let levels =
         LEVELS.iter().enumerate().flat_map(|(level, names)| names.iter().map(move |name| (level, *name)));

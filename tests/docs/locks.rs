@@ -2,21 +2,22 @@
 //! lists the threads that take the lock and the locks that such a thread may already hold.
 //!
 //! The tests read the sources as text. They find each lock, each use of a lock, and each use under
-//! another lock in the same function. An order that spans several functions is stated in a comment
-//! ("Lock order: ...") where it is taken, and the tables have the same orders.
+//! another lock in the same function. A lock order that spans several functions is stated in a
+//! comment ("Lock order: ...") where the inner lock is taken, and the tables contain the same
+//! orders.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 
 use crate::sources::{in_repository, is_comment, rust_files};
 
-/// The parts of a type's name that mark it as a lock, which can make a thread wait for another one.
+/// The parts of a type's name that identify a lock, which can make one thread wait for another.
 const KINDS: [&str; 5] = ["Mutex<", "RwLock<", "DashMap<", "ReentrantLock<", "Condvar"];
 
 /// The calls that take a lock.
 const CALLS: [&str; 5] = [".lock()", ".try_lock()", ".shards()", ".read()", ".write()"];
 
-/// A lock's row: who takes the lock, under which other locks, and for how long.
+/// A lock's row: which threads take the lock, under which other locks, and how long it is held.
 #[derive(Debug)]
 struct Row {
     taken_by: String,
@@ -24,8 +25,9 @@ struct Row {
     held_for: String,
 }
 
-/// Returns the library's files, each with its path in `src`. The facade's locks stand in for the
-/// internals of other libraries, and the locks of `testing` are for models.
+/// Returns the library's files, each with its path relative to `src`. The facade is left out
+/// because its locks stand in for the internals of other libraries, and `testing` because its locks
+/// are for models.
 fn sources() -> Vec<(String, String)> {
     let files = rust_files("src", 80).into_iter();
     files.filter(|(file, _)| !file.starts_with("sync") && !file.starts_with("testing")).collect()
@@ -37,7 +39,7 @@ fn named_in(text: &str) -> Vec<String> {
     code.filter(|code| code.contains("::")).map(str::to_owned).collect()
 }
 
-/// Returns the rows of the tables, by the name of the lock. Several locks may share a row.
+/// Returns the rows of the tables by lock name. Several locks may share a row.
 fn rows() -> BTreeMap<String, Row> {
     let mut rows = BTreeMap::new();
     for file in ["src/bus/mod.rs", "src/record/mod.rs"] {
@@ -49,7 +51,10 @@ fn rows() -> BTreeMap<String, Row> {
             for name in named_in(names) {
                 let (taken_by, held_for) = (taken_by.to_owned(), held_for.to_owned());
                 let row = Row { taken_by, under: named_in(under), held_for };
-                assert!(!row.under.is_empty() || under == "none", "{file}: under no lock is `none`: {line}");
+                assert!(
+                    !row.under.is_empty() || under == "none",
+                    "{file}: write `none` if no lock is held: {line}"
+                );
                 assert!(rows.insert(name.clone(), row).is_none(), "{name} has two rows");
             }
         }
@@ -70,10 +75,10 @@ fn locks_in(text: &str) -> Vec<String> {
         }
         let is_use = ["fn ", "let ", "::new", "use ", "impl"].iter().any(|word| line.contains(word));
         let declaration = line.trim().trim_start_matches("pub(crate) ").trim_start_matches("pub(super) ");
-        // A field of a tuple has no name.
+        // A field of a tuple struct has no name.
         let field = declaration.split_once(": ").or_else(|| declaration.split_once('('));
         let Some((field, kind)) = field.filter(|_| !is_use) else { continue };
-        // A parameter is a reference, and a value of another literal is not a type.
+        // A parameter is a reference, and the value in another literal is not a type.
         if !kind.starts_with('&') && KINDS.iter().any(|lock| kind.contains(lock)) {
             let field = if field.contains("struct ") || field.contains("static ") { "0" } else { field };
             found.push(format!("{owner}::{field}"));
@@ -89,7 +94,7 @@ fn locked_in(line: &str) -> Vec<String> {
     for at in calls {
         let mut before = line[..at].to_owned();
         while before.ends_with(']') {
-            // An index: `shards[n].lock()`.
+            // An index expression, such as `shards[n].lock()`.
             let mut depth = 0;
             let start = before.char_indices().rev().find(|(_, c)| {
                 depth += i32::from(*c == ']') - i32::from(*c == '[');
@@ -97,7 +102,7 @@ fn locked_in(line: &str) -> Vec<String> {
             });
             before.truncate(start.expect("brackets come in pairs").0);
         }
-        // The lock of a shard has been found at `shards()` already.
+        // The lock of a shard was already found at `shards()`.
         if !before.ends_with(".shards()") {
             let name = before.rsplit(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap();
             found.push(name.to_owned());
@@ -106,13 +111,13 @@ fn locked_in(line: &str) -> Vec<String> {
     found
 }
 
-/// Returns whether a name in a use may be this lock. A local name may be in the singular.
+/// Returns whether a name in a use may refer to this lock. A local name may be in the singular.
 fn may_be(name: &str, lock: &str) -> bool {
     let field = lock.split("::").last().unwrap().to_lowercase();
     field == name || field == format!("{name}s")
 }
 
-/// Returns the pairs of names that a function locks one under the other.
+/// Returns the pairs of names where a function takes the second lock while holding the first.
 fn nested_in(text: &str) -> Vec<(String, String)> {
     let (mut depth, mut guards, mut pairs) = (0, Vec::<(usize, String, String)>::new(), Vec::new());
     for line in text.lines().filter(|line| !is_comment(line)) {
@@ -133,7 +138,7 @@ fn nested_in(text: &str) -> Vec<(String, String)> {
     pairs
 }
 
-/// Returns the orders that the comments of a file state: "Lock order: `a` before `b` and `c`."
+/// Returns the orders stated in a file's comments: "Lock order: `a` before `b` and `c`."
 fn stated_in(text: &str) -> Vec<(String, String)> {
     let comments = text.lines().filter(|line| is_comment(line));
     let comments: String = comments.map(|line| line.trim_start().trim_start_matches(['/', '!'])).collect();
@@ -148,7 +153,7 @@ fn stated_in(text: &str) -> Vec<(String, String)> {
     found
 }
 
-/// Returns a lock that can be reached from itself through the locks above it.
+/// Returns a lock that can be reached from itself through the locks that are held when it is taken.
 fn in_circle(rows: &BTreeMap<String, Row>) -> Option<&String> {
     rows.keys().find(|start| {
         let (mut seen, mut next) = (BTreeSet::new(), vec![*start]);
@@ -179,7 +184,7 @@ fn every_lock_is_in_the_table_and_every_row_is_a_lock() {
     for (lock, Row { taken_by, under, held_for }) in &rows {
         assert!(!taken_by.is_empty() && !held_for.is_empty(), "{lock}: a cell is empty");
         let unknown: Vec<_> = under.iter().filter(|lock| !rows.contains_key(*lock)).collect();
-        assert!(unknown.is_empty(), "{lock} is taken under {unknown:?}, which is no lock of the tables");
+        assert!(unknown.is_empty(), "{lock} is taken under {unknown:?}, which is not a lock in the tables");
     }
 }
 
@@ -197,13 +202,13 @@ fn every_use_is_of_a_lock_in_the_table() {
         }
     }
     assert!(uses > 60, "only {uses} uses found: is this still reading the sources?");
-    assert!(wrong.is_empty(), "no lock of the tables has this name:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "no lock in the tables has this name:\n{}", wrong.join("\n"));
 }
 
 #[test]
 fn no_locks_are_taken_in_a_circle() {
     let rows = rows();
-    assert_eq!(in_circle(&rows), None, "a thread that holds it could wait for itself");
+    assert_eq!(in_circle(&rows), None, "a thread that holds this lock could wait for itself");
 }
 
 #[test]
@@ -216,9 +221,9 @@ fn the_orders_of_the_table_match_the_comments() {
     };
     let tabled: BTreeSet<_> = rows.iter().flat_map(under).collect();
     let silent: Vec<_> = tabled.difference(&stated).collect();
-    assert!(silent.is_empty(), "no comment \"Lock order: ..\" where it is taken: {silent:?}");
+    assert!(silent.is_empty(), "no \"Lock order: ..\" comment where the lock is taken: {silent:?}");
     let missing: Vec<_> = stated.difference(&tabled).collect();
-    assert!(missing.is_empty(), "in a comment, and not in the tables: {missing:?}");
+    assert!(missing.is_empty(), "in a comment, but not in the tables: {missing:?}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! The repository read as text: the layers of the modules, the memory orderings, the rules of the
-//! comments, and everything that the documents name.
+//! Tests that read the repository as text: the layers of the modules, the memory orderings, the
+//! rules for comments, and everything that the documents name.
 //!
-//! Needs nothing except the standard library, so a compiler alone can build it:
+//! Needs only the standard library, so a compiler alone can build it:
 //! `CARGO_MANIFEST_DIR=$PWD rustc --edition 2024 --test tests/docs/main.rs`.
 
 mod documents;

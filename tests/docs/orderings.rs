@@ -1,18 +1,17 @@
 //! Every memory ordering of the library is explained where it is used, and every atomic is in the
 //! table of `src/bus/mod.rs` or of `src/record/mod.rs`.
 //!
-//! The tests read the sources as text. The models show whether the explanations are true. They run
-//! with `cargo loom` and `cargo loom-mutants`.
+//! The tests read the sources as text. The models, which run with `cargo loom` and `cargo
+//! loom-mutants`, show whether the explanations are true.
 
 use std::fs;
 
 use crate::sources::{in_repository, is_comment, sources};
 
-/// The largest distance of an explanation above its use, in lines.
+/// The largest distance between an explanation and the use below it, in lines.
 const NEAR: usize = 10;
 
-/// Returns the library's files, each with its path in `src`.
-/// Returns what the explanation of an ordering lacks. Returns `None` if it lacks nothing.
+/// Returns what is missing from the explanation of an ordering, or `None` if it is complete.
 fn missing(ordering: &str, comments: &str) -> Option<String> {
     // A comment begins with the ordering's name: "Relaxed: ...", "Acquire, both: ...".
     let explains = |name: &str| {
@@ -27,16 +26,16 @@ fn missing(ordering: &str, comments: &str) -> Option<String> {
         "Acquire" => &["Acquire"],
         "Release" => &["Release"],
         "SeqCst" => &["SeqCst"],
-        other => return Some(format!("{other} is no ordering that this test knows")),
+        other => return Some(format!("{other} is not an ordering that this test knows")),
     };
     if let Some(name) = wanted.iter().find(|name| !explains(name)) {
         return Some(format!("no line begins with \"{name}:\""));
     }
     let has_partner = comments.contains("pairs with") || comments.contains("pair with");
-    (ordering != "Relaxed" && !has_partner).then(|| "no line says what it pairs with".to_owned())
+    (ordering != "Relaxed" && !has_partner).then(|| "no line names what it pairs with".to_owned())
 }
 
-/// Returns the orderings that a line of code names.
+/// Returns the orderings named in a line of code.
 fn named(line: &str) -> Vec<&str> {
     let names = line.split("Ordering::").skip(1);
     names.map(|rest| rest.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default()).collect()
@@ -51,7 +50,7 @@ fn every_ordering_is_explained() {
         for (i, line) in lines.iter().enumerate().filter(|(_, line)| !is_comment(line)) {
             for ordering in named(line) {
                 uses += 1;
-                // Searches upwards, but not beyond the beginning of the function.
+                // Search upwards, but not beyond the beginning of the function.
                 let near = lines[i.saturating_sub(NEAR)..i].iter().rev();
                 let mut near: Vec<&str> =
                     near.take_while(|line| !line.contains("fn ") || is_comment(line)).copied().collect();
@@ -92,8 +91,8 @@ fn every_atomic_is_in_the_table() {
         ["src/bus/mod.rs", "src/record/mod.rs"].map(|file| fs::read_to_string(in_repository(file)).unwrap());
     let table = tables.concat();
     let (mut atomics, mut wrong) = (0, Vec::new());
-    // The facade's atomics stand in for the internals of other libraries. Neither they nor the
-    // atomics of `testing` are in the tables.
+    // The facade's atomics stand in for the internals of other libraries. Neither these atomics nor
+    // those of `testing` are in the tables.
     for (_, text) in
         sources().iter().filter(|(file, _)| !file.starts_with("sync") && !file.starts_with("testing"))
     {
@@ -104,10 +103,10 @@ fn every_atomic_is_in_the_table() {
             }
             let declaration = line.trim().trim_start_matches("pub(crate) ").trim_start_matches("pub(super) ");
             let is_declaration = !line.contains("fn ") && !line.contains("::new") && !line.contains("let ");
-            // A field of a tuple has no name.
+            // A field of a tuple struct has no name.
             let field = declaration.split_once(": ").or_else(|| declaration.split_once('('));
             let Some((field, kind)) = field.filter(|_| is_declaration) else { continue };
-            // Types of crossbeam and other crates with such a name are not atomics of this library.
+            // Types in crossbeam and other crates with such names are not atomics of this library.
             if !kind.starts_with('&') && (kind.contains("AtomicU") || kind.contains("AtomicB")) {
                 atomics += 1;
                 let field = if field.contains("struct ") { "0" } else { field };

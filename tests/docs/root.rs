@@ -1,15 +1,16 @@
-//! The root of the crate has each type that the methods of its other types take, as its front page
-//! promises. The API is read from `docs/api.txt`.
+//! The crate root contains each type that methods of its other types take as parameters, as the
+//! crate's front page promises. The API is read from `docs/api.txt`.
 
 use std::collections::BTreeSet;
 use std::fs;
 
 use crate::sources::in_repository;
 
-/// The modules whose types are not at the root: what can fail and what is counted, and the tools.
+/// The modules whose types are not at the root: errors and statistics, and the tools.
 const APART: [&str; 5] = ["error", "stats", "testing", "metrics", "escape"];
 
-/// Returns the types of this crate in a text, each with its module. At the root it is empty.
+/// Returns this crate's types in a text, each with its module, which is empty for types at the
+/// root.
 fn types(text: &str) -> impl Iterator<Item = (&str, &str)> {
     text.split("eventcast::").skip(1).filter_map(|path| {
         let end = path.find(|c: char| !c.is_alphanumeric() && c != '_' && c != ':').unwrap_or(path.len());
@@ -34,8 +35,8 @@ fn root(api: &str) -> BTreeSet<&str> {
         .collect()
 }
 
-/// Returns the types that a method of a type at the root takes and that are not at the root, each
-/// with the method.
+/// Returns the types that are missing at the root although a method of a type at the root takes
+/// them, each together with the method.
 fn missing<'a>(api: &'a str, root: &BTreeSet<&str>) -> BTreeSet<(&'a str, &'a str)> {
     let methods = api.lines().filter_map(|line| line.strip_prefix("pub fn "));
     methods
@@ -55,7 +56,7 @@ fn missing<'a>(api: &'a str, root: &BTreeSet<&str>) -> BTreeSet<(&'a str, &'a st
 fn the_root_has_each_type_that_its_types_take() {
     let api = fs::read_to_string(in_repository("docs/api.txt")).unwrap();
     let root = root(&api);
-    assert!(root.len() > 30, "only {root:?} found: is the file still written as this test reads it?");
+    assert!(root.len() > 30, "only {root:?} found: has the format of the file changed?");
     let missing = missing(&api, &root);
     assert!(missing.is_empty(), "re-export these in src/lib.rs: {missing:#?}");
 }

@@ -8,12 +8,14 @@ pub(crate) fn in_repository(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// Returns the Rust files in this folder of the repository, and in the folders in it, except build
-/// outputs. Each has its path in the folder, with `/` between the names, and its text.
+/// Returns the Rust files in this folder of the repository and its subfolders, except build
+/// outputs. Each file has its path relative to the folder, with `/` between the names, and its
+/// text.
 ///
 /// # Panics
 ///
-/// If there are fewer than `at_least`, because a test that finds no files must not pass.
+/// Panics if there are fewer than `at_least` files, because a test that finds no files must not
+/// pass.
 pub(crate) fn rust_files(folder: &str, at_least: usize) -> Vec<(String, String)> {
     let root = in_repository(folder);
     let (mut folders, mut found) = (vec![root.clone()], Vec::new());
@@ -31,7 +33,7 @@ pub(crate) fn rust_files(folder: &str, at_least: usize) -> Vec<(String, String)>
     found
 }
 
-/// Returns all source files of the library, each with its path in `src` and its text.
+/// Returns all source files of the library, each with its path relative to `src` and its text.
 pub(crate) fn sources() -> Vec<(String, String)> {
     rust_files("src", 80)
 }

@@ -1,10 +1,11 @@
-//! The comments of the sources follow the rules of CONTRIBUTING.md, as far as a program can check.
+//! The comments of the sources follow the rules in CONTRIBUTING.md, as far as a program can check
+//! this.
 //!
-//! Reads all Rust files of the workspace as text.
+//! The tests read all Rust files of the workspace as text.
 
 use crate::sources::rust_files;
 
-/// The folders of the sources, each with the minimum number of files in it.
+/// The folders with sources, each with the minimum number of files in it.
 const FOLDERS: [(&str, usize); 7] = [
     ("src", 80),
     ("tests", 80),
@@ -15,13 +16,13 @@ const FOLDERS: [(&str, usize); 7] = [
     ("tools", 20),
 ];
 
-/// The words with which a sentence without a subject begins, as in "Who waits sleeps".
+/// The words that begin a sentence without a proper subject, as in "Who waits sleeps".
 const HEADLESS: [&str; 6] = ["What ", "Who ", "Whoever ", "Where ", "That ", "So "];
 
-/// The beginnings with one of these words that do have a subject.
+/// Beginnings with one of these words that are nevertheless allowed.
 const WITH_SUBJECT: [&str; 3] = ["That is ", "So far ", "Where possible"];
 
-/// The longest line with a comment, in characters.
+/// The maximum length of a line with a comment, in characters.
 const WIDTH: usize = 100;
 
 /// A comment: the number of its first line, and its lines without the slashes.
@@ -56,8 +57,8 @@ fn comments(text: &str) -> Vec<Comment> {
     found
 }
 
-/// Returns the sentences of a comment, without its tables and headings. The word `code` replaces
-/// each piece of code.
+/// Returns the sentences of a comment, except in tables and headings. Each piece of code is
+/// replaced with the word `code`.
 fn sentences(comment: &[String]) -> Vec<String> {
     let mut paragraphs = vec![String::new()];
     for line in comment {
@@ -114,7 +115,7 @@ fn comments_have_no_semicolon() {
             }
         }
     }
-    assert!(wrong.is_empty(), "two sentences for two facts:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "write two sentences instead:\n{}", wrong.join("\n"));
 }
 
 #[test]
@@ -125,7 +126,7 @@ fn comments_are_not_wide() {
         for (first, comment) in comments(&text) {
             for (i, text) in comment.iter().enumerate() {
                 let is_wide = lines[first - 1 + i].chars().count() > WIDTH;
-                // A table has one line for each row, and an address cannot be broken.
+                // A table has one line for each row, and a URL cannot be broken.
                 if is_wide && !text.starts_with('|') && !text.contains("://") {
                     wrong.push(format!("{path}:{}", first + i));
                 }

@@ -1,5 +1,5 @@
-//! The events of real clusters, which are too large for the repository. They are in a folder that a
-//! variable names, or in one beside the checkout.
+//! The events of real clusters, which are too large for the repository. They are in a folder that
+//! an environment variable names, or in a folder next to the checkout.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -35,7 +35,7 @@ pub(crate) fn missing_replayed() -> Option<String> {
     (!replayed().is_dir()).then(|| format!("there are no replayed events in {}", replayed().display()))
 }
 
-/// client-go has decided about these events, and the correlator decides the same.
+/// client-go has already processed these events, and the correlator must make the same decisions.
 pub(crate) fn replayed_clusters() {
     let total = run_folder(&replayed(), |name| name.starts_with("replay-"));
     let expected = Total { files: 2, events: 7871, creates: 2348, updates: 1952, skips: 3571 };
@@ -57,7 +57,7 @@ pub(crate) fn real_events_survive_reading_and_writing() {
             assert_eq!(Event::from_json(&json).unwrap(), event);
             let mut original: Value = serde_json::from_str(line).unwrap();
             original["metadata"].as_object_mut().unwrap().remove("managedFields");
-            // A script spread some of the events over time and wrote fractions of seconds, which
+            // A script spread some of the events over time and wrote fractional seconds, which
             // Kubernetes does not.
             for name in ["firstTimestamp", "lastTimestamp"] {
                 if let Some((seconds, _)) = original[name].as_str().and_then(|text| text.split_once('.')) {

@@ -1,5 +1,5 @@
-//! Tests that need the events of real clusters, which not every machine has. Without them the tests
-//! are ignored.
+//! Tests that need the events of real clusters, which are not available on every machine. Without
+//! these events the tests are ignored.
 
 mod clusters;
 #[path = "../record/correlator/vectors.rs"]

@@ -1,5 +1,5 @@
 //! A service whose clients are watchers at the other end of a TCP connection. They read, lag,
-//! vanish and reconnect, and every event is accounted for.
+//! disappear and reconnect, and every event is accounted for.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -17,10 +17,10 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-/// Longer than anything here takes. A test that waits this long has failed.
+/// Longer than any operation here takes. A test that waits this long has failed.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// A text with its number, counted from 1 without gaps.
+/// A string with its number. The numbers start at 1 and have no gaps.
 type Post = Arc<(u64, String)>;
 
 /// The service. `posts` is locked while a post is published, and while the posts are read and a
@@ -55,12 +55,12 @@ impl Service {
         service
     }
 
-    /// Serves one client: the posts that it has not seen, then each post as it is published. Ends
-    /// with the bus, or when the client disconnects.
+    /// Serves one client: sends the posts that it has not seen, and then each post as it is
+    /// published. Ends with the bus, or when the client disconnects.
     async fn serve(&self, stream: TcpStream) {
         let name = stream.peer_addr().expect("connected").to_string();
         let (mut input, mut output) = stream.into_split();
-        let seen = input.read_u64().await.expect("the client says what it has seen");
+        let seen = input.read_u64().await.expect("the client sends the number of the last post it has seen");
         let (mut watcher, known) = {
             let posts = self.posts.lock().await;
             let rest: Vec<Post> = posts.iter().filter(|post| post.0 > seen).cloned().collect();
@@ -76,7 +76,7 @@ impl Service {
                     None => return,
                     Some(Delivery::Lagged(missing)) => format!("gap {missing}\n"),
                     Some(Delivery::Event(post)) => {
-                        // Relaxed: a count, which is read when all tasks have ended.
+                        // Relaxed: a counter that is read after all tasks have ended.
                         self.sent.fetch_add(u64::from(post.0 > known), Ordering::Relaxed);
                         format!("{} {}\n", post.0, post.1)
                     }
@@ -98,7 +98,7 @@ impl Service {
     }
 
     async fn client(&self, seen: u64) -> Client {
-        let mut stream = TcpStream::connect(self.address).await.expect("the service listens");
+        let mut stream = TcpStream::connect(self.address).await.expect("the service is listening");
         let name = stream.local_addr().expect("connected").to_string();
         stream.write_u64(seen).await.expect("connected");
         let mut lines = BufReader::new(stream).lines();
@@ -108,21 +108,22 @@ impl Service {
 
     fn stats(&self, client: &Client) -> WatcherStats {
         let watchers = self.bus.stats().watchers;
-        watchers.into_iter().find(|watcher| watcher.name == client.name).expect("it is connected")
+        watchers.into_iter().find(|watcher| watcher.name == client.name).expect("the client is connected")
     }
 
-    /// Waits until this many clients are connected.
+    /// Waits until this number of clients is connected.
     async fn until_there_are(&self, clients: usize) {
         let waiting = async {
             while self.bus.watcher_count() != clients {
                 tokio::task::yield_now().await;
             }
         };
-        timeout(PATIENCE, waiting).await.expect("they come and go");
+        timeout(PATIENCE, waiting).await.expect("clients must connect and disconnect in time");
     }
 
-    /// Ends the bus, and gives clients the time `grace` to read what is queued for them. Then
-    /// disconnects the others. Returns how many were disconnected, and the sum over all clients.
+    /// Ends the bus, gives clients the time `grace` to read their queued events, and then
+    /// disconnects the remaining clients. Returns the number of clients that were disconnected, and
+    /// the sum over all clients.
     async fn end(&self, grace: Duration) -> (usize, WatcherStats) {
         assert!(self.bus.shutdown_async(PATIENCE).await.complete);
         let mut clients = self.clients.lock().await;
@@ -137,8 +138,8 @@ impl Service {
     }
 }
 
-/// A client that checks what it receives. Every post must arrive in order, or be in a gap at its
-/// place.
+/// A client that checks what it receives. Every post must arrive in order, or be part of a gap in
+/// its place.
 struct Client {
     lines: Lines<BufReader<TcpStream>>,
     name: String,
@@ -151,13 +152,14 @@ impl Client {
     /// Reads until this post has arrived or is reported as missing.
     async fn until(&mut self, last: u64) {
         while self.next <= last {
-            assert!(self.read().await, "the end came before {last}");
+            assert!(self.read().await, "the end arrived before {last}");
         }
     }
 
     /// Reads a line. Returns `false` at the end.
     async fn read(&mut self) -> bool {
-        let line = timeout(PATIENCE, self.lines.next_line()).await.expect("a line or the end");
+        let line =
+            timeout(PATIENCE, self.lines.next_line()).await.expect("a line or the end must arrive in time");
         let Some(line) = line.expect("UTF-8") else { return false };
         let (number, rest) = line.split_once(' ').expect("two words");
         if number == "gap" {
@@ -192,7 +194,7 @@ async fn hundreds_of_clients_get_every_event_in_order_to_the_end() {
     tokio::join!(join_all(clients.iter_mut().map(|client| client.until(EVENTS))), async {
         join_all((0..4).map(publish)).await;
     });
-    // The last event is accepted just before the end, and read after it.
+    // The last event is accepted just before the bus ends, and read after that.
     let last = service.publish("the last one").await;
     let ((cut_off, all), read, first) = tokio::join!(
         service.end(PATIENCE),
@@ -204,10 +206,10 @@ async fn hundreds_of_clients_get_every_event_in_order_to_the_end() {
     assert_eq!((all.offered, all.delivered), (CLIENTS as u64 * last, CLIENTS as u64 * last));
 }
 
-/// Publishes long posts, which one client reads immediately, until the connection and the queue of
-/// another client are full. Returns the number of the last post.
+/// Publishes long posts, which one client reads immediately, until another client's connection and
+/// queue are full. Returns the number of the last post.
 async fn fill(service: &Service, reads: &mut Client, never_reads: &Client) -> u64 {
-    // The buffers of a connection do not hold more than 64 MiB.
+    // The buffers of a connection hold at most 64 MiB.
     let text = "x".repeat(60_000);
     for _ in 0..1000 {
         let last = service.publish(&text).await;
@@ -216,7 +218,7 @@ async fn fill(service: &Service, reads: &mut Client, never_reads: &Client) -> u6
             return last;
         }
     }
-    panic!("nothing is lost, and nobody reads");
+    panic!("no event was lost although a client does not read");
 }
 
 #[tokio::test]
@@ -229,7 +231,7 @@ async fn a_lagging_client_learns_what_it_missed_and_delays_no_other_client() {
     let lost = service.stats(&slow).dropped.incoming;
     slow.until(published).await;
     assert_eq!((slow.came, slow.missing), (published - lost, lost));
-    // From here on the slow client keeps up.
+    // From now on, the slow client keeps up.
     let last = service.publish("and on").await;
     slow.until(last).await;
     let ((cut_off, all), slow, reader) =
@@ -253,7 +255,7 @@ async fn clients_that_vanish_leave_nothing_and_one_that_never_reads_is_cut_off()
     service.until_there_are(1).await;
     let (cut_off, all) = service.end(Duration::ZERO).await;
     assert_eq!(cut_off, 1);
-    // At the end the queue of the client was full, except for events on their way to it.
+    // At the end the client's queue was full, except for events that were being sent.
     assert!((1..=4).contains(&all.dropped.stopped), "{all}");
     drop(never_reads);
 }
@@ -267,7 +269,7 @@ async fn a_reconnecting_client_gets_exactly_the_rest() {
             tokio::task::yield_now().await;
         }
     };
-    // The client reads a few posts, vanishes, and reconnects, while others are published.
+    // The client reads a few posts, disappears, and reconnects, while other posts are published.
     let returning = async {
         let (mut seen, mut came) = (0, BTreeMap::new());
         while seen < 200 {

@@ -1,6 +1,6 @@
 //! Clients that are disconnected at random, even in the middle of a line, and reconnect with the id
-//! of the last event that they have seen. They receive nothing twice, and miss only events that the
-//! history no longer had, which a gap of exactly that size reports.
+//! of the last event that they have seen. They receive no event twice, and miss only events that
+//! are no longer in the history. A gap of exactly that size reports these events.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ async fn serve(bus: Broadcaster<Arc<str>>, listener: TcpListener) {
     }
 }
 
-/// The record of a client.
+/// What a client has received and missed.
 #[derive(Default)]
 struct Account {
     seen: u64,
@@ -51,28 +51,31 @@ impl Account {
         let [position, kind, value] = words[..] else { panic!("{line:?}") };
         let value: u64 = value.parse().expect("a number");
         if kind == "gap" {
-            assert!(is_first, "an evicted client has gaps only where it comes back: {line:?}");
+            assert!(is_first, "an evicted client has gaps only where it reconnects: {line:?}");
             (self.missing, self.seen) = (self.missing + value, self.seen + value);
             let kept_from = bus.stats().accepted.saturating_sub(HISTORY);
             assert!(self.seen <= kept_from, "the history still had {} of {kept_from}", self.seen);
         } else {
             (self.came, self.seen) = (self.came + 1, self.seen + 1);
-            assert_eq!(value, self.seen, "each event once, and in its turn");
+            assert_eq!(value, self.seen, "each event must arrive once, and in order");
         }
         assert_eq!(position, self.seen.to_string());
     }
 
-    /// Connects, reads up to `most` bytes, and vanishes. An incomplete line does not count as
+    /// Connects, reads up to `most` bytes, and disconnects. An incomplete line does not count as
     /// received.
     async fn visit(&mut self, address: SocketAddr, bus: &Broadcaster<Arc<str>>, most: usize) {
-        let mut stream = TcpStream::connect(address).await.expect("the service listens");
+        let mut stream = TcpStream::connect(address).await.expect("the service is listening");
         stream.write_u64(self.seen).await.expect("connected");
         let (mut bytes, mut left) = (Vec::new(), most);
         let mut is_first = true;
         while left > 0 && self.seen < EVENTS {
             let mut buffer = [0; 97];
             let part = buffer.len().min(left);
-            match timeout(LONG, stream.read(&mut buffer[..part])).await.expect("a line or the end") {
+            match timeout(LONG, stream.read(&mut buffer[..part]))
+                .await
+                .expect("a line or the end must arrive in time")
+            {
                 Ok(0) | Err(_) => return,
                 Ok(read) => {
                     bytes.extend_from_slice(&buffer[..read]);
@@ -100,7 +103,8 @@ async fn a_client_disconnected_at_random_resumes_exactly() {
     let publishing = tokio::spawn(async move {
         for number in 1..=EVENTS {
             publisher.publish_async(number.to_string().into()).await.expect("the bus is open");
-            // Sometimes more events than the history has, sometimes fewer.
+            // Yields at varying intervals, so that sometimes more and sometimes fewer events are
+            // published than the history holds.
             if number % 200 > 100 || number % 7 == 0 {
                 tokio::task::yield_now().await;
             }

@@ -1,5 +1,5 @@
-//! G2: registrations, flushes and gaps have a place among the events, and take no capacity from
-//! them.
+//! G2: registrations, flushes and gaps have a place in the order of events, and take no capacity
+//! from events.
 
 use std::thread;
 use std::time::Duration;
@@ -11,7 +11,8 @@ use futures::executor::block_on;
 
 use crate::support::{Ear, LONG, assert_balanced, available, bus, drain, events, hold, watched};
 
-/// G2 both ways, with the dispatcher held so that everything waits in the incoming queue together.
+/// G2 in both directions, with the dispatcher held so that all entries are in the incoming queue
+/// together.
 #[test]
 fn a_watcher_is_offered_what_follows_its_registration_and_nothing_before() {
     let bus = bus(100, 100);
@@ -41,7 +42,7 @@ fn watch_returns_while_the_dispatcher_is_held() {
     assert_eq!(drain(&mut watcher), [Event(5)]);
 }
 
-/// While the dispatcher is blocked, it carries out nothing.
+/// While the dispatcher is blocked, it does not process any control entries.
 #[test]
 fn control_entries_keep_their_place_while_the_dispatcher_is_blocked() {
     watched(|| {
@@ -69,7 +70,7 @@ fn control_entries_keep_their_place_while_the_dispatcher_is_blocked() {
     });
 }
 
-/// A batch of the dispatcher ends at the place of a registration, even if more events wait.
+/// A batch ends where a registration follows in the order, even if more events are waiting.
 #[test]
 fn a_registration_divides_the_events_that_wait() {
     watched(|| {
@@ -109,8 +110,8 @@ fn watchers_that_are_registered_take_no_capacity_from_events() {
     });
 }
 
-/// client-go's queue takes a burst of its length. A registration and a flush at the same time make
-/// no difference.
+/// client-go's queue accepts a burst as long as the queue. A registration and a flush at the same
+/// time make no difference.
 #[test]
 fn a_burst_as_long_as_the_incoming_queue_is_accepted() {
     for _ in 0..200 {
@@ -125,8 +126,8 @@ fn a_burst_as_long_as_the_incoming_queue_is_accepted() {
     }
 }
 
-/// Threads register while others publish: each watcher is offered everything that its own thread
-/// publishes later, in order, and nothing that it has published before.
+/// Threads register watchers while others publish. Each watcher is offered all events that its own
+/// thread publishes later, in order, and none that the thread published before.
 #[test]
 fn each_registration_has_its_place_among_the_events_of_its_thread() {
     watched(|| {
@@ -154,8 +155,8 @@ fn each_registration_has_its_place_among_the_events_of_its_thread() {
     });
 }
 
-/// More flushes wait for the dispatcher, or have timed out, than the incoming queue has capacity
-/// for.
+/// There are more flushes, waiting for the dispatcher or timed out, than the incoming queue has
+/// capacity for.
 #[test]
 fn flushes_take_no_capacity_from_events() {
     watched(|| {

@@ -1,6 +1,6 @@
-//! Direct delivery: a publisher that finds the dispatcher asleep delivers its event itself. Here a
-//! task that waits for events reveals which thread delivered an event, because that thread wakes
-//! the task.
+//! Direct delivery: a publisher that finds the dispatcher asleep delivers its event itself. A task
+//! waiting for events reveals here which thread delivered an event, because that thread wakes the
+//! task.
 
 use std::pin::pin;
 use std::task::{Poll, Waker};
@@ -13,13 +13,13 @@ use futures::executor::block_on;
 
 use crate::support::{Ear, LONG, poll, reporting_waker, stopping_handler};
 
-/// Lets the dispatcher fall asleep, which it does after it has checked a few times.
+/// Lets the dispatcher fall asleep, which it does after a few unsuccessful checks.
 fn settle() {
     (0..20).for_each(|_| thread::yield_now());
 }
 
-/// Publishes the numbers from `next` on until the calling thread has delivered one, and returns
-/// that number. The watcher receives all of them, as a task.
+/// Publishes numbers starting with `next` until the calling thread has delivered one of them, and
+/// returns that number. The watcher receives all of them, as a task.
 fn deliver_here(bus: &Broadcaster<u64>, task: &mut Watcher<u64>, next: u64) -> u64 {
     let ear = Ear::new();
     let start = Instant::now();
@@ -35,10 +35,10 @@ fn deliver_here(bus: &Broadcaster<u64>, task: &mut Watcher<u64>, next: u64) -> u
             return number;
         }
     }
-    unreachable!("the loop has no end")
+    unreachable!("the loop never ends")
 }
 
-/// When a publisher that has delivered its event returns, the event counts as offered and as
+/// When a publisher that delivered its event itself returns, the event counts as offered and as
 /// queued, and the watcher can receive it.
 #[test]
 fn what_a_publisher_has_delivered_is_counted() {
@@ -54,12 +54,12 @@ fn what_a_publisher_has_delivered_is_counted() {
         assert_eq!(bus.stats().accepted, published);
     }
     for number in 0..published {
-        assert_eq!(watcher.try_recv(), Ok(Event(number)), "there is no gap between them");
+        assert_eq!(watcher.try_recv(), Ok(Event(number)), "there must be no gap between the events");
     }
     assert!(watcher.is_empty());
 }
 
-/// A flush waits for a handler that has an event from a publisher.
+/// A flush waits for a handler whose event was delivered by its publisher.
 #[test]
 fn a_flush_waits_for_what_a_publisher_has_delivered() {
     let bus = Broadcaster::new().unwrap();
@@ -67,7 +67,7 @@ fn a_flush_waits_for_what_a_publisher_has_delivered() {
     let (turnstile, _) = stopping_handler(bus.watch_builder());
     bus.flush(LONG).unwrap();
     let last = deliver_here(&bus, &mut task, 0);
-    // The handler stays in the last event.
+    // The handler stays blocked in the last event.
     for number in 0..=last {
         turnstile.wait_for(Some(number));
         if number < last {
@@ -86,7 +86,7 @@ fn a_flush_waits_for_what_a_publisher_has_delivered() {
     assert_eq!(block_on(flush), Ok(()));
 }
 
-/// Every sleeping watcher is woken, even if there are more of them than a publisher wakes.
+/// Every sleeping watcher is woken, even if more watchers are asleep than a publisher wakes itself.
 #[test]
 fn every_sleeping_watcher_is_woken() {
     const ROUNDS: u64 = 100;
@@ -101,7 +101,9 @@ fn every_sleeping_watcher_is_woken() {
             assert!(tasks.iter_mut().all(|task| poll(task.as_mut(), &waker).is_pending()));
             bus.publisher().publish(round).unwrap();
             for number in 1..=count {
-                woken.recv_timeout(LONG).unwrap_or_else(|_| panic!("{number} of {count} were not woken"));
+                woken
+                    .recv_timeout(LONG)
+                    .unwrap_or_else(|_| panic!("wake-up {number} of {count} did not arrive"));
             }
             for task in &mut tasks {
                 assert_eq!(poll(task.as_mut(), &waker), Poll::Ready(Ok(Event(round))));

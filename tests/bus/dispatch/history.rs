@@ -1,5 +1,5 @@
-//! G12: positions and history. In most of these tests each event is the number of its position, so
-//! every path that an event may take is checked against one oracle.
+//! G12: positions and history. In most of these tests each event is the number of its own position,
+//! so every path that an event may take is checked against a single oracle.
 
 use std::ops::RangeInclusive;
 use std::pin::pin;
@@ -24,15 +24,15 @@ fn with_history(events: usize) -> Broadcaster<u64> {
     bus_with(BusOptions::default().history(events))
 }
 
-/// Publishes the events of these positions, in batches of three.
+/// Publishes the events at these positions, in batches of three.
 fn publish(bus: &Broadcaster<u64>, positions: RangeInclusive<u64>) {
     let positions: Vec<u64> = positions.collect();
     positions.chunks(3).for_each(|chunk| bus.publisher().publish_batch(chunk.to_vec()).unwrap());
 }
 
 /// Reads to the end. Each event must be received at its position, and each position between the
-/// first and the last must be received, lost or refused. Returns the events, and how many were
-/// lost.
+/// first and the last must be received, lost or refused. Returns the events, and the number of lost
+/// events.
 fn read_to_the_end(mut watcher: Watcher<u64>, passes: impl Fn(u64) -> bool) -> (Vec<u64>, u64) {
     let (mut events, mut lost, mut reached, mut missing) = (Vec::new(), 0, None, 0);
     while let Ok(delivery) = watcher.recv() {
@@ -55,8 +55,8 @@ fn read_to_the_end(mut watcher: Watcher<u64>, passes: impl Fn(u64) -> bool) -> (
     (events, lost)
 }
 
-/// G12: positions are counted from 1 over all events and published gaps, and agree with what each
-/// watcher lost, whatever its policy.
+/// G12: positions start at 1 and count all events and published gaps. They agree with each
+/// watcher's losses, whatever its policy.
 #[test]
 fn positions_and_gaps_agree_on_every_way_to_a_watcher() {
     on_both(|options| {
@@ -94,9 +94,9 @@ fn positions_and_gaps_agree_on_every_way_to_a_watcher() {
     });
 }
 
-/// The history has exactly the newest events, whatever batches they were published in. A watcher
-/// that starts at the oldest or after a position receives them, and then what follows. On an inline
-/// bus it can receive them when `watch` returns.
+/// The history contains exactly the newest events, regardless of how they were batched when they
+/// were published. A watcher that starts at the oldest event or after a position receives them,
+/// followed by later events. On an inline bus it can receive them when `watch` returns.
 #[test]
 fn a_watcher_starts_in_the_past() {
     on_both(|options| {
@@ -166,7 +166,7 @@ fn each_event_of_a_batch_has_its_position() {
     });
 }
 
-/// A prefix has no position. The events after it have theirs.
+/// A prefix has no position. The events that follow it do.
 #[test]
 fn a_prefix_has_no_position() {
     on_both(|options| {
@@ -202,7 +202,7 @@ fn a_stream_has_the_position_of_each_delivery() {
 }
 
 /// A watcher that starts after a position that the bus has not reached starts at the newest
-/// position, and misses nothing of what follows.
+/// position, and does not miss any later event.
 #[test]
 fn a_start_in_the_future_is_the_present() {
     on_both(|options| {
@@ -222,7 +222,7 @@ fn a_start_in_the_future_is_the_present() {
     });
 }
 
-/// Without a history, everything between the position and now is a gap.
+/// Without a history, everything between the requested position and the present is a gap.
 #[test]
 fn without_history_the_past_is_a_gap() {
     on_both(|options| {
@@ -258,8 +258,8 @@ fn a_published_gap_is_in_the_history() {
     });
 }
 
-/// Replayed events need no capacity: the dispatcher does not wait for a reader of the past, and the
-/// past neither evicts the watcher nor crowds out new events.
+/// Replayed events need no capacity: the dispatcher does not wait for a reader of the past, and
+/// replayed events neither evict the watcher nor displace new events.
 #[test]
 fn the_past_needs_no_capacity() {
     let bus = with_history(100);
@@ -272,10 +272,10 @@ fn the_past_needs_no_capacity() {
         .collect();
     publish(&bus, 101..=101);
     publish(&bus, 102..=102);
-    // The flush returns, so the dispatcher does not wait for any of them.
+    // The flush returns, so the dispatcher does not wait for any of the watchers.
     bus.flush(LONG).unwrap();
     assert_eq!(bus.stats().watchers[0].high_water, 2);
-    // One more does not fit into two queues, however much of the past is left.
+    // One more event does not fit into two of the queues, however many replayed events are left.
     drop(watchers.remove(0));
     publish(&bus, 103..=103);
     bus.flush(LONG).unwrap();
@@ -289,7 +289,7 @@ fn the_past_needs_no_capacity() {
     assert_eq!(dropping.stats().dropped.incoming, 1);
 }
 
-/// A reader that has read a part of the past has no more capacity than one that has read none.
+/// A reader that has read part of the past has no more capacity than one that has read nothing.
 #[test]
 fn reading_the_past_frees_no_capacity() {
     on_both(|options| {
@@ -311,7 +311,7 @@ fn reading_the_past_frees_no_capacity() {
     });
 }
 
-/// A dispatcher that waits for a reader of the past is woken as soon as there is capacity.
+/// A dispatcher that waits for a reader of the past is woken as soon as capacity is available.
 #[test]
 fn a_dispatcher_waits_for_a_reader_of_the_past() {
     let bus = with_history(10);
@@ -327,7 +327,8 @@ fn a_dispatcher_waits_for_a_reader_of_the_past() {
     assert_eq!(watcher.stats().high_water, 2);
 }
 
-/// The queue of `DropOldest` keeps its newest events, even among events from the history.
+/// The queue of a `DropOldest` watcher keeps the newest events, even together with events from the
+/// history.
 #[test]
 fn a_ring_keeps_the_newest_of_the_past() {
     on_both(|options| {
@@ -346,7 +347,8 @@ fn a_ring_keeps_the_newest_of_the_past() {
     });
 }
 
-/// A filter sees the past. Its refusals are counted, and its panic ends the watcher.
+/// A filter is called for events from the history. Its refusals are counted, and its panic ends the
+/// watcher.
 #[test]
 fn a_filter_sees_the_past() {
     on_both(|options| {
@@ -360,13 +362,13 @@ fn a_filter_sees_the_past() {
         assert_eq!(even.stats().filtered, 4);
         assert_eq!(read_to_the_end(even, |n| n % 2 == 0), (vec![4, 6, 8, 10, 12], 0));
         let seen = drain(&mut broken);
-        assert_eq!(seen, [Event(1), Event(2), Event(3)], "what came before the batch with 5");
+        assert_eq!(seen, [Event(1), Event(2), Event(3)], "only the events before the batch with 5");
         assert_eq!((broken.stats().panics, broken.end_reason()), (1, Some(EndReason::Stopped)));
     });
 }
 
-/// A reader that sleeps before the dispatcher reaches its registration wakes up for the past, even
-/// if no event follows.
+/// A reader that falls asleep before the dispatcher reaches its registration wakes up for the past,
+/// even if no event follows.
 #[test]
 fn a_reader_that_sleeps_wakes_for_the_past() {
     let (clock, bus) = timed(BusOptions::default().history(2).max_batch(1));
@@ -379,8 +381,7 @@ fn a_reader_that_sleeps_wakes_for_the_past() {
     assert_eq!(reading.join().unwrap(), (Ok(Event(u64::MAX - 1)), Some(1)));
 }
 
-/// With a slow filter, a task that waits is woken for the events that the filter has accepted so
-/// far.
+/// With a slow filter, a waiting task is woken for the events that the filter has accepted so far.
 #[test]
 fn a_reader_wakes_before_the_filter_has_seen_all_of_the_past() {
     let bus = bus_with(BusOptions::default().history(100).max_batch(1));
@@ -390,7 +391,7 @@ fn a_reader_wakes_before_the_filter_has_seen_all_of_the_past() {
     assert_eq!(ear.finish(pin!(watcher.recv_async())), Ok(Lagged(100)));
     for expected in 101..=200 {
         // The task waits while the filter checks the event. It is woken before the filter has
-        // finished with the next one.
+        // finished with the next event.
         turnstile.wait_for(expected);
         assert_eq!(ear.poll_next(&mut watcher), Poll::Pending);
         turnstile.let_one_pass();
@@ -399,7 +400,7 @@ fn a_reader_wakes_before_the_filter_has_seen_all_of_the_past() {
     }
 }
 
-/// A watcher that is stopped before the dispatcher reaches its registration has its position.
+/// A watcher that is stopped before the dispatcher reaches its registration has a position.
 #[test]
 fn a_watcher_that_was_stopped_early_has_a_position() {
     let bus = with_history(100);
@@ -429,14 +430,14 @@ fn a_flush_waits_for_the_past() {
     });
 }
 
-/// Watchers are registered and dropped at any time in a stream from two publishers, each from the
-/// position at which its predecessor stopped. Every event is received once or part of a gap.
+/// Watchers are registered and dropped at any time while two publishers publish. Each starts at the
+/// position where its predecessor stopped. Every event is received once or is part of a gap.
 #[test]
 fn a_reader_that_reconnects_at_any_time_misses_nothing() {
     on_both(|options| {
         const EVENTS: u64 = if cfg!(miri) { 200 } else { 20_000 };
         let bus = bus_with(options.history(300).max_batch(16));
-        // Its queue holds everything, so it knows the event of each position.
+        // This watcher's queue holds all events, so it knows the event at each position.
         let all = bus.watch_builder().queue_capacity(EVENTS as usize).watch().unwrap();
         let publishing: Vec<_> = (0..2)
             .map(|publisher| {
@@ -461,7 +462,7 @@ fn a_reader_that_reconnects_at_any_time_misses_nothing() {
                     }
                     Ok(Lagged(count)) => (lost, position) = (lost + count, position + count),
                     Err(RecvTimeoutError::Ended) => break,
-                    Err(RecvTimeoutError::Timeout) => panic!("nothing follows {position}"),
+                    Err(RecvTimeoutError::Timeout) => panic!("no event follows position {position}"),
                 }
                 assert_eq!(watcher.position(), Some(position));
             }

@@ -1,4 +1,4 @@
-//! G1: one order for all watchers, however many they are.
+//! G1: all watchers see the same order, however many watchers there are.
 
 use std::thread;
 use std::time::Duration;
@@ -9,8 +9,7 @@ use futures::executor::block_on;
 
 use crate::support::{LONG, assert_balanced, available, bus_with, events, hold, lagged, on_both};
 
-/// G1 and G3 at scale: ten million events, four watchers that lose nothing, every event in its
-/// place.
+/// G1 and G3 at scale: ten million events, four lossless watchers, and every event in its place.
 #[test]
 fn ten_million_events_arrive_complete_and_in_order_at_four_watchers() {
     const EVENTS: u64 = 10_000_000;
@@ -33,7 +32,7 @@ fn ten_million_events_arrive_complete_and_in_order_at_four_watchers() {
         .collect();
     let publisher = bus.publisher();
     for first in (0..EVENTS).step_by(1000) {
-        // Half in batches, half one by one.
+        // Half of the events are published in batches, and half one by one.
         if first % 2000 == 0 {
             publisher.publish_batch(first..first + 1000).unwrap();
         } else {
@@ -48,7 +47,7 @@ fn ten_million_events_arrive_complete_and_in_order_at_four_watchers() {
     }
 }
 
-/// G1: whatever several publishers do, all watchers see the same sequence, and in it each
+/// G1: whatever several publishers do, all watchers see the same sequence, which preserves each
 /// publisher's own order.
 #[test]
 fn all_watchers_see_one_order_of_several_publishers() {
@@ -100,15 +99,15 @@ fn a_batch_that_follows_an_event_stays_within_the_limit() {
     bus.flush(LONG).unwrap();
     let mut received = Vec::new();
     while let Ok(batch) = watcher.try_recv_batch() {
-        assert!(batch.len() <= MOST, "{} events behind {received:?}", batch.len());
+        assert!(batch.len() <= MOST, "{} events after {received:?}", batch.len());
         received.extend_from_slice(&batch);
     }
     assert_eq!(received, expected);
 }
 
-/// Ten thousand watchers, of several policies. Each receives everything that its queue can hold,
-/// and the number of the other events. Watchers that are stopped or dropped, in any order, leave no
-/// trace.
+/// Ten thousand watchers with several policies. Each receives all events that fit into its queue,
+/// and the number of the remaining events. Watchers that are stopped or dropped, in any order,
+/// leave no trace.
 #[test]
 fn ten_thousand_watchers_each_get_their_own() {
     on_both(|options| {

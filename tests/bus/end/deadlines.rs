@@ -1,4 +1,4 @@
-//! G8: shutdowns and drains that stop waiting, the events that they abandon, and their reports.
+//! G8: shutdowns and drains that time out, the events that they abandon, and their reports.
 
 use std::sync::mpsc;
 use std::thread;
@@ -45,8 +45,8 @@ fn a_shutdown_after_one_that_timed_out_waits_on_and_has_the_final_counts() {
     });
 }
 
-/// A drain abandons nothing: the handler handles its whole queue after a drain that timed out, and
-/// a later shutdown by deadline has nothing to abandon.
+/// A drain abandons nothing: after a drain that timed out, the handler handles its whole queue, and
+/// a later shutdown with a deadline has nothing to abandon.
 #[test]
 fn a_drain_abandons_nothing() {
     on_both(|options| {
@@ -65,7 +65,7 @@ fn a_drain_abandons_nothing() {
     });
 }
 
-/// On a thread of the bus, no shutdown waits or joins the thread.
+/// On a thread of the bus, a shutdown neither waits nor joins the thread.
 #[test]
 fn a_shutdown_on_a_thread_of_the_bus_reports_that_threads_run() {
     on_both(|options| {
@@ -86,8 +86,9 @@ fn a_shutdown_on_a_thread_of_the_bus_reports_that_threads_run() {
     });
 }
 
-/// The deadlines of flush, shutdown, drain and join run on real time although the bus has a fake
-/// clock that does not move. A test with a handler that hangs therefore fails instead of hanging.
+/// The deadlines of flush, shutdown, drain and join are measured in real time, even if the bus has
+/// a fake clock that is never advanced. A test whose handler hangs therefore fails instead of
+/// hanging.
 #[test]
 fn deadlines_of_the_end_pass_on_a_bus_with_a_fake_clock() {
     on_both(|options| {
@@ -111,8 +112,8 @@ fn deadlines_of_the_end_pass_on_a_bus_with_a_fake_clock() {
     });
 }
 
-/// A handler that does not return does not delay the deadline. When the handler returns at last, it
-/// abandons its queue and does not learn what was lost after that.
+/// A handler that does not return does not delay the deadline. When the handler finally returns, it
+/// abandons its queue and is not notified of later losses.
 #[test]
 fn a_stuck_handler_is_abandoned_at_the_deadline() {
     on_both(|options| {
@@ -130,10 +131,10 @@ fn a_stuck_handler_is_abandoned_at_the_deadline() {
         });
         assert!(!handle.join(Duration::ZERO));
         turnstile.let_one_pass();
-        // The clock stands still, so only the handler's end can end this.
+        // The clock stands still, so the join can succeed only because the handler ends.
         assert!(handle.join(LONG));
-        // Both ends may empty the queue of a watcher that has ended. Each counts the events that it
-        // took, the dispatcher on its own thread.
+        // Both the handler and the dispatcher may empty the queue of a watcher that has ended. Each
+        // counts the events that it took, and the dispatcher does so on its own thread.
         until(|| handle.stats().lag == 0);
         let stats = handle.stats();
         assert_eq!((stats.delivered, stats.dropped.abandoned, stats.dropped.incoming), (1, 2, 2));
@@ -143,9 +144,9 @@ fn a_stuck_handler_is_abandoned_at_the_deadline() {
     });
 }
 
-/// A handler has ended at the deadline while the dispatcher still holds events that do not fit into
-/// the handler's queue. They count as abandoned and not as stopped, because no thread has stopped
-/// the handler.
+/// A handler ends at the deadline while the dispatcher still holds events that do not fit into the
+/// handler's queue. These events count as abandoned and not as stopped, because no thread has
+/// stopped the handler.
 #[test]
 fn events_that_wait_for_capacity_are_abandoned_with_their_handler() {
     let bus = bus::<u64>(100, 1);
@@ -161,23 +162,24 @@ fn events_that_wait_for_capacity_are_abandoned_with_their_handler() {
     held.wait_for(2);
     assert!(!bus.shutdown_timeout(Duration::ZERO).complete);
     drop(turnstile);
-    assert!(handler.join(LONG), "the handler ends after its event");
+    assert!(handler.join(LONG), "the handler must end after its event");
     drop((held, other));
-    // The dispatcher counts the events, and then ends the bus.
+    // The dispatcher counts the events before it ends the bus.
     until(|| handler.stats().lag == 0);
     let stats = handler.stats();
     assert_eq!((stats.offered, stats.delivered), (3, 1), "{stats}");
     assert_eq!((stats.dropped.abandoned, stats.dropped.stopped), (2, 0), "{stats}");
 }
 
-/// G3, G6: an accepted event is offered, or the shutdown reports it as abandoned. This holds even
-/// if a handler has already abandoned its queue when the dispatcher reaches it.
+/// G3, G6: an accepted event is either offered or reported as abandoned by the shutdown. This holds
+/// even if a handler has already abandoned its queue when the dispatcher reaches it.
 #[test]
 fn events_that_a_handler_abandoned_are_counted() {
     watched(|| {
         let (clock, bus) = timed(BusOptions::default());
         let (turnstile, handle) = stopping_handler(bus.watch_builder());
-        // This watcher holds the dispatcher, first in its wait and then in the hook.
+        // This watcher holds the dispatcher, first while the dispatcher waits for it and then in
+        // the hook.
         let (hook, mut hooked) = crate::support::turnstile();
         let stuck = bus
             .watch_builder()
@@ -218,9 +220,9 @@ fn a_drain_leaves_a_waiting_dispatcher_alone() {
     assert!(bus.shutdown().is_clean());
 }
 
-/// The report of a shutdown that timed out counts the events that the dispatcher has not reached:
-/// single events and the events of batches, but not registrations, flushes and gaps. They are
-/// accepted later, and the total number of events stays the same.
+/// The report of a shutdown that timed out counts the events that the dispatcher has not reached,
+/// both single events and events in batches, but not registrations, flushes and gaps. These events
+/// are accepted later, and the total number of events stays the same.
 #[test]
 fn a_snapshot_has_the_events_that_are_still_in_the_incoming_queue() {
     let bus = bus_with(BusOptions::default().max_batch(4).queue_capacity(1));
@@ -260,7 +262,7 @@ fn a_refused_entry_is_not_pending() {
     assert_eq!(bus.shutdown().bus.pending, 0);
 }
 
-/// G8: a shutdown by deadline returns by the deadline and reports what it abandoned.
+/// G8: a shutdown with a deadline returns by that deadline and reports what it abandoned.
 #[test]
 fn a_shutdown_by_deadline_reports_what_it_abandoned() {
     let (clock, bus) = timed(BusOptions::default().queue_capacity(1));
@@ -270,13 +272,13 @@ fn a_shutdown_by_deadline_reports_what_it_abandoned() {
     let report = thread::scope(|scope| {
         let shutdown = scope.spawn(|| bus.shutdown_timeout(Duration::from_secs(1)));
         clock.wait_for_waiters(1);
-        // The shutdown begins to abandon 50 ms before the deadline. The clock never reaches the
-        // deadline, so the shutdown ends as soon as everything has been abandoned.
+        // The shutdown begins to abandon events 50 ms before the deadline. The clock never reaches
+        // the deadline, so the shutdown ends as soon as everything has been abandoned.
         clock.advance(Duration::from_millis(950));
         shutdown.join().unwrap()
     });
     assert!(!report.complete);
-    // The unread watcher lost all but the first. The other watcher lost nothing.
+    // The unread watcher lost all events except the first. The other watcher lost nothing.
     let stats = &report.bus.watchers[0];
     assert_eq!((stats.offered, stats.queued, stats.dropped.abandoned), (5, 1, 4));
     assert_eq!(report.bus.watchers[1].queued, 3);

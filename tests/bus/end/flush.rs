@@ -1,4 +1,4 @@
-//! Flushes: the handlers that they wait for, and their ends.
+//! Flushes: which handlers they wait for, and how they end.
 
 use std::pin::pin;
 use std::sync::mpsc;
@@ -16,7 +16,7 @@ use crate::support::{
     timed, turnstile, waits, watched,
 };
 
-/// A flush waits for handlers, names those that are late, and does not wait for watchers that the
+/// A flush waits for handlers and names those that are late. It does not wait for watchers that the
 /// caller reads.
 #[test]
 fn flush_waits_for_handlers_and_names_the_late() {
@@ -42,7 +42,7 @@ fn flush_waits_for_handlers_and_names_the_late() {
     });
 }
 
-/// A flush whose deadline passes returns then, by the clock.
+/// A flush returns at its deadline, measured on the bus's clock.
 #[test]
 fn a_flush_returns_at_its_deadline() {
     on_both(|options| {
@@ -85,8 +85,8 @@ fn an_abandoned_flush_is_an_error() {
     assert_eq!(bus.flush(LONG), Err(FlushError::Abandoned));
 }
 
-/// A flush that waited for a handler which ended at the deadline reports this, although there is no
-/// handler left to wait for.
+/// A flush that was waiting for a handler when the handler ended at the deadline is reported as
+/// abandoned, although there is no handler left to wait for.
 #[test]
 fn a_flush_whose_handler_was_abandoned_is_abandoned() {
     on_both(|options| {
@@ -106,8 +106,8 @@ fn a_flush_whose_handler_was_abandoned_is_abandoned() {
     });
 }
 
-/// Publishes the event 4, and receives it after three others. The dispatcher has then reached what
-/// was before the event, such as a flush.
+/// Publishes event 4, and receives it after three others. By then the dispatcher has reached every
+/// entry before the event, including a flush.
 fn reach_the_flush(bus: &Broadcaster<u64>, seen: &mut Watcher<u64>) {
     bus.publisher().publish(4).unwrap();
     for number in 1..=4 {
@@ -115,8 +115,8 @@ fn reach_the_flush(bus: &Broadcaster<u64>, seen: &mut Watcher<u64>) {
     }
 }
 
-/// A flush that waits for a handler ends when the handler does, although events are left that the
-/// handler has never seen: it panicked, or was stopped.
+/// A flush that waits for a handler ends when the handler panics or is stopped, even if the handler
+/// leaves events unhandled.
 #[test]
 fn a_flush_ends_with_a_handler_that_leaves_events() {
     on_both(|options| {
@@ -135,7 +135,11 @@ fn a_flush_ends_with_a_handler_that_leaves_events() {
             let (mut flush, ear) = (pin!(bus.flush_async(10 * LONG)), Ear::new());
             assert_eq!(ear.poll(flush.as_mut()), Poll::Pending);
             reach_the_flush(&bus, &mut seen);
-            assert_eq!(ear.poll(flush.as_mut()), Poll::Pending, "the handler is still in its first event");
+            assert_eq!(
+                ear.poll(flush.as_mut()),
+                Poll::Pending,
+                "the handler is still processing its first event"
+            );
             if !panics {
                 handler.stop();
             }
@@ -170,7 +174,7 @@ fn a_flushing_task_is_woken_by_the_handler() {
     });
 }
 
-/// A runner that is dropped without having run is no longer waited for.
+/// A flush stops waiting for a runner that is dropped without having been run.
 #[test]
 fn a_runner_that_is_dropped_is_not_waited_for() {
     on_both(|options| {
@@ -196,7 +200,7 @@ fn flush_names_the_watcher_that_holds_the_dispatcher() {
     assert_eq!(bus.flush(LONG), Ok(()));
 }
 
-/// A flush that is under way when the bus is shut down ends with the bus.
+/// A flush that is in progress when the bus is shut down ends with the bus.
 #[test]
 fn a_flush_during_shutdown_ends_with_it() {
     let bus = bus(100, 1);

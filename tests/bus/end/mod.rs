@@ -1,4 +1,4 @@
-//! G3, G8, G11: the end of a bus, of a watcher and of a handler.
+//! G3, G8, G11: how a bus, a watcher and a handler end.
 
 mod deadlines;
 mod flush;

@@ -1,5 +1,5 @@
-//! Watchers that have ended are reaped: the dispatcher drops their closures and their events while
-//! the bus continues to run, even while it is blocked by another watcher.
+//! Watchers that have ended are reaped: the dispatcher drops their closures and events while the
+//! bus keeps running, even while another watcher blocks the dispatcher.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -38,7 +38,7 @@ fn a_watcher_whose_filter_panicked_is_reaped() {
     assert_dropped(&filter_gone);
     assert_dropped(&hook_gone);
     assert_eq!(broken.events().collect::<Vec<_>>(), [1]);
-    // The watcher departs when it is dropped, and the bus continues to run.
+    // The watcher departs when it is dropped, and the bus keeps running.
     drop(broken);
     until(|| bus.stats().watchers.is_empty());
     assert_eq!(bus.stats().departed.panics, 1);
@@ -47,14 +47,14 @@ fn a_watcher_whose_filter_panicked_is_reaped() {
     assert_eq!(other.recv_timeout(LONG), Ok(Event(2)));
 }
 
-/// The dispatcher reaps dropped watchers although the incoming queue is never empty: each event
-/// that is offered publishes another one.
+/// The dispatcher reaps dropped watchers although the incoming queue is never empty, because each
+/// offered event publishes another one.
 #[test]
 fn dropped_watchers_are_reaped_on_a_busy_bus() {
     let bus = bus_with::<u64>(BusOptions::default().max_batch(1));
     let (is_busy, publisher) = (Arc::new(AtomicBool::new(true)), bus.publisher());
     let continues = is_busy.clone();
-    // While the filter of this watcher sees an event, the next one is in the queue.
+    // While this watcher's filter sees an event, the next event is already in the queue.
     let busy = bus
         .watch_builder()
         .filter(move |event| {
@@ -80,8 +80,9 @@ fn dropped_watchers_are_reaped_on_a_busy_bus() {
     assert!(busy.stats().filtered > 100);
 }
 
-/// Of four watchers that block the dispatcher, some are dropped. Their pending events count as
-/// lost, and the others receive all of theirs, wherever the dispatcher keeps their queues now.
+/// Some of four watchers that block the dispatcher are dropped. Their pending events count as lost,
+/// and the other watchers receive all of theirs, wherever the dispatcher is currently storing their
+/// queues.
 #[test]
 fn of_several_full_watchers_the_dropped_ones_alone_lose_events() {
     for dropped in 0..1 << 4 {
@@ -112,8 +113,9 @@ fn of_several_full_watchers_the_dropped_ones_alone_lose_events() {
     }
 }
 
-/// A dispatcher that is blocked by a full watcher drops what the closures of dropped watchers own,
-/// such as the socket of a client that has disconnected. The full watcher loses nothing.
+/// While a full watcher blocks the dispatcher, the dispatcher still drops what the closures of
+/// dropped watchers own, such as the socket of a client that has disconnected. The full watcher
+/// loses nothing.
 #[test]
 fn dropped_watchers_are_reaped_beside_a_full_watcher() {
     const CLIENTS: usize = 82;
@@ -131,7 +133,7 @@ fn dropped_watchers_are_reaped_beside_a_full_watcher() {
     drop(clients);
     until(|| Arc::strong_count(&socket) == 1);
     until(|| bus.stats().departed.offered == 2 * CLIENTS as u64);
-    // The watcher was full all the time.
+    // The watcher was full the whole time.
     let stats = held.watcher.stats();
     assert_eq!((stats.queued, stats.lag), (1, 2), "{stats}");
     for event in [u64::MAX - 1, u64::MAX] {
@@ -139,8 +141,8 @@ fn dropped_watchers_are_reaped_beside_a_full_watcher() {
     }
 }
 
-/// A watcher that is stopped while it blocks the dispatcher, beside another full one, is reaped: it
-/// ends, and what was pending for it counts as lost.
+/// A watcher that is stopped while it blocks the dispatcher is reaped even if another full watcher
+/// is blocking too: it ends, and its pending events count as lost.
 #[test]
 fn a_full_watcher_that_is_stopped_ends_beside_another_full_one() {
     let bus = bus::<u64>(100, 1);
@@ -154,8 +156,8 @@ fn a_full_watcher_that_is_stopped_ends_beside_another_full_one() {
     assert_eq!([0; 2].map(|_| full.recv_timeout(LONG)), [Ok(Event(1)), Ok(Event(2))]);
 }
 
-/// Two watchers are dropped on another thread while the dispatcher is in the middle of a round that
-/// will reach them, and blocked at another watcher of the same round.
+/// Two watchers are dropped on another thread while the dispatcher is blocked by another watcher in
+/// the middle of a round that has not reached them yet.
 #[test]
 fn a_watcher_dropped_in_the_middle_of_a_round_loses_only_its_own_events() {
     watched(|| {
@@ -175,7 +177,7 @@ fn a_watcher_dropped_in_the_middle_of_a_round_loses_only_its_own_events() {
         let mut after = bus.watch().unwrap();
         bus.publisher().publish(live.event(1)).unwrap();
         turnstile.wait_for(1);
-        // The round has passed `before`, is at `held`, and has yet to reach the other watchers.
+        // The round has passed `before`, is at `held`, and has not reached the other watchers yet.
         thread::spawn(move || drop(dropped)).join().unwrap();
         drop(turnstile);
         bus.publisher().publish(live.event(2)).unwrap();
@@ -193,16 +195,16 @@ fn a_watcher_dropped_in_the_middle_of_a_round_loses_only_its_own_events() {
     });
 }
 
-/// A watcher is dropped on another thread while the dispatcher calls its filter, so the watcher is
-/// offered an event after it has emptied its queue. The dispatcher empties the queue again. It does
-/// so before the end of the round, which another watcher may delay indefinitely.
+/// A watcher is dropped on another thread while the dispatcher is calling its filter, so the
+/// watcher is offered an event after it has emptied its queue. The dispatcher empties the queue
+/// again before the end of the round, which another watcher may delay indefinitely.
 #[test]
 fn events_offered_to_a_watcher_that_was_just_dropped_are_freed() {
     watched(|| {
         let live = Live::default();
         let bus = bus::<Tracked>(10, 1);
         let (turnstile, mut pass) = turnstile();
-        // The filter keeps one of two events, and so the watcher gets a copy.
+        // The filter accepts one of two events, so the watcher gets a copy.
         let builder = bus.watch_builder().name("dropped").filter(move |event: &Tracked| {
             if event.number == 1 {
                 pass(1);
@@ -214,7 +216,7 @@ fn events_offered_to_a_watcher_that_was_just_dropped_are_freed() {
         bus.publisher().publish_batch(vec![live.event(1), live.event(2)]).unwrap();
         turnstile.wait_for(1);
         drop((dropped, turnstile));
-        // The round continues until it waits for the unread watcher.
+        // The round continues until the dispatcher waits for the unread watcher.
         until(|| unread.stats().offered == 2);
         until(|| live.count() == 2);
         let stats = bus.stats();
@@ -227,10 +229,10 @@ fn events_offered_to_a_watcher_that_was_just_dropped_are_freed() {
     });
 }
 
-/// A watcher is dropped while the dispatcher is between "has it stopped?" and "how much capacity
-/// does it need?". Both ends empty the queue at the same time. The dispatcher's arithmetic must
-/// include the events that the dispatcher itself took out. Otherwise it panics (in a build with
-/// overflow checks), and the bus is dead.
+/// A watcher is dropped while the dispatcher is between checking whether it has stopped and
+/// computing how much capacity it needs. The watcher and the dispatcher empty the queue at the same
+/// time, and the dispatcher's arithmetic must include the events that the dispatcher itself
+/// removed. Otherwise the dispatcher panics (in a build with overflow checks), which kills the bus.
 #[test]
 fn a_watcher_that_is_dropped_while_the_dispatcher_waits_for_it_harms_nothing() {
     watched(|| {
@@ -246,8 +248,8 @@ fn a_watcher_that_is_dropped_while_the_dispatcher_waits_for_it_harms_nothing() {
             .overflow(WaitFor(Duration::from_secs(1)))
             .filter(|event: &Loaded| event.number >= 4)
             .on_drop(move |_, _| {
-                // The dispatcher has checked `a`, and now `b`, whose time is up. Hold the
-                // dispatcher here.
+                // The dispatcher has checked `a`, and is now at `b`, whose limit has expired. Hold
+                // the dispatcher here.
                 hooked_tx.send(()).unwrap();
                 dropping.recv().unwrap();
             })
@@ -260,21 +262,21 @@ fn a_watcher_that_is_dropped_while_the_dispatcher_waits_for_it_harms_nothing() {
         });
         for event in [first, Loaded::plain(2), Loaded::plain(3), Loaded::plain(4)] {
             publisher.publish(event).unwrap();
-            // Each event becomes a batch.
+            // The flush ensures that each event becomes a batch of its own.
             bus.flush(LONG).unwrap();
         }
         publisher.publish(Loaded::plain(5)).unwrap();
         clock.wait_for_waiters(1);
         clock.advance(Duration::from_secs(1));
         hooked.recv().unwrap();
-        // `a` begins to empty its queue, and the first event's destructor delays it. The dispatcher
+        // `a` begins to empty its queue, and the first event's destructor blocks it. The dispatcher
         // empties the rest.
         let dropping = thread::spawn(move || drop(waited));
         let flushed = bus.flush(LONG);
         release.send(()).unwrap();
         dropping.join().unwrap();
         flushed.unwrap();
-        publisher.try_publish(Loaded::plain(6)).expect("the bus lives");
+        publisher.try_publish(Loaded::plain(6)).expect("the bus must still accept events");
         assert!(matches!(timed.recv(), Ok(Event(event)) if event.number == 4));
         let report = bus.shutdown();
         assert!(report.complete);

@@ -1,4 +1,4 @@
-//! Watchers and handlers that end before the dispatcher has registered them. If a shutdown by
+//! Watchers and handlers that end before the dispatcher has registered them. If a shutdown with a
 //! deadline makes a handler abandon its queue, the events accepted after the handler's registration
 //! count as abandoned.
 
@@ -15,9 +15,9 @@ use crate::support::{
     stopping_filter, waits, watched,
 };
 
-/// Registers a handler while the dispatcher is held, calls `publish`, and abandons the bus, so the
-/// handler abandons its queue. Returns the handler's counters at the end of the bus, and the losses
-/// that its hook received.
+/// Registers a handler while the dispatcher is held, calls `publish`, and then abandons the bus so
+/// that the handler abandons its queue. Returns the handler's counters at the end of the bus, and
+/// the losses that its hook received.
 fn abandon_before_registration(
     options: BusOptions,
     start: Start,
@@ -49,7 +49,7 @@ fn ten(bus: &Broadcaster<u64>) {
     (1..=10).for_each(|n| bus.publisher().publish(n).unwrap());
 }
 
-/// G3: an accepted event is offered, or reported as abandoned.
+/// G3: an accepted event is either offered or reported as abandoned.
 #[test]
 fn events_after_an_abandoned_registration_count_as_abandoned() {
     for direct in [true, false] {
@@ -61,7 +61,7 @@ fn events_after_an_abandoned_registration_count_as_abandoned() {
     }
 }
 
-/// The same for events that the handler would have received from the history.
+/// Events that the handler would have received from the history count as abandoned too.
 #[test]
 fn the_past_of_an_abandoned_registration_counts_as_abandoned() {
     let (stats, lost) = abandon_before_registration(BusOptions::default().history(10), Start::Oldest, ten);
@@ -70,7 +70,7 @@ fn the_past_of_an_abandoned_registration_counts_as_abandoned() {
     assert_eq!(lost.into_iter().map(|(_, event)| event).collect::<Vec<_>>(), events);
 }
 
-/// The same for gaps, which count as missed.
+/// Gaps after an abandoned registration count as missed.
 #[test]
 fn gaps_after_an_abandoned_registration_count_as_missed() {
     let (stats, _) = abandon_before_registration(BusOptions::default(), Start::Next, |bus| {
@@ -80,8 +80,8 @@ fn gaps_after_an_abandoned_registration_count_as_missed() {
     assert_eq!((stats.offered, stats.dropped.abandoned, stats.missed), (1, 1, 5));
 }
 
-/// A handler that was stopped before its registration has not abandoned its queue: it is offered
-/// nothing.
+/// A handler that was stopped before its registration is not offered any events, so it has not
+/// abandoned its queue.
 #[test]
 fn a_registration_that_was_stopped_is_offered_nothing() {
     let bus = bus(100, 100);
@@ -97,7 +97,7 @@ fn a_registration_that_was_stopped_is_offered_nothing() {
     assert_eq!((handle.stats().offered, handle.stats().dropped.total()), (0, 0));
 }
 
-/// Publishes the event 0, and returns when the dispatcher is in a watcher's filter with it.
+/// Publishes event 0, and returns once the dispatcher is running a watcher's filter on it.
 fn hold_in_filter(bus: &Broadcaster<u64>) -> (Turnstile<u64>, Watcher<u64>) {
     let held = stopping_filter(bus.watch_builder().name("held"));
     bus.publisher().publish(0).unwrap();
@@ -105,8 +105,9 @@ fn hold_in_filter(bus: &Broadcaster<u64>) -> (Turnstile<u64>, Watcher<u64>) {
     held
 }
 
-/// One watcher is stopped and another is dropped before the dispatcher has registered them, beside
-/// a full incoming queue. The dropped one is freed on this thread, and leaves nothing.
+/// While the incoming queue is full, one watcher is stopped and another is dropped before the
+/// dispatcher has registered them. The dropped watcher is freed on this thread and leaves nothing
+/// behind.
 #[test]
 fn watchers_that_end_before_their_registration_leave_nothing() {
     watched(|| {
@@ -136,8 +137,8 @@ fn watchers_that_end_before_their_registration_leave_nothing() {
     });
 }
 
-/// The destructor of a filter shuts the bus down, on a thread for which the dispatcher waits. It
-/// does not wait, as on any thread of the bus.
+/// The destructor of a filter shuts the bus down, on a thread that the dispatcher is waiting for.
+/// As on any thread of the bus, the shutdown does not wait.
 #[test]
 fn a_filter_dropped_before_its_registration_does_not_wait_for_the_bus() {
     watched(|| {

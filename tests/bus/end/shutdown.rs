@@ -1,4 +1,4 @@
-//! Shutdown, close and drop of the bus.
+//! Shutting down, closing and dropping the bus.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -18,7 +18,7 @@ use crate::support::{
     inline, inline_options, keeping, on_both, stopping_handler, timed, until, waits, watched,
 };
 
-/// G3: `Ok` means offered, whatever the shutdown does at the same time.
+/// G3: a publish that returns `Ok` has its event offered, even during a concurrent shutdown.
 #[test]
 fn nothing_accepted_is_lost_to_a_shutdown() {
     // A round takes a long time under Miri.
@@ -59,7 +59,7 @@ fn nothing_accepted_is_lost_to_a_shutdown() {
     }
 }
 
-/// G8: every call returns after the handlers have handled everything, with the same report.
+/// G8: every call returns after the handlers have handled everything, and returns the same report.
 #[test]
 fn concurrent_shutdowns_all_wait_and_agree() {
     on_both(|options| {
@@ -73,7 +73,10 @@ fn concurrent_shutdowns_all_wait_and_agree() {
         assert!(!bus.drain(Duration::ZERO).complete);
         let reports: Vec<_> = thread::scope(|scope| {
             let calls: Vec<_> = (0..3).map(|_| scope.spawn(|| bus.shutdown())).collect();
-            assert!(calls.iter().all(|call| !call.is_finished()), "a handler is in its first event");
+            assert!(
+                calls.iter().all(|call| !call.is_finished()),
+                "a handler is still processing its first event"
+            );
             drop(turnstile);
             calls.into_iter().map(|call| call.join().unwrap()).collect()
         });
@@ -86,7 +89,8 @@ fn concurrent_shutdowns_all_wait_and_agree() {
     });
 }
 
-/// After the end every call returns an error, and the publishes return their events.
+/// After the end of the bus, every call returns an error, and the publish errors return their
+/// events.
 #[test]
 fn after_the_end_everything_is_refused() {
     on_both(|options| {
@@ -123,8 +127,8 @@ fn after_the_end_everything_is_refused() {
     });
 }
 
-/// On an inline bus, readers receive everything that is queued, and then the end, as soon as
-/// `close` has returned.
+/// On an inline bus, as soon as `close` has returned, readers receive all queued events and then
+/// the end.
 #[test]
 fn the_end_is_there_when_close_returns() {
     let bus = inline(3);
@@ -162,8 +166,8 @@ fn each_watcher_knows_why_it_ended() {
     });
 }
 
-/// Dropping another clone does not close the bus, and a publisher does not keep it open: the last
-/// handle closes it.
+/// Dropping another clone does not close the bus, and a publisher does not keep it open. The bus
+/// closes when the last handle is dropped.
 #[test]
 fn the_last_clone_closes_the_bus_on_whichever_thread() {
     on_both(|options| {
@@ -184,7 +188,7 @@ fn the_last_clone_closes_the_bus_on_whichever_thread() {
     });
 }
 
-/// A close wakes every reader that sleeps, and every reader's task.
+/// A close wakes every sleeping reader, both threads and tasks.
 #[test]
 fn the_end_wakes_all_readers() {
     on_both(|options| {
@@ -207,8 +211,8 @@ fn the_end_wakes_all_readers() {
     });
 }
 
-/// The drop of the last event that owns a bus closes that bus, even on the outer bus's dispatcher,
-/// and waits for no other thread: the dispatcher of the inner bus may be blocked.
+/// Dropping the last event that owns a bus closes that bus, even on the outer bus's dispatcher. The
+/// drop does not wait for any other thread, because the dispatcher of the inner bus may be blocked.
 #[test]
 fn an_event_may_own_a_bus() {
     on_both(|options| {
@@ -225,7 +229,7 @@ fn an_event_may_own_a_bus() {
     });
 }
 
-/// The end reaches every reader before any user-supplied destructor runs, because such a destructor
+/// Every reader sees the end before any user-supplied destructor runs, because such a destructor
 /// may wait for a reader.
 #[test]
 fn a_destructor_at_the_end_delays_no_reader() {
@@ -246,7 +250,8 @@ fn a_destructor_at_the_end_delays_no_reader() {
     });
 }
 
-/// The last handle is often dropped while a panic in user code unwinds. The bus ends as usual.
+/// The last handle is often dropped while a panic in user code unwinds. The bus still ends as
+/// usual.
 #[test]
 fn a_bus_that_is_dropped_by_a_panic_ends() {
     on_both(|options| {
@@ -262,8 +267,8 @@ fn a_bus_that_is_dropped_by_a_panic_ends() {
     });
 }
 
-/// The destructors of the history of an inline bus run at the end, and not while the thread that
-/// ends the bus is inside it: each of them waits for another thread that uses the bus.
+/// The destructors of an inline bus's history run at the end, after the thread that ends the bus
+/// has left it. Each of these destructors waits for another thread that uses the bus.
 #[test]
 fn the_destructors_of_the_history_hold_no_lock() {
     for drops in [false, true] {
@@ -290,8 +295,8 @@ fn the_destructors_of_the_history_hold_no_lock() {
     }
 }
 
-/// Dropping the bus closes it and waits for no thread, even if an unread watcher is on the same
-/// stack.
+/// Dropping the bus closes it and does not wait for any thread, even if an unread watcher is on the
+/// same stack.
 #[test]
 fn dropping_the_bus_does_not_wait() {
     let bus = bus(100, 1);
@@ -301,7 +306,7 @@ fn dropping_the_bus_does_not_wait() {
     publisher.publish(1).unwrap();
     drop(bus);
     assert!(publisher.publish(2).unwrap_err().is_closed());
-    // The dispatcher's thread still offers what was accepted.
+    // The dispatcher's thread still offers the accepted events.
     assert_eq!(drain(&mut held.watcher), [Event(u64::MAX - 1), Event(u64::MAX), Event(1)]);
     assert_eq!(events(&drain(&mut other)), [1]);
 }
@@ -318,9 +323,9 @@ fn a_panic_with_a_waiting_watcher_on_the_stack_unwinds() {
     assert!(result.is_err());
 }
 
-/// When a shutdown has returned, the threads of the dispatcher and of all handlers have ended,
-/// including handlers that ended earlier. The last thing a thread does is to drop what it owns. The
-/// destructors here are slow, so a thread that is not joined is still running them.
+/// When a shutdown returns, the threads of the dispatcher and of all handlers have ended, including
+/// those of handlers that ended earlier. The last thing that a thread does is drop what it owns.
+/// The destructors here are slow, so a thread that was not joined would still be running them.
 #[test]
 fn a_shutdown_joins_the_threads_of_the_bus() {
     static BEGUN: AtomicUsize = AtomicUsize::new(0);
@@ -350,12 +355,15 @@ fn a_shutdown_joins_the_threads_of_the_bus() {
         };
         assert!(report.threads_ended);
         assert_eq!(ENDED.load(Ordering::SeqCst), BEGUN.load(Ordering::SeqCst), "round {round}");
-        assert!(BEGUN.load(Ordering::SeqCst) >= 2 * (round + 1), "the dispatcher's thread and a handler's");
+        assert!(
+            BEGUN.load(Ordering::SeqCst) >= 2 * (round + 1),
+            "the dispatcher's and the handler's threads must have begun their destructors"
+        );
     }
 }
 
 /// Events that are only kept in the history do not make a shutdown incomplete, however long their
-/// destructors take. The report shows that the dispatcher's thread still runs, and the next
+/// destructors take. The report shows that the dispatcher's thread is still running, and the next
 /// shutdown joins it.
 #[test]
 fn kept_events_with_slow_destructors_leave_a_shutdown_complete() {

@@ -1,4 +1,4 @@
-//! Watchers and handlers that are stopped or dropped.
+//! Stopping and dropping watchers and handlers.
 
 use std::sync::mpsc;
 use std::thread;
@@ -13,7 +13,7 @@ use crate::support::{
     keeping, on_both, stopping_handler, timed, turnstile, waits, watched,
 };
 
-/// G11: after `stop` the queued events stay readable, and then the watcher ends.
+/// G11: after `stop` the queued events remain readable, and then the watcher ends.
 #[test]
 fn a_stopped_watcher_keeps_its_queue_and_then_ends() {
     on_both(|options| {
@@ -31,7 +31,7 @@ fn a_stopped_watcher_keeps_its_queue_and_then_ends() {
     });
 }
 
-/// G11: a stop from another thread wakes a reader that waits.
+/// G11: a stop from another thread wakes a blocked reader.
 #[test]
 fn stop_wakes_a_waiting_reader() {
     on_both(|options| {
@@ -45,7 +45,7 @@ fn stop_wakes_a_waiting_reader() {
     });
 }
 
-/// A watcher that the program reads itself ends for its handle when it is dropped, not when it is
+/// For its handle, a watcher that the program reads itself ends when it is dropped, not when it is
 /// stopped.
 #[test]
 fn a_join_on_a_watcher_waits_until_the_watcher_is_dropped() {
@@ -66,13 +66,13 @@ fn a_join_on_a_watcher_waits_until_the_watcher_is_dropped() {
     });
 }
 
-/// G11: on an idle bus a dropped watcher and its events are freed without waiting for the next
+/// G11: on an idle bus, a dropped watcher and its events are freed without waiting for the next
 /// event.
 #[test]
 fn watchers_that_are_dropped_on_an_idle_bus_leave_nothing() {
     let live = Live::default();
     let bus = bus(100, 100);
-    // Each watcher takes a long time under Miri.
+    // Under Miri, each watcher takes a long time.
     let watchers = if cfg!(miri) { 200 } else { 2_000_u64 };
     for n in 0..watchers {
         let (in_filter, gone) = mpsc::channel();
@@ -90,8 +90,8 @@ fn watchers_that_are_dropped_on_an_idle_bus_leave_nothing() {
     assert_eq!(bus.stats().departed.dropped.stopped, watchers / 100);
 }
 
-/// A handler has ended only when its closure has been dropped, so what the closure owns (a buffered
-/// file) is complete by then.
+/// A handler counts as ended only after its closure has been dropped, so whatever the closure owns
+/// (such as a buffered file) is complete by then.
 #[test]
 fn a_handler_has_ended_when_its_closure_is_gone() {
     on_both(|options| {
@@ -106,13 +106,13 @@ fn a_handler_has_ended_when_its_closure_is_gone() {
         turnstile.wait_for(());
         let ended = handle.join(Duration::ZERO);
         turnstile.let_one_pass();
-        assert!(!ended, "the closure was being dropped");
+        assert!(!ended, "the handler had ended while its closure was still being dropped");
         assert!(handle.join(LONG));
     });
 }
 
-/// Dropping a watcher releases the waiting dispatcher first. Only then does it run destructors of
-/// events, which may take long or need the bus to continue.
+/// Dropping a watcher first releases the dispatcher that waits for it, and only then runs the
+/// events' destructors, which may take long or need the bus to make progress.
 #[test]
 fn a_dropped_watcher_releases_the_dispatcher_before_its_events() {
     watched(|| {
@@ -123,7 +123,8 @@ fn a_dropped_watcher_releases_the_dispatcher_before_its_events() {
         let (turnstile, mut pass) = turnstile();
         bus.publisher().publish(Loaded::with(1, move || pass(()))).unwrap();
         assert_eq!(receive(), Some(1));
-        // The dispatcher waits with the second event for capacity at the first watcher.
+        // The dispatcher holds the second event and waits for capacity in the first watcher's
+        // queue.
         bus.publisher().publish(Loaded::plain(2)).unwrap();
         assert_eq!(receive(), Some(2));
         bus.publisher().publish(Loaded::plain(3)).unwrap();
@@ -137,8 +138,8 @@ fn a_dropped_watcher_releases_the_dispatcher_before_its_events() {
     });
 }
 
-/// Handles of handlers: a drop leaves the handler running, `stop` lets it finish, and `join` waits
-/// for it without stopping it.
+/// Handles of handlers: dropping one leaves the handler running, `stop` lets the handler finish its
+/// queue, and `join` waits for the handler without stopping it.
 #[test]
 fn join_waits_for_the_handler_and_does_not_stop_it() {
     on_both(|options| {
@@ -147,14 +148,14 @@ fn join_waits_for_the_handler_and_does_not_stop_it() {
         let (turnstile, handle) = stopping_handler(bus.watch_builder());
         bus.publisher().publish_batch([1, 2]).unwrap();
         turnstile.wait_for(Some(1));
-        assert!(!handle.join(Duration::ZERO), "it is in the middle of an event");
+        assert!(!handle.join(Duration::ZERO), "the handler is in the middle of an event");
         turnstile.let_one_pass();
         turnstile.wait_for(Some(2));
         handle.stop();
         assert!(!handle.join(Duration::ZERO));
         turnstile.let_one_pass();
         assert!(handle.join(Duration::MAX));
-        assert!(handle.clone().join(Duration::ZERO), "it has ended");
+        assert!(handle.clone().join(Duration::ZERO), "the handler has ended");
         bus.publisher().publish(3).unwrap();
         for event in [1, 2, 3] {
             left.wait_for(Some(event));
@@ -165,8 +166,8 @@ fn join_waits_for_the_handler_and_does_not_stop_it() {
     });
 }
 
-/// G11: stop and drop release a dispatcher that waits for exactly that watcher, and the events that
-/// it loses are counted.
+/// G11: stopping or dropping a watcher releases a dispatcher that waits for that watcher, and the
+/// events that the watcher loses are counted.
 #[test]
 fn stop_and_drop_release_a_dispatcher_that_waits_for_them() {
     for drops in [false, true] {

@@ -1,5 +1,5 @@
-//! Gaps that a publisher reports: each has a place in the common order of events, for every
-//! watcher.
+//! Gaps that a publisher reports: for every watcher, each gap has the same place in the order of
+//! events.
 
 use std::thread;
 
@@ -10,8 +10,8 @@ use crate::support::{
     LONG, assert_balanced, available, bus, bus_with, drain, on_both, stopping_filter, timed,
 };
 
-/// A gap stays where it was published, whatever policy or filter a watcher has, and is not an
-/// event.
+/// A gap stays where it was published, whatever policy or filter a watcher has, and does not count
+/// as an event.
 #[test]
 fn a_gap_has_its_place_for_every_watcher() {
     on_both(|options| {
@@ -32,14 +32,14 @@ fn a_gap_has_its_place_for_every_watcher() {
             let stats = watcher.stats();
             assert_eq!((stats.offered, stats.delivered, stats.missed, stats.lag), (3, 3, 7, 0));
         }
-        // The filter refuses 6, so the gaps around it are one.
+        // The filter refuses 6, so the gaps on both sides of it merge into one.
         assert_eq!(drain(&mut odd), [Event(1), Lagged(7)]);
         assert_eq!((report.bus.accepted, report.bus.published(), report.bus.missed), (3, 3, 7));
         assert_balanced(&bus.stats());
     });
 }
 
-/// A gap needs no capacity in the queue of a watcher, and is added to the watcher's own losses.
+/// A gap needs no capacity in a watcher's queue, and is added to the watcher's own losses.
 #[test]
 fn a_gap_adds_to_what_the_watcher_lost() {
     on_both(|options| {
@@ -53,8 +53,8 @@ fn a_gap_adds_to_what_the_watcher_lost() {
     });
 }
 
-/// A watcher that is stopped while the dispatcher offers it the event before a gap does not receive
-/// the gap.
+/// A watcher that is stopped while the dispatcher is offering it the event before a gap does not
+/// receive the gap.
 #[test]
 fn a_stopped_watcher_receives_no_more_gaps() {
     let bus = bus::<u64>(100, 100);
@@ -75,8 +75,8 @@ fn a_stopped_watcher_receives_no_more_gaps() {
     assert_eq!(available(&mut other), [Event(1), Event(2), Lagged(5)]);
 }
 
-/// A reader that sleeps wakes for a gap that no event follows, and a handler receives it before a
-/// flush returns.
+/// A gap that is not followed by an event wakes a sleeping reader, and a handler receives the gap
+/// before a flush returns.
 #[test]
 fn a_gap_alone_wakes_a_reader() {
     on_both(|options| {
@@ -105,7 +105,7 @@ fn a_gap_is_not_for_later_watchers() {
     });
 }
 
-/// The largest gaps, together with each other and with events, overflow no count.
+/// The largest gaps do not overflow any counter, even combined with each other and with events.
 #[test]
 fn gaps_of_any_size_overflow_nothing() {
     on_both(|options| {

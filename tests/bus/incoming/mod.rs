@@ -1,4 +1,4 @@
-//! The way in: publishers, their turns, and the gaps that they report.
+//! The incoming side of the bus: publishers, their turns, and the gaps that they report.
 
 mod gaps;
 mod publish;

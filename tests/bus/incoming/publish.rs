@@ -31,7 +31,7 @@ fn publishing_reports_full_and_returns_the_event() {
     assert_eq!((stats.accepted, stats.rejected_full, stats.rejected_closed), (4, 4, 2));
 }
 
-/// A batch of which only the beginning fits returns the rest.
+/// If only the beginning of a batch fits, the publish returns the rest.
 #[test]
 fn a_batch_that_does_not_fit_returns_the_rest() {
     let bus = bus_with(BusOptions::default().incoming_capacity(2).queue_capacity(1).max_batch(2));
@@ -42,8 +42,7 @@ fn a_batch_that_does_not_fit_returns_the_rest() {
     assert_eq!(bus.shutdown().bus.accepted, 2 + 4);
 }
 
-/// Publishers that wait for capacity get it, although the dispatcher has no watcher to offer
-/// anything to.
+/// Waiting publishers get capacity even if the dispatcher has no watcher to offer events to.
 #[test]
 fn without_watchers_capacity_is_freed() {
     watched(|| {
@@ -90,7 +89,7 @@ fn an_iterator_that_panics_publishes_nothing() {
     });
 }
 
-/// A `Vec` is used directly. Its events keep their place in memory.
+/// A `Vec` is used directly, and its events are not moved in memory.
 #[test]
 fn a_vec_is_not_copied() {
     on_both(|options| {
@@ -108,7 +107,8 @@ fn a_vec_is_not_copied() {
     });
 }
 
-/// A batch is one run in the order, in pieces of at most `max_batch`.
+/// The events of a batch are consecutive in the order, and are offered in pieces of at most
+/// `max_batch`.
 #[test]
 fn a_published_batch_is_split_and_keeps_its_order() {
     let bus = bus_with(BusOptions::default().max_batch(3).overflow(Wait));
@@ -128,8 +128,8 @@ fn a_published_batch_is_split_and_keeps_its_order() {
     assert_eq!(batches.concat(), (0..10).collect::<Vec<_>>());
 }
 
-/// A batch can have as many events of no size as `usize` can count, so sums of their counts end at
-/// the highest number.
+/// A batch of zero-sized events can have as many events as `usize` can count, so sums of such
+/// counts saturate at the maximum.
 #[test]
 fn counts_of_refused_events_of_no_size_do_not_wrap() {
     on_both(|options| {

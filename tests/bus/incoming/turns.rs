@@ -1,5 +1,6 @@
-//! Publishers that wait for capacity, threads and tasks, and their turns: for the incoming queue of
-//! a dispatcher that user code keeps busy, and for a full watcher of an inline bus.
+//! Publishers, both threads and tasks, that wait for capacity, and their turns. They wait for the
+//! incoming queue of a dispatcher that user code keeps busy, or for a full watcher of an inline
+//! bus.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
@@ -22,15 +23,15 @@ struct Full {
     clock: FakeClock,
     bus: Broadcaster<u64>,
     watcher: Watcher<u64>,
-    /// Only for a bus with a dispatcher, which stops in the watcher's filter.
+    /// Only set for a bus with a dispatcher, which stops in the watcher's filter.
     stops: Option<Turnstile<u64>>,
     /// The events that were read to free capacity.
     read: Vec<Delivery<u64>>,
 }
 
 impl Full {
-    /// The dispatcher stops at the event 1, and the event 2 fills the incoming queue. On an inline
-    /// bus the event 1 fills the queue of a watcher with `Wait`.
+    /// The dispatcher stops at event 1, and event 2 fills the incoming queue. On an inline bus,
+    /// event 1 fills the queue of a `Wait` watcher.
     fn new(options: BusOptions) -> Self {
         let is_inline = options == BusOptions::default().inline(true);
         let (clock, bus) = timed(options.incoming_capacity(1).queue_capacity(8).max_batch(1));
@@ -56,15 +57,15 @@ impl Full {
         }
     }
 
-    /// Frees capacity for a thread. A dispatcher wakes the thread only when it has time, so its
-    /// watcher no longer stops it.
+    /// Frees capacity for a thread. The dispatcher wakes the thread only when it has time, so the
+    /// watcher's filter no longer stops the dispatcher.
     fn free_for_a_thread(&mut self) {
         if self.stops.take().is_none() {
             self.free_one();
         }
     }
 
-    /// Ends the bus, and returns the accepted events besides those that filled the bus.
+    /// Ends the bus, and returns the accepted events except those that filled the bus.
     fn finish(mut self) -> Vec<u64> {
         drop(self.stops);
         self.bus.close();
@@ -75,8 +76,8 @@ impl Full {
     }
 }
 
-/// A publish that is dropped before it is ready has not happened. Its turn passes to the next task,
-/// and a task that never had a turn leaves no trace.
+/// A publish that is dropped before it is ready does not publish its event. Its turn passes to the
+/// next task, and a task that never had a turn leaves no trace.
 #[test]
 fn the_turn_of_a_dropped_task_passes_on() {
     on_both(|options| {
@@ -98,13 +99,17 @@ fn the_turn_of_a_dropped_task_passes_on() {
         drop(dropped);
         second.wait();
         assert_eq!(second.poll(waiting.as_mut()), Poll::Ready(Ok(())));
-        assert_eq!((third.rings(), full.bus.stats().rejected_full), (0, 0), "waiting is not a refusal");
+        assert_eq!(
+            (third.rings(), full.bus.stats().rejected_full),
+            (0, 0),
+            "waiting does not count as a refusal"
+        );
         assert_eq!(full.finish(), [4]);
     });
 }
 
-/// A task that has got a turn keeps its place if another publisher was faster, and gets the next
-/// turn too.
+/// A task that was given a turn keeps its place if another publisher takes the capacity first, and
+/// also gets the next turn.
 #[test]
 fn a_task_whose_capacity_another_publisher_took_keeps_its_place() {
     watched(|| {
@@ -120,14 +125,15 @@ fn a_task_whose_capacity_another_publisher_took_keeps_its_place() {
         assert!(first.poll(waiting[0].as_mut()).is_pending());
         full.free_one();
         first.wait();
-        assert_eq!(second.rings(), 0, "the task that was later has got the turn");
+        assert_eq!(second.rings(), 0, "the second task was woken before the first");
         assert_eq!(first.poll(waiting[0].as_mut()), Poll::Ready(Ok(())));
         drop(waiting);
         assert_eq!(full.finish(), [5, 3]);
     });
 }
 
-/// `ready` waits for capacity and takes none: the task that waits with an event publishes too.
+/// `ready` waits for capacity but does not take it, so a task that is waiting with an event
+/// publishes too.
 #[test]
 fn ready_leaves_the_capacity_to_others() {
     on_both(|options| {
@@ -150,8 +156,8 @@ fn ready_leaves_the_capacity_to_others() {
     });
 }
 
-/// A turn is not a lock: if the tasks that have one are not polled, or are even leaked, the tasks
-/// and threads after them still get their turns.
+/// A turn is not a lock: if the tasks that have a turn are not polled, or are even leaked, the
+/// tasks and threads behind them still get their turns.
 #[test]
 fn a_turn_that_is_not_taken_up_passes_to_the_next() {
     on_both(|options| {
@@ -180,8 +186,8 @@ fn a_turn_that_is_not_taken_up_passes_to_the_next() {
     });
 }
 
-/// A publish with a timeout gets its event back when the timeout expires, and is accepted if there
-/// is capacity before.
+/// A publish with a timeout returns its event when the timeout expires, and is accepted if capacity
+/// becomes available before that.
 #[test]
 fn publish_timeout_runs_on_the_clock() {
     on_both(|options| {
@@ -201,8 +207,8 @@ fn publish_timeout_runs_on_the_clock() {
     });
 }
 
-/// A close, or the drop of the last handle, ends every wait for capacity. Each publisher has its
-/// event back.
+/// Closing the bus, or dropping its last handle, ends every wait for capacity. Each publisher gets
+/// its event back.
 #[test]
 fn the_end_releases_publishers_that_wait() {
     on_both(|options| {
@@ -231,8 +237,8 @@ fn the_end_releases_publishers_that_wait() {
     });
 }
 
-/// The same while the dispatcher itself waits for a watcher: there is capacity for one entry, and
-/// the first task does not use it.
+/// A turn also passes on while the dispatcher itself waits for a watcher: there is capacity for one
+/// entry, and the first task does not use it.
 #[test]
 fn a_turn_passes_on_while_the_dispatcher_waits_for_a_watcher() {
     let bus = bus_with(BusOptions::default().incoming_capacity(2).queue_capacity(8).max_batch(1));
@@ -245,7 +251,7 @@ fn a_turn_passes_on_while_the_dispatcher_waits_for_a_watcher() {
     for (ear, future) in ears.iter().zip(&mut waiting) {
         assert!(ear.poll(future.as_mut()).is_pending());
     }
-    // This frees the space of one entry: the dispatcher takes an entry and waits again.
+    // This frees space for one entry: the dispatcher takes an entry and waits again.
     assert!(held.watcher.recv().is_ok());
     ears[1].wait();
     assert_eq!(ears[1].poll(waiting[1].as_mut()), Poll::Ready(Ok(())));
@@ -253,16 +259,16 @@ fn a_turn_passes_on_while_the_dispatcher_waits_for_a_watcher() {
     assert!(bus.shutdown().complete);
 }
 
-/// A waiting publisher is woken even while events keep the dispatcher from sleeping, not only
-/// before it sleeps.
+/// A waiting publisher is woken even while events keep the dispatcher from sleeping, and not only
+/// before the dispatcher sleeps.
 #[test]
 fn a_busy_dispatcher_wakes_a_publisher_that_waits() {
     let bus = bus::<u8>(2, 8);
     let (entered_tx, entered) = mpsc::channel();
     let (go, gate) = mpsc::channel::<()>();
     let is_over = Arc::new(AtomicBool::new(false));
-    // Each event of the kind 1 publishes another one, so the incoming queue is never empty for long
-    // enough to let the dispatcher sleep.
+    // Each event of kind 1 publishes another one, so the incoming queue is never empty long enough
+    // for the dispatcher to sleep.
     let (again, over) = (bus.publisher(), is_over.clone());
     let filter = move |event: &u8| {
         if *event == 0 {
@@ -276,7 +282,7 @@ fn a_busy_dispatcher_wakes_a_publisher_that_waits() {
     let _watcher = bus.watch_builder().filter(filter).watch().unwrap();
     bus.publisher().publish(0).unwrap();
     entered.recv_timeout(LONG).unwrap();
-    // The dispatcher is in the filter, and the incoming queue gets full.
+    // The dispatcher is in the filter while the incoming queue fills up.
     bus.publisher().try_publish(1).unwrap();
     bus.publisher().try_publish(2).unwrap();
     let (waiting, over) = (bus.publisher(), is_over.clone());
@@ -286,8 +292,8 @@ fn a_busy_dispatcher_wakes_a_publisher_that_waits() {
         over.store(true, Ordering::SeqCst);
         done_tx.send(published).unwrap();
     });
-    // Usually this is enough time for the publisher to fall asleep. If it is late, it needs no
-    // wake-up.
+    // This is usually enough time for the publisher to fall asleep. If the publisher is late, it
+    // needs no wake-up.
     (0..10_000).for_each(|_| thread::yield_now());
     go.send(()).unwrap();
     let published = done.recv_timeout(LONG);

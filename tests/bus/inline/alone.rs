@@ -1,4 +1,4 @@
-//! A bus with one watcher. Its events gather in a batch until the reader takes the batch.
+//! A bus with one watcher, whose events accumulate in a batch until the reader takes the batch.
 
 use eventcast::Delivery::{Event, Lagged};
 use eventcast::OverflowPolicy::{DropIncoming, Evict, Wait, WaitFor};
@@ -6,7 +6,7 @@ use eventcast::{Broadcaster, Watcher};
 
 use crate::support::{LONG, Live, Tracked, assert_settled, available, inline, inline_options};
 
-/// Receives batches until there is none. Returns their numbers, batch by batch.
+/// Receives batches until none is left. Returns the numbers in each batch.
 fn batches(watcher: &mut Watcher<u64>) -> Vec<Vec<u64>> {
     let mut all = Vec::new();
     while let Ok(batch) = watcher.try_recv_batch() {
@@ -15,8 +15,8 @@ fn batches(watcher: &mut Watcher<u64>) -> Vec<Vec<u64>> {
     all
 }
 
-/// A second watcher is registered and dropped, and some batches are too large to be gathered. The
-/// order stays, and so do the positions.
+/// A second watcher is registered and dropped, and some batches are too large to accumulate. Events
+/// keep their order and their positions.
 #[test]
 fn events_stay_in_order_beside_other_watchers() {
     let bus = inline::<u64>(1000);
@@ -50,7 +50,7 @@ fn events_stay_in_order_beside_other_watchers() {
     assert_settled(&bus.stats(), next);
 }
 
-/// A gap between two events is reported between them, though both were published alone.
+/// A gap between two events is reported between them, even if each event was published on its own.
 #[test]
 fn a_gap_stays_between_the_events() {
     let bus = inline::<u64>(10);
@@ -64,7 +64,7 @@ fn a_gap_stays_between_the_events() {
     assert_eq!(available(&mut watcher), [Event(1), Lagged(5), Event(2), Lagged(5), Event(3)]);
 }
 
-/// Events that do not fit are lost at their place.
+/// Events that do not fit are reported as a gap in the place where they were lost.
 #[test]
 fn a_full_queue_loses_between_what_it_has_and_what_follows() {
     let bus = inline::<u64>(3);
@@ -78,8 +78,9 @@ fn a_full_queue_loses_between_what_it_has_and_what_follows() {
     assert_settled(&bus.stats(), 6);
 }
 
-/// No batch has more events than `max_batch`. If the bus waits for the reader, none has more than a
-/// quarter of the queue, so that a reader gives capacity back before it has read all of it.
+/// No batch has more events than `max_batch`. If the bus waits for the reader, no batch has more
+/// than a quarter of the queue's capacity, so that a reader frees capacity before it has read the
+/// whole queue.
 #[test]
 fn a_batch_has_no_more_events_than_the_options_allow() {
     for (policy, max_batch, most) in
@@ -95,7 +96,7 @@ fn a_batch_has_no_more_events_than_the_options_allow() {
     }
 }
 
-/// G5: a batch that is partly read keeps no more events alive than `max_batch`.
+/// G5: a partly read batch keeps no more events alive than `max_batch`.
 #[test]
 fn events_that_were_read_are_not_kept_alive() {
     let (live, queue_capacity) = (Live::default(), 100);
@@ -110,13 +111,13 @@ fn events_that_were_read_are_not_kept_alive() {
         for _ in 0..queue_capacity - 1 {
             assert!(watcher.recv_ref().is_ok());
         }
-        assert!(live.count() <= 4, "{} events are alive", live.count());
+        assert!(live.count() <= 4, "{} events are still alive", live.count());
     }
     drop((watcher, bus));
     assert_eq!(live.count(), 0);
 }
 
-/// A reader that is dropped drops the events that it had taken, and those that had gathered since.
+/// Dropping a reader drops the events that it had taken and those that have accumulated since.
 #[test]
 fn a_dropped_reader_drops_what_it_had_and_what_gathered() {
     let live = Live::default();

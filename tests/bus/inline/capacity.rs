@@ -1,5 +1,5 @@
-//! Full queues with the policy `Wait`: an event is accepted if every such watcher has capacity, and
-//! refused otherwise.
+//! Full queues with the `Wait` policy: an event is accepted if every `Wait` watcher has capacity,
+//! and refused otherwise.
 
 use std::sync::atomic::Ordering;
 use std::sync::mpsc;
@@ -13,8 +13,8 @@ use futures::FutureExt;
 
 use crate::support::{assert_settled, available, even, inline, inline_options, poll, waits};
 
-/// An event that does not fit is returned, is offered to no watcher, and no filter is asked about
-/// it.
+/// An event that does not fit is returned. It is not offered to any watcher, and no filter is
+/// called for it.
 #[test]
 fn an_event_that_does_not_fit_is_returned_and_offered_to_no_watcher() {
     let bus = inline(100);
@@ -45,7 +45,7 @@ fn an_event_that_does_not_fit_is_returned_and_offered_to_no_watcher() {
     assert_settled(&bus.stats(), 3);
 }
 
-/// The fullest of several `Wait` watchers decides.
+/// Among several `Wait` watchers, the fullest one decides whether an event is accepted.
 #[test]
 fn all_watchers_that_lose_nothing_must_have_capacity() {
     let bus = inline(100);
@@ -56,13 +56,13 @@ fn all_watchers_that_lose_nothing_must_have_capacity() {
     assert_eq!(watchers[1].try_recv(), Ok(Event(1)));
     publisher.try_publish(2).unwrap();
     assert_eq!(watchers[1].try_recv(), Ok(Event(2)));
-    assert!(publisher.try_publish(3).unwrap_err().is_full(), "the third watcher has two");
+    assert!(publisher.try_publish(3).unwrap_err().is_full(), "the third watcher has two events");
     assert_eq!(watchers[2].try_recv(), Ok(Event(1)));
     publisher.try_publish(3).unwrap();
     assert_eq!(available(&mut watchers[0]), [1, 2, 3].map(Event));
 }
 
-/// Beside a full `Wait` watcher, a watcher whose policy loses events loses only events that the bus
+/// If a `Wait` watcher is full, a watcher whose policy loses events loses only events that the bus
 /// accepts.
 #[test]
 fn other_policies_lose_only_what_was_accepted() {
@@ -74,7 +74,7 @@ fn other_policies_lose_only_what_was_accepted() {
     assert_eq!(available(&mut loses), [Event(0), Lagged(2)]);
 }
 
-/// Events that the reader borrows take capacity, until its next call.
+/// Events that the reader borrows take capacity until its next call.
 #[test]
 fn a_borrowed_batch_takes_capacity() {
     let bus = inline(1);
@@ -87,7 +87,7 @@ fn a_borrowed_batch_takes_capacity() {
     assert_eq!(available(&mut watcher), [Event(2)]);
 }
 
-/// A batch that does not fit is accepted as far as it fits, for all watchers alike.
+/// If a batch does not fit, the beginning that fits is accepted for all watchers alike.
 #[test]
 fn the_front_of_a_batch_that_fits_is_accepted() {
     for max_batch in [1, 2, 3, 256] {
@@ -108,7 +108,7 @@ fn the_front_of_a_batch_that_fits_is_accepted() {
     }
 }
 
-/// A batch without events is accepted even by a full watcher.
+/// A batch without events is accepted even if a watcher is full.
 #[test]
 fn an_empty_batch_needs_no_capacity() {
     let bus = inline(1);
@@ -169,7 +169,7 @@ fn a_full_watcher_does_not_refuse_what_its_filter_refuses() {
     publisher.try_publish(2).unwrap();
     publisher.try_publish(3).unwrap();
     publisher.publish(5).unwrap();
-    publisher.publish_async(7).now_or_never().expect("it does not wait").unwrap();
+    publisher.publish_async(7).now_or_never().expect("the publish must not wait").unwrap();
     assert_eq!(publisher.try_publish(4), Err(PublishError::Full(4)));
     publisher.try_publish(9).unwrap();
     assert_eq!(available(&mut other), [2, 3, 5, 7, 9].map(Event));
@@ -180,7 +180,7 @@ fn a_full_watcher_does_not_refuse_what_its_filter_refuses() {
     assert_settled(&bus.stats(), 6);
 }
 
-/// The same within a batch.
+/// A full watcher delays only the events that its filter accepts, even within a batch.
 #[test]
 fn a_batch_is_accepted_up_to_the_first_event_that_a_full_watcher_wants() {
     let bus = inline(100);
@@ -193,8 +193,9 @@ fn a_batch_is_accepted_up_to_the_first_event_that_a_full_watcher_wants() {
     assert_settled(&bus.stats(), 4);
 }
 
-/// A batch that a full watcher's filter refuses is accepted event by event, and the events that
-/// follow stay where they are: the time grows with the length of the batch, not with its square.
+/// A batch that a full watcher's filter refuses is accepted event by event, without moving the
+/// remaining events in memory. The time is therefore linear in the length of the batch rather than
+/// quadratic.
 #[test]
 fn a_batch_that_is_accepted_event_by_event_stays_in_its_memory() {
     let bus = inline(100);
@@ -211,7 +212,8 @@ fn a_batch_that_is_accepted_event_by_event_stays_in_its_memory() {
     assert_eq!(places, [0, 1, 2, 3, 4].map(|i| places[0] + i * size_of::<u64>()));
 }
 
-/// Each call asks the filter once about its event, even if it waits and is polled several times.
+/// Each call runs the filter once for its event, even if the call waits and is polled several
+/// times.
 #[test]
 fn a_filter_is_asked_once_for_an_event_that_waits() {
     let bus = inline(100);
@@ -232,10 +234,10 @@ fn a_filter_is_asked_once_for_an_event_that_waits() {
     }
     assert_eq!(asked_since(), 1);
     assert!(publisher.try_publish(6).unwrap_err().is_full());
-    assert_eq!(asked_since(), 1, "each call asks for its own event");
+    assert_eq!(asked_since(), 1, "each call runs the filter for its own event");
     assert_eq!(even.try_recv(), Ok(Event(2)));
     assert!(poll(publishing.as_mut(), Waker::noop()).is_ready());
-    assert_eq!(asked_since(), 0, "it was asked when the publish began");
+    assert_eq!(asked_since(), 0, "the filter already ran when the publish began");
     assert_eq!(available(&mut even), [Event(4)]);
     assert_eq!((even.stats().offered, even.stats().filtered), (2, 0));
 }
@@ -258,7 +260,7 @@ fn a_filter_sees_each_accepted_event_once() {
     assert_eq!(available(&mut every_other), [0, 2, 4, 6].map(Event));
 }
 
-/// A reader that takes events inside a batch frees capacity event by event.
+/// A reader that takes events from the middle of a batch frees capacity event by event.
 #[test]
 fn a_reader_in_the_middle_of_a_batch_frees_capacity() {
     let bus = inline(4);

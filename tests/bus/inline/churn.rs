@@ -12,8 +12,8 @@ use crate::support::{
     LONG, Live, Tracked, assert_balanced, assert_settled, inline, policies, waits, watched,
 };
 
-/// Two threads register and drop watchers without a pause, while another publishes. A permanent
-/// watcher receives everything, and nothing of the others remains.
+/// Two threads continuously register and drop watchers while another thread publishes. A permanent
+/// watcher receives all events, and the other watchers leave nothing behind.
 #[test]
 fn registering_and_dropping_watchers_does_not_disturb_a_publisher() {
     const EVENTS: u64 = if cfg!(miri) { 50 } else { 5_000 };
@@ -52,8 +52,8 @@ fn registering_and_dropping_watchers_does_not_disturb_a_publisher() {
     });
 }
 
-/// A publish, the stop or drop of a watcher, a registration and the close at about the same time:
-/// accepted events are received, and everything is freed.
+/// A publish, the stop or drop of a watcher, a registration and the close happen at about the same
+/// time. Accepted events are received, and everything is freed.
 #[test]
 fn other_calls_may_run_at_the_same_time_as_the_close() {
     const ROUNDS: u64 = if cfg!(miri) { 20 } else { 1_000 };
@@ -92,8 +92,8 @@ fn other_calls_may_run_at_the_same_time_as_the_close() {
     });
 }
 
-/// Buses that are created, used and dropped on several threads, some by their last handle and some
-/// by a shutdown.
+/// Buses that are created, used and dropped on several threads. Some end when their last handle is
+/// dropped, and some by a shutdown.
 #[test]
 fn buses_are_created_and_dropped_on_several_threads() {
     const BUSES: u64 = if cfg!(miri) { 20 } else { 1_000 };

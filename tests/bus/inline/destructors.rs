@@ -1,4 +1,4 @@
-//! Publishes from destructors, and from all other places where user code runs inside a call.
+//! Publishing from destructors, and from all other places where user code runs inside a call.
 
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
@@ -16,7 +16,7 @@ use crate::support::{
 /// The results of several publishes.
 type Results<const N: usize> = [Result<(), PublishError<u64>>; N];
 
-/// Registers a watcher whose filter publishes these events when it is dropped, and reports the
+/// Registers a watcher whose filter, when it is dropped, publishes these events and reports the
 /// results.
 fn publishing_at_drop<const N: usize>(
     bus: &Broadcaster<u64>,
@@ -27,8 +27,8 @@ fn publishing_at_drop<const N: usize>(
     (bus.watch_builder().filter(keeping(publish)).watch().unwrap(), said)
 }
 
-/// The destructor of a filter runs inside the call that removes the watcher, and needs capacity for
-/// what it publishes.
+/// The destructor of a filter runs inside the call that removes the watcher, and what it publishes
+/// needs capacity.
 #[test]
 fn a_destructor_that_publishes_needs_capacity() {
     watched(|| {
@@ -42,7 +42,7 @@ fn a_destructor_that_publishes_needs_capacity() {
         assert_eq!(second.1.try_recv(), Ok([2, 3].map(|event| Err(PublishError::Full(event)))));
         assert_eq!(available(&mut full), [Event(2)]);
         assert_eq!(full.stats().dropped.total(), 0);
-        // After the end nothing is accepted.
+        // After the end of the bus, nothing is accepted.
         assert!(bus.shutdown().complete);
         assert_eq!(last.1.try_recv(), Ok([2, 3].map(|event| Err(PublishError::Closed(event)))));
         drop(last.0);
@@ -50,9 +50,9 @@ fn a_destructor_that_publishes_needs_capacity() {
     });
 }
 
-/// A watcher with a limit has capacity, and an event from a destructor takes it. From then on the
-/// limit starts again. A watcher that has been full for its limit loses such an event like any
-/// other.
+/// When a watcher with a limit has capacity, an event published by a destructor takes it, and the
+/// limit starts again. A watcher that has been full for its whole limit loses such an event like
+/// any other.
 #[test]
 fn a_nested_event_and_the_limit_of_a_watcher() {
     const LIMIT: Duration = Duration::from_secs(10);
@@ -72,7 +72,11 @@ fn a_nested_event_and_the_limit_of_a_watcher() {
             assert_eq!(said.try_recv(), Ok([Ok(())]));
             if frees {
                 clock.advance(LIMIT / 2);
-                assert_eq!(publisher.try_publish(4), Err(PublishError::Full(4)), "full for half the limit");
+                assert_eq!(
+                    publisher.try_publish(4),
+                    Err(PublishError::Full(4)),
+                    "the watcher has been full for half its limit"
+                );
                 assert_eq!(available(&mut slow), [Event(3)]);
             } else {
                 assert_eq!(publisher.try_publish(4), Ok(()));
@@ -102,8 +106,8 @@ fn the_destructor_of_a_filter_may_join_a_thread_that_publishes() {
     }
 }
 
-/// From a filter, a hook, a `Clone` and a `Drop` that run inside a publish: the nested event is
-/// there when the outer publish returns, after the outer events.
+/// If a filter, a hook, a `Clone` or a `Drop` publishes inside a publish, the nested event is
+/// available when the outer publish returns, after the outer events.
 #[test]
 fn user_code_may_publish_wherever_it_runs() {
     for at in [At::Filter, At::Hook, At::Clone, At::Drop] {

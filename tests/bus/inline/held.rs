@@ -1,5 +1,5 @@
-//! G8, G11: while another thread stays inside the bus, calls that end something or only read still
-//! return. Their effects are complete when that thread's call returns.
+//! G8, G11: while another thread stays inside the bus, calls that end something or only read state
+//! still return. Their effects are complete when that thread's call returns.
 
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -14,7 +14,7 @@ use crate::support::{
     HELD, Holder, LONG, Live, Tracked, assert_balanced, available, drain, inline, turnstile, waits, watched,
 };
 
-/// Every call that ends the bus returns while another thread is inside it. The bus has ended when
+/// Every call that ends the bus returns while another thread is inside it. The bus has ended once
 /// that thread has left it.
 #[test]
 fn the_calls_that_end_the_bus_return_while_the_lock_is_held() {
@@ -33,8 +33,8 @@ fn the_calls_that_end_the_bus_return_while_the_lock_is_held() {
             let bus = inline(100);
             let (mut other, publisher) = (bus.watch().unwrap(), bus.publisher());
             let holder = Holder::start(&bus);
-            // The drop of the last handle ends the bus, so there is another one only for the other
-            // ways.
+            // Dropping the last handle is one of the ways to end the bus, so a second handle exists
+            // only for the other ways.
             let kept = (way != "drop").then(|| bus.clone());
             assert!(!publisher.is_closed());
             end(bus);
@@ -57,8 +57,9 @@ fn the_calls_that_end_the_bus_return_while_the_lock_is_held() {
     }
 }
 
-/// Another thread's publish returns only after the filter that runs now, whatever its timeout, so a
-/// filter must not wait for it. The time in which it waits for the filter does not count.
+/// Another thread's publish returns only after the currently running filter has finished, whatever
+/// the publish's timeout, so a filter must not wait for that publish. The time spent waiting for
+/// the filter does not count towards the timeout.
 #[test]
 fn a_publish_waits_for_the_filter_that_runs() {
     watched(|| {
@@ -70,8 +71,8 @@ fn a_publish_waits_for_the_filter_that_runs() {
             publisher.publish_timeout(2, Duration::ZERO)
         });
         begins.recv_timeout(LONG).unwrap();
-        // Usually enough time for the other thread to reach the lock. If it is late, it finds the
-        // filter finished anyway.
+        // This is usually enough time for the other thread to reach the lock. If the thread is
+        // late, the filter has already finished.
         (0..1000).for_each(|_| thread::yield_now());
         assert!(!other.is_finished());
         let mut held = holder.finish();
@@ -123,7 +124,7 @@ fn the_drop_of_a_watcher_returns_while_the_lock_is_held() {
             turnstile.wait_for(());
             drop(dropped);
             assert_eq!(bus.watcher_count(), 1);
-            assert!(live.count() <= 1, "its queue is empty");
+            assert!(live.count() <= 1, "the queue must be empty");
             drop(turnstile);
             holder.join().unwrap().unwrap();
         });
@@ -135,14 +136,14 @@ fn the_drop_of_a_watcher_returns_while_the_lock_is_held() {
     });
 }
 
-/// A full `Wait` watcher that ends while the lock is held lets the publisher that waits for it
+/// If a full `Wait` watcher ends while the lock is held, the publisher waiting for that watcher can
 /// continue as soon as the lock is free.
 #[test]
 fn a_watcher_that_ends_while_the_lock_is_held_releases_a_publisher() {
     for drops in [false, true] {
         watched(move || {
             let bus = inline(100);
-            // Only the first event passes, so that the holder needs no capacity.
+            // Only the first event passes the filter, so the holder needs no capacity.
             let full = waits(&bus, 1).filter(|event: &u64| *event < 10).watch().unwrap();
             bus.publisher().publish(1).unwrap();
             let publisher = bus.publisher();
@@ -199,8 +200,8 @@ fn a_flush_and_a_registration_wait_until_the_lock_is_free() {
     });
 }
 
-/// Watchers that are dropped and stopped, and a close, all while the lock is held: everything is
-/// done when the lock is free.
+/// Watchers are dropped and stopped and the bus is closed while the lock is held. All of this takes
+/// effect when the lock is free.
 #[test]
 fn all_that_was_asked_while_the_lock_was_held_is_done() {
     watched(|| {
@@ -223,14 +224,14 @@ fn all_that_was_asked_while_the_lock_was_held_is_done() {
         assert!(publisher.is_closed());
         let mut held = holder.finish();
         assert_eq!(drain(&mut held), [Event(HELD)]);
-        assert_eq!(Arc::strong_count(&kept), 1, "the filters are gone");
+        assert_eq!(Arc::strong_count(&kept), 1, "the filters must have been dropped");
         assert!(bus.shutdown().complete);
         assert_balanced(&bus.stats());
     });
 }
 
-/// A reader that sleeps gets an event that was published while it slept, even if the publisher
-/// stays inside the bus: the wake-up may be late, but the event is not lost.
+/// A sleeping reader receives an event that was published while it slept, even if the publisher
+/// stays inside the bus. The wake-up may be late, but the event is not lost.
 #[test]
 fn a_reader_that_sleeps_gets_what_a_held_publish_offered() {
     watched(|| {

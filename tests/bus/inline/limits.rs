@@ -1,5 +1,5 @@
-//! The policy `WaitFor`: a watcher is waited for up to its limit, which runs from the first event
-//! that does not fit. From then on it loses events, until it has capacity again.
+//! The `WaitFor` policy: publishers wait for a watcher up to its limit, which starts when the first
+//! event does not fit. After the limit the watcher loses events until it has capacity again.
 
 use std::sync::mpsc;
 use std::task::Poll;
@@ -20,11 +20,11 @@ use crate::support::{
 const SECOND: Duration = Duration::from_secs(1);
 const LIMIT: Duration = Duration::from_secs(10);
 
-/// A second before the limit.
+/// One second before the limit.
 const BEFORE: Duration = Duration::from_secs(9);
 
-/// Returns a bus with a watcher that is waited for up to the limit and whose queue of one event is
-/// full, and another watcher.
+/// Returns a bus with two watchers: one with a `WaitFor` limit, whose queue of one event is full,
+/// and another one.
 fn full() -> (FakeClock, Broadcaster<u64>, Watcher<u64>, Watcher<u64>) {
     let (clock, bus) = timed(inline_options(100));
     let slow = bus.watch_builder().queue_capacity(1).overflow(WaitFor(LIMIT)).watch().unwrap();
@@ -52,8 +52,8 @@ fn a_publisher_waits_until_the_limit_and_then_the_watcher_loses() {
     });
 }
 
-/// After its limit the watcher loses events for every kind of publish, without a further wait. Once
-/// it has capacity, everything is as before.
+/// After its limit, the watcher loses events for every kind of publish without further waits. Once
+/// it has capacity again, the limit applies as before.
 #[test]
 fn after_the_limit_a_watcher_loses_until_it_has_capacity() {
     watched(|| {
@@ -69,7 +69,7 @@ fn after_the_limit_a_watcher_loses_until_it_has_capacity() {
         assert_eq!(slow.stats().dropped.timed_out, 5);
         assert_eq!(slow.try_recv(), Ok(Event(1)));
         publisher.try_publish(8).unwrap();
-        assert_eq!(publisher.try_publish(9), Err(PublishError::Full(9)), "the limit runs anew");
+        assert_eq!(publisher.try_publish(9), Err(PublishError::Full(9)), "the limit starts again");
         clock.advance(BEFORE);
         assert_eq!(publisher.try_publish(9), Err(PublishError::Full(9)));
         clock.advance(SECOND);
@@ -80,7 +80,7 @@ fn after_the_limit_a_watcher_loses_until_it_has_capacity() {
     });
 }
 
-/// A watcher that is full and to which nothing is published is not late.
+/// A full watcher has not reached its limit while nothing is published to it.
 #[test]
 fn the_limit_starts_at_the_first_refusal_and_not_when_the_queue_is_full() {
     let (clock, bus, mut slow, _other) = full();
@@ -108,7 +108,7 @@ fn a_reader_that_frees_capacity_in_time_loses_nothing() {
 }
 
 /// A publish with a timeout waits until its deadline or the watcher's limit, whichever is earlier.
-/// The limit runs from the first refusal.
+/// The limit starts at the first refusal.
 #[test]
 fn a_timeout_before_the_limit_returns_the_event() {
     watched(|| {
@@ -129,8 +129,9 @@ fn a_timeout_before_the_limit_returns_the_event() {
     });
 }
 
-/// `ready` is ready at the limit, because a `try_publish` is accepted then. The limit runs from its
-/// first check, because a program that calls only these two would otherwise wait forever.
+/// `ready` completes at the limit, because a `try_publish` is then accepted. The limit starts at
+/// its first check, because a program that calls only these two methods would otherwise wait
+/// forever.
 #[test]
 fn ready_is_ready_at_the_limit() {
     watched(|| {
@@ -141,14 +142,14 @@ fn ready_is_ready_at_the_limit() {
         assert!(poll(ready.as_mut(), &waker).is_pending());
         clock.wait_for_waiters(1);
         clock.advance(LIMIT);
-        woken.recv_timeout(LONG).expect("the task is not woken at the limit");
+        woken.recv_timeout(LONG).expect("the task must be woken at the limit");
         assert_eq!(poll(ready.as_mut(), &waker), Poll::Ready(Ok(())));
         publisher.try_publish(2).unwrap();
         assert_eq!(slow.stats().dropped.timed_out, 1);
     });
 }
 
-/// A batch waits once, and then the watcher loses the rest of it.
+/// A batch waits once. After that, the watcher loses the rest of the batch.
 #[test]
 fn a_batch_waits_for_the_limit_once() {
     watched(|| {
@@ -167,7 +168,7 @@ fn a_batch_waits_for_the_limit_once() {
     });
 }
 
-/// Each of two limits applies to its own watcher, and the publisher waits for the longer one.
+/// Two limits each apply to their own watcher, and the publisher waits for the longer one.
 #[test]
 fn of_two_limits_the_longer_delays_the_publisher() {
     for limits in [[1, 10], [10, 1]] {
@@ -197,8 +198,8 @@ fn of_two_limits_the_longer_delays_the_publisher() {
     }
 }
 
-/// A watcher past its limit loses events, while the publisher still waits for a full `Wait` watcher
-/// beside it.
+/// A watcher past its limit loses events, while the publisher still waits for another full watcher
+/// with the `Wait` policy.
 #[test]
 fn a_late_watcher_does_not_replace_the_wait_for_another() {
     watched(|| {
@@ -208,7 +209,7 @@ fn a_late_watcher_does_not_replace_the_wait_for_another() {
         clock.advance(LIMIT);
         bus.publisher().try_publish(3).unwrap();
         assert!(bus.publisher().try_publish(4).unwrap_err().is_full(), "the other watcher is full");
-        assert_eq!(slow.stats().dropped.timed_out, 1, "what was refused is not lost");
+        assert_eq!(slow.stats().dropped.timed_out, 1, "refused events do not count as lost");
         assert_eq!(unlimited.try_recv(), Ok(Event(3)));
         bus.publisher().try_publish(5).unwrap();
         assert_eq!(available(&mut slow), [Event(1), Lagged(2)]);
@@ -229,8 +230,8 @@ fn the_largest_limit_never_passes() {
     bus.publisher().try_publish(2).unwrap();
 }
 
-/// A waiting task is woken at the limit by the clock of the bus, even if that clock does not drive
-/// the deadlines of the end.
+/// A waiting task is woken at the limit by the bus's clock, even if that clock does not drive the
+/// deadlines of flushes, joins and shutdowns.
 #[test]
 fn a_task_waits_until_the_limit_too() {
     for drives_the_end in [true, false] {
@@ -244,7 +245,7 @@ fn a_task_waits_until_the_limit_too() {
             publisher.publish(1).unwrap();
             let (mut publishing, ear) = (Box::pin(publisher.publish_async(2)), Ear::new());
             assert!(ear.poll(publishing.as_mut()).is_pending());
-            // The thread that keeps the deadlines of tasks.
+            // The waiter is the thread that keeps the deadlines of tasks.
             clock.wait_for_waiters(1);
             clock.advance(BEFORE);
             assert!(ear.poll(publishing.as_mut()).is_pending());

@@ -1,4 +1,4 @@
-//! Publishes from inside a call of the same bus.
+//! Publishing from inside a call of the same bus.
 
 use std::sync::mpsc;
 
@@ -36,7 +36,7 @@ fn what_a_filter_publishes_follows_its_event() {
     }
 }
 
-/// An event published while a nested event is offered follows everything that was published before.
+/// An event published while a nested event is being offered follows everything published before it.
 #[test]
 fn nested_events_keep_the_order_in_which_they_were_published() {
     let bus = inline(100);
@@ -78,9 +78,9 @@ fn every_kind_of_publish_can_be_nested() {
     assert_settled(&bus.stats(), 10);
 }
 
-/// A filter that publishes for each event ends: one outermost call takes at most
-/// `incoming_capacity` nested entries, and refuses the next one. The next outermost call takes as
-/// many again.
+/// A filter that publishes for each event terminates: one outermost call accepts at most
+/// `incoming_capacity` nested entries and refuses the next. The next outermost call accepts the
+/// same number again.
 #[test]
 fn a_filter_that_publishes_for_each_event_ends() {
     watched(|| {
@@ -102,7 +102,7 @@ fn a_filter_that_publishes_for_each_event_ends() {
     });
 }
 
-/// A hook that reports each loss as an event, which the full queue loses in turn, also ends.
+/// A hook that reports each loss as an event, which the full queue then loses, terminates too.
 #[test]
 fn a_hook_that_publishes_for_each_loss_ends() {
     watched(|| {
@@ -141,8 +141,8 @@ fn a_nested_batch_takes_an_entry_for_each_piece() {
     assert_eq!(bus.stats().rejected_full, 2);
 }
 
-/// Nested events need the capacity that the outer event has left. What does not fit is refused
-/// immediately, even by the publishes that otherwise wait.
+/// Nested events need the capacity that the outer event has left. Events that do not fit are
+/// refused immediately, even by publish methods that normally wait.
 #[test]
 fn a_nested_event_needs_the_capacity_that_is_left() {
     watched(|| {
@@ -156,7 +156,7 @@ fn a_nested_event_needs_the_capacity_that_is_left() {
                 publisher.publish(4),
                 publisher.try_publish(5),
                 publisher.publish_timeout(6, LONG),
-                publisher.publish_async(7).now_or_never().expect("it does not wait"),
+                publisher.publish_async(7).now_or_never().expect("the publish must not wait"),
             ];
             let batches = [publisher.publish_batch([8, 9]), publisher.try_publish_batch([10])];
             (fit, refused, batches, publisher.publish_gap(5))
@@ -172,7 +172,7 @@ fn a_nested_event_needs_the_capacity_that_is_left() {
     });
 }
 
-/// A nested batch is accepted as far as it fits, and what is accepted arrives.
+/// The beginning of a nested batch that fits is accepted, and the accepted events arrive.
 #[test]
 fn a_nested_batch_that_does_not_fit_is_returned() {
     for max_batch in [1, 2, 256] {
@@ -192,7 +192,7 @@ fn a_nested_batch_that_does_not_fit_is_returned() {
     }
 }
 
-/// The rest of an outer batch does not take capacity that was promised to a nested event.
+/// The rest of an outer batch does not take capacity that was reserved for a nested event.
 #[test]
 fn the_rest_of_a_batch_leaves_nested_events_their_capacity() {
     for max_batch in [1, 2, 3, 4] {
@@ -231,8 +231,8 @@ fn a_nested_publish_does_not_wait_for_a_limit() {
     });
 }
 
-/// A filter that panics after it has published ends its own watcher. The nested event stays
-/// accepted, and is offered to the others.
+/// A filter that panics after publishing ends its own watcher. The nested event stays accepted, and
+/// is offered to the other watchers.
 #[test]
 fn a_nested_event_outlives_the_panic_of_its_publisher() {
     let bus = inline(100);
@@ -249,7 +249,7 @@ fn a_nested_event_outlives_the_panic_of_its_publisher() {
     assert_eq!(available(&mut other), [Event(2)]);
 }
 
-/// User code that runs in a registration is inside a call too: a filter that sees the past.
+/// A filter that sees the past while its watcher is registered also runs inside a call of the bus.
 #[test]
 fn a_filter_may_publish_while_its_watcher_is_registered() {
     let bus = Broadcaster::with_options(inline_options(100).history(4)).unwrap();
@@ -267,8 +267,8 @@ fn a_filter_may_publish_while_its_watcher_is_registered() {
     assert_settled(&bus.stats(), 4);
 }
 
-/// An event published during a registration needs capacity that is free at that time, whatever an
-/// earlier publish has left.
+/// An event published during a registration needs capacity that is free at that time, regardless of
+/// what an earlier publish has left.
 #[test]
 fn a_nested_event_of_a_registration_needs_capacity() {
     let bus = Broadcaster::with_options(inline_options(100).history(4)).unwrap();

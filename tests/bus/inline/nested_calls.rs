@@ -1,4 +1,4 @@
-//! Calls other than a publish from inside a call of the same bus, and calls of another bus.
+//! Calls other than publishes from inside a call of the same bus, and calls of another bus.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier, Mutex, mpsc};
@@ -19,8 +19,8 @@ use crate::support::{
     inline_options, inside, waits, watched,
 };
 
-/// A filter closes the bus in the middle of a batch: the accepted events are offered, and the rest
-/// are returned. A batch is accepted piece by piece, or event by event beside a watcher with a
+/// A filter closes the bus in the middle of a batch. The accepted events are offered, and the rest
+/// are returned. A batch is accepted piece by piece, or event by event if there is a watcher with a
 /// queue of one event.
 #[test]
 fn a_close_inside_a_batch_returns_the_rest() {
@@ -42,8 +42,8 @@ fn a_close_inside_a_batch_returns_the_rest() {
     }
 }
 
-/// A watcher that is registered inside a call is offered what is published from then on, nested or
-/// not. If it starts in the past, it gets the outer event as well.
+/// A watcher that is registered inside a call is offered all later events, nested or not. If it
+/// starts in the past, it also receives the outer event.
 #[test]
 fn a_nested_watcher_is_offered_what_follows_it() {
     let bus = bus_with(inline_options(100).history(2));
@@ -82,8 +82,8 @@ fn a_nested_watcher_that_loses_nothing_limits_what_follows() {
     assert_eq!((available(&mut watcher), watcher.stats().dropped.total()), (vec![Event(5)], 0));
 }
 
-/// A watcher with `Wait` that a filter registers during the first part of a batch counts for the
-/// second part, and for what the filter publishes then. The batch is split by a watcher with
+/// A `Wait` watcher that a filter registers during the first part of a batch limits the second
+/// part, and the events that the filter publishes then. The batch is split by a watcher with
 /// capacity for the first two events.
 #[test]
 fn a_nested_watcher_that_loses_nothing_limits_the_rest_of_a_batch() {
@@ -104,7 +104,7 @@ fn a_nested_watcher_that_loses_nothing_limits_the_rest_of_a_batch() {
     assert_eq!((available(&mut watcher), watcher.stats().dropped.total()), (vec![Event(3)], 0));
 }
 
-/// A handler that is started inside a call handles what is published from then on.
+/// A handler that is started inside a call handles the events published after that.
 #[test]
 fn a_nested_handler_handles_what_follows_it() {
     watched(|| {
@@ -125,7 +125,8 @@ fn a_nested_handler_handles_what_follows_it() {
     });
 }
 
-/// Watchers that are stopped and dropped inside a call are gone when the outer call returns.
+/// Watchers that are stopped and dropped inside a call are removed by the time the outer call
+/// returns.
 #[test]
 fn watchers_that_are_stopped_or_dropped_inside_are_gone() {
     watched(|| {
@@ -145,7 +146,7 @@ fn watchers_that_are_stopped_or_dropped_inside_are_gone() {
             drop(own.watch().unwrap());
             publisher.publish(2).unwrap();
         });
-        assert_eq!(Arc::strong_count(&kept), 1, "the filters are gone");
+        assert_eq!(Arc::strong_count(&kept), 1, "the filters must have been dropped");
         let received = available(&mut stopped);
         assert_eq!(received[0], Event(0));
         assert!(!received.contains(&Event(2)), "{received:?}");
@@ -176,7 +177,7 @@ fn a_filter_may_drop_its_own_watcher() {
     });
 }
 
-/// A filter may read another watcher, and what it reads frees capacity for later publishes.
+/// A filter may read another watcher, and the reads free capacity for later publishes.
 #[test]
 fn a_filter_may_read_another_watcher() {
     watched(|| {
@@ -190,8 +191,8 @@ fn a_filter_may_read_another_watcher() {
     });
 }
 
-/// After a nested close everything is refused. Events accepted before it are still offered, and the
-/// bus has ended when the outer call returns.
+/// After a nested close, everything is refused. Events accepted before the close are still offered,
+/// and the bus has ended when the outer call returns.
 #[test]
 fn a_nested_close_ends_the_bus_after_what_was_accepted() {
     watched(|| {
@@ -217,8 +218,8 @@ fn a_nested_close_ends_the_bus_after_what_was_accepted() {
     });
 }
 
-/// A nested shutdown, in every form, immediately returns a snapshot. The bus has ended when the
-/// outer call returns.
+/// Every form of nested shutdown immediately returns a snapshot. The bus has ended when the outer
+/// call returns.
 #[test]
 fn a_nested_shutdown_returns_immediately_and_ends_the_bus() {
     type Shutdown = fn(&Broadcaster<u64>) -> ShutdownReport;
@@ -267,12 +268,12 @@ fn the_last_handle_may_be_dropped_inside_a_call() {
         publisher.publish(1).unwrap();
         assert_eq!(said.try_recv(), Ok(Err(PublishError::Closed(3))));
         assert_eq!(drain(&mut watcher), [Event(1), Event(2)]);
-        assert_eq!(Arc::strong_count(&handle), 1, "the filter is gone");
+        assert_eq!(Arc::strong_count(&handle), 1, "the filter must have been dropped");
     });
 }
 
-/// A filter may publish on another bus without a thread, also through a chain that leads back to
-/// the first one.
+/// A filter may publish on another bus without a thread, even through a chain of buses that leads
+/// back to the first.
 #[test]
 fn a_filter_may_publish_on_another_bus() {
     watched(|| {
@@ -291,8 +292,8 @@ fn a_filter_may_publish_on_another_bus() {
     });
 }
 
-/// Two threads publish on two buses whose filters publish into each other. Every publish returns,
-/// and each accepted event arrives.
+/// Two threads publish on two buses whose filters publish to each other. Every publish returns, and
+/// each accepted event arrives.
 #[test]
 fn two_buses_that_feed_each_other_do_not_hang() {
     const EVENTS: u64 = if cfg!(miri) { 20 } else { 500 };
@@ -347,7 +348,7 @@ fn a_handler_may_publish_on_its_own_bus() {
 }
 
 /// From inside a call, a call of another bus that another thread occupies returns an error, because
-/// that thread may wait for this one.
+/// that thread may be waiting for this one.
 #[test]
 fn nested_calls_of_an_occupied_bus_return_an_error() {
     watched(|| {
@@ -359,7 +360,7 @@ fn nested_calls_of_an_occupied_bus_return_an_error() {
                 publisher.publish(2),
                 publisher.try_publish(3),
                 publisher.publish_timeout(4, LONG),
-                publisher.publish_async(5).now_or_never().expect("it does not wait"),
+                publisher.publish_async(5).now_or_never().expect("the publish must not wait"),
             ];
             (refused, publisher.publish_gap(2), outer.watch().map(drop), outer.flush(LONG))
         });
@@ -377,7 +378,7 @@ fn nested_calls_of_an_occupied_bus_return_an_error() {
     });
 }
 
-/// A call that would wait for itself returns an error immediately, and the getters still work.
+/// A call that would wait for itself immediately returns an error, and the getters still work.
 #[test]
 fn nested_flushes_joins_and_getters_do_not_wait() {
     watched(|| {
@@ -386,7 +387,7 @@ fn nested_flushes_joins_and_getters_do_not_wait() {
         let watcher = bus.watch().unwrap();
         let (inner, joined, publisher) = (bus.clone(), handle.clone(), bus.publisher());
         let (waits, answers, published) = inside(&bus, move || {
-            let flushed = inner.flush_async(LONG).now_or_never().expect("it does not wait");
+            let flushed = inner.flush_async(LONG).now_or_never().expect("the flush must not wait");
             let answers = (inner.watcher_count(), watcher.len(), publisher.is_closed());
             let before = inner.stats().published();
             publisher.publish(2).unwrap();

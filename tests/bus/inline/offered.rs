@@ -15,14 +15,14 @@ use crate::support::{LONG, assert_settled, available, bus_with, inline, inline_o
 
 type Publish = fn(&Publisher<u64>, u64);
 
-/// Every way to publish one event.
+/// Every method that publishes one event.
 const WAYS: [Publish; 6] = [
     |publisher, event| publisher.publish(event).unwrap(),
     |publisher, event| publisher.try_publish(event).unwrap(),
     |publisher, event| publisher.publish_timeout(event, LONG).unwrap(),
     |publisher, event| publisher.publish_batch([event]).unwrap(),
     |publisher, event| publisher.try_publish_batch([event]).unwrap(),
-    |publisher, event| publisher.publish_async(event).now_or_never().expect("it does not wait").unwrap(),
+    |publisher, event| publisher.publish_async(event).now_or_never().expect("it must not wait").unwrap(),
 ];
 
 /// On one thread, without a flush, for every policy and every way to publish.
@@ -41,8 +41,8 @@ fn an_event_is_receivable_when_its_publish_returns() {
     }
 }
 
-/// While others publish at the same time, each thread can receive its event after its own publish.
-/// All watchers see one order.
+/// While other threads publish, each thread can receive its own event after its publish. All
+/// watchers see the same order.
 #[test]
 fn each_of_four_publishing_threads_finds_its_own_event() {
     const ROUNDS: u64 = if cfg!(miri) { 50 } else { 2_000 };
@@ -58,7 +58,7 @@ fn each_of_four_publishing_threads_finds_its_own_event() {
                 seen.extend(available(&mut watcher));
                 assert!(
                     seen[before..].contains(&Event((id, number))),
-                    "{number} of thread {id} is not there"
+                    "event {number} of thread {id} cannot be received"
                 );
             }
             barrier.wait();
@@ -80,7 +80,7 @@ fn each_of_four_publishing_threads_finds_its_own_event() {
     });
 }
 
-/// A batch in several pieces, and gaps, each at its place.
+/// A batch in several pieces, and gaps, each in the right place.
 #[test]
 fn batches_and_gaps_are_there_when_their_publish_returns() {
     let bus = Broadcaster::with_options(inline_options(1000).max_batch(8)).unwrap();
@@ -105,7 +105,7 @@ fn batches_and_gaps_are_there_when_their_publish_returns() {
     assert_eq!(stats.missed, 5 * 12);
 }
 
-/// Between two calls nothing is pending, and every accepted event is counted at every watcher.
+/// Between two calls nothing is pending, and every accepted event is counted for every watcher.
 #[test]
 fn the_statistics_balance_after_each_publish() {
     let bus = inline(3);
@@ -135,8 +135,8 @@ fn the_statistics_balance_after_each_publish() {
     }
 }
 
-/// A burst on one thread, which no reader can keep up with: nothing is refused, and the newest
-/// events survive, with the number of the others before them.
+/// A burst on one thread that no reader can keep up with. Nothing is refused, and the newest events
+/// survive, preceded by the number of the lost events.
 #[test]
 fn the_newest_events_of_a_burst_survive() {
     const EVENTS: u64 = if cfg!(miri) { 3_000 } else { 100_000 };
@@ -184,7 +184,7 @@ fn a_filter_has_seen_the_past_when_watch_returns() {
     assert_eq!(available(&mut even), [2, 4, 6].map(Event));
 }
 
-/// Events of the past need no capacity, and reading them frees none for new ones.
+/// Events from the history need no capacity, and reading them frees none for new events.
 #[test]
 fn the_past_takes_no_capacity() {
     let bus = bus_with(inline_options(1000).history(10));
@@ -204,7 +204,8 @@ fn the_past_takes_no_capacity() {
     assert_eq!(available(&mut watcher), [12, 13].map(Event));
 }
 
-/// The prefix is received first, then the past, then new events. It takes no capacity.
+/// The prefix is received first, then events from the history, then new events. The prefix takes no
+/// capacity.
 #[test]
 fn a_prefix_is_received_before_the_past() {
     let bus = bus_with(inline_options(1000).history(2));

@@ -16,8 +16,8 @@ use crate::support::{
     publish_and_wait, reporting_waker, timed, turnstile, until, waits, watched,
 };
 
-/// A watcher that ends lets every publisher continue whose event then fits, threads and tasks: with
-/// `Wait`, and with `WaitFor` before its limit.
+/// When a watcher ends, every publisher whose event then fits continues, whether it is a thread or
+/// a task. This holds with `Wait`, and with `WaitFor` before its limit.
 #[test]
 fn a_watcher_that_ends_lets_waiting_publishers_continue() {
     for (policy, drops) in [(Wait, false), (Wait, true), (WaitFor(LONG), true)] {
@@ -30,7 +30,7 @@ fn a_watcher_that_ends_lets_waiting_publishers_continue() {
             publisher.publish(2).unwrap();
             let (mut task, ear) = (Box::pin(publisher.publish_async(5)), Ear::new());
             assert!(ear.poll(task.as_mut()).is_pending());
-            // The timer is a waiter too, if it keeps a limit.
+            // The timer is also a waiter if it keeps a limit.
             let nth = usize::from(policy != Wait);
             clock.wait_for_waiters(nth);
             let first = publish_and_wait(&clock, publisher.clone(), 4, nth + 1);
@@ -58,8 +58,8 @@ fn a_watcher_that_ends_lets_waiting_publishers_continue() {
     }
 }
 
-/// If there is still no capacity for a publisher's event at its turn, it passes the turn on to a
-/// publisher with an event that fits.
+/// If there is still no capacity for a publisher's event at its turn, the publisher passes the turn
+/// on to a publisher whose event fits.
 #[test]
 fn a_publisher_that_cannot_use_its_turn_passes_it_on() {
     watched(|| {
@@ -67,7 +67,8 @@ fn a_publisher_that_cannot_use_its_turn_passes_it_on() {
         let (mut even, _) = even(&bus);
         let mut all = waits(&bus, 1).watch().unwrap();
         bus.publisher().publish(2).unwrap();
-        // Both watchers are full. The first publisher needs both, and the others only one of them.
+        // Both watchers are full. The first publisher needs capacity in both, and the others in
+        // only one.
         let first = publish_and_wait(&clock, bus.publisher(), 4, 1);
         let second = publish_and_wait(&clock, bus.publisher(), 3, 2);
         let third = publish_and_wait(&clock, bus.publisher(), 5, 3);
@@ -82,7 +83,7 @@ fn a_publisher_that_cannot_use_its_turn_passes_it_on() {
     });
 }
 
-/// The same for tasks.
+/// A task also passes on a turn that it cannot use.
 #[test]
 fn a_task_that_cannot_use_its_turn_passes_it_on() {
     let bus = inline(100);
@@ -99,15 +100,15 @@ fn a_task_that_cannot_use_its_turn_passes_it_on() {
     if first_woken.try_recv().is_ok() {
         assert!(poll(first.as_mut(), &first_waker).is_pending(), "the other watcher is full");
     }
-    second_woken.try_recv().expect("the second task is not woken");
+    second_woken.try_recv().expect("the second task must be woken");
     assert_eq!(poll(second.as_mut(), &second_waker), Poll::Ready(Ok(())));
     assert_eq!([all.try_recv(), even.try_recv()], [Ok(Event(3)), Ok(Event(2))]);
-    first_woken.try_recv().expect("the first task is not woken");
+    first_woken.try_recv().expect("the first task must be woken");
     assert_eq!(poll(first.as_mut(), &first_waker), Poll::Ready(Ok(())));
 }
 
-/// Two watchers with a queue of one event each, both full: one with the event 2, which accepts even
-/// events, and one with the event 1, which accepts odd ones.
+/// Returns two watchers, each with a full queue of one event. The first accepts even events and
+/// holds event 2, and the second accepts odd events and holds event 1.
 fn full_topics(bus: &Broadcaster<u64>) -> (Watcher<u64>, Watcher<u64>) {
     let even = waits(bus, 1).filter(|event| event % 2 == 0).watch().unwrap();
     let odd = waits(bus, 1).filter(|event| event % 2 == 1).watch().unwrap();
@@ -115,8 +116,8 @@ fn full_topics(bus: &Broadcaster<u64>) -> (Watcher<u64>, Watcher<u64>) {
     (even, odd)
 }
 
-/// A publisher waits for the first topic. The second topic gets capacity, so the publisher that
-/// waits after the first one continues.
+/// A publisher waits for the first topic. The second topic gets capacity, so the publisher behind
+/// the first one continues.
 #[test]
 fn a_publisher_that_waits_for_one_topic_does_not_delay_another_topic() {
     watched(|| {
@@ -133,7 +134,7 @@ fn a_publisher_that_waits_for_one_topic_does_not_delay_another_topic() {
     });
 }
 
-/// The same, with a publisher in front whose timeout has expired.
+/// The publisher in front may also be one whose timeout has expired.
 #[test]
 fn a_publisher_whose_time_is_up_leaves_its_turn_to_another_topic() {
     watched(|| {
@@ -152,8 +153,7 @@ fn a_publisher_whose_time_is_up_leaves_its_turn_to_another_topic() {
     });
 }
 
-/// A batch and an event wait. A place for one event lets the event continue that waits after the
-/// batch, too.
+/// A batch and an event wait. A free slot also lets the event behind the batch continue.
 #[test]
 fn a_batch_that_waits_does_not_delay_an_event_for_which_there_is_capacity() {
     watched(|| {
@@ -162,7 +162,7 @@ fn a_batch_that_waits_does_not_delay_an_event_for_which_there_is_capacity() {
         bus.publisher().publish_batch(0..8).unwrap();
         let publisher = bus.publisher();
         let batch = thread::spawn(move || publisher.publish_batch(10..18));
-        // The batch takes the place that becomes free, and waits again.
+        // The batch takes the slot that becomes free, and waits again.
         assert_eq!(watcher.recv(), Ok(Event(0)));
         until(|| bus.stats().accepted == 9);
         let waiting = publish_and_wait(&clock, bus.publisher(), 8, 1);
@@ -170,7 +170,7 @@ fn a_batch_that_waits_does_not_delay_an_event_for_which_there_is_capacity() {
         while !waiting.is_finished() {
             assert!(watcher.recv().is_ok());
             received += 1;
-            // As long as both wait, each place that the reader frees is taken.
+            // As long as both wait, each slot that the reader frees is taken.
             until(|| waiting.is_finished() || bus.stats().accepted == 8 + received);
         }
         waiting.join().unwrap().unwrap();
@@ -179,7 +179,7 @@ fn a_batch_that_waits_does_not_delay_an_event_for_which_there_is_capacity() {
     });
 }
 
-/// A publisher that waits holds no lock: every other call returns.
+/// A waiting publisher does not hold a lock, so every other call returns.
 #[test]
 fn a_publisher_that_waits_delays_no_other_call() {
     watched(|| {
@@ -194,14 +194,14 @@ fn a_publisher_that_waits_delays_no_other_call() {
         bus.publisher().publish_gap(4).unwrap();
         assert_eq!(full.try_recv(), Ok(Event(1)));
         assert_eq!(waiting.join().unwrap(), Ok(()));
-        // The gap was published while the event waited, so it is before the event.
+        // The gap was published while the event waited, so it precedes the event.
         let wanted = [Lagged(4), Event(2)];
         assert_eq!((available(&mut full), available(&mut late)), (wanted.to_vec(), wanted.to_vec()));
     });
 }
 
-/// Reading several events frees capacity for as many publishers: each publisher that succeeds wakes
-/// the next.
+/// Reading several events frees capacity for the same number of publishers: each publisher that
+/// succeeds wakes the next.
 #[test]
 fn all_publishers_that_fit_are_woken() {
     watched(|| {
@@ -228,7 +228,7 @@ fn a_publisher_waits_for_a_handler() {
         let bus = inline(1);
         let (tx, handled) = mpsc::channel();
         waits(&bus, 1)
-            .spawn(move |delivery| tx.send(*delivery.event().expect("nothing is lost")).unwrap())
+            .spawn(move |delivery| tx.send(*delivery.event().expect("unexpected loss")).unwrap())
             .unwrap();
         (0..500).for_each(|event| bus.publisher().publish(event).unwrap());
         bus.publisher().publish_batch(500..1000).unwrap();
@@ -237,7 +237,7 @@ fn a_publisher_waits_for_a_handler() {
     });
 }
 
-/// A publisher waits for a reader no longer than the reader lives.
+/// A publisher stops waiting for a reader when the reader is dropped.
 #[test]
 fn a_publisher_outlives_the_watchers_that_it_waits_for() {
     const WATCHERS: usize = if cfg!(miri) { 20 } else { 500 };

@@ -1,5 +1,5 @@
-//! The wakers of tasks run on the thread that makes their condition true, after it has left the
-//! bus.
+//! A task's waker is called on the thread that makes the task's condition true, after that thread
+//! has left the bus.
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Poll, Waker};
@@ -20,8 +20,8 @@ fn wait_with(watcher: &mut Watcher<u64>, waker: &Waker) {
     assert!(watcher.poll_next_unpin(&mut Context::from_waker(waker)).is_pending());
 }
 
-/// A waker takes a mutex that another thread holds while it publishes. If the waker ran inside the
-/// bus, the two threads would wait for each other.
+/// A waker takes a mutex that another thread holds while publishing. If the waker were called
+/// inside the bus, the two threads would deadlock.
 #[test]
 fn a_waker_may_take_a_mutex_that_a_publisher_holds() {
     watched(|| {
@@ -53,8 +53,8 @@ fn a_waker_may_take_a_mutex_that_a_publisher_holds() {
     });
 }
 
-/// A waker may use the bus, and nothing that it does is nested. Like any code that the bus calls,
-/// it does not wait for the bus.
+/// A waker may use the bus, and its calls are not nested. Like any code that the bus calls, a waker
+/// does not wait for the bus.
 #[test]
 fn a_waker_may_use_the_bus() {
     watched(|| {
@@ -67,7 +67,7 @@ fn a_waker_may_use_the_bus() {
                 inner.publisher().publish(2).unwrap();
                 let mut late = inner.watch().unwrap();
                 inner.publisher().publish(3).unwrap();
-                // The new watcher has its event: the publish was not deferred.
+                // The new watcher already has its event, so the publish was not deferred.
                 said_tx.send((late.try_recv(), inner.flush(LONG), inner.stats().pending)).unwrap();
             }),
         );
@@ -78,7 +78,7 @@ fn a_waker_may_use_the_bus() {
     });
 }
 
-/// The same for the wakers that a gap, a close and a stop call.
+/// The wakers that a gap, a close and a stop call also run outside the bus.
 #[test]
 fn every_call_wakes_outside_the_bus() {
     type Act = fn(&Broadcaster<u64>, &Watcher<u64>);
@@ -110,8 +110,8 @@ fn every_call_wakes_outside_the_bus() {
     }
 }
 
-/// A receive that frees capacity wakes the task that waits for it, and the task's waker may publish
-/// in turn.
+/// A receive that frees capacity wakes the task that waits for it, and the task's waker may then
+/// publish.
 #[test]
 fn the_waker_of_a_waiting_publisher_may_publish() {
     watched(|| {
@@ -132,7 +132,7 @@ fn the_waker_of_a_waiting_publisher_may_publish() {
     });
 }
 
-/// A nested event wakes its reader too, when the outer call has left the bus.
+/// A nested event also wakes its reader, after the outer call has left the bus.
 #[test]
 fn a_nested_event_wakes_its_reader() {
     watched(|| {
@@ -160,7 +160,7 @@ fn a_nested_event_wakes_its_reader() {
     });
 }
 
-/// The panic of a waker does not reach the publisher, and the other wakers are still called.
+/// A panic in a waker does not reach the publisher, and the other wakers are still called.
 #[test]
 fn a_waker_that_panics_stops_nothing() {
     watched(|| {
@@ -168,7 +168,7 @@ fn a_waker_that_panics_stops_nothing() {
         let mut watchers = [(); 3].map(|()| bus.watch().unwrap());
         let (waker, woken) = reporting_waker();
         wait_with(&mut watchers[0], &waker);
-        wait_with(&mut watchers[1], &waker_calling(|| panic!("the waker's own fault")));
+        wait_with(&mut watchers[1], &waker_calling(|| panic!("panic in the waker")));
         wait_with(&mut watchers[2], &waker);
         bus.publisher().publish(1).unwrap();
         assert_eq!(woken.try_iter().count(), 2);
@@ -180,8 +180,8 @@ fn a_waker_that_panics_stops_nothing() {
     });
 }
 
-/// A waker waits for the capacity of another bus only, because the thread that runs the waker may
-/// be needed to free capacity in its own bus.
+/// A waker may wait only for capacity of another bus, because the thread that runs the waker may be
+/// needed to free capacity in its own bus.
 #[test]
 fn a_waker_waits_for_the_capacity_of_another_bus_only() {
     for other in [false, true] {
@@ -252,7 +252,7 @@ fn calls_inside_a_filter_wake_outside_the_bus() {
     }
 }
 
-/// The waker of a task that waits to publish runs on the thread of the reader. It must not wait for
+/// The waker of a task that waits to publish runs on the reader's thread. It must not wait for
 /// capacity that only this reader frees.
 #[test]
 fn a_waker_on_the_thread_of_a_reader_does_not_wait_for_that_reader() {

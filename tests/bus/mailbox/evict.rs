@@ -1,4 +1,4 @@
-//! The policy `Evict`: a watcher that cannot keep up ends, and sees the reason.
+//! The `Evict` policy: a watcher that cannot keep up ends, and its reader sees the reason.
 
 use std::sync::mpsc;
 
@@ -14,7 +14,7 @@ fn evicting<T: Clone + Send + Sync + 'static>(bus: &Broadcaster<T>, queue: usize
     bus.watch_builder().queue_capacity(queue).overflow(Evict)
 }
 
-/// The first event that does not fit ends the watcher. Its reader receives the queued events first,
+/// The first event that does not fit ends the watcher. Its reader still receives the queued events,
 /// without a gap, and the other watcher continues.
 #[test]
 fn the_first_event_that_does_not_fit_ends_the_watcher() {
@@ -36,12 +36,13 @@ fn the_first_event_that_does_not_fit_ends_the_watcher() {
             (Some(EndReason::Evicted), Err(TryRecvError::Ended))
         );
         let stats = slow.stats();
-        // The watcher ended before 4. Nothing that followed was offered, so none of it was lost.
+        // The watcher ended before 4. Later events were not offered to it, so none of them was
+        // lost.
         assert_eq!((stats.offered, stats.delivered, stats.lag), (3, 3, 0));
         assert_eq!((stats.evictions, stats.dropped.total()), (1, 0));
         assert!(
             lost.recv_timeout(LONG).is_err(),
-            "the hook is dropped with the sender, and was never called"
+            "the hook must be dropped together with its sender, without being called"
         );
         bus.shutdown();
         assert_eq!(drain(&mut other), [1, 2, 3, 4, 5, 6].map(Event));
@@ -70,7 +71,8 @@ fn a_watcher_that_keeps_up_stays() {
     });
 }
 
-/// Events that the reader borrows take capacity. The next receive returns it too late.
+/// Events that the reader borrows take capacity. The next receive, which would free that capacity,
+/// comes too late.
 #[test]
 fn a_borrowed_batch_takes_capacity() {
     on_both(|options| {
@@ -85,7 +87,7 @@ fn a_borrowed_batch_takes_capacity() {
     });
 }
 
-/// A handler is evicted like a watcher: it handles what is queued, and ends.
+/// A handler is evicted in the same way as a watcher: it handles its queued events, and then ends.
 #[test]
 fn a_handler_is_evicted() {
     on_both(|options| {
@@ -94,7 +96,7 @@ fn a_handler_is_evicted() {
         bus.publisher().publish(1).unwrap();
         turnstile.wait_for(Some(1));
         bus.publisher().publish_batch([2, 3]).unwrap();
-        // The first event is still being handled, so two more do not fit.
+        // The first event is still being handled, so two more events do not fit.
         let mut after = bus.watch().unwrap();
         bus.publisher().publish(4).unwrap();
         assert_eq!(after.recv(), Ok(Event(4)));
@@ -106,7 +108,7 @@ fn a_handler_is_evicted() {
     });
 }
 
-/// A filter sees all events, and only those that pass need capacity.
+/// A filter sees all events, and only those that it accepts need capacity.
 #[test]
 fn refused_events_evict_no_watcher() {
     on_both(|options| {
@@ -138,8 +140,8 @@ fn an_eviction_delays_nothing() {
     assert_eq!(bus.stats().departed.evictions, 1);
 }
 
-/// Clients that are evicted in the middle of large batches and return get every event once. The
-/// statistics count each eviction, and no loss.
+/// Clients that are evicted in the middle of large batches and then reconnect receive every event
+/// once. The statistics count each eviction, and no losses.
 #[test]
 fn evictions_of_clients_that_reconnect_are_no_losses() {
     on_both(|options| {
@@ -152,13 +154,13 @@ fn evictions_of_clients_that_reconnect_are_no_losses() {
             bus.publisher().publish_batch(seen.len() as u64..100 + seen.len() as u64).unwrap();
             bus.flush(LONG).unwrap();
             for delivery in &mut client {
-                seen.push(delivery.event().expect("there is no gap"));
+                seen.push(delivery.event().expect("unexpected gap"));
             }
             assert_eq!(client.end_reason(), Some(EndReason::Evicted));
             position = client.position().unwrap();
             ends += 1;
         }
-        assert_eq!(position, seen.len() as u64, "every position was received once");
+        assert_eq!(position, seen.len() as u64, "every position must be received once");
         let stats = bus.stats();
         let client = &stats.departed_by_name[0];
         assert_eq!((client.evictions, client.dropped.total()), (ends, 0), "{client}");

@@ -1,4 +1,4 @@
-//! G5: the events that are alive, however much is published.
+//! G5: the number of live events, however many are published.
 
 use std::sync::mpsc;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use crate::support::{LONG, Live, Tracked, assert_settled, bus_with, on_both, unt
 
 const BATCH: u64 = 64;
 
-/// G5: however much is published, the formula in the documentation bounds the events that are
-/// alive.
+/// G5: however many events are published, the formula in the documentation bounds the number of
+/// live events.
 #[test]
 fn what_lives_is_bounded_by_the_queues() {
     on_both(|options| {
@@ -30,8 +30,8 @@ fn what_lives_is_bounded_by_the_queues() {
         // The filtered watcher gets copies.
         watchers.push(bus.watch_builder().filter(|event: &Tracked| event.number % 2 == 0).watch().unwrap());
         let mut wait = waits(&bus, QUEUE as usize).watch().unwrap();
-        // Each queue, and two batches for each watcher. With a dispatcher, two batches for it, and
-        // incoming_capacity × max_batch.
+        // Each queue, and two batches for each watcher. On a bus with a dispatcher, also two
+        // batches for the dispatcher, and incoming_capacity × max_batch.
         let bound = (QUEUE + 2 * MAX_BATCH) * WATCHERS + if is_inline { 0 } else { (2 + 4) * MAX_BATCH };
         let (mut refusals, mut published) = (0, 0);
         while refusals < 50 {
@@ -52,8 +52,8 @@ fn what_lives_is_bounded_by_the_queues() {
     });
 }
 
-/// G5: one event in the queue does not keep the whole batch alive that it was published with, even
-/// if the rest of the batch was lost after a wait.
+/// G5: one event in the queue does not keep alive the whole batch that it was published in, even if
+/// the rest of the batch was lost after a wait.
 #[test]
 fn a_queue_of_a_watcher_that_times_out_keeps_no_batches_alive() {
     on_both(|options| {
@@ -79,12 +79,12 @@ fn the_dispatcher_holds_two_batches_at_most() {
         let live = Live::default();
         let bus = bus_with(BusOptions::default().incoming_capacity(2).max_batch(BATCH as usize));
         let (offered_tx, offered_rx) = mpsc::channel();
-        // Keeps every event, and reports when a batch is offered.
+        // Accepts all events, and reports when a batch is offered.
         let filter = move |event: &Tracked| event.number > 0 || offered_tx.send(()).is_ok();
         let mut watcher = waits(&bus, 1).filter(filter).watch().unwrap();
         let publisher = bus.publisher();
-        // The dispatcher waits with the first batch while two more are published, which do not fit
-        // into one batch.
+        // The dispatcher waits with the first batch while two more, which do not fit into one
+        // batch, are published.
         for count in [BATCH, BATCH - 1, BATCH] {
             publisher.publish_batch(live.batch(count)).unwrap();
         }
@@ -94,14 +94,14 @@ fn the_dispatcher_holds_two_batches_at_most() {
         }
         offered_rx.recv().unwrap();
         offered_rx.recv().unwrap();
-        // The dispatcher waits with the second batch. The incoming queue is filled up again.
+        // The dispatcher waits with the second batch while the incoming queue is filled up again.
         while publisher.try_publish_batch(live.batch(BATCH)).is_ok() {}
         live.assert_at_most(2 * BATCH + 1 + 2 * BATCH * (1 + 1));
     });
 }
 
-/// G5: the events that a filter has picked out, and those that the reader has not finished, are two
-/// batches for each watcher together.
+/// G5: for each watcher, the events that a filter has accepted and those that the reader has not
+/// finished with amount to two batches together.
 #[test]
 fn filtered_watchers_hold_two_batches_each_at_most() {
     watched(|| {
@@ -119,12 +119,11 @@ fn filtered_watchers_hold_two_batches_each_at_most() {
         bus.publisher().publish_batch(live.batch(BATCH)).unwrap();
         bus.publisher().publish_batch(live.batch(BATCH)).unwrap();
         for watcher in &mut watchers {
-            // All of the first batch except the last event, and except the event that the filter
-            // refused.
+            // All of the first batch except the last event and the event that the filter refused.
             (0..BATCH - 2).for_each(|_| drop(watcher.recv().unwrap()));
         }
-        // The second batch has reached the last watcher, so all other watchers have their part of
-        // it.
+        // The second batch has reached the last watcher, so all other watchers already have their
+        // part of it.
         (0..2 * WATCHERS).for_each(|_| offered_rx.recv().unwrap());
         live.assert_at_most(BATCH + WATCHERS + 2 * BATCH * (WATCHERS + 1));
     });
@@ -142,7 +141,8 @@ fn without_watchers_everything_is_accepted_and_nothing_kept() {
         publisher.publish_batch(live.batch(900)).unwrap();
         bus.flush(LONG).unwrap();
         assert_eq!((bus.stats().accepted, live.count()), (1000, 0));
-        // After the last watcher has been dropped, the bus is as it was before the first one.
+        // After the last watcher has been dropped, the bus is in the same state as before the first
+        // one.
         let mut watcher = bus.watch().unwrap();
         publisher.publish(live.event(7)).unwrap();
         assert_eq!(watcher.recv().unwrap().event().map(|event| event.number), Some(7));
@@ -154,8 +154,8 @@ fn without_watchers_everything_is_accepted_and_nothing_kept() {
     });
 }
 
-/// G5: the history holds exactly its events, and a slow reader of the past holds the rest. All of
-/// it is freed at the end.
+/// G5: the history holds exactly its configured number of events, and a slow reader of the past
+/// holds the rest. All of them are freed at the end.
 #[test]
 fn the_history_holds_its_events_and_no_others() {
     let live = Live::default();

@@ -1,5 +1,5 @@
-//! G5, G6, G7: a watcher's queue. It is bounded, each policy loses the right events, the gap is at
-//! its place, and losses are counted.
+//! G5, G6, G7: a watcher's queue. The queue is bounded, each policy loses the right events, the gap
+//! is in the right place, and losses are counted.
 
 mod evict;
 mod memory;

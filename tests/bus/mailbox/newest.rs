@@ -1,4 +1,4 @@
-//! The policy `DropOldest`: a gauge is never stale.
+//! The `DropOldest` policy, under which a gauge is never stale.
 
 use std::ops::RangeInclusive;
 use std::thread;
@@ -60,8 +60,8 @@ fn drop_oldest_counts_each_event_once_under_a_busy_reader() {
     });
 }
 
-/// A reader that has received a gap gets the newest events with its next receive, and not the event
-/// that was after the gap back then. Everything that it loses in between is one more gap.
+/// After a gap, a reader's next receive returns the newest events, and not the event that followed
+/// the gap when it was received. Everything that was lost in between is reported as one more gap.
 #[test]
 fn drop_oldest_keeps_no_event_after_a_gap() {
     on_both(|options| {

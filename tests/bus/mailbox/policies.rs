@@ -1,4 +1,4 @@
-//! Full queues: what each policy loses, where the gap is, and the counts.
+//! Full queues: which events each policy loses, where the gap appears, and the counters.
 
 use std::sync::mpsc;
 use std::thread;
@@ -14,7 +14,7 @@ use crate::support::{
     turnstile, waits, watched,
 };
 
-/// G7: a loss is an item at its place, even if no event follows.
+/// G7: a loss is an item at its position in the stream, even if no event follows.
 #[test]
 fn a_loss_shows_at_its_place_also_when_nothing_follows() {
     on_both(|options| {
@@ -35,7 +35,7 @@ fn a_loss_shows_at_its_place_also_when_nothing_follows() {
     });
 }
 
-/// G7: a waiting reader gets a gap at the end while the bus stays open, without any event that
+/// G7: a waiting reader receives a trailing gap while the bus is still open, even if no event
 /// follows.
 #[test]
 fn a_waiting_reader_gets_a_gap_that_nothing_follows() {
@@ -50,7 +50,7 @@ fn a_waiting_reader_gets_a_gap_that_nothing_follows() {
     });
 }
 
-/// G7: a borrowed batch takes capacity, and the next receive reports what was lost since.
+/// G7: a borrowed batch takes capacity, and the next receive reports the losses since then.
 #[test]
 fn a_batch_in_hand_counts_as_queued() {
     on_both(|options| {
@@ -82,8 +82,9 @@ fn drop_incoming_keeps_the_first_and_counts_the_rest() {
     });
 }
 
-/// The hook learns what was lost and why, and the gap is in the stream. On an inline bus this is so
-/// when the publish returns, and the hook runs on the publishing thread.
+/// The hook is called with the number of lost events and the reason, and the gap is in the stream.
+/// On an inline bus both have happened when the publish returns, and the hook runs on the
+/// publishing thread.
 #[test]
 fn the_hook_learns_what_was_lost_and_why() {
     on_both(|options| {
@@ -110,7 +111,7 @@ fn the_hook_learns_what_was_lost_and_why() {
     });
 }
 
-/// `Wait` loses nothing, however small the queues are and whichever way they are read.
+/// `Wait` loses nothing, however small the queues are and whichever method is used to read them.
 #[test]
 fn wait_loses_nothing_in_the_smallest_queues() {
     const EVENTS: u64 = if cfg!(miri) { 100 } else { 2_000 };
@@ -151,8 +152,8 @@ fn wait_loses_nothing_in_the_smallest_queues() {
     });
 }
 
-/// A watcher whose wait has ended loses only the events for which there is no capacity: at its
-/// limit, and when a shutdown by deadline abandons the rest.
+/// A watcher whose wait has ended, either at its limit or because a shutdown with a deadline
+/// abandons the rest, loses only the events for which there is no capacity.
 #[test]
 fn the_end_of_the_wait_fills_the_capacity_there_is() {
     for shuts_down in [false, true] {
@@ -170,7 +171,7 @@ fn the_end_of_the_wait_fills_the_capacity_there_is() {
                     clock.wait_for_waiters(2);
                     shutdown
                 });
-                // This is not enough capacity to wake the dispatcher.
+                // This does not free enough capacity to wake the dispatcher.
                 for number in 0..3 {
                     assert_eq!(watcher.recv(), Ok(Event(number)));
                 }
@@ -204,7 +205,7 @@ fn filtered_events_are_not_offered() {
     });
 }
 
-/// G6 with all policies on one bus: the counters agree with the threads' own counts.
+/// G6 with all policies on one bus: the counters agree with the counts that the threads kept.
 #[test]
 fn every_policy_balances_against_its_readers_own_counts() {
     on_both(|options| {
@@ -239,7 +240,7 @@ fn every_policy_balances_against_its_readers_own_counts() {
             assert!(seen.is_sorted_by(|a, b| a < b));
             assert_eq!(stats.delivered, seen.len() as u64);
             if stats.evictions > 0 {
-                // The reader sees the end instead of a gap, and is offered nothing more.
+                // The reader sees the end instead of a gap, and no further events are offered.
                 assert_eq!((lagged(&deliveries), stats.dropped.total()), (0, 0));
                 assert_eq!((stats.delivered, stats.queued), (stats.offered, 0));
                 continue;
@@ -251,7 +252,7 @@ fn every_policy_balances_against_its_readers_own_counts() {
     });
 }
 
-/// While events are on their way, the counters never show more than was offered.
+/// While events are in flight, the counters never show more events than were offered.
 #[test]
 fn a_snapshot_in_flight_never_shows_more_than_was_offered() {
     on_both(|options| {
@@ -276,7 +277,7 @@ fn a_snapshot_in_flight_never_shows_more_than_was_offered() {
     });
 }
 
-/// Beside a fast watcher, only the slow watcher loses events.
+/// With a fast and a slow watcher on one bus, only the slow watcher loses events.
 #[test]
 fn a_full_queue_costs_its_own_watcher_only() {
     on_both(|options| {
@@ -289,8 +290,8 @@ fn a_full_queue_costs_its_own_watcher_only() {
     });
 }
 
-/// G6: while the bus runs, delivered + dropped never exceeds offered. No event can be received
-/// before it is counted as offered.
+/// G6: while the bus is running, delivered + dropped never exceeds offered. No event can be
+/// received before it is counted as offered.
 #[test]
 fn nothing_is_delivered_before_it_was_offered() {
     watched(|| {

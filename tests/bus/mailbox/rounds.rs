@@ -1,6 +1,6 @@
 //! All policies on one bus, with readers that pause at random. Order (G1), accounting (G6) and gaps
-//! (G7) hold for each watcher to the last event. The waits for several watchers run at the same
-//! time and do not add up.
+//! (G7) hold for each watcher up to the last event. The waits for several watchers run
+//! concurrently, so they do not add up.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -16,7 +16,7 @@ use test_support::Rng;
 use crate::support::{LONG, events, lagged, watched};
 
 const MS: Duration = Duration::from_millis(1);
-/// The number of events of each publisher in a round.
+/// The number of events that each publisher publishes in a round.
 const EVENTS: u64 = 200;
 
 /// Usually returns immediately, and occasionally takes long enough for a queue to fill up. On a
@@ -29,7 +29,7 @@ fn dawdle(rng: &mut Rng) {
     }
 }
 
-/// The deliveries that a reader got, and the bus's statistics of its watcher.
+/// The deliveries that a reader received, and the bus's statistics for its watcher.
 struct Read {
     policy: OverflowPolicy,
     queue_capacity: u64,
@@ -74,8 +74,8 @@ fn read(mut watcher: Watcher<u64>, mut rng: Rng) -> (Vec<Delivery<u64>>, Watcher
 }
 
 impl Read {
-    /// Checks G1 and G7: the n-th event that was offered is the n-th of the one order, delivered or
-    /// in a gap at its place.
+    /// Checks G1 and G7: the n-th event that was offered is the n-th event in the common order, and
+    /// was either delivered or is part of a gap in that position.
     fn check_order(&self, order: &[u64]) {
         let mut position = 0;
         for delivery in &self.deliveries {
@@ -85,12 +85,12 @@ impl Read {
                     position += 1;
                 }
                 Lagged(count) => {
-                    assert!(*count > 0, "{}: a gap of nothing", self.policy);
+                    assert!(*count > 0, "{}: a gap must not be empty", self.policy);
                     position += *count as usize;
                 }
             }
         }
-        assert_eq!(position, order.len(), "{}: delivered or missed, to the last", self.policy);
+        assert_eq!(position, order.len(), "{}: every event must be delivered or missed", self.policy);
     }
 
     /// Checks G6 against the reader's own counts.
@@ -108,12 +108,12 @@ impl Read {
             WaitFor(_) => own.timed_out = stats.dropped.timed_out,
             _ => {}
         }
-        assert_eq!(stats.dropped, own, "{policy}: lost for its own reason only");
+        assert_eq!(stats.dropped, own, "{policy}: losses must only have the policy's own reason");
     }
 }
 
-/// The number of events lost, by policy. It shows whether the rounds meet the cases that they are
-/// meant to meet.
+/// The number of events lost, by policy. It shows whether the rounds reach the cases that they are
+/// meant to reach.
 #[derive(Debug, Default)]
 struct Met {
     incoming: u64,
@@ -131,8 +131,8 @@ impl Met {
     }
 }
 
-/// Publishes the events of two publishers, in batches, and ends the bus. Time passes while a thread
-/// waits for it.
+/// Publishes the events of two publishers in batches, and ends the bus. The clock advances while a
+/// thread waits for it.
 fn publish(bus: &Broadcaster<u64>, clock: &FakeClock, rng: &mut Rng) {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -183,12 +183,13 @@ fn run_round(seed: u64) -> Vec<Read> {
         let (deliveries, stats) = thread.join().unwrap();
         Read { policy, queue_capacity, deliveries, stats }
     });
-    // The watcher with `Wait` has seen the one order, which contains each publisher's own order.
+    // The watcher with `Wait` has received all events in the common order, which preserves each
+    // publisher's own order.
     let order = events(&read[2].deliveries);
     assert_eq!(order.len() as u64, 2 * EVENTS);
     for id in [0, 1] {
         let own = order.iter().copied().filter(|event| event / EVENTS == id);
-        assert!(own.eq(id * EVENTS..(id + 1) * EVENTS), "the order of one publisher");
+        assert!(own.eq(id * EVENTS..(id + 1) * EVENTS), "each publisher's events must keep their order");
     }
     for read in &read {
         read.check_order(&order);
@@ -203,8 +204,8 @@ fn four_policies_with_readers_that_dawdle() {
         let mut met = Met::default();
         let start = Instant::now();
         for seed in 1..=12 {
-            // A busy machine takes seconds for a round that takes a tenth of that on an idle one.
-            // Four rounds are enough there.
+            // On a busy machine, a round can take seconds instead of a tenth of that. Four rounds
+            // are enough in that case.
             if seed > 4 && start.elapsed() > Duration::from_secs(10) {
                 break;
             }
@@ -216,9 +217,9 @@ fn four_policies_with_readers_that_dawdle() {
     });
 }
 
-/// Twenty watchers with a wait, each a millisecond longer than the last. Every batch takes twenty
-/// milliseconds, not the sum of the waits, and all other watchers have the batch before the wait
-/// begins.
+/// Twenty watchers with `WaitFor` limits, each a millisecond longer than the previous one. Every
+/// batch takes twenty milliseconds instead of the sum of the limits, and all other watchers receive
+/// the batch before the wait begins.
 #[test]
 fn many_deadlines_delay_a_batch_by_the_longest() {
     const BATCHES: u64 = 10;
@@ -233,8 +234,8 @@ fn many_deadlines_delay_a_batch_by_the_longest() {
             bus.publisher().publish_batch(vec![2 * batch, 2 * batch + 1]).unwrap();
         }
         for batch in 0..BATCHES {
-            // The batch arrives without any step of the clock beyond the twenty steps below for
-            // each batch.
+            // The batch arrives without advancing the clock beyond the twenty steps below for each
+            // batch.
             assert_eq!([fast.recv(), fast.recv()], [Ok(Event(2 * batch)), Ok(Event(2 * batch + 1))]);
             for _ in 0..20 {
                 clock.wait_for_waiters(1);

@@ -1,4 +1,4 @@
-//! The policies `Wait` and `WaitFor`: how long the dispatcher waits for readers.
+//! The `Wait` and `WaitFor` policies: how long the dispatcher waits for readers.
 
 use std::pin::pin;
 use std::sync::mpsc;
@@ -27,8 +27,8 @@ fn wait_for_ends_at_its_limit_and_shows_the_gap() {
     assert_eq!(slow.stats().dropped.timed_out, 2);
 }
 
-/// While the dispatcher waits for two readers, each loses its event at its own limit, the one with
-/// the shorter limit first.
+/// While the dispatcher waits for two readers, each loses its event at its own limit, so the one
+/// with the shorter limit loses its event first.
 #[test]
 fn of_two_limits_the_earlier_counts() {
     const SECOND: Duration = Duration::from_secs(1);
@@ -59,8 +59,8 @@ fn of_two_limits_the_earlier_counts() {
     }
 }
 
-/// A busy reader may take events out of the incoming queue itself, instead of the dispatcher. The
-/// dispatcher continues when such a reader stalls, and waits for it up to the limit.
+/// A busy reader may take events out of the incoming queue itself, instead of the dispatcher. When
+/// such a reader stalls, the dispatcher takes over and waits for the reader up to the limit.
 #[test]
 fn a_busy_reader_that_stalls_is_waited_for_up_to_its_limit() {
     const EVENTS: u64 = 300;
@@ -73,9 +73,9 @@ fn a_busy_reader_that_stalls_is_waited_for_up_to_its_limit() {
             .on_drop(move |why, events: &[u64]| lost_tx.send((why, events[0])).unwrap())
             .watch()
             .unwrap();
-        // The filter of another watcher holds the dispatcher until that watcher is dropped, and
-        // everything is published. The dispatcher is then continuously busy, and so leaves the
-        // incoming queue to its only reader.
+        // The filter of another watcher holds the dispatcher until all events have been published.
+        // The dispatcher is then continuously busy, and so leaves the incoming queue to its only
+        // reader.
         let (turnstile, other) = stopping_filter(bus.watch_builder());
         bus.publisher().publish(0).unwrap();
         turnstile.wait_for(0);
@@ -85,7 +85,7 @@ fn a_busy_reader_that_stalls_is_waited_for_up_to_its_limit() {
         for number in 0..stalls_after {
             assert_eq!(watcher.recv(), Ok(Event(number)));
         }
-        // These do not all fit into the queue.
+        // These events do not all fit into the queue.
         bus.publisher().publish_batch(EVENTS..=EVENTS + stalls_after).unwrap();
         until(|| clock.waiters() > 0);
         clock.advance(LIMIT);
@@ -94,8 +94,8 @@ fn a_busy_reader_that_stalls_is_waited_for_up_to_its_limit() {
     }
 }
 
-/// A dispatcher that waits for a reader sends small batches, so that the reader frees space for the
-/// next ones while it handles the first.
+/// A dispatcher that waits for a reader sends small batches, so that the reader frees space for
+/// later batches while it handles the first.
 #[test]
 fn events_that_waited_for_space_arrive_in_small_batches() {
     const QUEUE: usize = 16;
@@ -103,7 +103,7 @@ fn events_that_waited_for_space_arrive_in_small_batches() {
     for policy in [Wait, WaitFor(10 * LONG)] {
         let mut watcher = bus.watch_builder().overflow(policy).watch().unwrap();
         bus.publisher().publish_batch(0..QUEUE).unwrap();
-        // The dispatcher waits with these until the first ones have been read.
+        // The dispatcher waits with these events until the first ones have been read.
         bus.publisher().publish_batch(QUEUE..10 * QUEUE).unwrap();
         until(|| watcher.stats().lag == 10 * QUEUE as u64);
         let mut received = 0;
@@ -131,8 +131,8 @@ fn space_for_one_event_is_used() {
     }
 }
 
-/// While the dispatcher waits for a reader, it removes dropped watchers, but carries out no later
-/// entry: neither a flush, nor a gap, nor a registration.
+/// While the dispatcher waits for a reader, it removes dropped watchers, but does not process later
+/// entries such as flushes, gaps and registrations.
 #[test]
 fn no_later_entry_passes_events_that_wait() {
     let bus = bus::<u64>(100, 1);
@@ -167,8 +167,8 @@ fn no_later_entry_passes_events_that_wait() {
     assert_eq!((late.recv_timeout(LONG), late.position()), (Ok(Event(9)), Some(9)));
 }
 
-/// A filter that passes nothing causes no wait, although the queue is full and the policy is to
-/// wait.
+/// A filter that accepts nothing does not cause a wait, even if the queue is full and the policy is
+/// `Wait`.
 #[test]
 fn a_full_queue_that_nothing_is_meant_for() {
     let bus = bus(1, 1);

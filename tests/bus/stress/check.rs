@@ -1,4 +1,4 @@
-//! The checks of a round that has ended.
+//! The checks at the end of a round.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -14,13 +14,13 @@ use super::plan::{FOREVER, Handled, Made, Published, Read, Wanted};
 pub(crate) struct Checked<'r> {
     pub(crate) bus: &'r Broadcaster<Payload>,
     pub(crate) report: &'r ShutdownReport,
-    /// All accepted events in their order.
+    /// All accepted events in order.
     pub(crate) order: &'r [Ident],
     pub(crate) published: &'r [Published],
 }
 
 impl Checked<'_> {
-    /// Returns the events of the order that a watcher wants.
+    /// Returns the events that a watcher wants, in order.
     pub(crate) fn wanted(&self, wanted: Wanted) -> Vec<Ident> {
         self.order.iter().copied().filter(|ident| wanted.has(*ident)).collect()
     }
@@ -32,18 +32,18 @@ impl Checked<'_> {
         assert_eq!(stats.rejected_full, sum(|told| told.full), "rejected, full");
         // The round publishes one more event after the end, which is refused too.
         assert_eq!(stats.rejected_closed, sum(|told| told.stopped) + 1, "rejected, stopped");
-        assert_eq!(self.order.len() as u64, stats.accepted, "what was accepted was offered");
+        assert_eq!(self.order.len() as u64, stats.accepted, "every accepted event must have been offered");
         for (told, number) in self.published.iter().zip(1..) {
             let mine: Vec<_> = self.order.iter().copied().filter(|ident| ident.publisher == number).collect();
-            assert_eq!(mine, told.accepted, "the order of one publisher");
+            assert_eq!(mine, told.accepted, "each publisher's events must keep their order");
         }
         if self.report.complete {
             assert_eq!(self.report.bus.accepted, stats.accepted);
         }
     }
 
-    /// Checks that each event has its place in the one order, and that each gap is as long as the
-    /// run of missing events.
+    /// Checks that each event is in its place in the common order, and that each gap is as long as
+    /// the run of missing events.
     pub(crate) fn check_order(&self, log: &[Item], made: Made) {
         let wanted = self.wanted(made.wanted);
         let index: HashMap<Ident, usize> = wanted.iter().enumerate().map(|(i, ident)| (*ident, i)).collect();
@@ -52,39 +52,42 @@ impl Checked<'_> {
         for item in log {
             match item {
                 Item::Lagged(count) => {
-                    assert!(*count > 0, "a gap of nothing");
+                    assert!(*count > 0, "a gap must not be empty");
                     gap += *count as usize;
                 }
                 Item::Event(ident) => {
-                    let at = *index.get(ident).expect("accepted, and not refused by the filter");
+                    let at = *index
+                        .get(ident)
+                        .expect("a received event must have been accepted, and not refused by the filter");
                     if let Some(last) = last {
                         assert_eq!(
                             at,
                             last + 1 + gap,
-                            "{ident:?} of {made:?} stands at its place, after a gap of {gap}"
+                            "{ident:?} of {made:?} must be in its place, after a gap of {gap}"
                         );
                     }
-                    assert!(at >= gap, "a gap before the first event");
+                    assert!(at >= gap, "too long a gap before the first event");
                     (last, gap) = (Some(at), 0);
                 }
             }
         }
-        assert!(last.map_or(0, |at| at + 1) + gap <= wanted.len(), "a gap behind the last event");
+        assert!(last.map_or(0, |at| at + 1) + gap <= wanted.len(), "too long a gap after the last event");
     }
 
-    /// Checks the place of a watcher's first offer in the order of the events that it wants.
+    /// Checks the place of the first event offered to a watcher in the order of the events that it
+    /// wants.
     pub(crate) fn check_registration(&self, first: usize, made: Made) {
         let wanted = self.wanted(made.wanted);
         let Some((publisher, before)) = made.by else {
-            return assert_eq!(first, 0, "{made:?} was there from the beginning");
+            return assert_eq!(first, 0, "{made:?} existed from the beginning");
         };
         let mine = &self.published[publisher as usize - 1].accepted;
         let place = |ident: &Ident| wanted.iter().position(|other| other == ident);
         if let Some(at) = mine[..before].iter().rev().find_map(place) {
-            assert!(first > at, "{made:?} was offered what had been published before");
+            assert!(first > at, "{made:?} was offered an event published before it was registered");
         }
         if let Some(at) = mine[before..].iter().find_map(place) {
-            assert!(first <= at, "{made:?} was not offered what was published after");
+            assert!(first <= at, "{made:?} was not offered an event published after it was registered");
         }
     }
 
@@ -104,7 +107,7 @@ impl Checked<'_> {
             }
             _ => assert_eq!((dropped.incoming, dropped.oldest, dropped.timed_out), (0, 0, 0)),
         }
-        assert!(stats.high_water <= made.queue_capacity, "high water {} of {made:?}", stats.high_water);
+        assert!(stats.high_water <= made.queue_capacity, "high-water mark {} of {made:?}", stats.high_water);
         if self.report.complete {
             assert_eq!(dropped.abandoned, 0);
         }
@@ -116,9 +119,9 @@ impl Checked<'_> {
             let Some(watcher) = kept else { continue };
             let stats = watcher.stats();
             self.check_stats(&stats, *made);
-            assert_eq!(stats.queued, 0, "read to the end");
+            assert_eq!(stats.queued, 0, "the reader must have read to the end");
             assert_eq!(stats.delivered, events_in(log), "delivered to {made:?}");
-            assert_eq!(stats.dropped.total(), lagged_in(log), "each loss of {made:?} showed as a gap");
+            assert_eq!(stats.dropped.total(), lagged_in(log), "each loss of {made:?} must show as a gap");
             assert_eq!(stats.dropped.stopped, 0);
             let wanted = self.wanted(made.wanted).len();
             let first = wanted - stats.offered as usize;
@@ -130,7 +133,7 @@ impl Checked<'_> {
         }
     }
 
-    /// Checks that the first event, or the gap before it, is at the place of the first offer.
+    /// Checks that the first event, or the gap before it, is where the watcher's first offer was.
     pub(crate) fn check_begins_at(&self, first: usize, log: &[Item], made: Made) {
         let leading: u64 = lagged_in(
             &log.iter().copied().take_while(|item| matches!(item, Item::Lagged(_))).collect::<Vec<_>>(),
@@ -154,14 +157,15 @@ impl Checked<'_> {
             self.check_stats(&stats, made);
             assert_eq!(stats.queued, 0);
             assert_eq!(stats.delivered, events_in(&log), "handled by {made:?}");
-            assert!(stats.panics >= handler.thrown.load(Ordering::SeqCst), "panics are counted");
-            // A handler that must stop or abandon ends, and nothing more is offered to it.
+            assert!(stats.panics >= handler.thrown.load(Ordering::SeqCst), "panics must be counted");
+            // A handler that was stopped or abandoned its queue ends, and no further events are
+            // offered to it.
             if handler.was_stopped || made.ends_itself || !self.report.complete {
                 continue;
             }
             assert_eq!(stats.offered + stats.filtered, self.order.len() as u64, "offered to {made:?}");
             self.check_begins_at(0, &log, made);
-            assert_eq!(stats.dropped.total(), lagged_in(&log), "each loss of {made:?} showed as a gap");
+            assert_eq!(stats.dropped.total(), lagged_in(&log), "each loss of {made:?} must show as a gap");
             for (told, _) in self.published.iter().zip(1..) {
                 let wanted = self.wanted(made.wanted);
                 for (accepted, positions) in &told.flushes {
@@ -197,7 +201,7 @@ impl Checked<'_> {
         met::add(Met::IncompleteShutdowns, u64::from(!self.report.complete));
     }
 
-    /// Checks the sums over all watchers that are gone.
+    /// Checks the sums over all watchers that have departed.
     pub(crate) fn check_departed(&self, read: &[Read], handlers: &[Handled]) {
         let stats = self.bus.stats();
         let departed = stats.departed;
@@ -211,6 +215,6 @@ impl Checked<'_> {
             .filter(|own| stats.watchers.iter().any(|watcher| watcher.name == own.name))
             .map(|own| own.delivered)
             .sum();
-        assert_eq!(departed.delivered + listed, gone + handled, "delivered to those who have gone");
+        assert_eq!(departed.delivered + listed, gone + handled, "deliveries to departed watchers");
     }
 }

@@ -1,4 +1,4 @@
-//! The end of a round, and the wait for it.
+//! Ending a round, and waiting for that.
 
 use std::sync::atomic::Ordering;
 use std::thread;
@@ -13,8 +13,8 @@ use super::executors::{block_on, cancelled};
 use super::met::{self, Met};
 use super::publish::Round;
 
-/// Waits until enough publishes have returned, or for a limited time, because a stuck round makes
-/// no progress. Beside busy programs each yield may take some milliseconds, so the wait is also
+/// Waits until a number of publishes have returned, or for a limited time, because a stuck round
+/// makes no progress. On a busy machine each yield may take some milliseconds, so the wait is also
 /// bounded in time.
 pub(crate) fn wait_for_progress(round: &Round, until: u64, rng: &mut Rng) {
     let began = Instant::now();
@@ -29,7 +29,7 @@ pub(crate) fn wait_for_progress(round: &Round, until: u64, rng: &mut Rng) {
     }
 }
 
-/// Checks that no event is delivered or lost that was not offered, while the bus runs.
+/// Checks, while the bus is running, that no event is delivered or lost that was not offered.
 pub(crate) fn check_running(round: &Round) {
     let stats = round.bus.stats();
     for watcher in stats.watchers.iter().chain([&stats.departed]) {
@@ -39,8 +39,8 @@ pub(crate) fn check_running(round: &Round) {
 
 const LONG: Duration = Duration::from_secs(3600);
 
-/// Ends the bus in one of several ways. Returns `None` for a shutdown that was cancelled, and for a
-/// close, which has no report.
+/// Ends the bus in one of several ways. Returns `None` for a cancelled shutdown, and for a close,
+/// which has no report.
 fn shut_down(bus: &Broadcaster<Payload>, mut rng: Rng) -> Option<ShutdownReport> {
     match rng.below(7) {
         0 | 1 => Some(bus.shutdown()),
@@ -87,13 +87,13 @@ pub(crate) fn end(round: &Round, rng: &mut Rng) -> ShutdownReport {
     })
 }
 
-/// Checks the report of one shutdown against the last one, which has waited for the end. A report
-/// is the same, or a snapshot from before the end.
+/// Checks the report of one shutdown against the last report, whose shutdown has waited for the
+/// end. The report is either the same, or a snapshot from before the end.
 fn check_report(report: &ShutdownReport, last: &ShutdownReport) {
     if report.complete || report.threads_ended {
         let mut report = report.clone();
         report.threads_ended = true;
-        assert_eq!(report, *last, "every shutdown sees one end");
+        assert_eq!(report, *last, "every shutdown must report the same end");
     } else {
         assert!(report.bus.accepted <= last.bus.accepted, "{report:#}\n{last:#}");
     }

@@ -1,4 +1,4 @@
-//! The events of a round, and the log of a receiver.
+//! The events of a round, and a receiver's log.
 
 use std::panic::panic_any;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::thread;
 use test_support::Rng;
 
-/// The identity of an event. Every panic of this test carries one, too.
+/// The identity of an event. Every panic of this test also carries one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Ident {
     pub(crate) publisher: u32,
@@ -40,7 +40,7 @@ pub(crate) struct Payload {
 }
 
 impl Payload {
-    /// Takes some time or yields the processor, as the event and the place decide.
+    /// Takes some time or yields the processor, depending on the event and the place.
     pub(crate) fn noise(&self, place: u64) {
         if !self.origin.is_noisy {
             return;
@@ -72,7 +72,7 @@ impl Drop for Payload {
     }
 }
 
-/// One delivery, as written down by its receiver.
+/// One delivery, as logged by its receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Item {
     Event(Ident),

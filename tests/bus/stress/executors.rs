@@ -25,7 +25,7 @@ pub(crate) fn spawn(rng: &mut Rng, task: impl Future<Output = ()> + Send + 'stat
     }
 }
 
-/// Waits for a future on this thread, with one of the three executors.
+/// Blocks this thread on a future, with one of the three executors.
 pub(crate) fn block_on<F: Future>(rng: &mut Rng, future: F) -> F::Output {
     match rng.below(3) {
         0 => futures::executor::block_on(future),
@@ -47,8 +47,8 @@ pub(crate) async fn rest() {
     .await;
 }
 
-/// Polls a future up to `polls` times and then drops it. Returns `None` if the future was not
-/// ready.
+/// Polls a future up to `polls` times and then drops it. Returns `None` if the future did not
+/// become ready.
 pub(crate) async fn cancelled<F: Future>(future: F, polls: u64) -> Option<F::Output> {
     let mut future = pin!(future);
     for _ in 0..polls {

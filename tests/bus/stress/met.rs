@@ -1,5 +1,5 @@
 //! Counts how often the rounds reached the cases that they are meant to reach. A random test that
-//! reaches none of them tests nothing.
+//! reaches none of these cases tests nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

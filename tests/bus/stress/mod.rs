@@ -1,17 +1,17 @@
-//! Many small rounds that mix all operations, each with a new seed, and each checked to the last
-//! event. The checks compare with the counts that the threads of the test kept, and with the one
-//! order in which a watcher that never loses anything saw the events.
+//! Many small rounds that mix all operations. Each round has a new seed, and is checked down to the
+//! last event. The checks use the counts that the test's threads kept, and the common order of
+//! events as seen by a watcher that never loses any.
 //!
 //! A round has publishers (all ways to publish), readers of every policy that register, leave, stop
 //! and panic, handlers that panic, filters that panic, events whose `Clone` panics, flushes and
-//! snapshots. In the middle the bus is ended, with or without a deadline, by up to five calls at
-//! the same time. In every second round `Clone`, `Drop`, filters and handlers sometimes take a
+//! snapshots. In the middle of a round the bus is ended, with or without a deadline, by up to five
+//! concurrent calls. In every second round `Clone`, `Drop`, filters and handlers sometimes take a
 //! while. Some of these are tasks of tokio or smol, and some futures are dropped before they are
-//! ready. With `select` some readers wait in a `Select`.
+//! ready. With the `select` feature, some readers wait in a `Select`.
 //!
 //! `EVENTCAST_STRESS_ROUNDS` sets the number of rounds, `EVENTCAST_STRESS_SEED` the first seed, and
-//! `EVENTCAST_STRESS_HANGS` the number of seconds after which a round counts as hanging. A failure
-//! names the seed of its round. The seed repeats the choices but not the timing.
+//! `EVENTCAST_STRESS_HANGS` the number of seconds after which a round is considered to hang. A
+//! failure shows the seed of its round. The seed reproduces the choices but not the timing.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod check;
@@ -46,7 +46,7 @@ fn random_rounds_account_for_every_event_without_a_thread() {
 }
 
 fn run_at_once(run: fn(u64)) {
-    // The panics that belong to the test print nothing.
+    // Panics that are part of the test are not printed.
     let loud = take_hook();
     set_hook(Box::new(move |info| {
         if !info.payload().is::<Ident>() {

@@ -1,4 +1,4 @@
-//! A watcher of a round, and what the round knows about it and about a publisher at the end.
+//! A watcher of a round, and what the round knows about it, and about a publisher, at the end.
 
 use std::panic::panic_any;
 use std::sync::atomic::AtomicU64;
@@ -13,7 +13,7 @@ use super::running::Running;
 
 pub(crate) const FOREVER: Duration = Duration::MAX;
 
-/// The events that a watcher is offered, by their numbers: all, or all except each n-th.
+/// The numbers of the events that a watcher is offered: all of them, or all except each n-th.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted(pub(crate) Option<u32>);
 
@@ -29,11 +29,11 @@ pub(crate) struct Made {
     pub(crate) policy: OverflowPolicy,
     pub(crate) queue_capacity: u64,
     pub(crate) wanted: Wanted,
-    /// The publisher that registered the watcher, and the number of its events accepted before.
-    /// `None` if the watcher was registered before the first publish.
+    /// The publisher that registered the watcher, and the number of its events accepted before
+    /// that. `None` if the watcher was registered before the first publish.
     pub(crate) by: Option<(u32, usize)>,
-    /// Whether the watcher may end before the bus: its filter panics once, its policy evicts it, or
-    /// a thread stops it.
+    /// Whether the watcher may end before the bus because its filter panics once, its policy evicts
+    /// it, or a thread stops it.
     pub(crate) ends_itself: bool,
 }
 
@@ -41,8 +41,8 @@ pub(crate) struct Made {
 pub(crate) struct Read {
     pub(crate) made: Made,
     pub(crate) log: Vec<Item>,
-    /// The watcher, if the reader has read to the end of the bus. `None` if the reader left
-    /// before, or if the watcher ended itself.
+    /// The watcher, if the reader has read to the end of the bus. `None` if the reader left before
+    /// that, or if the watcher itself ended.
     pub(crate) kept: Option<Watcher<Payload>>,
 }
 
@@ -62,8 +62,8 @@ pub(crate) struct Published {
     pub(crate) full: u64,
     pub(crate) stopped: u64,
     pub(crate) readers: Vec<Running<Read>>,
-    /// The flushes that succeeded: the number of this publisher's events accepted before the flush,
-    /// and the position that each handler had reached after it.
+    /// The flushes that succeeded: for each one, the number of this publisher's events accepted
+    /// before the flush, and the position that each handler had reached after it.
     pub(crate) flushes: Vec<(usize, Vec<u64>)>,
 }
 

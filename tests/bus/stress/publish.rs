@@ -1,4 +1,4 @@
-//! Publishers of a round, and their actions between two events.
+//! The publishers of a round, and their actions between two events.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +26,7 @@ pub(crate) struct Round {
 }
 
 impl Round {
-    /// Creates the next event of a publisher.
+    /// Creates a publisher's next event.
     pub(crate) fn event(&self, publisher: u32, next: &mut u32, rng: &mut Rng) -> Payload {
         let ident = Ident { publisher, number: *next };
         *next += 1;
@@ -101,7 +101,7 @@ pub(crate) fn note_one(told: &mut Published, ident: Ident, result: Result<(), Pu
         Ok(()) => told.accepted.push(ident),
         Err(error) => {
             told.refused(error.is_full(), 1);
-            assert_eq!(error.into_inner().ident, ident, "the refused event comes back");
+            assert_eq!(error.into_inner().ident, ident, "the refused event must be returned");
         }
     }
 }
@@ -117,7 +117,7 @@ pub(crate) fn note_batch(
             let is_full = error.is_full();
             let back: Vec<_> = error.into_inner().iter().map(|event| event.ident).collect();
             let (accepted, refused) = idents.split_at(idents.len() - back.len());
-            assert_eq!(refused, back, "what was refused comes back, in order");
+            assert_eq!(refused, back, "refused events must be returned in order");
             assert!(!back.is_empty());
             told.accepted.extend(accepted);
             told.refused(is_full, back.len() as u64);
@@ -171,7 +171,7 @@ fn flush_in_between(round: &Round, told: &mut Published, rng: &mut Rng) {
     note_flush(round, told, accepted, timeout, round.bus.flush(timeout));
 }
 
-/// Notes a flush that began when this number of the publisher's events had been accepted.
+/// Records a flush that began when this number of the publisher's events had been accepted.
 pub(crate) fn note_flush(
     round: &Round,
     told: &mut Published,

@@ -1,5 +1,5 @@
-//! Rounds in which the only reader of a lossless bus pulls: it repeatedly takes events out of the
-//! incoming queue while it is busy, and returns the fan-out when it sleeps.
+//! Rounds in which the only reader of a lossless bus pulls: while it is busy, it repeatedly takes
+//! events out of the incoming queue, and it returns the fan-out to the dispatcher when it sleeps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,10 +15,11 @@ use super::watchdog::watched;
 
 /// The name of the reader's thread.
 const READER: &str = "pulls";
-/// The number of wakers that the reader's thread has called: it freed capacity, so it has pulled.
+/// The number of times that the reader's thread has called a waker. Each call means that the thread
+/// has freed capacity, so it has pulled.
 static PULLED: AtomicU64 = AtomicU64::new(0);
 
-/// The publisher's number and the event's own.
+/// The number of the publisher, and of the event within that publisher.
 type Event = (usize, u64);
 
 struct Publishing(Thread);
@@ -42,7 +43,7 @@ fn publish_as_task(publisher: &Publisher<Event>, event: Event) {
     }
 }
 
-/// Publishes the events 0 to `count` in bursts, between which it rests.
+/// Publishes events 0 to `count` in bursts, with pauses in between.
 fn publish(publisher: &Publisher<Event>, id: usize, count: u64, rng: &mut Rng) {
     let mut number = 0;
     while number < count {
@@ -65,7 +66,7 @@ fn publish(publisher: &Publisher<Event>, id: usize, count: u64, rng: &mut Rng) {
     publisher.publish((id, u64::MAX)).unwrap();
 }
 
-/// Spins, yields or sleeps briefly, one time in `times`.
+/// Spins, yields or sleeps briefly in one of `times` calls.
 fn rest(rng: &mut Rng, times: u64) {
     match rng.below(times * 3) {
         0 => (0..rng.below(20_000)).for_each(|_| std::hint::spin_loop()),
@@ -75,11 +76,12 @@ fn rest(rng: &mut Rng, times: u64) {
     }
 }
 
-/// Reads to the end, and checks that events are in each publisher's order. Returns their number.
+/// Reads to the end, and checks that events are in each publisher's order. Returns the number of
+/// events.
 fn read(mut watcher: Watcher<Event>, publishers: usize, rng: &mut Rng) -> u64 {
     let mut next = vec![0; publishers];
     let mut seen = |(id, number): Event| {
-        assert!(number == next[id] || number == u64::MAX, "{number} of {id} in place of {}", next[id]);
+        assert!(number == next[id] || number == u64::MAX, "{number} of {id} instead of {}", next[id]);
         next[id] = if number == u64::MAX { number } else { number + 1 };
     };
     let (way, mut count) = (rng.below(4), 0);
@@ -97,7 +99,7 @@ fn read(mut watcher: Watcher<Event>, publishers: usize, rng: &mut Rng) -> u64 {
         };
         match delivery {
             Some(Delivery::Event(event)) => seen(event),
-            Some(Delivery::Lagged(lost)) => panic!("{lost} events are lost"),
+            Some(Delivery::Lagged(lost)) => panic!("{lost} events were lost"),
             _ => break,
         }
         count += 1;

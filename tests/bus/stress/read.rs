@@ -1,4 +1,4 @@
-//! Readers and handlers of a round.
+//! The readers and handlers of a round.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use super::plan::{Handled, Made, Read, random_watcher};
 use super::receive::{receive, receive_async};
 use super::running::Running;
 
-/// Drops the watcher of a reader that wants no more, if `panics` by a panic.
+/// Drops the watcher of a reader that stops reading, during a panic if `panics` is set.
 fn leave(watcher: Watcher<Payload>, panics: bool) {
     if !panics {
         return drop(watcher);
@@ -49,7 +49,7 @@ fn read(mut watcher: Watcher<Payload>, made: Made, mut rng: Rng, stays: bool) ->
         leave(watcher, rng.once_in(2));
         return Read { made, log, kept: None };
     }
-    assert!(watcher.recv().is_err(), "the end is for ever");
+    assert!(watcher.recv().is_err(), "a watcher that has ended must stay ended");
     let kept = (!made.ends_itself).then_some(watcher);
     Read { made, log, kept }
 }
@@ -72,12 +72,12 @@ async fn read_async(mut watcher: Watcher<Payload>, made: Made, mut rng: Rng, sta
         leave(watcher, rng.once_in(2));
         return Read { made, log, kept: None };
     }
-    assert!(watcher.recv_async().await.is_err(), "the end is for ever");
+    assert!(watcher.recv_async().await.is_err(), "a watcher that has ended must stay ended");
     let kept = (!made.ends_itself).then_some(watcher);
     Read { made, log, kept }
 }
 
-/// Starts a thread or a task that reads a watcher to its end, or leaves before.
+/// Starts a thread or a task that reads a watcher to its end, or leaves before that.
 pub(crate) fn spawn_reader(
     watcher: Watcher<Payload>,
     made: Made,

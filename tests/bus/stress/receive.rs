@@ -1,4 +1,4 @@
-//! Receives, in all forms of a thread and of a task.
+//! All receive methods, on threads and in tasks.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
@@ -20,8 +20,8 @@ fn item(delivery: Delivery<&Payload>) -> Item {
     }
 }
 
-/// Notes the event whose `Clone` panicked in a receive, because it counts as delivered. Returns
-/// whether there is more.
+/// Logs the event whose `Clone` panicked in a receive, because it counts as delivered. Returns
+/// whether the watcher has more to receive.
 fn received(result: thread::Result<bool>, log: &mut Vec<Item>) -> bool {
     match result {
         Ok(more) => more,
@@ -35,7 +35,7 @@ fn received(result: thread::Result<bool>, log: &mut Vec<Item>) -> bool {
     }
 }
 
-/// Receives once, in a random form. Returns `false` at the end.
+/// Receives once, with a random method. Returns `false` at the end.
 pub(crate) fn receive(watcher: &mut Watcher<Payload>, rng: &mut Rng, log: &mut Vec<Item>) -> bool {
     let form = rng.below(8);
     let result = catch_unwind(AssertUnwindSafe(|| match form {
@@ -77,7 +77,8 @@ pub(crate) fn receive(watcher: &mut Watcher<Payload>, rng: &mut Rng, log: &mut V
     received(result, log)
 }
 
-/// Waits beside another channel, and takes everything that is there.
+/// Waits for the watcher together with another channel, and then takes everything that is
+/// available.
 #[cfg(feature = "select")]
 fn select(watcher: &mut Watcher<Payload>, rng: &mut Rng, log: &mut Vec<Item>) -> bool {
     let never = crossbeam_channel::never::<()>();
@@ -99,7 +100,7 @@ fn select(watcher: &mut Watcher<Payload>, rng: &mut Rng, log: &mut Vec<Item>) ->
     }
 }
 
-/// Notes a delivery. `None` represents a receive that was cancelled.
+/// Logs a delivery. `None` represents a receive that was cancelled.
 fn note(log: &mut Vec<Item>, delivery: Option<Delivery<&Payload>>) -> bool {
     match delivery {
         Some(delivery) => log.push(item(delivery)),
@@ -108,7 +109,7 @@ fn note(log: &mut Vec<Item>, delivery: Option<Delivery<&Payload>>) -> bool {
     true
 }
 
-/// Receives once as a task, in a random form. Returns `false` at the end.
+/// Receives once as a task, with a random method. Returns `false` at the end.
 pub(crate) async fn receive_async(
     watcher: &mut Watcher<Payload>,
     rng: &mut Rng,

@@ -1,4 +1,4 @@
-//! A round of all operations together, and its checks.
+//! A round that combines all operations, and its checks.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -78,8 +78,8 @@ fn spawn_publisher(round: &Arc<Round>, number: u32, hammers: bool, rng: &mut Rng
     Running::thread(move || if hammers { hammer(&round, number) } else { publisher(&round, number, own) })
 }
 
-/// Publishes, and ends the bus. Either the publishers reach their own end, which requires that none
-/// of them waits forever, or the bus ends under them.
+/// Publishes, and ends the bus. Either the publishers finish, which requires that none of them
+/// waits forever, or the bus ends while they are still publishing.
 fn publish_until_the_end(
     round: &Arc<Round>,
     handlers: &mut [Handled],
@@ -108,21 +108,21 @@ fn publish_until_the_end(
     }
 }
 
-/// Reads the one order of the events.
+/// Reads all events in their common order.
 fn read_witness(witness: &mut Watcher<Payload>) -> Vec<Ident> {
     let mut order = Vec::new();
     while let Ok(delivery) = witness.recv_ref() {
         match delivery {
             Delivery::Event(event) => order.push(event.ident),
-            Delivery::Lagged(count) => panic!("the witness lost {count}"),
+            Delivery::Lagged(count) => panic!("the witness lost {count} events"),
         }
     }
     assert_eq!(witness.stats().delivered, order.len() as u64);
     order
 }
 
-/// Waits until the bus has freed all watchers that are gone, after which nothing changes. Handlers
-/// that ended with the bus stay listed. If their counts never balance, the round hangs.
+/// Waits until the bus has freed all dropped watchers, after which nothing changes. Handlers that
+/// ended with the bus stay listed. If their counts never balance, the round hangs.
 fn wait_until_settled(bus: &Broadcaster<Payload>, read: &[Read], handlers: &[Handled]) {
     let kept = 1 + read.iter().filter(|read| read.kept.is_some()).count();
     let handled: HashSet<String> = handlers.iter().map(|handler| handler.handle.stats().name).collect();
@@ -136,13 +136,14 @@ fn wait_until_settled(bus: &Broadcaster<Payload>, read: &[Read], handlers: &[Han
     }
 }
 
-/// Runs a round on a bus with a dispatcher, or on one without a thread.
+/// Runs a round on a bus with a dispatcher, or on an inline bus.
 pub(crate) fn run_round(seed: u64, is_inline: bool) {
     let mut rng = Rng(seed);
     let origin = Origin::new(rng.once_in(2));
     let hammers = rng.once_in(3);
     let bus = random_bus(&mut rng, hammers, is_inline);
-    // This watcher never loses anything, because no more events are published than fit.
+    // This watcher never loses an event, because the number of published events does not exceed its
+    // capacity.
     let mut witness = bus.watch_builder().name("witness").queue_capacity(4096).watch().unwrap();
     let mut watchers = Watchers::random(&bus, &mut rng);
     let round = Arc::new(Round {

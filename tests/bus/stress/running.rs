@@ -1,4 +1,4 @@
-//! Threads and tasks, with one way to wait for the results of both.
+//! Threads and tasks, with a common way to wait for their results.
 
 use std::sync::mpsc::{self, Receiver};
 use std::thread;

@@ -12,8 +12,8 @@ use super::plan::Published;
 use super::publish::note_one;
 use super::watchdog::run_rounds;
 
-/// Runs three operations at about the same time on a bus that is nearly idle: a publish or two, the
-/// drop of a watcher, and the close. A busy round rarely reaches all their orders.
+/// Runs three operations at about the same time on a bus that is nearly idle: one or two publishes,
+/// the drop of a watcher, and the close. A busy round rarely reaches all possible orders of these.
 fn run_small_round(seed: u64, is_inline: bool) {
     let mut rng = Rng(seed);
     let origin = Origin::new(rng.once_in(2));
@@ -58,7 +58,7 @@ fn run_small_round(seed: u64, is_inline: bool) {
         order.extend(delivery.event().map(|event| event.ident));
     }
     assert!(bus.shutdown().complete);
-    assert_eq!(order, told.accepted, "accepted means offered");
+    assert_eq!(order, told.accepted, "every accepted event must have been offered");
     let stats = bus.stats();
     assert_eq!((stats.accepted, stats.rejected_closed), (order.len() as u64, told.stopped));
     let gone = &stats.departed;

@@ -1,4 +1,4 @@
-//! Rounds by their seeds, each under a watchdog.
+//! Runs rounds by their seeds, each under a watchdog.
 
 use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use test_support::env_number;
 
-/// The time limit of a round, in seconds. A round takes some milliseconds, so only one that hangs
+/// The time limit for a round, in seconds. A round takes some milliseconds, so only a hanging round
 /// takes this long.
 const HANGS: u64 = 180;
 
@@ -32,7 +32,7 @@ pub(crate) fn watched(seed: u64, run: fn(u64)) {
     }
 }
 
-/// Runs as many rounds as the environment sets, each with its own seed. Returns their number.
+/// Runs the number of rounds set in the environment, each with its own seed. Returns that number.
 pub(crate) fn run_rounds(run: fn(u64)) -> u64 {
     let rounds = env_number("EVENTCAST_STRESS_ROUNDS", 5000);
     let first = env_number("EVENTCAST_STRESS_SEED", 1);

@@ -6,7 +6,7 @@ use std::thread;
 
 use eventcast::{Broadcaster, Watcher};
 
-/// An event whose copies are counted while they live.
+/// An event that counts how many of its copies are alive.
 #[derive(Debug)]
 pub(crate) struct Tracked {
     pub(crate) number: u64,
@@ -22,7 +22,7 @@ impl Live {
         Tracked { number, live: self.clone() }
     }
 
-    /// Returns events with the numbers from zero on.
+    /// Returns events numbered from zero.
     pub(crate) fn batch(&self, count: u64) -> impl Iterator<Item = Tracked> {
         (0..count).map(|number| self.event(number))
     }
@@ -34,7 +34,7 @@ impl Live {
     #[track_caller]
     pub(crate) fn assert_at_most(&self, bound: u64) {
         let count = self.count();
-        assert!(count <= bound.try_into().unwrap(), "{count} events are alive, the bound is {bound}");
+        assert!(count <= bound.try_into().unwrap(), "{count} events are alive, but the bound is {bound}");
     }
 }
 
@@ -50,7 +50,7 @@ impl Drop for Tracked {
     }
 }
 
-/// The place from which a [`Caller`] calls.
+/// The place in which a [`Caller`] makes its call.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum At {
     Filter,
@@ -61,7 +61,7 @@ pub(crate) enum At {
 
 type Call = Box<dyn FnOnce() + Send>;
 
-/// An event that makes a call at one place. Its copies share the call, which is made once.
+/// An event that makes a call in one place. Its copies share the call, which is made once.
 pub(crate) struct Caller {
     pub(crate) number: u64,
     at: At,
@@ -73,14 +73,14 @@ impl Caller {
         Self { number, at: At::Drop, call: Arc::default() }
     }
 
-    /// Returns three events, numbered from zero, which share a call.
+    /// Returns three events, numbered from zero, that share a call.
     pub(crate) fn three(at: At, call: impl FnOnce() + Send + 'static) -> [Self; 3] {
         let call = Arc::new(Mutex::new(Some(Box::new(call) as Call)));
         [0, 1, 2].map(|number| Self { number, at, call: call.clone() })
     }
 
-    /// Registers a watcher for the numbers below ten with a queue of one event. Of three events one
-    /// fits and may be copied, and the other two are lost.
+    /// Registers a watcher for event numbers below ten, with a queue of one event. Of three events,
+    /// one fits and may be copied, and the other two are lost.
     pub(crate) fn watch(bus: &Broadcaster<Self>) -> Watcher<Self> {
         let builder = bus.watch_builder().queue_capacity(1).filter(|event: &Self| {
             event.reach(At::Filter);
@@ -146,7 +146,7 @@ impl Loaded {
     }
 }
 
-/// The place at which a [`Bomb`] panics.
+/// The place in which a [`Bomb`] panics.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Panics {
     Never,
@@ -163,7 +163,7 @@ pub(crate) struct Bomb {
     bombs: Bombs,
 }
 
-/// Creates the bombs of one test, and counts those that have been dropped.
+/// Creates the bombs of a test, and counts those that have been dropped.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bombs(Arc<AtomicU64>);
 

@@ -1,4 +1,4 @@
-//! Helpers that the tests of the bus share.
+//! Helpers shared by the tests of the bus.
 
 mod events;
 
@@ -35,20 +35,20 @@ pub(crate) fn bus_with<T: Clone + Send + Sync + 'static>(options: BusOptions) ->
     Broadcaster::with_options(options).unwrap()
 }
 
-/// Returns a bus that runs on a fake clock, which drives the deadlines of the end too.
+/// Returns a bus on a fake clock, which also drives the deadlines of flushes, joins and shutdowns.
 pub(crate) fn timed<T: Clone + Send + Sync + 'static>(options: BusOptions) -> (FakeClock, Broadcaster<T>) {
     let clock = FakeClock::new(SystemTime::UNIX_EPOCH).drive_the_end();
     let bus = Broadcaster::with_clock(options, clock.clock()).unwrap();
     (clock, bus)
 }
 
-/// Returns a bus with a dispatcher, and an inline one, with watchers' queues of this length.
+/// Returns a bus with a dispatcher and an inline bus, whose watchers have queues of this length.
 pub(crate) fn buses(queue_capacity: usize) -> [Broadcaster<u64>; 2] {
     [false, true].map(|inline| bus_with(BusOptions::default().inline(inline).queue_capacity(queue_capacity)))
 }
 
-/// Runs a test on a bus with a dispatcher and on an inline one. The output of a failure names the
-/// kind of the bus.
+/// Runs a test on a bus with a dispatcher and on an inline bus. If the test fails, the output shows
+/// the kind of bus.
 pub(crate) fn on_both(test: fn(BusOptions)) {
     for inline in [false, true] {
         println!("inline: {inline}");
@@ -56,23 +56,23 @@ pub(crate) fn on_both(test: fn(BusOptions)) {
     }
 }
 
-/// Returns the options of an inline bus with watchers' queues of this length.
+/// Returns the options of an inline bus whose watchers have queues of this length.
 pub(crate) fn inline_options(queue_capacity: usize) -> BusOptions {
     BusOptions::default().inline(true).queue_capacity(queue_capacity)
 }
 
-/// Returns an inline bus with watchers' queues of this length.
+/// Returns an inline bus whose watchers have queues of this length.
 pub(crate) fn inline<T: Clone + Send + Sync + 'static>(queue_capacity: usize) -> Broadcaster<T> {
     bus_with(inline_options(queue_capacity))
 }
 
-/// Returns every policy. The limit of `WaitFor` is never reached.
+/// Returns one of each policy. The limit of `WaitFor` is never reached.
 pub(crate) fn policies() -> [OverflowPolicy; 5] {
     use OverflowPolicy::{DropIncoming, DropOldest, Evict, Wait, WaitFor};
     [DropIncoming, DropOldest, Wait, WaitFor(LONG), Evict]
 }
 
-/// Returns a builder for a watcher with the policy `Wait` and a queue of this length.
+/// Returns a builder for a `Wait` watcher with a queue of this length.
 pub(crate) fn waits<T: Clone + Send + Sync + 'static>(
     bus: &Broadcaster<T>,
     queue_capacity: usize,
@@ -87,7 +87,7 @@ pub(crate) fn drain<T: Clone + Send + Sync + 'static>(watcher: &mut Watcher<T>) 
     watcher.into_iter().collect()
 }
 
-/// Receives everything that can be received now.
+/// Receives everything that is currently available.
 pub(crate) fn available<T: Clone + Send + Sync + 'static>(watcher: &mut Watcher<T>) -> Vec<Delivery<T>> {
     watcher.try_iter().collect()
 }
@@ -107,7 +107,7 @@ pub(crate) fn copied<T: Copy>(delivery: Delivery<&T>) -> Delivery<T> {
     }
 }
 
-/// Asserts the law of each watcher: every offered event is delivered, lost for a reason, or queued.
+/// Asserts for each watcher that every offered event is delivered, lost for a reason, or queued.
 #[track_caller]
 pub(crate) fn assert_balanced(stats: &BusStats) {
     for watcher in stats.watchers.iter().chain([&stats.departed]) {
@@ -119,15 +119,15 @@ pub(crate) fn assert_balanced(stats: &BusStats) {
     }
 }
 
-/// Asserts that everything accepted has been offered and counted.
+/// Asserts that all accepted events have been offered and counted.
 #[track_caller]
 pub(crate) fn assert_settled(stats: &BusStats, accepted: u64) {
     assert_eq!((stats.accepted, stats.pending), (accepted, 0), "{stats}");
     assert_balanced(stats);
 }
 
-/// Returns the names that a flush reports, from the first flush that reports any. Before the
-/// dispatcher has reached a flush, or waits for a watcher, there is no name to report.
+/// Returns the names reported by the first flush that reports any. Until the dispatcher has reached
+/// a flush or waits for a watcher, there are no names to report.
 pub(crate) fn named_by_a_flush(bus: &Broadcaster<u64>) -> Vec<String> {
     let mut named = Vec::new();
     until(|| match bus.flush(Duration::from_millis(1)).unwrap_err() {
@@ -140,16 +140,16 @@ pub(crate) fn named_by_a_flush(bus: &Broadcaster<u64>) -> Vec<String> {
     named
 }
 
-// ── threads that are held ──
+// ── blocked threads ──
 
-/// A dispatcher that is blocked by a watcher that is not read. Dropping the watcher lets the
-/// dispatcher continue.
+/// A dispatcher that is blocked by an unread watcher. Dropping the watcher lets the dispatcher
+/// continue.
 pub(crate) struct Held {
     pub(crate) watcher: Watcher<u64>,
 }
 
 /// Registers a `Wait` watcher and publishes until the dispatcher waits for it. A filter reports
-/// that the dispatcher has reached it.
+/// that the dispatcher has reached the watcher.
 pub(crate) fn hold(bus: &Broadcaster<u64>) -> Held {
     let (tx, rx) = mpsc::channel();
     let filter = move |event: &u64| {
@@ -161,12 +161,13 @@ pub(crate) fn hold(bus: &Broadcaster<u64>) -> Held {
         bus.publisher().publish(event).unwrap();
         rx.recv_timeout(LONG).unwrap();
     }
-    // The second event has passed the filter, so the dispatcher is in the round that cannot end.
+    // The second event has passed the filter, so the dispatcher is in a round that it cannot
+    // finish.
     Held { watcher }
 }
 
-/// The test's side of code that stops at each call: the code reports the call, and waits until the
-/// test lets it continue. Dropping this lets all calls continue.
+/// The test's handle to code that stops at each call. The code reports the call, and waits until
+/// the test lets it continue. Dropping the handle lets all calls continue.
 pub(crate) struct Turnstile<T> {
     pub(crate) entered: Receiver<T>,
     pub(crate) go: Sender<()>,
@@ -195,7 +196,7 @@ pub(crate) fn turnstile<T: Send>() -> (Turnstile<T>, impl FnMut(T) + Send) {
     (Turnstile { entered, go }, pass)
 }
 
-/// Starts a handler that stops at each event, and at each loss with the value `None`.
+/// Starts a handler that stops at each event, and with the value `None` at each loss.
 pub(crate) fn stopping_handler(builder: WatchBuilder<'_, u64>) -> (Turnstile<Option<u64>>, WatchHandle) {
     let (turnstile, mut pass) = turnstile();
     let handle = builder.spawn(move |delivery| pass(delivery.event().copied())).unwrap();
@@ -212,7 +213,7 @@ pub(crate) fn stopping_filter(builder: WatchBuilder<'_, u64>) -> (Turnstile<u64>
     (turnstile, builder.filter(filter).watch().unwrap())
 }
 
-// ── closures, and what they own ──
+// ── closures and the values that they own ──
 
 /// Returns a filter that accepts every event, and owns a value.
 pub(crate) fn keeping<T>(kept: impl Send + 'static) -> impl FnMut(&T) -> bool + Send + 'static {
@@ -243,7 +244,7 @@ pub(crate) fn poll<F: Future>(future: Pin<&mut F>, waker: &Waker) -> Poll<F::Out
     future.poll(&mut Context::from_waker(waker))
 }
 
-/// Returns a waker, and a receiver that gets the id of each thread that calls the waker.
+/// Returns a waker, and a receiver that receives the id of each thread that calls the waker.
 pub(crate) fn reporting_waker() -> (Waker, Receiver<ThreadId>) {
     let ear = Ear::new();
     (ear.waker, ear.heard)
@@ -262,7 +263,7 @@ impl Wake for Bell {
     }
 }
 
-/// A task, seen from outside: polls futures, and has heard each wake-up.
+/// A task as seen by the test: it polls futures, and receives a report of each wake-up.
 pub(crate) struct Ear {
     bell: Arc<Bell>,
     waker: Waker,
@@ -287,7 +288,7 @@ impl Ear {
     /// Waits for a wake-up, and returns the thread that caused it.
     #[track_caller]
     pub(crate) fn wait(&self) -> ThreadId {
-        self.heard.recv_timeout(LONG).expect("the task is not woken")
+        self.heard.recv_timeout(LONG).expect("the task must be woken")
     }
 
     /// Polls a future after each wake-up until it is ready.
@@ -305,13 +306,13 @@ impl Ear {
         self.bell.rings.load(Ordering::SeqCst)
     }
 
-    /// Returns whether something besides this `Ear` still holds the waker.
+    /// Returns whether anything other than this `Ear` still holds the waker.
     pub(crate) fn is_held(&self) -> bool {
         Arc::strong_count(&self.bell) > 2
     }
 }
 
-/// A waker that calls a function, once.
+/// A waker that calls a function once.
 struct Calls(Mutex<Option<Box<dyn FnOnce() + Send>>>);
 
 impl Wake for Calls {
@@ -327,12 +328,12 @@ pub(crate) fn waker_calling(call: impl FnOnce() + Send + 'static) -> Waker {
     Waker::from(Arc::new(Calls(Mutex::new(Some(Box::new(call))))))
 }
 
-// ── publishers that wait ──
+// ── waiting publishers ──
 
 type Published = Result<(), PublishError<u64>>;
 
-/// Publishes on a new thread, with a timeout that is never reached. Returns when `nth` threads wait
-/// on this clock.
+/// Publishes on a new thread, with a timeout that is never reached. Returns once `nth` threads are
+/// waiting on this clock.
 pub(crate) fn publish_and_wait(
     clock: &FakeClock,
     publisher: Publisher<u64>,
@@ -344,8 +345,8 @@ pub(crate) fn publish_and_wait(
     thread
 }
 
-/// Registers a `Wait` watcher with a queue of one event, whose filter accepts even numbers, and
-/// returns the number of times that the filter was asked.
+/// Registers a `Wait` watcher with a queue of one event, whose filter accepts even numbers. Returns
+/// the watcher and a counter of the calls of the filter.
 pub(crate) fn even(bus: &Broadcaster<u64>) -> (Watcher<u64>, Arc<AtomicU64>) {
     let asked = Arc::new(AtomicU64::new(0));
     let count = asked.clone();
@@ -358,8 +359,8 @@ pub(crate) fn even(bus: &Broadcaster<u64>) -> (Watcher<u64>, Arc<AtomicU64>) {
 
 // ── code inside a call of an inline bus ──
 
-/// Publishes the event 1, and calls a function from inside this publish: in a filter. Returns what
-/// the function returned.
+/// Publishes event 1, and calls a function from a filter inside this publish. Returns the
+/// function's result.
 pub(crate) fn inside<R: Send + 'static>(
     bus: &Broadcaster<u64>,
     call: impl FnOnce() -> R + Send + 'static,
@@ -372,14 +373,14 @@ pub(crate) fn inside<R: Send + 'static>(
     });
     bus.publisher().publish(1).unwrap();
     drop(watcher);
-    said.try_recv().expect("the filter has run when the publish returns")
+    said.try_recv().expect("the filter must have run when the publish returns")
 }
 
-/// The event with which a [`Holder`] stops.
+/// The event at which a [`Holder`] stops.
 pub(crate) const HELD: u64 = u64::MAX;
 
-/// A thread that is inside a publish and stops there, in the filter of a watcher. All other calls
-/// that need the lock of the bus wait for it.
+/// A thread that is inside a publish and stops there, in a watcher's filter. All other calls that
+/// need the bus's lock wait for it.
 pub(crate) struct Holder {
     watcher: Watcher<u64>,
     go: Sender<()>,
@@ -401,7 +402,7 @@ impl Holder {
     }
 
     /// Lets the thread continue, waits until its publish has returned, and returns the watcher,
-    /// which has the event `HELD`.
+    /// which has received the event `HELD`.
     pub(crate) fn finish(self) -> Watcher<u64> {
         drop(self.go);
         assert_eq!(self.thread.join().unwrap(), Ok(()));

@@ -1,4 +1,4 @@
-//! Flushes, shutdowns and runners, and the end of them all.
+//! Flushes, shutdowns and runners as tasks, and how they end.
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,7 +17,7 @@ use crate::support::{LONG, assert_balanced, bus, hold, timed};
 use super::{Executor, collect, until};
 
 on_every_executor! {
-    /// A flush waits for handlers, names those that are late at the deadline, and otherwise
+    /// A flush waits for handlers. At its deadline it names those that are late, and otherwise it
     /// succeeds.
     async fn flush_waits_for_handlers_up_to_its_deadline(executor) {
         let (clock, bus) = timed(BusOptions::default());
@@ -33,10 +33,10 @@ on_every_executor! {
                 }
             }
         });
-        // The bus's timer is the one waiter: it waits for the deadline.
+        // The only waiter on the clock is the bus's timer, which waits for the deadline.
         until(|| clock.waiters() == 1).await;
-        // This event is after the flush. When the dispatcher has taken it, the dispatcher has
-        // reached the flush.
+        // This event is published after the flush. Once the dispatcher has taken it, the dispatcher
+        // has reached the flush.
         bus.publisher().publish(2).unwrap();
         until(|| bus.stats().accepted == 2).await;
         clock.advance(Duration::from_secs(5));
@@ -49,7 +49,7 @@ on_every_executor! {
         bus.flush_async(LONG).await.unwrap();
     }
 
-    /// A shutdown by deadline returns at the deadline and reports what it abandoned.
+    /// A shutdown with a deadline returns at the deadline and reports what it abandoned.
     async fn a_shutdown_returns_at_its_deadline(executor) {
         let (clock, bus) = timed(BusOptions::default().queue_capacity(1).overflow(Wait));
                 let mut stuck = bus.watch().unwrap();
@@ -102,8 +102,8 @@ on_every_executor! {
         assert_eq!(thread.join().unwrap(), bus.shutdown_async(LONG).await);
     }
 
-    /// A runner that is awaited handles everything, survives its panics, lets other tasks run, and
-    /// ends with the bus.
+    /// A runner that is awaited handles all events, survives its own panics, lets other tasks run,
+    /// and ends with the bus.
     async fn a_runner_is_a_task(executor) {
         let bus = bus::<u64>(1 << 12, 1 << 12);
         let seen = Arc::new(AtomicU64::new(0));
@@ -119,13 +119,13 @@ on_every_executor! {
         let handle = runner.handle();
         bus.publisher().publish_batch(0..4000).unwrap();
         let running = executor.spawn(runner);
-        // This is meaningful only on an executor with one thread: the runner is not finished when
+        // This is meaningful only on a single-threaded executor: the runner has not finished when
         // it lets this task run.
         if matches!(executor, Executor::TokioCurrentThread) {
             let seen = seen.clone();
             let other = executor.spawn(async move {
                 until(|| seen.load(Ordering::Relaxed) > 0).await;
-                assert!(seen.load(Ordering::Relaxed) < 4000, "other tasks had no turn");
+                assert!(seen.load(Ordering::Relaxed) < 4000, "other tasks had no chance to run");
             });
             other.await;
         }
@@ -137,8 +137,8 @@ on_every_executor! {
         assert!(handle.join(Duration::ZERO));
     }
 
-    /// A runner that is stopped handles what is queued. A runner that is dropped unfinished counts
-    /// its queue as lost.
+    /// A runner that is stopped handles its queued events. If a runner is dropped before it has
+    /// finished, its queued events count as lost.
     async fn runners_end(executor) {
         let bus = bus::<u64>(16, 16);
         let seen = Arc::new(AtomicU64::new(0));
@@ -159,7 +159,8 @@ on_every_executor! {
         assert!(bus.shutdown_async(LONG).await.complete);
     }
 
-    /// Threads and tasks publish and watch on one bus. All see all events, in the same order.
+    /// Threads and tasks publish and watch on one bus. All watchers see all events, in the same
+    /// order.
     async fn one_bus_serves_threads_and_tasks(executor) {
         let bus = bus::<u64>(8, 8);
         let build = || bus.watch_builder().overflow(Wait);
@@ -205,7 +206,8 @@ on_every_executor! {
         assert_balanced(&bus.stats());
     }
 
-    /// Nothing that a task drops waits for the bus, however stuck the bus is.
+    /// Dropping a task's watchers, futures and handles never waits for the bus, even if the bus is
+    /// stuck.
     async fn a_drop_never_waits(_executor) {
         let bus = bus::<u64>(1, 1);
         let held = hold(&bus);

@@ -1,4 +1,4 @@
-//! Futures that are dropped, and other uses of futures.
+//! Dropped futures, and other uses of futures.
 
 use std::pin::pin;
 use std::task::Poll;
@@ -11,7 +11,7 @@ use futures::{Stream, StreamExt};
 
 use crate::support::{Ear, LONG, bus, bus_with, on_both, waits};
 
-/// A receive that is dropped has taken nothing, and keeps no task alive.
+/// A receive that is dropped has not taken any event, and does not keep its task alive.
 #[test]
 fn a_receive_that_is_dropped_has_taken_nothing() {
     on_both(|options| {
@@ -45,7 +45,7 @@ fn a_receive_that_is_dropped_has_taken_nothing() {
     });
 }
 
-/// A thread and a task may take turns with one watcher.
+/// A thread and a task may take turns using one watcher.
 #[test]
 fn waiting_as_a_thread_and_as_a_task_can_alternate() {
     on_both(|options| {
@@ -68,7 +68,7 @@ fn waiting_as_a_thread_and_as_a_task_can_alternate() {
     });
 }
 
-/// A shutdown whose future is dropped continues, and abandons nothing.
+/// A shutdown continues after its future is dropped, and abandons nothing.
 #[test]
 fn a_shutdown_that_is_dropped_still_closes() {
     let bus = bus::<u64>(4, 1);
@@ -83,8 +83,7 @@ fn a_shutdown_that_is_dropped_still_closes() {
     assert!(bus.shutdown().complete);
 }
 
-/// Every future can be sent to another thread, and a watcher can be moved while it is used as a
-/// stream.
+/// Every future is `Send`, and a watcher can be moved while it is used as a stream.
 #[test]
 fn futures_are_send() {
     fn send<F: Future + Send>(future: F) -> F {

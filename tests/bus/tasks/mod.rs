@@ -1,5 +1,6 @@
 //! Tasks: a suite that runs on plain threads, smol, and both flavours of tokio, and tests that poll
-//! by hand and check which task is woken, how often, and what remains of a dropped future.
+//! manually and check which task is woken, the number of wake-ups, and what remains after a future
+//! is dropped.
 
 use std::pin::Pin;
 
@@ -34,7 +35,7 @@ impl Executor {
         }
     }
 
-    /// Starts a task. The returned future waits for the task's end, and panics if the task
+    /// Starts a task. The returned future waits until the task has finished, and panics if the task
     /// panicked.
     fn spawn(self, task: impl Future<Output = ()> + Send + 'static) -> Joined {
         match self {
@@ -90,7 +91,7 @@ macro_rules! on_every_executor {
     )*};
 }
 
-/// Lets every other task run. On plain threads: lets the other threads run.
+/// Lets all other tasks run, or the other threads on the plain-thread executor.
 async fn rest() {
     let mut rested = false;
     std::future::poll_fn(|cx| {

@@ -1,5 +1,5 @@
-//! The timer: a thread of the bus that keeps the deadlines of tasks, and runs only while a task
-//! waits with a deadline. All of this uses the system's clock.
+//! The timer: a thread of the bus that keeps the deadlines of tasks, and runs only while a task is
+//! waiting with a deadline. All of these tests use the system's clock.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -16,11 +16,11 @@ use crate::support::{AtDrop, LONG, Turnstile, bus, poll, stopping_handler};
 type Run = Box<dyn FnMut()>;
 
 thread_local! {
-    /// Dropped when the thread ends.
+    /// Dropped when the timer's thread ends.
     static END: RefCell<Option<AtDrop<Run>>> = const { RefCell::new(None) };
 }
 
-/// A waker that reports when the timer calls it, and when the timer's thread ends after that.
+/// A waker that reports when the timer calls it, and when the timer's thread ends after that call.
 struct OfTheTimer {
     called: mpsc::Sender<Instant>,
     ended: mpsc::Sender<()>,
@@ -58,9 +58,9 @@ impl Alarm {
         poll(future, &self.waker)
     }
 
-    /// Waits for a call of the timer, and returns the time of the call.
+    /// Waits for the timer to call the waker, and returns the time of that call.
     fn wait(&self) -> Instant {
-        self.calls.recv_timeout(LONG).expect("a deadline was not kept")
+        self.calls.recv_timeout(LONG).expect("the timer did not wake the task at its deadline")
     }
 
     fn was_called(&self) -> bool {
@@ -69,17 +69,17 @@ impl Alarm {
 
     /// Waits until the thread that made the last call has ended.
     fn wait_for_the_end(&self) {
-        self.ends.recv_timeout(LONG).expect("the timer's thread continues without a deadline");
+        self.ends.recv_timeout(LONG).expect("the timer's thread keeps running without a deadline");
     }
 
-    /// Returns whether something besides this value still holds the waker.
+    /// Returns whether anything other than this value still holds the waker.
     fn is_held(&self) -> bool {
         Arc::strong_count(&self.of_the_timer) > 2
     }
 }
 
-/// Returns a bus whose handler is in its first event until the turnstile is dropped, so that every
-/// flush waits.
+/// Returns a bus whose handler is blocked in its first event until the turnstile is dropped, so
+/// that every flush waits.
 fn busy() -> (Broadcaster<u64>, Turnstile<Option<u64>>) {
     let bus = bus(100, 100);
     let (turnstile, _) = stopping_handler(bus.watch_builder());
@@ -87,7 +87,7 @@ fn busy() -> (Broadcaster<u64>, Turnstile<Option<u64>>) {
     (bus, turnstile)
 }
 
-/// The thread ends when no task waits with a deadline. The next deadline starts another one.
+/// The thread ends when no task is waiting with a deadline. The next deadline starts a new thread.
 #[test]
 fn deadlines_are_kept_after_the_timers_thread_has_ended() {
     let (bus, go) = busy();
@@ -102,7 +102,7 @@ fn deadlines_are_kept_after_the_timers_thread_has_ended() {
             alarm.wait_for_the_end();
             kept += 1;
         } else {
-            // The system did not run this thread for as long as the timeout.
+            // The timeout expired before the system scheduled this thread.
             timeout *= 2;
         }
     }
@@ -110,7 +110,7 @@ fn deadlines_are_kept_after_the_timers_thread_has_ended() {
     assert!(bus.shutdown().complete);
 }
 
-/// The thread sleeps until the earliest deadline. A deadline that is earlier still wakes it.
+/// The thread sleeps until the earliest deadline, and a new, earlier deadline wakes it.
 #[test]
 fn an_earlier_deadline_does_not_wait_for_a_later_one() {
     let (bus, go) = busy();
@@ -145,7 +145,7 @@ fn deadlines_are_kept_one_by_one() {
     });
     let [(last, last_flush, ..), others @ ..] = &mut tasks;
     for (alarm, flush, earliest, waits) in others {
-        // A task does not wait if the system did not run this thread for as long as the timeout.
+        // A task does not wait if its timeout expired before the system scheduled this thread.
         if *waits {
             assert!(alarm.wait() >= *earliest, "the task was woken before its deadline");
         }
@@ -153,7 +153,7 @@ fn deadlines_are_kept_one_by_one() {
     }
     assert!(!last.was_called() && last.poll(last_flush.as_mut()).is_pending());
     let alarms = tasks.map(|(alarm, ..)| alarm);
-    assert!(!alarms[0].is_held(), "the timer keeps a deadline without a task");
+    assert!(!alarms[0].is_held(), "the timer still holds the deadline of a dropped future");
     assert!(alarms.iter().all(|alarm| !alarm.was_called()), "a task was woken twice");
     drop(go);
     assert!(bus.shutdown().complete);

@@ -10,7 +10,7 @@ use crate::support::{LONG, assert_balanced, bus, bus_with, hold, waits};
 use super::{Executor, both_options, collect};
 
 on_every_executor! {
-    /// A stream yields every event in order, and then the end, again and again.
+    /// A stream yields every event in order. After that, each poll returns the end.
     async fn a_stream_yields_everything_and_ends(executor) {
         for options in both_options() {
             let bus = bus_with::<u64>(options);
@@ -34,7 +34,8 @@ on_every_executor! {
         }
     }
 
-    /// A loss is an item at its place. It wakes a task that waits, even if no event follows.
+    /// A loss is an item at its position in the stream. It wakes a waiting task, even if no event
+    /// follows.
     async fn a_gap_is_an_item(executor) {
         for options in both_options() {
             let bus = bus_with::<u64>(options.queue_capacity(2));
@@ -54,8 +55,8 @@ on_every_executor! {
         }
     }
 
-    /// Two tasks wake each other thousands of times through queues of one. A lost wake-up would
-    /// hang the test.
+    /// Two tasks wake each other thousands of times through queues of one event. A lost wake-up
+    /// would hang the test.
     async fn ping_pong(executor) {
         for options in both_options() {
             let there = bus_with::<u64>(options.clone().incoming_capacity(1));
@@ -108,8 +109,8 @@ on_every_executor! {
         }
     }
 
-    /// `ready` and `try_publish` together publish everything, beside other publishers that wait
-    /// with their events.
+    /// `ready` and `try_publish` together publish all events, even if other publishers are waiting
+    /// with their own events.
     async fn ready_loses_nothing(executor) {
         for options in both_options() {
             let bus = bus_with(options.incoming_capacity(1));
@@ -142,7 +143,7 @@ on_every_executor! {
         }
     }
 
-    /// The end of the bus reaches every task that waits for something else.
+    /// The end of the bus wakes every waiting task, whatever the task is waiting for.
     async fn a_close_wakes_all_that_wait(executor) {
         let bus = bus::<u64>(1, 1);
         let held = hold(&bus);

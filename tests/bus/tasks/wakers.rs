@@ -1,4 +1,4 @@
-//! Wakers: which task is woken, by which thread, and wakers that run custom code.
+//! Wakers: which task is woken and by which thread, and wakers that run custom code.
 #![allow(unsafe_code, reason = "a waker that does something when it is cloned is unsafe to make")]
 
 use std::pin::pin;
@@ -18,15 +18,15 @@ use crate::support::{
     waker_calling, watched,
 };
 
-/// A waker that runs a function when it is first cloned. A receive clones it between its two checks
-/// of the queue.
+/// A waker that runs a function when it is first cloned. A receive clones the waker between its two
+/// checks of the queue.
 struct Cloned(Mutex<Option<Box<dyn FnOnce() + Send>>>);
 
 impl Cloned {
     fn new(run: impl FnOnce() + Send + 'static) -> (Arc<Self>, Waker) {
         let this = Arc::new(Self(Mutex::new(Some(Box::new(run)))));
-        // SAFETY: the table's functions take the pointer of an `Arc<Cloned>`, and count its owners
-        // as a waker's vtable must.
+        // SAFETY: the vtable's functions receive the pointer of an `Arc<Cloned>`, and maintain its
+        // reference count as a waker's vtable must.
         let waker = unsafe { Waker::from_raw(Self::raw(this.clone())) };
         (this, waker)
     }
@@ -40,9 +40,9 @@ impl Cloned {
 ///
 /// # Safety
 ///
-/// The pointer is from [`Cloned::raw`], and the caller gives its ownership away.
+/// The pointer must come from [`Cloned::raw`], and the caller must give up its ownership.
 unsafe fn owner(at: *const ()) -> Arc<Cloned> {
-    // SAFETY: as the caller promises.
+    // SAFETY: guaranteed by the caller.
     unsafe { Arc::from_raw(at.cast()) }
 }
 
@@ -55,14 +55,14 @@ static TABLE: RawWakerVTable = RawWakerVTable::new(
         }
         Cloned::raw(Arc::clone(&this))
     },
-    // SAFETY: waking by value consumes the waker, and with it the ownership.
+    // SAFETY: waking by value consumes the waker and its ownership.
     |at| drop(unsafe { owner(at) }),
     |_| (),
-    // SAFETY: the waker is dropped, and with it the ownership.
+    // SAFETY: the waker is being dropped, so its ownership ends here.
     |at| drop(unsafe { owner(at) }),
 );
 
-/// A receive that becomes ready between its two checks of the queue keeps no task alive.
+/// A receive that becomes ready between its two checks of the queue does not keep its task alive.
 #[test]
 fn a_receive_that_is_ready_keeps_no_task() {
     let bus = bus::<u64>(16, 16);
@@ -77,14 +77,14 @@ fn a_receive_that_is_ready_keeps_no_task() {
         assert_eq!(received, Poll::Ready(Ok(Event(1))));
     }
     assert!(task.0.lock().unwrap().is_none(), "the event was published between the two checks");
-    // Wait until the dispatcher has done its wake-ups.
+    // Wait until the dispatcher has finished waking readers.
     bus.flush(LONG).unwrap();
     drop(waker);
     assert_eq!(Arc::strong_count(&task), 1, "the watcher keeps the waker");
 }
 
-/// The timer's thread is a thread of the bus, too. A waker that calls back there does not wait for
-/// itself, and so does not delay the deadlines of other tasks.
+/// The timer's thread is also a thread of the bus. A waker that calls back into the bus there does
+/// not wait for itself, and so does not delay the deadlines of other tasks.
 #[test]
 fn a_waker_that_calls_back_delays_no_deadline() {
     watched(|| {
@@ -99,8 +99,8 @@ fn a_waker_that_calls_back_delays_no_deadline() {
         let ear = Ear::new();
         let mut first = Box::pin(bus.flush_async(Duration::from_secs(1)));
         let mut second = Box::pin(bus.flush_async(Duration::from_secs(2)));
-        // When an event after a flush is received, the dispatcher has answered that flush. After
-        // that only the clock wakes a task.
+        // When an event published after a flush is received, the dispatcher has answered that
+        // flush. After that only the clock wakes a task.
         for (number, flush) in [(1, &mut first), (2, &mut second)] {
             assert!(ear.poll(flush.as_mut()).is_pending());
             bus.publisher().publish(number).unwrap();
@@ -123,8 +123,8 @@ fn a_waker_that_calls_back_delays_no_deadline() {
 }
 
 /// If no thread can be started for a task's deadline, the task's own thread waits, and the task
-/// keeps its place in the wait queue. A child process sets the system's memory limit to just above
-/// what it uses.
+/// keeps its place in the wait queue. A child process sets its memory limit to just above its
+/// current usage.
 #[cfg(target_os = "linux")]
 #[test]
 fn without_a_thread_for_deadlines_a_task_keeps_its_place() {
@@ -136,7 +136,7 @@ fn without_a_thread_for_deadlines_a_task_keeps_its_place() {
     bus.publisher().publish(1).unwrap();
     let (done, is_done) = mpsc::channel::<()>();
     let (begins, has_begun) = mpsc::channel::<()>();
-    // This thread frees capacity as soon as the task's thread waits. If the task's thread does not
+    // This thread frees capacity once the task's thread is waiting. If the task's thread does not
     // wait, this thread ends the wait.
     let releasing = thread::spawn(move || {
         begins.send(()).unwrap();
@@ -146,8 +146,8 @@ fn without_a_thread_for_deadlines_a_task_keeps_its_place() {
             clock.advance(LONG);
         }
     });
-    // A thread that starts under the limit may find no memory for its own start, which aborts the
-    // process.
+    // A thread that starts under the limit may not get the memory that it needs to start, which
+    // aborts the process.
     has_begun.recv().unwrap();
     let before = getrlimit(Resource::As);
     let sizes = std::fs::read_to_string("/proc/self/statm").unwrap();
@@ -163,7 +163,7 @@ fn without_a_thread_for_deadlines_a_task_keeps_its_place() {
     assert_eq!(flushed, Poll::Ready(Ok(())));
 }
 
-/// The dispatcher is inside a filter of another watcher, so it cannot wake the task.
+/// The dispatcher is running another watcher's filter, so it cannot wake the task.
 #[test]
 fn a_stop_wakes_a_task_while_a_filter_holds_the_dispatcher() {
     let bus = bus::<u64>(10, 10);
@@ -181,7 +181,7 @@ fn a_stop_wakes_a_task_while_a_filter_holds_the_dispatcher() {
     turnstile.let_one_pass();
 }
 
-/// One event causes one wake-up: of the task that waits, and of no task that has stopped waiting.
+/// One event causes one wake-up, of the waiting task. A task that has stopped waiting is not woken.
 #[test]
 fn a_task_is_woken_once_and_only_while_it_waits() {
     on_both(|options| {
@@ -190,21 +190,21 @@ fn a_task_is_woken_once_and_only_while_it_waits() {
         let mut watcher = bus.watch().unwrap();
         let (first, second) = (Ear::new(), Ear::new());
         assert_eq!(first.poll_next(&mut watcher), Poll::Pending);
-        // The watcher's task has changed: only the last waker counts.
+        // Another task now waits on the watcher, and only the most recent waker counts.
         assert_eq!(second.poll_next(&mut watcher), Poll::Pending);
         assert!(!first.is_held(), "a waker that was replaced is freed");
         bus.publisher().publish(1).unwrap();
         let waking = second.wait();
         assert!(!is_inline || waking == thread::current().id(), "the publisher wakes the task");
         assert_eq!(second.poll_next(&mut watcher), Poll::Ready(Some(Event(1))));
-        // No task waits now, so further events wake none.
+        // No task is waiting now, so further events do not wake any task.
         bus.publisher().publish_batch(vec![2, 3]).unwrap();
         bus.flush(LONG).unwrap();
         assert_eq!((first.rings(), second.rings()), (0, 1));
         assert_eq!(second.poll_next(&mut watcher), Poll::Ready(Some(Event(2))));
         assert_eq!(second.poll_next(&mut watcher), Poll::Ready(Some(Event(3))));
         assert_eq!(second.poll_next(&mut watcher), Poll::Pending);
-        // A flush wakes no task either.
+        // A flush does not wake a task either.
         bus.flush(LONG).unwrap();
         assert_eq!(second.rings(), 1);
         bus.close();
@@ -213,8 +213,8 @@ fn a_task_is_woken_once_and_only_while_it_waits() {
     });
 }
 
-/// A waker that panics harms neither the dispatcher, nor another watcher, nor a task that waits
-/// after it.
+/// A waker that panics does not affect the dispatcher, other watchers, or a task that waits behind
+/// it in the queue.
 #[test]
 fn a_waker_that_panics_stops_nothing() {
     #[derive(Default)]
@@ -222,7 +222,7 @@ fn a_waker_that_panics_stops_nothing() {
     impl Wake for Bomb {
         fn wake(self: Arc<Self>) {
             self.0.fetch_add(1, Ordering::SeqCst);
-            panic!("the waker's own fault");
+            panic!("panic in the waker");
         }
     }
     let gone_off = Arc::new(Bomb::default());
@@ -253,6 +253,6 @@ fn a_waker_that_panics_stops_nothing() {
     // The panicking waker is first in the wait queue. Dropping its future passes the turn on.
     until(|| gone_off.0.load(Ordering::SeqCst) > 1);
     drop((waiting, flushing));
-    assert_eq!(ear.finish(behind.as_mut()), Ok(()), "the dispatcher lives");
+    assert_eq!(ear.finish(behind.as_mut()), Ok(()), "the dispatcher must still be running");
     assert!(bus.shutdown().complete);
 }

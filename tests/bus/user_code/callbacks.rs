@@ -1,4 +1,5 @@
-//! Handlers, filters, hooks and destructors that call back, and buses that use each other.
+//! Handlers, filters, hooks and destructors that call back into the bus, and buses that use each
+//! other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,8 +16,8 @@ use crate::support::{
     waits, watched,
 };
 
-/// D27, in a handler: a call that would wait for itself returns an error instead, as a thread and
-/// as a task.
+/// D27, in a handler: a call that would wait for itself returns an error instead, both on a thread
+/// and in a task.
 #[test]
 fn a_handler_that_calls_back_is_not_left_waiting_for_itself() {
     on_both(|options| {
@@ -29,7 +30,8 @@ fn a_handler_that_calls_back_is_not_left_waiting_for_itself() {
             }
             gate.recv().unwrap();
             let publisher = inner.publisher();
-            // The handler's queue is full, and so is the incoming queue of a dispatcher.
+            // The handler's queue is full, and if the bus has a dispatcher, so is the incoming
+            // queue.
             let refused = [
                 publisher.publish(7).unwrap_err().is_full(),
                 publisher.publish_timeout(7, LONG).unwrap_err().is_full(),
@@ -46,8 +48,8 @@ fn a_handler_that_calls_back_is_not_left_waiting_for_itself() {
         let handle = waits(&bus, 1).spawn(handler).unwrap();
         let publisher = bus.publisher();
         publisher.publish(0).unwrap();
-        // Publish until the dispatcher waits: one event is with the handler, the dispatcher holds
-        // at least one, and one that it has not taken fills the incoming queue.
+        // Publish until the dispatcher waits: the handler has one event, the dispatcher holds at
+        // least one, and one event that it has not taken fills the incoming queue.
         let mut accepted = 1;
         while !is_inline && (accepted < 3 || bus.stats().accepted != accepted - 1) {
             accepted += u64::from(publisher.try_publish(1).is_ok());
@@ -62,7 +64,7 @@ fn a_handler_that_calls_back_is_not_left_waiting_for_itself() {
     });
 }
 
-/// Calls back into the bus when it is dropped, and reports its name and the answers.
+/// When it is dropped, calls back into the bus and reports its name and the results of the calls.
 fn farewell(
     bus: &Broadcaster<u64>,
     says: &Sender<(&'static str, Result<(), FlushError>, bool)>,
@@ -76,9 +78,9 @@ fn farewell(
     })
 }
 
-/// The end of the bus drops filters and hooks on the dispatcher's thread, and a handler on its own
-/// thread. Their destructors call back and do not wait for themselves, and no other thread waits
-/// forever either.
+/// The end of the bus drops filters and hooks on the dispatcher's thread, and a handler on the
+/// handler's own thread. Their destructors call back and do not wait for themselves, and no other
+/// thread waits forever either.
 #[test]
 fn destructors_that_call_back_are_not_left_waiting() {
     on_both(|options| {
@@ -104,8 +106,8 @@ fn destructors_that_call_back_are_not_left_waiting() {
     });
 }
 
-/// All calls that end the bus wait for a handler that is dropped where it is kept, without having
-/// reached its end. A destructor of what the handler owns must not wait with them.
+/// All calls that end the bus wait for a runner that is dropped without having run to its end. The
+/// destructor of a value that the handler owns must not wait together with them.
 #[test]
 fn a_runner_that_is_dropped_and_calls_back_is_not_left_waiting() {
     on_both(|options| {
@@ -122,7 +124,7 @@ fn a_runner_that_is_dropped_and_calls_back_is_not_left_waiting() {
 }
 
 /// A shutdown from a filter, a hook, a `Clone` or a `Drop` inside the bus closes the bus and does
-/// not wait for itself. The bus still reaches its end.
+/// not wait for itself. The bus still ends.
 #[test]
 fn a_shutdown_from_inside_the_bus_closes_it_and_continues() {
     on_both(|options| {
@@ -135,7 +137,7 @@ fn a_shutdown_from_inside_the_bus_closes_it_and_continues() {
             assert_eq!(said.recv_timeout(LONG), Ok(false), "{at:?}");
             assert!(bus.publisher().is_closed(), "{at:?}");
             assert!(bus.shutdown().complete, "{at:?}");
-            assert_eq!(drain(&mut watcher).len(), 2, "{at:?}: one event, and that two are missing");
+            assert_eq!(drain(&mut watcher).len(), 2, "{at:?}: expected one event and a gap of two");
             assert_balanced(&bus.stats());
         }
     });
@@ -182,8 +184,8 @@ fn a_filter_and_a_hook_that_call_back_are_not_left_waiting() {
     drop(watcher);
 }
 
-/// The report of a loss is itself an event that the full watcher loses, and so on. This hook stops
-/// after a thousand reports, all of one loss.
+/// The report of a loss is itself an event that the full watcher loses, which causes another
+/// report. This hook stops after a thousand reports, all of which stem from one loss.
 #[test]
 fn a_hook_that_publishes_on_its_own_bus_feeds_itself() {
     const REPORTS: u64 = 1_000;
@@ -205,7 +207,7 @@ fn a_hook_that_publishes_on_its_own_bus_feeds_itself() {
     assert_eq!((bus.stats().published(), watcher.stats().dropped.incoming), (2 + REPORTS, 1 + REPORTS));
 }
 
-/// The cure that `WatchBuilder::on_drop` names: the watcher's own filter stops the reports.
+/// The remedy that `WatchBuilder::on_drop` documents: the watcher's own filter refuses the reports.
 #[test]
 fn a_hook_whose_reports_the_filter_stops_feeds_nothing() {
     const REPORT: u64 = 1_000;
@@ -219,7 +221,7 @@ fn a_hook_whose_reports_the_filter_stops_feeds_nothing() {
         .watch()
         .unwrap();
     bus.publisher().publish_batch(vec![1, 2, 3, 4, 5]).unwrap();
-    // The first flush waits for the losses, and the second one for their reports.
+    // The first flush waits for the losses, and the second for the reports about them.
     bus.flush(LONG).unwrap();
     bus.flush(LONG).unwrap();
     let reported: Vec<_> = events(&available(&mut reports)).iter().map(|report| report - REPORT).collect();
@@ -250,7 +252,7 @@ fn a_handler_may_wait_for_another_bus() {
 }
 
 /// Handlers of two buses publish on each other's bus until both are shut down, one of them from
-/// within the other's handler. A full queue refuses immediately on a thread of its bus, so no
+/// within the other's handler. On a thread of its own bus, a full queue refuses immediately, so no
 /// thread waits for itself.
 #[test]
 fn two_buses_that_feed_each_other_can_be_shut_down() {
@@ -275,8 +277,8 @@ fn two_buses_that_feed_each_other_can_be_shut_down() {
         while both_moved.load(Ordering::SeqCst) < 10_000 {
             thread::yield_now();
         }
-        // A handler of the second bus shuts down the first. The handler may wait for the first bus,
-        // because it is another bus.
+        // A handler of the second bus shuts down the first. It may wait for the first bus, because
+        // that is another bus.
         let (other, done) = (buses[0].clone(), Arc::new(AtomicBool::new(false)));
         let said = done.clone();
         buses[1]

@@ -1,4 +1,4 @@
-//! Events whose `Clone` or `Drop` panics or is expensive, and events without data.
+//! Events whose `Clone` or `Drop` panics or is expensive, and zero-sized events.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::support::{
     turnstile, until, waits, watched,
 };
 
-/// A `Clone` that panics where a part of a batch is copied costs no watcher an event.
+/// If a `Clone` panics while part of a batch is copied, no watcher loses an event.
 #[test]
 fn a_clone_that_panics_on_the_dispatcher_loses_nothing() {
     on_both(|options| {
@@ -44,12 +44,12 @@ fn a_clone_that_panics_on_the_dispatcher_loses_nothing() {
     });
 }
 
-/// A `Clone` that panics in a receive reaches the caller, who continues with the next event.
+/// A `Clone` that panics in a receive panics in the caller, who can continue with the next event.
 #[test]
 fn a_clone_that_panics_in_recv_is_not_met_again() {
     on_both(|options| {
         let (bus, bombs) = (bus_with(options), Bombs::default());
-        // Two watchers share the event, so that each gets a copy.
+        // Two watchers share the event, so each gets a copy.
         let mut watchers = [bus.watch().unwrap(), bus.watch().unwrap()];
         bus.publisher()
             .publish_batch([bombs.event(0, Panics::InClone), bombs.event(1, Panics::Never)])
@@ -64,8 +64,8 @@ fn a_clone_that_panics_in_recv_is_not_met_again() {
     });
 }
 
-/// A `Drop` that panics does so on the thread that drops the batch last. No thread is affected: no
-/// handler, no reader, no publisher.
+/// A `Drop` that panics does so on the thread that drops the batch last. It affects no handler,
+/// reader or publisher.
 #[test]
 fn a_drop_that_panics_reaches_no_caller() {
     on_both(|options| {
@@ -100,8 +100,8 @@ fn a_drop_that_panics_reaches_no_caller() {
     });
 }
 
-/// G9: the process does not abort if a `Clone` panics, and then the `Drop` of the copies made so
-/// far panics too: where a part of a batch is copied, and where a filter's events are.
+/// G9: the process does not abort if a `Clone` panics and then the `Drop` of the copies made so far
+/// panics too, whether part of a batch is copied or the events that a filter accepted.
 #[test]
 fn a_clone_and_a_drop_that_panic_together() {
     struct Nasty(u32, bool);
@@ -116,7 +116,7 @@ fn a_clone_and_a_drop_that_panic_together() {
             assert!(!self.1, "the drop of a copy");
         }
     }
-    // An abort would end the other tests too.
+    // An abort would also end the other tests.
     test_support::in_own_process!();
     on_both(|options| {
         let bus = bus_with(options);
@@ -164,7 +164,7 @@ fn a_refused_event_whose_drop_panics_leaves_the_gate_open() {
         let (bus, bombs) = (bus::<Bomb>(1, 10), Bombs::default());
         let bomb = |number| bombs.event(number, Panics::Always);
         let (turnstile, mut pass) = turnstile();
-        // Holds the dispatcher, so that the incoming queue fills up.
+        // The filter holds the dispatcher so that the incoming queue fills up.
         let filter = move |event: &Bomb| {
             pass(event.number);
             true
@@ -179,23 +179,23 @@ fn a_refused_event_whose_drop_panics_leaves_the_gate_open() {
             catch_unwind(AssertUnwindSafe(|| drop(publisher.publish_timeout(bomb(3), Duration::ZERO)))),
             catch_unwind(AssertUnwindSafe(|| drop(publisher.try_publish_batch(vec![bomb(4)])))),
         ];
-        assert!(refused.iter().all(Result::is_err), "they panic in the caller's hands");
+        assert!(refused.iter().all(Result::is_err), "the drops must panic in the caller");
         assert_eq!(bombs.dropped(), 3);
         drop(turnstile);
         assert!(bus.shutdown().complete);
         assert!(catch_unwind(AssertUnwindSafe(|| drop(publisher.try_publish(bomb(5))))).is_err());
         let stats = bus.stats();
         assert_eq!((stats.accepted, stats.rejected_full, stats.rejected_closed), (2, 3, 1));
-        // The drops of the events in the watcher's queue affect no thread.
+        // The panicking drops of the events in the watcher's queue affect no thread.
         drop(watcher);
         assert_eq!(bombs.dropped(), 6);
     });
 }
 
-/// Publishes until all of this holds, and returns the number of accepted events:
-/// - One event is in the queue, of length one, of a watcher that is not read.
-/// - The dispatcher holds one event or more, because it may take two together.
-/// - Exactly `waiting` events are in the incoming queue, which is as many as it has capacity for.
+/// Publishes until all of the following hold, and returns the number of accepted events:
+/// * One event is in the queue, of length one, of a watcher that is not read.
+/// * The dispatcher holds one event or more, because it may take two together.
+/// * Exactly `waiting` events are in the incoming queue, which is its full capacity.
 fn block(bus: &Broadcaster<Bomb>, bombs: &Bombs, waiting: u64) -> u64 {
     let publisher = bus.publisher();
     let mut accepted = 0;
@@ -208,9 +208,9 @@ fn block(bus: &Broadcaster<Bomb>, bombs: &Bombs, waiting: u64) -> u64 {
     accepted
 }
 
-/// Events whose drop panics, wherever a shutdown by deadline leaves them: in the queue of a watcher
-/// that is not read, with the dispatcher, in the incoming queue, with a publisher that waits. Each
-/// panics once and stops no thread.
+/// A shutdown with a deadline may leave events whose drop panics in the queue of an unread watcher,
+/// in the dispatcher, in the incoming queue, or with a waiting publisher. Each panics once, and
+/// none stops a thread.
 #[test]
 fn events_whose_drop_panics_are_abandoned_one_by_one() {
     watched(|| {
@@ -227,8 +227,8 @@ fn events_whose_drop_panics_are_abandoned_one_by_one() {
         assert!(!report.complete);
         let taken = u64::from(waiting.join().unwrap().is_ok());
         drop(unread);
-        // The dispatcher abandons the rest on its own thread, and counts it when it has been
-        // dropped.
+        // The dispatcher abandons the remaining events on its own thread, and counts each of them
+        // after it has been dropped.
         let counted = || {
             let stats = bus.stats();
             stats.watchers.iter().chain([&stats.departed]).all(|watcher| watcher.lag == 0)
@@ -241,7 +241,7 @@ fn events_whose_drop_panics_are_abandoned_one_by_one() {
     });
 }
 
-/// A task that waits for capacity cancels its publish, with an event whose drop panics. The turn
+/// A task that waits for capacity cancels its publish, and the drop of its event panics. The turn
 /// passes to the next publisher.
 #[test]
 fn a_waiting_publish_whose_drop_panics_keeps_no_turn() {
@@ -260,7 +260,7 @@ fn a_waiting_publish_whose_drop_panics_keeps_no_turn() {
         assert_eq!(bombs.dropped(), 1);
         let mut numbers = Vec::new();
         while numbers.last() != Some(&88) {
-            let Ok(Event(event)) = watcher.recv_ref() else { panic!("nothing is lost") };
+            let Ok(Event(event)) = watcher.recv_ref() else { panic!("unexpected loss or end") };
             numbers.push(event.number);
         }
         assert!(next.join().unwrap());
@@ -269,7 +269,7 @@ fn a_waiting_publish_whose_drop_panics_keeps_no_turn() {
     });
 }
 
-/// The same, but the cancelled publish already has the turn for the free capacity. The next
+/// As above, but the cancelled publish already has the turn for the free capacity. The next
 /// publisher is woken.
 #[test]
 fn a_chosen_publish_whose_drop_panics_passes_its_turn_on() {
@@ -286,8 +286,8 @@ fn a_chosen_publish_whose_drop_panics_passes_its_turn_on() {
         drop(unread);
         first.wait();
         assert!(catch_unwind(AssertUnwindSafe(move || drop(cancelled))).is_err());
-        // The turn may be for the capacity that the last event took. In that case the next
-        // publisher finds none once, and is woken again.
+        // The turn may be for capacity that the last event has already taken. In that case the next
+        // publisher finds no capacity the first time, and is woken again.
         second.wait();
         assert!(second.finish(next.as_mut()).is_ok());
         drop(next);
@@ -296,7 +296,7 @@ fn a_chosen_publish_whose_drop_panics_passes_its_turn_on() {
     });
 }
 
-/// An event whose copy takes 4 MiB on the heap and notes the thread that made it.
+/// An event whose clone allocates 4 MiB on the heap and reports the thread that made it.
 struct Heavy {
     number: u64,
     ballast: Vec<u8>,
@@ -310,8 +310,8 @@ impl Clone for Heavy {
     }
 }
 
-/// A `Clone` that allocates a lot costs only the reader that asks for a copy. Publishing and
-/// distributing whole batches make no copies, whatever the number of watchers.
+/// A `Clone` that allocates a lot affects only the reader that requests a copy. Publishing and
+/// distributing whole batches make no copies, regardless of the number of watchers.
 #[test]
 fn a_heavy_clone_costs_only_the_reader_that_asks_for_a_copy() {
     on_both(|options| {
@@ -339,7 +339,7 @@ fn a_heavy_clone_costs_only_the_reader_that_asks_for_a_copy() {
     });
 }
 
-/// Zero-sized events are counted, queued and dropped like others.
+/// Zero-sized events are counted, queued and dropped like other events.
 #[test]
 fn events_of_no_size() {
     static DROPS: AtomicU64 = AtomicU64::new(0);
@@ -363,7 +363,7 @@ fn events_of_no_size() {
         }
         assert_eq!(count, 10);
         assert_eq!((newest.stats().queued, newest.stats().dropped.oldest), (2, 8));
-        // The copies of the queued part are dropped with it.
+        // The copies of the queued part are dropped together with the watchers.
         drop((all, newest));
         assert!(DROPS.load(Ordering::SeqCst) >= before + 10);
     });

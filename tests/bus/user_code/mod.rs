@@ -1,5 +1,5 @@
 //! G9: user code that panics stops neither the bus nor another watcher. D27: user code that calls
-//! back never waits for itself.
+//! back into the bus never waits for itself.
 
 mod callbacks;
 mod events;

@@ -1,4 +1,4 @@
-//! Handlers, filters, hooks and destructors that panic, and publishes in the middle of a panic.
+//! Handlers, filters, hooks and destructors that panic, and publishing during a panic.
 
 use std::cell::RefCell;
 use std::panic::panic_any;
@@ -15,8 +15,8 @@ use crate::support::{
     keeping, on_both, waits, watched,
 };
 
-/// A handler that panics continues with the next event, frees its capacity, and affects no other
-/// watcher.
+/// A handler that panics continues with the next event, frees its capacity, and does not affect
+/// other watchers.
 #[test]
 fn a_handler_that_panics_continues_with_the_next_event() {
     on_both(|options| {
@@ -38,7 +38,7 @@ fn a_handler_that_panics_continues_with_the_next_event() {
     });
 }
 
-/// A filter that panics ends its own watcher. The publish succeeds, and so do the next ones.
+/// A filter that panics ends its own watcher. The current publish succeeds, and so do later ones.
 #[test]
 fn a_filter_that_panics_ends_its_own_watcher() {
     on_both(|options| {
@@ -82,7 +82,7 @@ fn a_hook_that_panics_is_counted_and_called_again() {
     });
 }
 
-/// A panic is caught even if its payload panics when it is dropped.
+/// A panic is caught even if dropping its payload panics.
 #[test]
 fn a_payload_that_panics_stops_nothing() {
     on_both(|options| {
@@ -95,7 +95,8 @@ fn a_payload_that_panics_stops_nothing() {
     });
 }
 
-/// The destructor of a filter is user code, too: where its watcher is removed, and at the end.
+/// The destructor of a filter is also user code. It may panic where its watcher is removed, or at
+/// the end of the bus.
 #[test]
 fn a_filter_whose_destructor_panics_stops_nothing() {
     on_both(|options| {
@@ -114,10 +115,10 @@ fn a_filter_whose_destructor_panics_stops_nothing() {
     });
 }
 
-/// G9: the same for a filter and a hook of one watcher, each with a destructor that panics.
+/// G9: a filter and a hook of one watcher may both have destructors that panic.
 #[test]
 fn a_filter_and_a_hook_whose_destructors_panic_stop_nothing() {
-    // An abort would end the other tests too.
+    // An abort would also end the other tests.
     test_support::in_own_process!();
     on_both(|options| {
         let bus = bus_with::<u64>(options);
@@ -152,7 +153,7 @@ fn a_handler_whose_destructor_panics_reaches_no_caller() {
     });
 }
 
-/// A publish works while a panic in user code unwinds: in the destructor of a guard.
+/// A publish in the destructor of a guard works while a panic in user code unwinds.
 #[test]
 fn a_publish_works_while_a_panic_unwinds() {
     on_both(|options| {
@@ -170,8 +171,8 @@ fn a_publish_works_while_a_panic_unwinds() {
     });
 }
 
-/// Threads publish while they are torn down, in the destructors of their thread-local values: into
-/// a full queue, where they wait, and through a filter that publishes too.
+/// While threads are torn down, the destructors of their thread-local values publish, both into a
+/// full queue, where they wait, and through a filter that publishes too.
 #[test]
 fn publishing_while_the_thread_is_torn_down() {
     struct Last(Publisher<u64>, u64);
@@ -199,9 +200,9 @@ fn publishing_while_the_thread_is_torn_down() {
     });
 }
 
-/// With `panic = "abort"` there is nothing to catch. The process ends where a handler panics, after
-/// the message, and with the results that it had until then. Here a hook aborts, as the panic
-/// runtime would do right after it.
+/// With `panic = "abort"` a panic cannot be caught. The process ends where a handler panics, after
+/// printing the message, and the results produced until then remain. Here a panic hook aborts, as
+/// the panic runtime would do right after the hook.
 #[cfg(unix)]
 #[test]
 fn an_abort_ends_the_process_at_the_panic() {
@@ -234,7 +235,7 @@ fn an_abort_ends_the_process_at_the_panic() {
     assert!(!text.contains("handled 3") && !text.contains("the process has ended"), "{text}");
 }
 
-/// The filter of a full `Wait` watcher, which is asked before the event is accepted.
+/// The filter of a full `Wait` watcher, which is called before the event is accepted.
 #[test]
 fn a_filter_of_a_full_watcher_that_panics_ends_its_own_watcher() {
     watched(|| {
@@ -246,7 +247,7 @@ fn a_filter_of_a_full_watcher_that_panics_ends_its_own_watcher() {
         let mut broken = waits(&bus, 1).filter(filter).watch().unwrap();
         let mut other = bus.watch().unwrap();
         bus.publisher().publish(1).unwrap();
-        // The watcher is full. It ends with this event, so nothing waits for it.
+        // The watcher is full. It ends with this event, so no publish waits for it.
         bus.publisher().publish(2).unwrap();
         bus.publisher().try_publish(3).unwrap();
         assert_eq!(available(&mut other), [1, 2, 3].map(Event));
@@ -255,7 +256,8 @@ fn a_filter_of_a_full_watcher_that_panics_ends_its_own_watcher() {
     });
 }
 
-/// By default a handler continues after a panic, with the very next event, and after a gap.
+/// By default a handler continues after a panic, whether at an event or at a gap, with the very
+/// next delivery.
 #[test]
 fn a_handler_continues_after_each_panic() {
     let bus = bus(100, 3);

@@ -1,4 +1,4 @@
-//! Handlers that stop at a panic.
+//! Handlers that stop when they panic.
 
 use eventcast::Delivery::Event;
 use eventcast::OverflowPolicy::{DropIncoming, DropOldest, Wait};
@@ -7,8 +7,8 @@ use futures::executor::block_on;
 
 use crate::support::{LONG, assert_balanced, bus, bus_with, on_both, turnstile, until};
 
-/// The queued events are lost with the handler, the handler no longer delays the dispatcher, and no
-/// other watcher is affected.
+/// The handler's queued events are lost, the handler no longer delays the dispatcher, and other
+/// watchers are not affected.
 #[test]
 fn a_handler_that_is_to_stop_takes_its_queue_with_it() {
     for policy in [DropIncoming, DropOldest, Wait] {
@@ -27,8 +27,8 @@ fn a_handler_that_is_to_stop_takes_its_queue_with_it() {
             turnstile.let_one_pass();
         }
         assert!(stopping.join(LONG), "{policy}");
-        // The dispatcher may still be offering the rest of the batch, and counts the events that
-        // find no handler.
+        // The dispatcher may still be offering the rest of the batch, and counts the events for
+        // which there is no longer a handler.
         bus.flush(LONG).unwrap();
         let stats = stopping.stats();
         assert_eq!((stats.offered, stats.delivered, stats.dropped.stopped), (10, 2, 8), "{policy}");
@@ -49,7 +49,7 @@ fn a_handler_that_is_to_stop_takes_its_queue_with_it() {
 }
 
 /// A dispatcher that waits for capacity in a stopped handler's queue continues, and the events that
-/// it held for the handler count as lost to the stop.
+/// it held for the handler count as lost because the handler stopped.
 #[test]
 fn a_dispatcher_that_waits_for_a_handler_that_stops_continues() {
     let bus = bus(100, 1);
@@ -63,7 +63,8 @@ fn a_dispatcher_that_waits_for_a_handler_that_stops_continues() {
     let mut other = bus.watch_builder().queue_capacity(10).watch().unwrap();
     bus.publisher().publish_batch(vec![1, 2, 3]).unwrap();
     turnstile.wait_for(Some(1));
-    // The other watcher has its share, and the dispatcher is in the round that the handler delays.
+    // The other watcher has received its event, and the dispatcher is in the round that the handler
+    // delays.
     assert_eq!(other.recv(), Ok(Event(1)));
     bus.publisher().publish(4).unwrap();
     turnstile.let_one_pass();
@@ -76,8 +77,8 @@ fn a_dispatcher_that_waits_for_a_handler_that_stops_continues() {
     assert_eq!(other.events().take(3).collect::<Vec<_>>(), [2, 3, 4]);
 }
 
-/// A panic at a gap stops a runner too, and the runner returns to its caller: run on a thread, or
-/// awaited.
+/// A panic at a gap also stops a runner, and the runner returns to its caller, whether it runs on a
+/// thread or is awaited.
 #[test]
 fn a_runner_that_is_to_stop_returns() {
     on_both(|options| {

@@ -1,4 +1,4 @@
-//! A watcher that belongs to no bus and is at its end.
+//! `Watcher::ended`: a watcher that belongs to no bus and has already ended.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -11,7 +11,7 @@ use futures::Stream;
 
 use crate::support::{LONG, bus_with, on_both, watched};
 
-/// An event that no bus could have: it is not `Clone`, `Send` or `Sync`.
+/// An event type that no bus accepts, because it is not `Clone`, `Send` or `Sync`.
 struct Local(#[allow(dead_code, reason = "it makes the type local")] *const u8);
 
 #[test]
@@ -48,13 +48,13 @@ fn its_counters_are_zero_and_it_can_be_stopped() {
     stop.stop();
     watcher.stop();
     assert!(watcher.recv_ref().is_err());
-    // The same as for a watcher that is stopped after its bus was closed.
+    // The reason is the same as for a watcher that is stopped after its bus was closed.
     assert_eq!(watcher.end_reason(), Some(EndReason::Stopped));
     drop(watcher);
     stop.stop();
 }
 
-/// The end is the same as for a watcher of a closed bus.
+/// The ended watcher ends for the same reason as a watcher of a closed bus.
 #[test]
 fn it_stands_in_for_a_watcher_of_a_closed_bus() {
     on_both(|options| {
@@ -63,7 +63,7 @@ fn it_stands_in_for_a_watcher_of_a_closed_bus() {
         let mut before = subscribe();
         bus.shutdown();
         let mut after = subscribe();
-        assert_eq!(bus.watcher_count(), 1, "it is no watcher of the bus");
+        assert_eq!(bus.watcher_count(), 1, "the ended watcher does not belong to the bus");
         assert_eq!((before.recv(), after.recv()), (Err(RecvError), Err(RecvError)));
         assert_eq!(before.end_reason(), after.end_reason());
         let reading = thread::spawn(move || after.into_iter().count());

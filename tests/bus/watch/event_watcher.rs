@@ -1,4 +1,4 @@
-//! The iterator that never waits (`try_iter`), and a watcher that returns events alone.
+//! The non-blocking iterator (`try_iter`), and watchers that return only events.
 
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -27,22 +27,26 @@ fn try_iter_returns_what_is_queued_now() {
         assert_eq!(watcher.try_iter().collect::<Vec<_>>(), [Event(1), Event(2), Lagged(1)]);
         assert_eq!(watcher.end_reason(), None);
 
-        // It continues after a `None`.
+        // The iterator continues after a `None`.
         let mut arrived = watcher.try_iter();
         assert_eq!(arrived.next(), None);
         bus.publisher().publish_batch([4, 5]).unwrap();
         bus.flush(LONG).unwrap();
         assert_eq!(arrived.next(), Some(Event(4)));
         bus.shutdown();
-        assert_eq!(watcher.try_iter().collect::<Vec<_>>(), [Event(5)], "the rest is still there");
+        assert_eq!(
+            watcher.try_iter().collect::<Vec<_>>(),
+            [Event(5)],
+            "the queued event must remain readable"
+        );
         assert_eq!(watcher.end_reason(), Some(EndReason::Closed));
         assert_eq!(watcher.try_iter().next(), None);
     }
 }
 
-// ── events alone ──
+// ── events only ──
 
-/// Publishes events with losses before, between and after them.
+/// Publishes two events, with losses before, between and after them.
 fn publish_with_losses(bus: &Broadcaster<u64>) {
     bus.publisher().publish_gap(2).unwrap();
     bus.publisher().publish(1).unwrap();
@@ -53,7 +57,7 @@ fn publish_with_losses(bus: &Broadcaster<u64>) {
     bus.flush(LONG).unwrap();
 }
 
-/// Reads to the end of the bus, or up to what is there now.
+/// Reads until the bus ends, or until nothing more is available.
 type Read = fn(&mut EventWatcher<u64>) -> Vec<u64>;
 
 #[test]
@@ -101,14 +105,14 @@ fn a_receive_that_has_only_losses_is_empty() {
         assert_eq!(pin!(&mut events).poll_next(cx), Poll::Pending);
         assert_eq!(events.try_recv(), Err(TryRecvError::Empty));
         assert_eq!(events.recv_timeout(Duration::ZERO), Err(RecvTimeoutError::Timeout));
-        // A receive that was cancelled has taken no event.
+        // A cancelled receive has not taken an event.
         bus.publisher().publish(1).unwrap();
         bus.flush(LONG).unwrap();
         assert_eq!((events.watcher().len(), events.try_recv()), (1, Ok(1)));
     }
 }
 
-/// The losses of the watcher's own queue are skipped too, by whichever policy.
+/// The losses of the watcher's own queue are skipped too, regardless of the policy.
 #[test]
 fn losses_by_a_policy_stay_counted() {
     for (policy, expected) in [(OverflowPolicy::DropIncoming, [1, 2]), (OverflowPolicy::DropOldest, [3, 4])] {
@@ -123,7 +127,7 @@ fn losses_by_a_policy_stay_counted() {
     }
 }
 
-/// A receive that waits has one deadline, whatever it skips until then.
+/// A blocking receive has a single deadline, even if it skips losses while it waits.
 #[test]
 fn a_loss_does_not_extend_the_wait() {
     watched(|| {
@@ -140,7 +144,7 @@ fn a_loss_does_not_extend_the_wait() {
             clock.advance(Duration::from_secs(4));
             let (received, mut events) = waiting.join().unwrap();
             assert_eq!(received, Err(RecvTimeoutError::Timeout));
-            // An event that is there is received, even after a loss and with a timeout of zero.
+            // An available event is received, even after a loss and with a timeout of zero.
             bus.publisher().publish_gap(1).unwrap();
             bus.publisher().publish(7).unwrap();
             bus.flush(LONG).unwrap();

@@ -1,4 +1,4 @@
-//! The readers of a queue: watchers, watchers of events alone, runners, and `Select`.
+//! The readers of a queue: watchers, event-only watchers, runners, and `Select`.
 
 mod ended;
 mod event_watcher;

@@ -1,4 +1,4 @@
-//! The forms of receiving, prefixes, and the number of events that can be received.
+//! The receive methods, prefixes, and the number of events that can be received.
 
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -42,7 +42,7 @@ fn every_form_of_receiving_sees_the_same() {
     });
 }
 
-/// A prefix is received first, takes no capacity and is not counted.
+/// A prefix is received first, does not use queue capacity, and is not counted in the statistics.
 #[test]
 fn a_prefix_is_first_and_takes_no_capacity() {
     on_both(|options| {
@@ -56,7 +56,7 @@ fn a_prefix_is_first_and_takes_no_capacity() {
     });
 }
 
-/// An event of a prefix that the reader has not received when it ends is not a lost event.
+/// Prefix events that were not received before the reader was dropped do not count as lost.
 #[test]
 fn an_unread_prefix_is_not_lost() {
     on_both(|options| {
@@ -96,8 +96,8 @@ fn len_is_what_can_be_received_now() {
     });
 }
 
-/// The events that the reader holds count, although the dispatcher has not counted them yet: it is
-/// still in a hook, with an event that did not fit.
+/// `len` includes the events that the reader holds, even if the dispatcher has not counted them yet
+/// because it is still running a hook for an event that did not fit.
 #[test]
 fn len_counts_what_the_reader_holds() {
     let bus = bus::<u64>(100, 3);
@@ -113,14 +113,14 @@ fn len_counts_what_the_reader_holds() {
     assert!(bus.shutdown().complete);
 }
 
-/// A loop that reads while the watcher is not empty must not wait for an event that it has already
-/// received.
+/// A loop that reads while the watcher is not empty must not block waiting for an event that it has
+/// already received.
 #[test]
 fn a_borrowed_event_is_no_longer_in_len() {
     on_both(|options| {
         let bus = bus_with::<u64>(options);
         let mut watcher = bus.watch_builder().prefix([10, 11]).watch().unwrap();
-        assert_eq!(watcher.len(), 2, "a prefix can be received");
+        assert_eq!(watcher.len(), 2, "a prefix counts towards `len`");
         bus.publisher().publish_batch([1, 2, 3]).unwrap();
         bus.flush(LONG).unwrap();
         assert_eq!(watcher.len(), 5);
@@ -156,7 +156,7 @@ fn an_empty_watcher_may_have_a_gap_or_the_end() {
     });
 }
 
-/// Receiving by a deadline runs on the bus's clock.
+/// The deadline of a receive is measured on the bus's clock.
 #[test]
 fn recv_timeout_runs_on_the_clock() {
     on_both(|options| {
@@ -172,8 +172,8 @@ fn recv_timeout_runs_on_the_clock() {
     });
 }
 
-/// Tests that step a clock in a loop rely on this: a thread that the clock has woken does not count
-/// as one that waits again.
+/// Tests that advance a clock in a loop rely on this: a thread that the clock has woken no longer
+/// counts as a waiter.
 #[test]
 fn a_thread_that_the_clock_has_woken_does_not_count_as_waiting() {
     watched(|| {
@@ -189,7 +189,8 @@ fn a_thread_that_the_clock_has_woken_does_not_count_as_waiting() {
             clock.advance(Duration::from_millis(999));
             assert_eq!(clock.waiters(), 1);
             clock.advance(Duration::from_millis(1));
-            // The second wait counts as a new waiter, so the next step is after its beginning.
+            // The second wait counts as a new waiter, so the clock is advanced only after that wait
+            // has begun.
             clock.wait_for_waiters(1);
             clock.advance(Duration::from_secs(1));
             assert_eq!(clock.waiters(), 0);

@@ -10,7 +10,7 @@ use futures::future::join;
 
 use crate::support::{LONG, bus_with, copied, on_both, waits};
 
-/// A runner on a thread that the program has started itself handles everything there.
+/// A runner on a thread that the program started itself handles all events on that thread.
 #[test]
 fn a_runner_handles_everything_on_its_own_thread() {
     on_both(|options| {
@@ -34,8 +34,8 @@ fn a_runner_handles_everything_on_its_own_thread() {
     });
 }
 
-/// A runner that is awaited on the thread that publishes: the two take turns, also with a queue of
-/// one event.
+/// A runner that is awaited on the publishing thread takes turns with the publisher, even with a
+/// queue of one event.
 #[test]
 fn a_runner_is_awaited_beside_its_publisher() {
     on_both(|options| {
@@ -89,13 +89,13 @@ fn watchers_count_until_they_are_dropped_or_their_handlers_end() {
         assert_eq!(bus.watcher_count(), 3);
         drop(runner);
         assert_eq!(bus.watcher_count(), 2);
-        // The statistics keep a handler that has ended with the bus.
+        // The report still lists a handler that has ended with the bus.
         let report = bus.shutdown();
         assert!(report.bus.watchers.iter().any(|watcher| watcher.name == "kept"), "{report}");
-        assert_eq!(bus.watcher_count(), 1, "what is queued can still be read");
+        assert_eq!(bus.watcher_count(), 1, "queued events can still be read");
         drop(watcher);
         assert_eq!(bus.watcher_count(), 0);
-        // A registration that was too late does not count.
+        // A registration after the end of the bus does not count.
         assert!(bus.watch().is_err());
         assert_eq!(bus.watcher_count(), 0);
     });

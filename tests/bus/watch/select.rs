@@ -1,4 +1,4 @@
-//! Watchers beside other channels in crossbeam's `Select`.
+//! Watchers together with other channels in crossbeam's `Select`.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use eventcast::{OverflowPolicy, Watcher};
 
 use crate::support::{LONG, bus, bus_with, on_both, watched};
 
-/// Waits until the watcher is ready, with nothing else to wait for.
+/// Waits until the watcher, the only operation in the `Select`, is ready.
 fn wait(watcher: &Watcher<u64>) {
     let mut select = Select::new();
     let index = watcher.add_to(&mut select);
@@ -22,8 +22,8 @@ fn is_ready(watcher: &Watcher<u64>) -> bool {
     select.try_ready().is_ok()
 }
 
-/// A watcher is ready in each case: an event that was there before, an event that is published
-/// during the wait, a gap alone, and the end.
+/// A watcher is ready in each of these cases: an event was already queued, an event is published
+/// during the wait, only a gap is pending, or the watcher has ended.
 #[test]
 fn everything_that_can_be_received_is_ready() {
     on_both(|options| {
@@ -32,13 +32,13 @@ fn everything_that_can_be_received_is_ready() {
             let mut watcher = bus.watch_builder().overflow(policy).prefix([0]).watch().unwrap();
             wait(&watcher);
             assert_eq!(watcher.try_recv(), Ok(Event(0)));
-            assert!(!is_ready(&watcher), "nothing is there");
+            assert!(!is_ready(&watcher), "nothing can be received");
             let publisher = bus.publisher();
             let publishing = std::thread::spawn(move || publisher.publish(1).unwrap());
             wait(&watcher);
             assert_eq!(watcher.try_recv(), Ok(Event(1)));
             publishing.join().unwrap();
-            // An event can be received before the dispatcher has finished with it and wakes the
+            // An event can be received before the dispatcher has finished with it and woken the
             // readers.
             bus.flush(LONG).unwrap();
             assert_eq!(watcher.try_recv(), Err(TryRecvError::Empty));
@@ -46,7 +46,7 @@ fn everything_that_can_be_received_is_ready() {
             bus.publisher().publish_batch(vec![2, 3]).unwrap();
             bus.flush(LONG).unwrap();
             wait(&watcher);
-            // The events that are left after one receive are ready too.
+            // The events that are left after a receive also make the watcher ready.
             assert_eq!(watcher.try_recv(), Ok(Event(2)));
             wait(&watcher);
             assert_eq!(watcher.try_recv(), Ok(Event(3)));
@@ -58,7 +58,7 @@ fn everything_that_can_be_received_is_ready() {
     });
 }
 
-/// A loss that no event follows makes the watcher ready.
+/// A loss that is not followed by an event makes the watcher ready.
 #[test]
 fn a_gap_alone_is_ready() {
     on_both(|options| {
@@ -73,7 +73,7 @@ fn a_gap_alone_is_ready() {
     });
 }
 
-/// A stop from another thread wakes a reader that waits.
+/// A stop from another thread wakes a blocked reader.
 #[test]
 fn a_stop_is_ready() {
     on_both(|options| {
@@ -87,7 +87,8 @@ fn a_stop_is_ready() {
     });
 }
 
-/// Two watchers and a channel under load, many thousand times: a lost wake-up would hang.
+/// Two watchers and a channel under load, with many thousands of wake-ups. A lost wake-up would
+/// make the test hang.
 #[test]
 fn no_wake_up_is_lost() {
     watched(|| {
@@ -129,10 +130,9 @@ fn no_wake_up_is_lost() {
     });
 }
 
-/// A borrowed event keeps its place until the next receive begins, and therefore the watcher must
-/// stay ready for a next receive. Otherwise a dispatcher that waits for that place and a `Select`
-/// that waits for an event would wait for each other, for example after a `Clone` that panicked in
-/// a receive.
+/// A borrowed event occupies its slot until the next receive begins, so the watcher must stay ready
+/// for that receive. Otherwise a dispatcher waiting for the slot and a `Select` waiting for an
+/// event would deadlock, for example after a `Clone` that panicked in a receive.
 #[test]
 fn a_watcher_with_a_borrowed_event_is_ready() {
     let bus = bus::<u64>(10, 1);
@@ -140,17 +140,17 @@ fn a_watcher_with_a_borrowed_event_is_ready() {
     bus.publisher().publish_batch(vec![1, 2]).unwrap();
     for expected in [1, 2] {
         assert_eq!(watcher.recv_ref(), Ok(Event(&expected)));
-        assert!(is_ready(&watcher), "it has lent {expected}");
+        assert!(is_ready(&watcher), "the watcher has lent {expected}");
     }
     assert_eq!(watcher.try_recv(), Err(TryRecvError::Empty));
-    // The dispatcher's wake-up for the second event may still be on its way.
+    // The dispatcher may not have sent the wake-up for the second event yet.
     bus.flush(LONG).unwrap();
-    assert!(!is_ready(&watcher), "everything has been received and given back");
+    assert!(!is_ready(&watcher), "all events have been received and returned");
     assert!(bus.shutdown().complete);
 }
 
-/// Once everything has been received, by whichever method, a `Select` waits. A channel beside the
-/// watcher is then the ready one.
+/// Once all events have been received, by any of the methods, a `Select` blocks on the watcher. If
+/// the `Select` also has a channel, the channel is the ready operation.
 #[test]
 fn a_watcher_without_events_is_not_ready() {
     type Receive = fn(&mut Watcher<u64>) -> Result<usize, TryRecvError>;

@@ -1,5 +1,6 @@
-//! Handlers that get no thread. The tests of user code also run under a sanitizer, which finds no
-//! memory either under the limit of this one.
+//! Handlers for which no thread can be started. This test is not among the tests of user code,
+//! because those also run under a sanitizer, which cannot allocate memory either under the limit
+//! set here.
 
 use eventcast::Delivery::Event;
 use eventcast::error::WatchError;
@@ -7,8 +8,8 @@ use eventcast::{Broadcaster, BusOptions};
 
 use crate::support::{AtDrop, LONG, assert_balanced, bus, until};
 
-/// A child process sets the system's memory limit to just above what it uses, so that there is no
-/// memory for a thread's stack.
+/// A child process sets its memory limit to just above its current usage, so that no memory is left
+/// for a thread's stack.
 #[test]
 fn a_handler_without_a_thread_is_an_error_and_leaves_nothing() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -19,11 +20,11 @@ fn a_handler_without_a_thread_is_an_error_and_leaves_nothing() {
     bus.publisher().publish(1).unwrap();
     bus.flush(LONG).unwrap();
     let own = other.clone();
-    // Calls back when it is dropped. It is on the thread that asked for the handler, and all calls
-    // that end the bus wait until it has been dropped.
+    // Calls back when it is dropped. The drop runs on the thread that requested the handler, and
+    // all calls that end the bus wait for it.
     let shuts_down = AtDrop(move || assert!(!own.is_closed() && !own.shutdown().complete));
-    // A thread that is just starting needs memory too, and the process aborts if the thread gets
-    // none.
+    // A thread that is just starting also needs memory, and the process aborts if it cannot get
+    // any.
     other.flush(LONG).unwrap();
 
     let before = getrlimit(Resource::As);
@@ -36,7 +37,7 @@ fn a_handler_without_a_thread_is_an_error_and_leaves_nothing() {
     let handler = bus.watch_builder().name("poor").spawn(|_| ());
     let another = Broadcaster::<u64>::new();
     let large = Broadcaster::<u64>::with_options(BusOptions::default().incoming_capacity(1 << 22));
-    // This call is the last one, because the end of its bus gives the memory of a thread back.
+    // This call must be the last one, because ending its bus frees a thread's memory.
     let calls_back = other.watch_builder().spawn(move |_| {
         let _ = &shuts_down;
     });
@@ -58,7 +59,7 @@ fn a_handler_without_a_thread_is_an_error_and_leaves_nothing() {
         "{error}"
     );
 
-    // The bus is unchanged, and no call waits for the handler that never ran. The dispatcher
+    // The bus is unchanged, and no call waits for the handler, which never ran. The dispatcher
     // removes the handler itself.
     until(|| bus.stats().watchers.len() == 1);
     bus.publisher().publish(2).unwrap();
