@@ -1,5 +1,5 @@
-//! A runner of random cases: the same ones each time, more or different ones if the environment
-//! requests it, and none that hangs unnoticed.
+//! A runner for random cases. It runs the same cases each time, unless the environment requests
+//! more or different ones, and it reports cases that hang.
 
 use std::env;
 use std::fmt::Debug;
@@ -13,14 +13,14 @@ use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngAlgorithm, TestCaseError, TestRng, TestRunner};
 use test_support::env_number;
 
-/// The time after which a case counts as hanging. A case takes some milliseconds.
+/// The time after which a case counts as hanging. A case normally takes a few milliseconds.
 const HANGS: Duration = Duration::from_secs(120);
 
-/// The current case: its number, and its value.
+/// The number and the value of the current case.
 type Current = Mutex<(u64, String)>;
 
-/// Tries the given number of cases, times `EVENTCAST_CASES` if that is set. `EVENTCAST_SEED`
-/// chooses other cases.
+/// Tries the given number of cases, multiplied by `EVENTCAST_CASES` if it is set. `EVENTCAST_SEED`
+/// selects different cases.
 pub(crate) fn check<S>(
     cases: u32,
     strategy: impl FnOnce() -> S + Send + 'static,
@@ -34,7 +34,7 @@ pub(crate) fn check<S>(
 }
 
 /// Tries as many cases as [`check`], each generated from a different number. A failure prints that
-/// number, and with `EVENTCAST_CASE` only the case of one number is tried.
+/// number, and `EVENTCAST_CASE` runs only the case with the given number.
 #[allow(dead_code, reason = "only the tests of the recorder use it")]
 pub(crate) fn check_each<S>(
     cases: u32,
@@ -57,10 +57,10 @@ pub(crate) fn check_each<S>(
 }
 
 fn times(cases: u32) -> u32 {
-    u32::try_from(u64::from(cases) * env_number("EVENTCAST_CASES", 1)).expect("not so many cases")
+    u32::try_from(u64::from(cases) * env_number("EVENTCAST_CASES", 1)).expect("too many cases")
 }
 
-/// Tries cases that are generated from one seed.
+/// Tries cases generated from one seed.
 fn run<S>(
     cases: u32,
     seed: u64,
@@ -85,7 +85,7 @@ where
     result.map_err(|error| error.to_string())
 }
 
-/// Runs cases on another thread, and fails if one hangs.
+/// Runs cases on another thread, and fails if one of them hangs.
 fn watch(run: impl FnOnce(&Current) -> Result<(), String> + Send + 'static) {
     let current = Arc::new(Mutex::new((0_u64, String::new())));
     let (done, finished) = mpsc::channel();
@@ -102,7 +102,7 @@ fn watch(run: impl FnOnce(&Current) -> Result<(), String> + Send + 'static) {
             },
             Err(RecvTimeoutError::Timeout) => {
                 let (number, case) = current.lock().unwrap().clone();
-                assert!(number > last, "a case hangs, {case}");
+                assert!(number > last, "a case is hanging, {case}");
                 last = number;
             }
         }

@@ -1,6 +1,6 @@
-//! The correlator under the most unlikely options, events, times and answers of a store. It never
-//! panics, counts every event, never lowers a count, and takes no more memory than its options
-//! allow.
+//! Tests the correlator with extremely unlikely options, events, times and store answers. It must
+//! never panic, must count every event, must never lower a count, and must not use more memory than
+//! its options allow.
 #![allow(unsafe_code, reason = "a global allocator is unsafe by its trait")]
 #![allow(clippy::cast_possible_wrap, reason = "sizes of what is in memory")]
 
@@ -18,16 +18,16 @@ use proptest::test_runner::TestCaseError;
 
 use crate::{cases, wild};
 
-/// An allocator that counts the living bytes of this thread: the bytes it allocates less those it
-/// frees.
+/// An allocator that counts this thread's live bytes, which is the number of bytes it has allocated
+/// minus the number it has freed.
 struct Counting;
 
 thread_local! {
     static LIVE: Cell<i64> = const { Cell::new(0) };
 }
 
-// SAFETY: every call is passed on unchanged to the system's allocator. The counting neither
-// allocates nor unwinds.
+// SAFETY: every call is forwarded unchanged to the system allocator. The counting neither allocates
+// nor unwinds.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let _ = LIVE.try_with(|live| live.set(live.get() + layout.size() as i64));
@@ -85,14 +85,14 @@ fn options() -> impl Strategy<Value = Options> {
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// One of a few events that are recorded again and again: object, reason, message, and the
+    /// One of a few events that are recorded repeatedly, given by object, reason, message, and the
     /// event's count.
     Known(u8, u8, u8, i32),
     Any(Box<Event>),
     Advance(Duration),
-    /// The system's time is set to this number of seconds since 1970.
+    /// Sets the system time to this number of seconds since 1970.
     Set(u64),
-    /// The store answers to one of the decisions with another name, version and count.
+    /// The store answers one of the decisions with a different name, version and count.
     Confirm(prop::sample::Index, u8, i32),
 }
 
@@ -134,7 +134,7 @@ fn subject(event: &Event, is_group: bool) -> String {
     event.to_json()
 }
 
-/// Returns the event as it is in a store with another writer.
+/// Returns the event as stored if the store has another writer.
 fn stored(mut event: Event, version: u8, count: i32) -> Event {
     event.metadata.set_resource_version(version.to_string());
     event.metadata.name = format!("stored-{version}").into();
@@ -189,7 +189,7 @@ fn run(options: Options, steps: Vec<Step>) -> Result<(), TestCaseError> {
         prop_assert_eq!(stats.created + stats.updated + stats.filtered, calls);
         assert_grown(&before, &stats)?;
         if stats.evicted > before.evicted {
-            // An evicted event is counted from the beginning.
+            // Counting starts over for an evicted event.
             counts.clear();
         }
         let is_group = stats.aggregated > before.aggregated;
@@ -220,7 +220,7 @@ fn every_event_is_counted_and_no_count_decreases() {
     cases::check(150, strategy, |(options, steps)| run(options, steps));
 }
 
-/// Five times as many different events take hardly more memory.
+/// Five times as many different events use hardly any more memory.
 #[test]
 fn the_memory_of_a_correlator_is_bounded() {
     cases::check(6, options, |options| {

@@ -1,5 +1,5 @@
-//! Events with arbitrary content. Reading their JSON never panics, everything that can be read can
-//! also be written, and the text for people has no control characters.
+//! Events with arbitrary content. Reading their JSON must never panic, everything that can be read
+//! can also be written, and the human-readable output contains no control characters.
 
 use std::sync::mpsc;
 use std::time::{Duration, SystemTime};
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::{cases, wild};
 
-/// Generates pieces of an event's JSON, and some that break it.
+/// Generates pieces of an event's JSON, including some that make it invalid.
 fn piece() -> impl Strategy<Value = String> {
     let pieces = prop::sample::select(vec![
         "{",
@@ -64,7 +64,7 @@ fn piece() -> impl Strategy<Value = String> {
     prop_oneof![5 => pieces.prop_map(str::to_owned), 1 => wild::text()]
 }
 
-/// Generates strings that started as the JSON of an event and were then edited.
+/// Generates strings by editing the JSON of an event.
 fn edited() -> impl Strategy<Value = String> {
     let edit = (any::<prop::sample::Index>(), 0..12_usize, prop::collection::vec(piece(), 0..3));
     let edits = prop::collection::vec(edit, 0..6);
@@ -123,8 +123,8 @@ fn json_of_anything_is_read_or_refused() {
 fn any_event_is_written_and_read_back() {
     cases::check(300, wild::event, |event| {
         assert_round_trip(&event)?;
-        // Everything that JSON can express survives. The only part that may be missing is a time
-        // outside the years that JSON can express.
+        // Everything that JSON can express survives. Only times outside the years that JSON can
+        // express may be missing.
         let read =
             Event::from_json(&event.to_json()).map_err(|error| TestCaseError::fail(error.to_string()))?;
         prop_assert_eq!(&read.message, &event.message);
@@ -135,8 +135,8 @@ fn any_event_is_written_and_read_back() {
     });
 }
 
-/// A reference that is read shows the text that was read. The text of a reference reads back as the
-/// same reference, unless the text leaves a part out or has a slash or an escape in a part.
+/// A parsed reference displays the text that it was parsed from. A reference's text parses to the
+/// same reference, unless the text omits a part or contains a slash or an escape within a part.
 #[test]
 fn a_reference_is_read_as_it_is_shown_or_not_at_all() {
     let part = || prop_oneof![4 => "[a-zA-Z0-9.{}:<é日 -]{1,9}", 2 => wild::text(), 1 => "[/a\\\\n]{0,4}"];

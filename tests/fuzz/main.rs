@@ -1,5 +1,6 @@
-//! Random programs, inputs and operations, the same ones each time. `EVENTCAST_CASES=100` tries a
-//! hundred times as many, and `EVENTCAST_SEED=1` tries others.
+//! Tests with random programs, inputs and operations, which are the same in each run.
+//! `EVENTCAST_CASES=100` runs a hundred times as many cases, and `EVENTCAST_SEED=1` runs different
+//! ones.
 
 mod cases;
 #[cfg(feature = "recorder")]

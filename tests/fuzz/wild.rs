@@ -1,10 +1,10 @@
-//! Strings, times and events that no program would normally produce.
+//! Strings, times and events that programs do not normally produce.
 
 use eventcast::event::EventSeries;
 use eventcast::{Event, EventSource, ObjectReference, Timestamp};
 use proptest::prelude::*;
 
-/// Returns arbitrary text, more often than not with parts that a terminal would interpret.
+/// Generates arbitrary text, which usually contains parts that a terminal would interpret.
 pub(crate) fn text() -> impl Strategy<Value = String> {
     let nasty = prop::sample::select(vec![
         "\0",
@@ -88,7 +88,7 @@ pub(crate) fn event() -> impl Strategy<Value = Event> {
 }
 
 /// Returns whether a terminal or a log would treat the character as something other than text. The
-/// test has its own list, so that the library does not decide what the library has to escape.
+/// test has its own list, so that the library does not decide which characters it has to escape.
 pub(crate) fn is_dangerous(c: char) -> bool {
     let code = u32::from(c);
     matches!(code, 0..=0x1f | 0x7f..=0x9f | 0x61c | 0x200e | 0x200f | 0x2028..=0x202e | 0x2066..=0x2069)

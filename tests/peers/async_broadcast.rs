@@ -1,11 +1,12 @@
 //! async-broadcast 0.7.2: `tests/test.rs`. A receiver is a watcher, and the sender is the bus. A
 //! channel without its overflow mode is a bus with `Wait`, and the overflow mode is `DropOldest`.
 //!
-//! Without a counterpart: `set_capacity` and `set_overflow` of a channel in use (`channel_shrink`),
-//! because a watcher keeps the queue and the policy of its registration, and `deactivate` with
-//! `set_await_active` (`open_channel`, `inactive_drop`), because a bus is open and accepts events
-//! without watchers. The tests assert what a bus does in these cases. Two are elsewhere: `overflow`
-//! and `inactive_drop` are `lag::only_a_receiver_beyond_the_capacity_lags` and
+//! These have no counterpart: `set_capacity` and `set_overflow` of a channel in use
+//! (`channel_shrink`), because a watcher keeps the queue and the policy that it was registered
+//! with, and `deactivate` with `set_await_active` (`open_channel`, `inactive_drop`), because a bus
+//! is open and accepts events without watchers. The tests assert how a bus behaves in these cases.
+//! Two tests are elsewhere: `overflow` and `inactive_drop` are
+//! `lag::only_a_receiver_beyond_the_capacity_lags` and
 //! `crossbeam::ends::a_send_without_a_receiver_is_accepted_and_its_value_dropped`.
 
 use std::pin::pin;
@@ -22,8 +23,8 @@ use futures::{Stream, StreamExt};
 use crate::kinds::{Kind, on_both_kinds};
 use crate::support::{LONG, join};
 
-/// Returns a bus whose publishers wait for a full watcher, with the shortest possible queue in
-/// between.
+/// Returns a bus whose publishers wait for a full watcher, with the shortest possible incoming
+/// queue.
 fn broadcast<T: Clone + Send + Sync + 'static>(
     kind: Kind,
     capacity: usize,
@@ -47,7 +48,7 @@ fn each_receiver_gets_what_threads_and_tasks_send() {
             assert_eq!([first.try_recv(), second.try_recv()], [Ok(6), Ok(6)]);
             publisher.publish(7).unwrap();
             assert_eq!([first.recv_async().await, second.recv_async().await], [Ok(7), Ok(7)]);
-            // Difference: a receiver is not cloned. A new one begins with the next event.
+            // Difference: receivers cannot be cloned. A new receiver starts with the next event.
             let mut third = bus.watch().unwrap().into_events();
             publisher.publish_async(8).await.unwrap();
             assert_eq!([first.recv(), second.recv(), third.recv()], [Ok(8); 3]);
@@ -58,9 +59,10 @@ fn each_receiver_gets_what_threads_and_tasks_send() {
     });
 }
 
-/// Publishes from zero until the bus refuses an event, and returns how many it has accepted.
+/// Publishes numbers from zero until the bus refuses one, and returns the number of accepted
+/// events.
 fn fill(kind: Kind, capacity: usize, publisher: &Publisher<usize>) -> usize {
-    // Difference: a dispatcher holds one event, and one waits in the incoming queue.
+    // Difference: a dispatcher holds one event, and another one waits in the incoming queue.
     let accepted = capacity + if kind == Kind::Inline { 0 } else { 2 };
     for event in 0..accepted {
         publisher.publish(event).unwrap();
@@ -85,8 +87,8 @@ fn two_senders_are_refused_until_both_receivers_have_read() {
             bus.close();
         });
         let accepted = is_full.recv().unwrap();
-        // Difference: with a dispatcher, an event that does not fit into the queue of one receiver
-        // also reaches the other receiver later.
+        // Difference: with a dispatcher, an event that does not fit into one receiver's queue also
+        // reaches the other receiver later.
         let readers = [first, second].map(|mut watcher| {
             thread::spawn(move || {
                 assert!((&mut watcher).into_iter().eq(0..accepted));
@@ -129,8 +131,8 @@ fn a_task_that_sends_waits_for_the_slowest_receiver() {
 fn each_receiver_has_the_capacity_of_its_registration() {
     on_both_kinds(|kind| {
         let bus = Broadcaster::with_options(kind.options().overflow(OverflowPolicy::DropOldest)).unwrap();
-        // Difference: a queue does not change its length. A receiver may have a shorter one than
-        // the others.
+        // Difference: the length of a queue does not change. A receiver may have a shorter queue
+        // than the others.
         let mut long = bus.watch_builder().queue_capacity(4).watch().unwrap();
         let mut short = bus.watch_builder().queue_capacity(2).watch().unwrap();
         bus.publisher().publish_batch([1, 2, 3, 4]).unwrap();
@@ -146,8 +148,8 @@ fn a_send_without_receivers_does_not_wait_and_a_history_keeps_the_event() {
     on_both_kinds(|kind| {
         let bus = Broadcaster::with_options(kind.options().history(2)).unwrap();
         let publisher = bus.publisher();
-        // Difference: no send waits for a receiver that is to be activated, and none is refused as
-        // inactive. A receiver that begins later reads the history.
+        // Difference: a send neither waits for a receiver to be activated nor is refused because
+        // there is none. A receiver that starts later reads the history.
         for events in [[7, 8], [9, 10]] {
             for event in events {
                 publisher.try_publish(event).unwrap();

@@ -1,5 +1,5 @@
-//! tokio: `tokio/tests/sync_broadcast.rs`, the cases without lag and tasks. A receiver is a
-//! watcher, and the sender is the bus.
+//! tokio: `tokio/tests/sync_broadcast.rs`, the cases that involve neither lag nor tasks. A receiver
+//! is a watcher, and the sender is the bus.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -49,13 +49,12 @@ fn receivers_that_are_dropped_with_values_do_no_harm() {
 fn a_value_without_a_receiver_is_accepted_and_a_receiver_begins_where_it_subscribes() {
     on_both_kinds(|kind| {
         let tx = Channel::new(kind, 16);
-        // Difference: tokio returns an error. As in Go, a publisher here does not depend on
-        // watchers.
+        // Difference: tokio returns an error. Here, as in Go, publishers do not depend on watchers.
         tx.send(0);
         let mut rx = tx.subscribe();
         tx.send(1);
-        // Difference: a clone in tokio begins where its original is. A `Watcher` cannot be cloned,
-        // and `Start` sets where a new one begins in the history.
+        // Difference: a clone in tokio starts at the position of the original. A `Watcher` cannot
+        // be cloned, and `Start` sets the position in the history at which a new watcher starts.
         let mut other = tx.subscribe();
         assert_eq!(other.try_recv(), Err(TryRecvError::Empty));
         tx.send(2);

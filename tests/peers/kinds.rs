@@ -1,4 +1,4 @@
-//! The two kinds of bus. A case whose subject is the bus runs on both.
+//! The two kinds of bus. Cases that test the bus itself run on both.
 
 use std::panic::catch_unwind;
 
@@ -8,9 +8,9 @@ use test_support::watched;
 /// A kind of bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A thread of the bus offers the events.
+    /// The bus has a thread that offers the events.
     Dispatcher,
-    /// Each publish offers its own event.
+    /// Each publish call offers its own event.
     Inline,
 }
 
@@ -21,11 +21,11 @@ impl Kind {
     }
 }
 
-/// Runs a case on a bus of each kind. A failure names the kind, and a case that hangs fails.
+/// Runs a case on each kind of bus. A failure message names the kind, and a case that hangs fails.
 #[track_caller]
 pub(crate) fn on_both_kinds(case: fn(Kind)) {
     for kind in [Kind::Dispatcher, Kind::Inline] {
         let outcome = catch_unwind(|| watched(move || case(kind)));
-        assert!(outcome.is_ok(), "the case fails on a bus of the kind {kind:?}");
+        assert!(outcome.is_ok(), "the case fails on a bus of kind {kind:?}");
     }
 }

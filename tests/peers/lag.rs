@@ -1,5 +1,5 @@
-//! tokio: `tokio/tests/sync_broadcast.rs`, the cases with receivers that lag. Names that are not in
-//! that file are from tokio #8239.
+//! tokio: `tokio/tests/sync_broadcast.rs`, the cases with lagging receivers. Names that do not
+//! occur in that file come from tokio #8239.
 
 use eventcast::error::TryRecvError;
 use eventcast::{Delivery, Watcher};
@@ -7,7 +7,7 @@ use eventcast::{Delivery, Watcher};
 use crate::kinds::on_both_kinds;
 use crate::support::channel;
 
-/// Returns everything that is queued, a gap as the negative number of the values in it.
+/// Returns everything that is queued. A gap is represented by the negated number of values in it.
 fn queued(rx: &mut Watcher<i64>) -> Vec<i64> {
     let received = std::iter::from_fn(|| rx.try_recv().ok());
     let number = |delivery| match delivery {
@@ -21,8 +21,8 @@ fn queued(rx: &mut Watcher<i64>) -> Vec<i64> {
 /// `single_capacity_recvs_after_drop_2`, and `lagging_receiver_recovers_after_wrap_open`,
 /// `_closed_1` and `_closed_2`.
 ///
-/// Difference: tokio rounds a capacity up to a power of two, so all four values remain in a queue
-/// with the capacity 3.
+/// Difference: tokio rounds a capacity up to a power of two, so a queue with capacity 3 keeps all
+/// four values.
 #[test]
 fn a_receiver_that_lags_gets_the_gap_and_the_values_that_remain() {
     on_both_kinds(|kind| {
@@ -32,7 +32,7 @@ fn a_receiver_that_lags_gets_the_gap_and_the_values_that_remain() {
                 for value in 1..=sent {
                     tx.send(value);
                 }
-                // The values outlive the sender.
+                // The values remain available after the sender is dropped.
                 let open = (!is_closed).then_some(tx);
                 let lost = sent - i64::try_from(capacity).unwrap();
                 let expected: Vec<_> = [-lost].into_iter().chain(lost + 1..=sent).collect();
@@ -103,7 +103,7 @@ fn a_length_counts_the_values_that_can_be_received() {
         for value in 1..=4 {
             tx.send(value);
         }
-        // Difference: tokio counts the values that are lost, too: 4.
+        // Difference: tokio also counts the lost values and returns 4.
         assert_eq!(rx.len(), 2);
         assert_eq!((rx.try_recv(), rx.len()), (Ok(Delivery::Lagged(2)), 2));
         assert_eq!((rx.try_recv(), rx.len()), (Ok(Delivery::Event(3)), 1));

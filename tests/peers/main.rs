@@ -1,6 +1,6 @@
-//! The cases of the peers' own tests, rewritten for this project: apimachinery's `watch`, tokio's
-//! broadcast channel, crossbeam's bounded channel and async-broadcast. `crates/kube` has the
-//! conformance tests of Kubernetes.
+//! Test cases from comparable libraries, rewritten for this project: apimachinery's `watch`,
+//! tokio's broadcast channel, crossbeam's bounded channel and async-broadcast. `crates/kube` has
+//! the conformance tests of Kubernetes.
 //!
 //! Each test names its source. A test of the bus itself runs on both kinds of bus. Where this
 //! library differs on purpose, the test asserts its own behaviour, and a comment that begins with

@@ -9,10 +9,10 @@ use eventcast::{Broadcaster, Delivery, OverflowPolicy, Watcher};
 use crate::kinds::{Kind, on_both_kinds};
 use crate::support::LONG;
 
-/// Returns a bus as `NewBroadcaster` makes it: with an incoming queue of 25.
+/// Returns a bus like the one that `NewBroadcaster` creates, with an incoming queue of 25.
 ///
-/// Difference: a queue of zero events, which hands each event over, does not exist here. A queue of
-/// one event is used instead. An inline bus has no incoming queue.
+/// Difference: there is no queue with a capacity of zero here, which would be a rendezvous for each
+/// event. A queue with a capacity of one is used instead. An inline bus has no incoming queue.
 fn bus<T: Clone + Send + Sync + 'static>(
     kind: Kind,
     queue_capacity: usize,
@@ -85,7 +85,7 @@ fn the_first_of_two_watchers_to_receive_may_stop_the_other() {
     });
 }
 
-/// `TestBroadcasterWatcherStopDeadlock`, with a queue that is really full.
+/// `TestBroadcasterWatcherStopDeadlock`, with a queue that is actually full.
 #[test]
 fn stopping_a_full_watcher_releases_the_bus() {
     on_both_kinds(|kind| {
@@ -95,11 +95,11 @@ fn stopping_a_full_watcher_releases_the_bus() {
         let mut reads = bus.watch().unwrap();
         let filter = move |event: &u8| offering.lock().unwrap().send(*event).is_ok();
         let full = bus.watch_builder().filter(filter).watch().unwrap();
-        // Inline, it is the publisher that waits for `full`.
+        // On an inline bus, the publisher itself waits for `full`.
         let publisher = bus.publisher();
         let publishing = thread::spawn(move || (1..=3).for_each(|event| publisher.publish(event).unwrap()));
         assert_eq!(reads.recv_timeout(LONG).unwrap(), Delivery::Event(1));
-        // The second event has no space in the queue of `full`.
+        // There is no space for the second event in the queue of `full`.
         assert_eq!([offered.recv_timeout(LONG), offered.recv_timeout(LONG)], [Ok(1), Ok(2)]);
         full.stop();
         assert_eq!(reads.recv_timeout(LONG).unwrap(), Delivery::Event(2));
@@ -118,7 +118,7 @@ fn a_full_queue_keeps_the_first_event_and_reports_the_loss() {
             bus.publisher().publish(event).unwrap();
         }
         bus.shutdown();
-        // Difference: Go drops silently. Here the gap is delivered in its place.
+        // Difference: Go drops the event silently. Here a gap is delivered in its place.
         assert_eq!(all(watcher), [Delivery::Event("event1"), Delivery::Lagged(1)]);
         assert_eq!(plain.events().collect::<Vec<_>>(), ["event1"]);
     });
@@ -155,7 +155,7 @@ fn a_prefix_longer_than_the_queue_is_delivered_first() {
     });
 }
 
-/// `TestBroadcasterShutdownRace`, with the accounting that Go does not have.
+/// `TestBroadcasterShutdownRace`, plus a check of the counters, which Go does not have.
 #[test]
 fn watchers_that_stop_during_a_shutdown_are_accounted_for() {
     on_both_kinds(|kind| {
@@ -191,7 +191,7 @@ fn without_b(word: &&str) -> bool {
     !word.starts_with('b')
 }
 
-/// `TestFilter`, and `TestRecorder`, which collects what it sees.
+/// `TestFilter`, and `TestRecorder`, which collects the events that it sees.
 #[test]
 fn a_filter_passes_on_what_it_accepts() {
     on_both_kinds(|kind| {

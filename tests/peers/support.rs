@@ -1,5 +1,5 @@
-//! Helpers that the tests of several sources need: a channel with a capacity, and threads to wait
-//! for.
+//! Helpers for tests from several sources: a channel with a capacity, and a function that joins
+//! threads.
 
 use std::thread::JoinHandle;
 
@@ -9,8 +9,8 @@ use crate::kinds::Kind;
 
 pub(crate) use test_support::{LONG, until};
 
-/// A bus as a broadcast channel: a full queue loses its oldest value, and a send has reached all
-/// queues when it returns.
+/// A bus that behaves like a broadcast channel. A full queue loses its oldest value, and a sent
+/// value is in all queues when the send returns.
 pub(crate) struct Channel<T: Clone + Send + Sync + 'static> {
     pub(crate) bus: Broadcaster<T>,
     pub(crate) publisher: Publisher<T>,
@@ -23,7 +23,7 @@ impl<T: Clone + Send + Sync + 'static> Channel<T> {
         Self { publisher: bus.publisher(), bus }
     }
 
-    /// Returns a watcher that receives what is sent from now on.
+    /// Returns a watcher that receives all values sent from now on.
     pub(crate) fn subscribe(&self) -> Watcher<T> {
         let watcher = self.bus.watch().unwrap();
         self.settle();
@@ -35,7 +35,7 @@ impl<T: Clone + Send + Sync + 'static> Channel<T> {
         self.settle();
     }
 
-    /// Waits until the dispatcher has carried out everything before.
+    /// Waits until the dispatcher has processed everything requested before.
     pub(crate) fn settle(&self) {
         self.bus.flush(LONG).unwrap();
     }
@@ -51,7 +51,7 @@ pub(crate) fn channel<T: Clone + Send + Sync + 'static>(
     (channel, watcher)
 }
 
-/// Waits for threads, and fails if one of them has failed.
+/// Joins the threads, and fails if one of them panicked.
 pub(crate) fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) {
     for thread in threads {
         thread.join().unwrap();

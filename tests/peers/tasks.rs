@@ -1,4 +1,4 @@
-//! tokio: `tokio/tests/sync_broadcast.rs`, the cases with tasks that wait.
+//! tokio: `tokio/tests/sync_broadcast.rs`, the cases with waiting tasks.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -11,7 +11,7 @@ use eventcast::Delivery;
 use crate::kinds::on_both_kinds;
 use crate::support::{Channel, channel, until};
 
-/// A waker that notes that it was called.
+/// A waker that records whether it was called.
 #[derive(Default)]
 struct Flag(AtomicBool);
 
@@ -21,7 +21,7 @@ impl Wake for Flag {
     }
 }
 
-/// A task that is polled by hand.
+/// A manually polled task.
 #[derive(Default)]
 struct Task(Arc<Flag>);
 
@@ -57,7 +57,7 @@ fn a_value_wakes_each_receiver_that_waits() {
         assert!(waits.poll(recv1.as_mut()).is_pending());
         tx.send("world");
         waits.wait_until_woken();
-        // The second receiver did not wait, so nothing woke it.
+        // The second receiver was not waiting, so nothing woke it.
         assert!(!later.0.0.load(Ordering::SeqCst));
         assert_eq!(waits.poll(recv1), Poll::Ready(Ok(Delivery::Event("world"))));
         assert_eq!(later.poll(recv2), Poll::Ready(Ok(Delivery::Event("world"))));

@@ -1,12 +1,12 @@
-//! A hostile event, and the effects that its text must not have on a terminal.
+//! A hostile event, and checks that its text has no effect on a terminal.
 
 use eventcast::{Event, ObjectReference};
 
-/// A text that clears the screen, goes to its corner, changes colours with a sequence that is one
-/// byte shorter, rewrites the line, steps back, deletes, turns the reading direction round, and
-/// begins a new line. Then follow a title that could be answered to a shell, and invisible
-/// characters: a zero-width space, a joiner that joins nothing, a selector without a symbol, a
-/// Hangul filler, and a word in tag characters.
+/// Text that clears the screen, moves the cursor to the corner, changes colours with a sequence
+/// that is one byte shorter, overwrites the line, moves back, deletes, reverses the writing
+/// direction, and begins a new line. This is followed by a title that the terminal could send back
+/// to a shell, and by invisible characters: a zero-width space, a joiner that joins nothing, a
+/// selector without a symbol, a Hangul filler, and a word in tag characters.
 pub(crate) const PAYLOAD: &str = "\u{1b}[2J\u{1b}[1;1H\u{9b}31mpwned\rNormal\u{8}\u{7f}\u{202e}txet\u{2066}\u{2028}next\n\
                        LAST SEEN\t\u{1b}]0;title\u{7}\u{0}\u{85}\u{200f}pod-\u{200b}\u{200d}0\u{fe0f}\u{3164}\u{e0072}\u{e006d}\u{e0100}";
 pub(crate) const SHOWN: &str = r"\u{1b}[2J\u{1b}[1;1H\u{9b}31mpwned\rNormal\u{8}\u{7f}\u{202e}txet\u{2066}\u{2028}next\nLAST SEEN\t\u{1b}]0;title\u{7}\u{0}\u{85}\u{200f}pod-\u{200b}\u{200d}0\u{fe0f}\u{3164}\u{e0072}\u{e006d}\u{e0100}";
@@ -24,24 +24,25 @@ pub(crate) fn hostile() -> Event {
     event
 }
 
-/// The beginning of the payload as it is shown. A store's text is shown only up to a length.
+/// The beginning of the payload as it is displayed. Text from a store is displayed only up to a
+/// maximum length.
 pub(crate) const BEGINNING: &str = r"\u{1b}[2J\u{1b}[1;1H\u{9b}31mpwned\rNormal";
 
-/// Asserts that the text is harmless, and that the payload is in it.
+/// Asserts that the text is harmless and contains the payload.
 #[track_caller]
 pub(crate) fn assert_harmless_error(shown: &str) {
     assert_harmless(shown, 1, 0);
     assert!(shown.contains(BEGINNING), "{shown}");
 }
 
-/// Asserts that the text has `lines` lines, that nothing in it is something that a terminal obeys,
-/// and that it contains the payload as text at least `times` times.
+/// Asserts that the text has `lines` lines, contains nothing that a terminal would interpret, and
+/// contains the payload in escaped form at least `times` times.
 #[track_caller]
 pub(crate) fn assert_harmless(shown: &str, lines: usize, times: usize) {
     let is_obeyed = |c: char| (c.is_control() && c != '\n') || is_hidden(c);
     assert!(!shown.contains(is_obeyed), "{shown:?}");
     assert_eq!(shown.lines().count(), lines, "{shown}");
-    // Kinds are shown in lower case.
+    // Kinds are displayed in lower case.
     let found = shown.to_lowercase().matches(&SHOWN.to_lowercase()).count();
     assert!(found >= times, "{found} times in {shown}");
 }

@@ -1,4 +1,4 @@
-//! The recorder: events and their JSON, the correlator, recordings with their retries, and all
+//! The recorder: events and their JSON, the correlator, recordings and their retries, and all
 //! output to terminals and logs.
 
 mod broadcaster;

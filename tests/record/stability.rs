@@ -1,6 +1,6 @@
-//! The code has the API that `docs/stability.md` lists: features, fields of statistics and keys of
-//! options. Its types cross threads. The document's table of metrics is compared in
-//! `tests/bus/metrics.rs`.
+//! Checks that the code has the API that `docs/stability.md` lists: features, statistics fields and
+//! option keys. The types can also be sent between threads. The document's table of metrics is
+//! compared in `tests/bus/metrics.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -28,12 +28,12 @@ fn read(path: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
 }
 
-/// Returns the rows of the table under a heading: the name in the first cell, and the names in the
-/// second.
+/// Returns the rows of the table under a heading, mapping the name in the first cell to the names
+/// in the second.
 fn table(heading: &str) -> BTreeMap<String, BTreeSet<String>> {
     let text = read("docs/stability.md");
     let section =
-        text.split("\n## ").find(|section| section.starts_with(heading)).expect("the section is there");
+        text.split("\n## ").find(|section| section.starts_with(heading)).expect("the section exists");
     let quoted = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
     let rows = section.lines().filter(|line| line.starts_with("| `"));
     rows.map(|row| {
@@ -50,8 +50,7 @@ fn keys(value: &impl Serialize) -> BTreeSet<String> {
 
 type Keys = BTreeMap<String, BTreeSet<String>>;
 
-/// Returns the rows of the types that this crate has. The crate `eventcast-sqlite` compares
-/// its own rows.
+/// Returns the rows for this crate's own types. The crate `eventcast-sqlite` checks its own rows.
 fn of_this_crate(mut rows: Keys) -> Keys {
     rows.retain(|name, _| !name.starts_with("Sqlite"));
     rows
@@ -99,7 +98,7 @@ fn fields_of_statistics_match_the_document() {
 
 #[test]
 fn configuration_keys_match_the_document() {
-    // An option that is not set is not written, so each is set here.
+    // Options that are not set are not serialised, so every option is set here.
     let watch = WatchOptions::default()
         .name("a")
         .queue_capacity(1)
@@ -117,7 +116,8 @@ fn configuration_keys_match_the_document() {
         JsonLinesOptions = JsonLinesOptions::default().max_bytes(1),
     };
     assert_eq!(of_this_crate(table("Configuration")), code);
-    // No key is read that is not written: the error about an unknown key lists all existing keys.
+    // Every key that can be read is also written. The error about an unknown key lists all existing
+    // keys.
     let refusals: [(&str, String); 3] = [
         ("BusOptions", toml::from_str::<BusOptions>("no_such_key = 1").unwrap_err().to_string()),
         ("WatchOptions", toml::from_str::<WatchOptions>("no_such_key = 1").unwrap_err().to_string()),

@@ -1,5 +1,4 @@
-//! Helpers that the tests of recordings share: sinks that follow a script, and shorthands for
-//! events.
+//! Helpers shared by the recording tests: scripted sinks, and shorthands for events.
 
 use std::ops::RangeBounds;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -50,12 +49,12 @@ pub(crate) fn at_once() -> RetryPolicy {
     RetryPolicy::default().delay(Duration::ZERO)
 }
 
-/// Returns a retry policy with ten seconds between attempts, none of them shortened.
+/// Returns a retry policy that waits exactly ten seconds between attempts.
 pub(crate) fn every_ten_seconds() -> RetryPolicy {
     RetryPolicy::default().jitter(Jitter::Never)
 }
 
-/// Returns the error of a store that is unavailable.
+/// Returns the error for an unavailable store.
 pub(crate) fn away() -> SinkError {
     SinkError::new(SinkErrorKind::Unavailable, "connection refused")
 }
@@ -64,7 +63,7 @@ pub(crate) fn clocked(clock: &FakeClock) -> EventBroadcasterBuilder {
     EventBroadcaster::builder().clock(clock.clock())
 }
 
-/// Returns the options of a bus with a dispatcher, and of an inline one.
+/// Returns the options for a bus with a dispatcher and for an inline bus.
 pub(crate) fn modes() -> [BusOptions; 2] {
     [false, true].map(|is_inline| BusOptions::default().inline(is_inline))
 }
@@ -73,8 +72,8 @@ pub(crate) fn memory(clock: &FakeClock) -> MemorySink {
     MemorySink::with_clock(MemorySinkOptions::default(), clock.clock()).unwrap()
 }
 
-/// Builds a broadcaster, and returns it together with the result of `note` for each loss that the
-/// hook reports.
+/// Builds a broadcaster, and returns it with a channel that receives the result of `note` for each
+/// loss reported to the hook.
 pub(crate) fn with_losses<T: Send + 'static>(
     builder: EventBroadcasterBuilder,
     note: impl Fn(&Loss<'_>) -> T + Send + Sync + 'static,
@@ -84,7 +83,7 @@ pub(crate) fn with_losses<T: Send + 'static>(
     (builder.on_loss(hook).build().unwrap(), losses)
 }
 
-/// Adds the lines of a log to a list, which it returns.
+/// Starts a log, and returns the list to which its lines are added.
 pub(crate) fn logged(events: &EventBroadcaster) -> Arc<Mutex<Vec<String>>> {
     let lines: Arc<Mutex<Vec<String>>> = Arc::default();
     let into = lines.clone();
@@ -92,7 +91,7 @@ pub(crate) fn logged(events: &EventBroadcaster) -> Arc<Mutex<Vec<String>>> {
     lines
 }
 
-/// Shuts down with a deadline of five seconds, which passes while the call waits.
+/// Shuts down with a deadline of five seconds, which passes while the call is waiting.
 pub(crate) fn shutdown_late(events: &EventBroadcaster, clock: &FakeClock) -> EventBroadcasterReport {
     let five = Duration::from_secs(5);
     thread::scope(|scope| {
@@ -103,7 +102,7 @@ pub(crate) fn shutdown_late(events: &EventBroadcaster, clock: &FakeClock) -> Eve
     })
 }
 
-/// Waits until a call of the sink has failed, and the recording sleeps until its next attempt.
+/// Waits until a call to the sink has failed and the recording is sleeping until its next attempt.
 #[track_caller]
 pub(crate) fn tried(calls: &Receiver<()>, clock: &FakeClock) {
     calls.recv_timeout(LONG).unwrap();
@@ -117,7 +116,7 @@ pub(crate) fn record(events: &EventBroadcaster, name: &str, reason: &str) {
     assert!(recorder.event(pod(name), EventType::Normal, reason.to_owned(), "message").is_accepted());
 }
 
-/// Asserts the law of each recording: every delivered event has one outcome, and every offered
+/// Asserts the invariant of every recording: each delivered event has one outcome, and each offered
 /// event is delivered, lost or queued.
 #[track_caller]
 pub(crate) fn assert_balanced(stats: &RecordingStats) {
@@ -138,7 +137,7 @@ pub(crate) fn assert_balanced(stats: &RecordingStats) {
 
 type Answer = Box<dyn Fn(usize, &SinkOp) -> Result<(), SinkError> + Send + Sync>;
 
-/// A sink that asks a function about each call, notes the call, and passes allowed calls on to a
+/// A sink that calls a function to decide each call, logs the call, and forwards allowed calls to a
 /// store.
 #[derive(Clone)]
 pub(crate) struct Scripted {
@@ -149,8 +148,8 @@ pub(crate) struct Scripted {
 }
 
 impl Scripted {
-    /// Creates a sink, and a receiver that gets a message for each call that has been answered. The
-    /// function gets the number of the call, from 0 on.
+    /// Creates a sink and a receiver that gets a message for each answered call. The function
+    /// receives the number of the call, starting at 0.
     pub(crate) fn new(
         clock: &FakeClock,
         answer: impl Fn(usize, &SinkOp) -> Result<(), SinkError> + Send + Sync + 'static,
@@ -161,12 +160,12 @@ impl Scripted {
         (sink, calls_rx)
     }
 
-    /// Creates a sink that allows everything.
+    /// Creates a sink that allows every call.
     pub(crate) fn obedient(clock: &FakeClock) -> Self {
         Self::new(clock, |_, _| Ok(())).0
     }
 
-    /// Creates a sink that fails with this error until the test sets the flag.
+    /// Creates a sink that fails with the given error until the test sets the flag.
     pub(crate) fn failing(
         clock: &FakeClock,
         error: impl Fn() -> SinkError + Send + Sync + 'static,
@@ -179,7 +178,8 @@ impl Scripted {
         (sink, calls, is_over)
     }
 
-    /// Creates a sink whose calls with these numbers wait at the gate. It allows everything.
+    /// Creates a sink that allows every call, and whose calls with the given numbers wait at the
+    /// gate.
     pub(crate) fn gated(
         clock: &FakeClock,
         calls: impl RangeBounds<usize> + Send + Sync + 'static,
@@ -194,8 +194,9 @@ impl Scripted {
         (gate, Self::new(clock, answer).0)
     }
 
-    /// Creates a sink that stores the events of the first `lost` creations, but whose answers to
-    /// them are lost. It then refuses creations, with the stored event if it `shows` that.
+    /// Creates a sink that stores the events of the first `lost` creations but loses its answers to
+    /// them. It then refuses creations, and includes the stored event in the refusal if `shows` is
+    /// set.
     pub(crate) fn lossy(clock: &FakeClock, lost: usize, shows: bool) -> (Self, Receiver<()>) {
         let store = memory(clock);
         let stored = store.clone();
@@ -215,12 +216,12 @@ impl Scripted {
         self.calls.lock().unwrap().clone()
     }
 
-    /// Returns the calls in short form.
+    /// Returns the calls in their short form.
     pub(crate) fn shorts(&self) -> Vec<String> {
         self.calls().iter().map(short).collect()
     }
 
-    /// Returns the names of the events of the calls.
+    /// Returns the event name in each call.
     pub(crate) fn names(&self) -> Vec<String> {
         self.calls().iter().map(|op| op.event().metadata.name.to_string()).collect()
     }
@@ -247,7 +248,7 @@ impl EventSink for Scripted {
     }
 }
 
-/// Returns an operation in short form: its verb, and the event's reason and count.
+/// Returns an operation's short form: its verb, and the event's reason and count.
 pub(crate) fn short(op: &SinkOp) -> String {
     let verb = match op {
         SinkOp::Create(_) => "create",
@@ -259,7 +260,7 @@ pub(crate) fn short(op: &SinkOp) -> String {
     format!("{verb} {} x{}", event.reason, event.count)
 }
 
-/// A gate that lets calls pass one by one, or all of them after the drop.
+/// A gate that lets calls pass one by one, and lets all of them pass once it is dropped.
 pub(crate) struct Gate {
     entered: Receiver<()>,
     go: Sender<()>,
@@ -271,14 +272,14 @@ pub(crate) fn gate() -> (Gate, impl Fn() + Send + Sync) {
     let go_rx = Mutex::new(go_rx);
     let pass = move || {
         let _ = entered_tx.send(());
-        // An error means that the gate was dropped. All calls pass then.
+        // An error means that the gate was dropped, in which case all calls pass.
         let _ = go_rx.lock().unwrap().recv();
     };
     (Gate { entered, go }, pass)
 }
 
 impl Gate {
-    /// Waits until a call is at the gate.
+    /// Waits until a call has reached the gate.
     #[track_caller]
     pub(crate) fn wait(&self) {
         self.entered.recv_timeout(LONG).unwrap();
@@ -289,7 +290,7 @@ impl Gate {
     }
 }
 
-/// A sink that gives its operations to a function. The group of an event is its namespace.
+/// A sink that passes its operations to a function. An event's group is its namespace.
 pub(crate) struct Submitting<F>(pub(crate) SinkMode, pub(crate) F);
 
 impl<F: Fn(SinkBatch) + Send + Sync + 'static> EventSink for Submitting<F> {

@@ -1,4 +1,4 @@
-//! CVE-2021-25743: a failing program writes events, and another user's terminal shows them. The
+//! CVE-2021-25743: a failing program writes events, and another user's terminal displays them. The
 //! tests pass one hostile event through every human-readable output of the library. (The programs
 //! have their own tests, in `events.rs` and `supervise.rs`. `warnings.rs` tests the warnings.)
 
@@ -13,7 +13,7 @@ use eventcast::{Event, EventBroadcaster, EventSink, EventType, MemorySink, Objec
 use crate::hostile::{PAYLOAD, assert_harmless, assert_harmless_error, hostile, is_hidden};
 use crate::support::{LONG, Scripted, clock, gate, logged, pod, record, with_losses};
 
-/// Returns an event of which only the name of the object and the message matter.
+/// Returns an event in which only the object's name and the message matter.
 fn saying(name: String, message: String) -> Event {
     let mut event = Event::default();
     event.metadata.name = "e".into();
@@ -57,7 +57,8 @@ fn what_scripts_and_emoji_need_stays_in_a_message() {
         for shown in [table(&store), describe(&store, &event.involved_object)] {
             assert!(shown.trim_end().ends_with(text), "{shown:?}");
         }
-        // The name of the object keeps none of them, because it could be taken for another name.
+        // The object's name keeps none of these characters, because it could be mistaken for
+        // another name.
         assert_eq!(table(&store).matches(is_hidden).count(), text.matches(is_hidden).count());
         let logged = Arc::new(Mutex::new(String::new()));
         let into = logged.clone();
@@ -70,8 +71,8 @@ fn what_scripts_and_emoji_need_stays_in_a_message() {
         assert!(line.ends_with(text), "{line:?}");
         assert_eq!(line.matches(is_hidden).count(), text.matches(is_hidden).count());
     }
-    // No script needs a joiner between ASCII letters, at an end or after another joiner, or a
-    // selector after anything else.
+    // No script needs a joiner between ASCII letters, at either end or after another joiner, or a
+    // selector after any other character.
     for text in [
         "a\u{200d}b",
         "\u{200d}ش",
@@ -91,7 +92,7 @@ fn what_scripts_and_emoji_need_stays_in_a_message() {
     }
 }
 
-/// Names on the bus, which can be built without the recorder.
+/// Names that belong to the bus, which can be built without the recorder.
 #[test]
 fn names_of_watchers_and_options() {
     let bus = eventcast::Broadcaster::<u8>::new().unwrap();
@@ -113,14 +114,14 @@ fn tables_and_descriptions() {
     reported.source = "".into();
     store.update(&reported).unwrap();
     assert_harmless(&describe(&store, &reported.involved_object), 4, 4);
-    // The store keeps the text as it was written.
+    // The store keeps the text exactly as it was written.
     assert_eq!(store.events()[0].message, PAYLOAD);
 }
 
-/// The sink quotes the event in its refusal, like a server.
+/// Like a server, the sink quotes the event in its refusal.
 #[test]
 fn logs_and_reports_of_losses() {
-    // A recorder knows only two types.
+    // A recorder supports only two event types.
     let builder = EventBroadcaster::builder().scrub(|event| event.type_ = PAYLOAD.into());
     let (events, losses) = with_losses(builder, |loss| [loss.to_string(), loss.cause.unwrap().to_string()]);
     let lines = logged(&events);
@@ -155,7 +156,7 @@ fn refusals() {
     }
 }
 
-/// The sink quotes the event in its panic.
+/// The sink quotes the event in its panic message.
 #[test]
 fn panics_of_a_sink() {
     let (sink, _calls) = Scripted::new(&clock(), |_, op| panic!("{}", op.event().message));
@@ -167,7 +168,7 @@ fn panics_of_a_sink() {
     assert_harmless_error(&recording.stats().last_refusal.unwrap());
 }
 
-/// An error that shows its text unescaped, as the errors of some crates do.
+/// An error that displays its text unescaped, like the errors of some crates.
 struct Raw(String);
 
 impl fmt::Display for Raw {
@@ -203,7 +204,7 @@ fn errors_in_every_form() {
 #[test]
 fn names_of_recordings_in_statistics_and_errors() {
     let events = EventBroadcaster::new().unwrap();
-    // A name has no NUL, and `Debug` of a string escapes no filler.
+    // A name cannot contain NUL, and the `Debug` output of a string does not escape fillers.
     let name = PAYLOAD.replace(['\0', '\u{3164}'], "");
     let (gate, pass) = gate();
     let recording = events.recording().name(&name).start(MemorySink::new()).unwrap();

@@ -1,4 +1,4 @@
-//! Losses and failing stores as `tracing` receives them.
+//! Losses and store failures as reported to `tracing`.
 
 use std::fmt::{self, Write as _};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,7 @@ use tracing::{Metadata, Subscriber};
 
 use crate::hostile::{PAYLOAD, assert_harmless_error, hostile};
 
-/// A subscriber that gives every record of this library to a function.
+/// A subscriber that passes each of this library's records to a function.
 struct Subscribed<F>(F);
 
 struct Fields<'a>(&'a mut String);
@@ -51,7 +51,7 @@ impl<F: Fn(&tracing::Event<'_>) + 'static> Subscriber for Subscribed<F> {
     fn exit(&self, _: &Id) {}
 }
 
-/// The records as `LEVEL name field=value ...`.
+/// The records, formatted as `LEVEL name field=value ...`.
 static LINES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
 /// Installs the only subscriber that a process can have.
@@ -85,7 +85,7 @@ fn without_a_hook_a_loss_is_a_warning_at_most_once_a_second() {
     clock.advance(Duration::from_millis(1));
     lose();
     events.close();
-    // Another reason has a separate second.
+    // Losses with a different reason have their own one-second limit.
     assert_eq!(recorder.event(pod("web-0"), Normal, "Late", "not for the log"), Recorded::Closed);
     assert_eq!(
         lines().iter().map(|line| line.split_once(" message=").unwrap().1).collect::<Vec<_>>(),
@@ -97,8 +97,8 @@ fn without_a_hook_a_loss_is_a_warning_at_most_once_a_second() {
     );
 }
 
-/// An unavailable store gives a line immediately, with or without a hook, then one in ten seconds,
-/// and one when it answers again.
+/// An unavailable store produces a line immediately, with or without a hook, then one every ten
+/// seconds, and one when it answers again.
 #[test]
 fn an_unavailable_store_is_a_warning_immediately() {
     in_own_process!();
@@ -153,7 +153,7 @@ fn with_a_hook_nothing_is_logged() {
     assert!(lines().is_empty());
 }
 
-/// The subscriber escapes nothing itself.
+/// The subscriber does not escape anything itself.
 #[test]
 fn a_warning_shows_a_hostile_event_escaped() {
     in_own_process!();
@@ -170,7 +170,7 @@ fn a_warning_shows_a_hostile_event_escaped() {
     }
 }
 
-/// A subscriber that turns warnings into events, which are lost too. The library does not report
+/// The subscriber turns warnings into events, which are lost as well. The library does not report
 /// these losses to the subscriber again.
 #[test]
 fn a_subscriber_may_record_what_it_receives() {

@@ -1,5 +1,5 @@
-//! The contract between a caller and a sink: each operation of a batch has one answer, whatever the
-//! sink does, and a failure gives the operation back.
+//! The contract between a caller and a sink. Each operation in a batch gets one answer, whatever
+//! the sink does, and a failure returns the operation to the caller.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, mpsc};
@@ -12,7 +12,7 @@ use eventcast::sink::{
 use eventcast::{Event, EventSink, MemorySink, SinkError};
 use test_support::watched;
 
-/// A sink whose `submit` is a function.
+/// A sink whose `submit` calls a function.
 struct Submits<F>(F);
 
 impl<F: Fn(SinkBatch) + Send + Sync + 'static> EventSink for Submits<F> {
@@ -45,13 +45,13 @@ fn creates(names: &[&str]) -> Vec<SinkOp> {
 
 type Answers = Vec<Result<Stored, SinkOpError>>;
 
-/// Performs creations by a function, and returns the answers.
+/// Submits creations to a function, and returns the answers.
 fn perform(names: &[&str], submit: impl Fn(SinkBatch) + Send + Sync + 'static) -> Answers {
     SinkBatch::perform(creates(names), &Submits(submit))
 }
 
-/// Returns each answer as the name of what is stored, or as the text of the error and the name of
-/// the event that it gives back.
+/// Returns each answer as the name of the stored event, or as the error text and the name of the
+/// event that the error returns.
 fn shown(answers: &Answers) -> Vec<String> {
     let show = |answer: &Result<Stored, SinkOpError>| match answer {
         Ok(stored) => stored.name.to_string(),
@@ -60,13 +60,13 @@ fn shown(answers: &Answers) -> Vec<String> {
     answers.iter().map(show).collect()
 }
 
-/// Answers a call: it is stored.
+/// Answers a call with its event as stored.
 fn store(call: SinkCall) {
     let stored = Stored::from(call.event());
     call.answer(Ok(stored));
 }
 
-/// Returns the answer that an operation is stored.
+/// Returns the answer for an operation whose event is stored.
 #[allow(clippy::unnecessary_wraps, reason = "it is an answer")]
 fn stored(op: &SinkOp) -> Result<Stored, SinkError> {
     Ok(Stored::from(op.event()))
@@ -80,7 +80,7 @@ fn a_batch_that_is_dropped_may_be_tried_again() {
     assert_eq!(shown(&answers), [format!("{DROPPED} (a)"), format!("{DROPPED} (b)")]);
     let kinds = answers.iter().map(|answer| answer.as_ref().unwrap_err().error().kind());
     assert!(kinds.eq([SinkErrorKind::GroupUnavailable; 2]));
-    // The same for what is left of an iterator over the calls.
+    // The same holds for the remaining calls of an iterator.
     let answers = perform(&["a", "b", "c"], |batch| {
         let call = batch.into_iter().next().unwrap();
         store(call);
@@ -143,7 +143,7 @@ fn a_sink_that_catches_its_own_panic_answers_the_call() {
 #[test]
 fn answers_have_the_order_of_the_operations() {
     watched(|| {
-        // The last one is answered first, each on a separate thread.
+        // Each call is answered on a separate thread, the last one first.
         let answers = perform(&["a", "b", "c", "d"], |batch| {
             thread::spawn(move || {
                 for call in batch.into_iter().rev() {
@@ -180,7 +180,7 @@ fn answers_too_many_are_left_out() {
     });
     assert_eq!(shown(&answers), ["a", "b"]);
 
-    /// A cause that panics when it is dropped.
+    /// A cause that panics when dropped.
     #[derive(Debug)]
     struct Bomb;
     impl std::fmt::Display for Bomb {
@@ -216,7 +216,7 @@ fn each_failure_gives_its_own_operation_back() {
     let shown: Vec<_> = answers.iter().map(|answer| answer.as_ref().unwrap_err()).collect();
     assert_eq!(shown[0].error().retry_after(), Some(Duration::from_secs(3)));
     assert_eq!(shown[2].error().stored(), Some(&event("other")));
-    // Neither the text nor the debug form shows the event.
+    // Neither the `Display` nor the `Debug` output shows the event.
     assert_eq!(shown[1].to_string(), "not found: gone");
     let debug = format!("{:?}", shown[0]);
     assert!(debug.starts_with("SinkOpError { error: SinkError { kind: Retry"), "{debug}");
@@ -254,14 +254,14 @@ fn a_panic_of_submit_rejects_what_has_no_answer() {
     });
     let text = "rejected: the sink panicked: in the middle";
     assert_eq!(shown(&answers), ["a".to_owned(), format!("{text} (b)"), format!("{text} (c)")]);
-    // Before the first answer, while it holds the whole batch.
+    // The sink panics before the first answer, while it holds the whole batch.
     let answers = perform(&["a", "b"], |batch| {
         let names: Vec<_> = batch.ops().iter().map(|op| &op.event().metadata.name).collect();
         panic!("at {names:?}");
     });
     assert!(shown(&answers).iter().all(|text| text.starts_with("rejected: the sink panicked: at [")));
     assert_eq!(answers[1].as_ref().unwrap_err().op(), &SinkOp::Create(event("b")));
-    // While the answers are made.
+    // The sink panics while it creates the answers.
     let answers = perform(&["a", "b"], |batch| {
         let ops = batch.ops().to_vec();
         batch.answer(
@@ -270,7 +270,7 @@ fn a_panic_of_submit_rejects_what_has_no_answer() {
     });
     let text = "rejected: the sink panicked: at b";
     assert_eq!(shown(&answers), [format!("{text} (a)"), format!("{text} (b)")]);
-    // All are answered.
+    // The sink panics after all operations have been answered.
     let answers = perform(&["a"], |batch| {
         let all: Vec<_> = batch.ops().iter().map(stored).collect();
         batch.answer(all);
@@ -292,7 +292,7 @@ fn a_call_that_another_thread_has_outlives_a_panic_of_submit() {
         });
         let state = Mutex::new(Some((calls, go)));
         let answers = perform(&["a", "b"], move |batch| {
-            // The other thread answers only when the panic has dropped its signal.
+            // The other thread answers only after the panic has dropped the signal.
             let (calls, _go) = state.lock().unwrap().take().unwrap();
             let mut batch = batch.into_iter();
             calls.send(batch.next().unwrap()).unwrap();
@@ -303,7 +303,7 @@ fn a_call_that_another_thread_has_outlives_a_panic_of_submit() {
     });
 }
 
-/// A sink may pass its operations on to another sink.
+/// A sink may forward its operations to another sink.
 #[test]
 fn a_sink_may_perform_a_batch_on_another_sink() {
     let store = MemorySink::new();
@@ -315,12 +315,12 @@ fn a_sink_may_perform_a_batch_on_another_sink() {
     let taken = "already exists: events \"b\" in namespace default (b)";
     assert_eq!(shown(&answers), ["a", "b", taken]);
     assert_eq!(store.len(), 2);
-    // Or let the other sink answer.
+    // The sink may also let the other sink answer.
     let answers = perform(&["b", "c"], move |batch| store.submit(batch));
     assert_eq!(shown(&answers), [taken, "c"]);
 }
 
-/// Notes the calls, and panics at an event without a name.
+/// A sink that logs its calls and panics if an event has no name.
 #[derive(Default)]
 struct Notes(Mutex<Vec<String>>);
 
@@ -368,7 +368,7 @@ fn operations_are_performed_sequentially_by_default() {
     assert_eq!(*notes.0.lock().unwrap(), calls);
 }
 
-/// A sink that differs from all defaults.
+/// A sink that differs from every default.
 #[derive(Default)]
 struct Special(Mutex<Vec<usize>>);
 
@@ -433,7 +433,7 @@ fn pointers_to_a_sink_are_the_sink() {
     check(&boxed);
     check(&*boxed);
     check(&Arc::new(boxed));
-    // Each batch has arrived as a whole.
+    // Each batch arrived in one piece.
     assert_eq!(*special.0.lock().unwrap(), [2; 5]);
 }
 

@@ -1,4 +1,4 @@
-//! The errors of sinks: how they are displayed, and how errors of the system are classified.
+//! Sink errors: how they are displayed, and how I/O errors from the system are classified.
 
 use std::io::{self, ErrorKind};
 
@@ -44,7 +44,7 @@ fn each_kind_of_io_error_determines_the_next_step() {
     ] {
         assert_eq!(of(kind.into()), Unavailable, "{kind}");
     }
-    // There was no answer. Perhaps only this tenant's events get none.
+    // There was no answer. It may be that only this tenant's events are not answered.
     for kind in [ErrorKind::TimedOut, ErrorKind::WouldBlock] {
         assert_eq!(of(kind.into()), GroupUnavailable, "{kind}");
     }
@@ -64,7 +64,7 @@ fn each_kind_of_io_error_determines_the_next_step() {
     for kind in [ErrorKind::InvalidInput, ErrorKind::Unsupported, ErrorKind::ArgumentListTooLong] {
         assert_eq!(of(kind.into()), Rejected, "{kind}");
     }
-    // A disk error has no separate kind.
+    // Disk errors have no `ErrorKind` of their own.
     #[cfg(unix)]
     assert_eq!(of(io::Error::from_raw_os_error(5)), Unavailable);
     assert_eq!(of(io::Error::other("the store hung up")), Retry);

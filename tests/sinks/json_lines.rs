@@ -1,4 +1,4 @@
-//! The sink that writes lines: to files, and to outputs that fail.
+//! The sink that writes lines, tested with files and with failing outputs.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs::{self, File};
@@ -30,7 +30,7 @@ fn each_operation_appends_the_whole_event() {
         SinkOp::Create(event("a", 1)),
         SinkOp::Update(event("a", 2)),
         SinkOp::Patch(patched),
-        // Neither a name that is taken nor one that is missing matters.
+        // It does not matter whether a name is already taken or missing.
         SinkOp::Create(event("a", 4)),
         SinkOp::Update(event("b", 5)),
     ];
@@ -55,7 +55,7 @@ fn each_operation_appends_the_whole_event() {
     assert_eq!(format!("{sink:?}"), format!("JsonLinesSink {{ stats: {stats:?}, .. }}"));
 }
 
-/// Records 150 events of 100 keys, and returns the lines.
+/// Records 150 events with 100 different keys, and returns the written lines as events.
 fn recorded(start: impl FnOnce(RecordingBuilder<'_>, JsonLinesSink)) -> Vec<Event> {
     let folder = tempdir().unwrap();
     let sink = JsonLinesSink::open(folder.path().join(FILE)).unwrap();
@@ -113,7 +113,7 @@ fn a_file_that_exists_is_continued() {
     assert_eq!((sink.stats().lines, sink.stats().bytes), (1, line()));
 }
 
-/// A crash may leave any beginning of a line. Only that line is unreadable afterwards.
+/// A crash may leave any prefix of a line. Afterwards only that line is unreadable.
 #[test]
 fn a_line_that_a_crash_broke_off_does_not_damage_the_next() {
     let folder = tempdir().unwrap();
@@ -181,17 +181,17 @@ fn the_options_are_configured_by_a_file() {
 /// How an output handles one write.
 #[derive(Clone, Copy)]
 enum Take {
-    /// At most this number of bytes.
+    /// The output takes at most this number of bytes.
     Part(usize),
     Fail(ErrorKind),
-    /// All bytes. The flush then fails.
+    /// The output takes all bytes, but the flush then fails.
     FailToFlush,
     Panic,
-    /// The output claims to have taken more bytes than there are.
+    /// The output claims to have taken more bytes than it was given.
     Lie,
 }
 
-/// An output that takes its first writes as scripted, and then everything.
+/// An output that handles its first writes as scripted, and then accepts everything.
 #[derive(Clone, Default)]
 struct Output {
     takes: Arc<Mutex<VecDeque<Take>>>,
@@ -288,11 +288,11 @@ fn a_write_that_fails_does_not_damage_the_next_line() {
     }
 }
 
-/// Writing the newline that ends a torn line may fail, too.
+/// Writing the newline that ends a torn line may fail as well.
 #[test]
 fn a_torn_line_is_ended_however_often_that_fails() {
     let full = Take::Fail(ErrorKind::StorageFull);
-    // The second write takes nothing, or the newline, or the newline and a part.
+    // The second write takes nothing, only the newline, or the newline and part of the line.
     for second in [0, 1, 3] {
         let takes = [&[Take::Part(7), full][..], &[Take::Part(second), full][usize::from(second == 0)..]];
         let (sink, output) = Output::sink(&takes.concat());
@@ -323,8 +323,8 @@ fn an_output_that_panics_costs_one_line() {
     assert_eq!(files_in(&output.text()[11..]), "b");
 }
 
-/// A recording retries events that the output refuses for a while. Nothing is lost, and the lines
-/// keep the order of the bus.
+/// A recording retries events that the output temporarily refuses. No events are lost, and the
+/// lines are in bus order.
 #[test]
 fn a_recording_survives_an_output_that_fails_for_a_while() {
     let takes: Vec<_> =

@@ -1,4 +1,4 @@
-//! The sink that writes lines rotates full files, and loses nothing if it cannot.
+//! The sink that writes lines rotates full files, and does not lose events if a rotation fails.
 
 use std::fs::{self, File};
 
@@ -21,7 +21,7 @@ fn a_full_file_is_put_aside_and_the_oldest_goes() {
     let stats = sink.stats();
     assert_eq!((stats.lines, stats.bytes, stats.rotations, stats.failed_rotations), (7, 7 * line(), 3, 0));
 
-    // The next sink knows how full the file is, and that all numbers are taken.
+    // A new sink detects how full the file is and that all numbers are taken.
     let sink = JsonLinesSink::with_options(folder.path().join(FILE), two_lines(2)).unwrap();
     create(&sink, "h i");
     assert_eq!(files(&folder), pairs([(FILE, "i"), ("events.jsonl.1", "g h"), ("events.jsonl.2", "e f")]));
@@ -34,7 +34,7 @@ fn without_files_to_keep_a_full_file_is_emptied() {
     let reader = File::open(folder.path().join(FILE)).unwrap();
     create(&sink, "a b c d e");
     assert_eq!(files(&folder), pairs([(FILE, "e")]));
-    // It is still the same file.
+    // The reader still has the same file.
     assert_eq!(reader.metadata().unwrap().len(), line());
     assert_eq!(sink.stats().rotations, 2);
 }
@@ -53,8 +53,8 @@ fn a_new_file_has_the_permissions_of_the_previous_file() {
     assert_eq!(mode & 0o777, 0o600);
 }
 
-/// Another program put a folder where the file was. The sink leaves the folder alone, and continues
-/// with its open file.
+/// Another program put a folder where the file was. The sink does not touch the folder, and
+/// continues with its open file.
 #[test]
 fn a_folder_is_not_rotated() {
     let folder = tempdir().unwrap();
@@ -100,7 +100,7 @@ fn a_rotation_that_fails_loses_nothing_and_is_tried_again() {
     let sink = JsonLinesSink::with_options(folder.path().join(FILE), two_lines(3)).unwrap();
     create(&sink, "a b c d e");
     assert_eq!(files(&folder), pairs([(FILE, "e"), ("events.jsonl.1", "c d"), ("events.jsonl.2", "a b")]));
-    // A folder cannot be replaced by a file.
+    // A file cannot replace a folder.
     let obstacle = folder.path().join("events.jsonl.3");
     fs::create_dir(&obstacle).unwrap();
     fs::write(obstacle.join("full"), "").unwrap();
@@ -126,8 +126,8 @@ fn a_rotation_that_fails_loses_nothing_and_is_tried_again() {
     assert_eq!(sink.stats().rotations, 3);
 }
 
-/// A failure in the middle leaves a free number. However often the rotation is tried again, the
-/// files before the free number stay.
+/// A failure in the middle of a rotation leaves a number unused. However many times the rotation is
+/// retried, the files before the unused number are kept.
 #[test]
 fn a_rotation_that_fails_in_the_middle_removes_nothing_more() {
     let folder = tempdir().unwrap();
@@ -141,7 +141,7 @@ fn a_rotation_that_fails_in_the_middle_removes_nothing_more() {
     assert_eq!(files(&folder).into_iter().map(|(_, names)| names).collect::<Vec<_>>(), names);
 }
 
-/// This is also the state after a rotation that could not open the new file.
+/// A rotation that could not open the new file leaves the same state.
 #[test]
 fn a_file_that_another_program_moved_is_followed_by_a_new_one() {
     let folder = tempdir().unwrap();
@@ -171,7 +171,7 @@ fn no_line_goes_to_a_file_that_was_renamed_and_deleted() {
     assert_eq!((sink.stats().lines, sink.stats().reopens), (6, 2));
 }
 
-/// The rotating program may also create the next file, with an owner and a mode of its choice.
+/// The rotation program may also create the next file, with an owner and mode of its choice.
 #[cfg(unix)]
 #[test]
 fn a_file_that_replaces_the_sinks_file_is_continued() {
@@ -190,7 +190,8 @@ fn a_file_that_replaces_the_sinks_file_is_continued() {
     assert_eq!((sink.stats().reopens, sink.stats().failed_rotations), (1, 0));
 }
 
-/// The permissions of the old file are the sink's only hint that its new file should be as private.
+/// The old file's permissions are the sink's only indication that the new file should be just as
+/// private.
 #[cfg(unix)]
 #[test]
 fn a_recreated_file_has_the_permissions_of_the_previous_file() {
@@ -229,7 +230,7 @@ fn reopen_continues_the_file_at_the_path() {
     sink.clone().reopen().unwrap();
     assert_eq!(files(&folder), pairs([(FILE, ""), ("moved", "a")]));
     create(&sink, "b c");
-    // Another program copies the file and truncates it to zero. Afterwards two lines fit.
+    // Another program copies the file and truncates it to zero, so two lines fit again.
     File::create(&file).unwrap();
     sink.reopen().unwrap();
     create(&sink, "d e");
@@ -259,7 +260,7 @@ fn a_reopen_that_fails_keeps_the_file() {
     assert_eq!(pipe.stats().reopens, 0);
 }
 
-/// Without its folder the sink has nowhere to write, so it acknowledges nothing.
+/// Without its folder the sink cannot write anywhere, so it does not acknowledge any events.
 #[cfg(unix)]
 #[test]
 fn a_line_without_a_place_is_refused_until_there_is_one() {

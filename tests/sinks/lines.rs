@@ -1,4 +1,4 @@
-//! Files of lines, for the tests of the sink that writes them.
+//! Helpers for line files, used by the tests of the sink that writes lines.
 #![allow(dead_code, reason = "each test uses a part of it")]
 
 use eventcast::sink::{JsonLinesOptions, JsonLinesSink};
@@ -18,7 +18,7 @@ pub(crate) fn event(name: &str, count: i32) -> Event {
     event
 }
 
-/// Returns names and counts of the events in a text, in which each line must be an event.
+/// Returns the names and counts of the events in a text. Each line must be an event.
 #[track_caller]
 pub(crate) fn read(text: &[u8]) -> Vec<(String, i32)> {
     let text = std::str::from_utf8(text).unwrap();
@@ -28,7 +28,7 @@ pub(crate) fn read(text: &[u8]) -> Vec<(String, i32)> {
     lines.map(|event| (event.metadata.name.to_string(), event.count)).collect()
 }
 
-/// Returns the files of a folder, each with the names of its events.
+/// Returns the files in a folder, each with the names of its events.
 #[track_caller]
 pub(crate) fn files(folder: &TempDir) -> Vec<(String, String)> {
     let names = |text: &[u8]| read(text).into_iter().map(|(name, _)| name).collect::<Vec<_>>().join(" ");
@@ -39,7 +39,8 @@ pub(crate) fn pairs<const N: usize>(files: [(&str, &str); N]) -> Vec<(String, St
     files.map(|(file, names)| (file.to_owned(), names.to_owned())).to_vec()
 }
 
-/// Returns the length of the line of an event with a short name, and a limit for two of them.
+/// Returns the length of an event's line if its name is short. Twice this length is the limit for
+/// two such lines.
 pub(crate) fn line() -> u64 {
     event("a", 1).to_json().len() as u64 + 1
 }

@@ -1,4 +1,5 @@
-//! The sinks that are part of the library: in memory, in lines of JSON, and asynchronous ones.
+//! The sinks that are part of the library: the in-memory sink, the JSON lines sink, and async
+//! sinks.
 
 mod async_sink;
 mod contract;

@@ -1,4 +1,4 @@
-//! The store in memory: answers like an API server's, bounds, and the table.
+//! The in-memory store: answers like those of an API server, bounds, and the table.
 
 use std::time::{Duration, SystemTime};
 
@@ -33,7 +33,7 @@ fn event(name: &str) -> Event {
     event
 }
 
-/// Returns the event as the correlator would have it after one more occurrence.
+/// Returns the event as the correlator would update it after one more occurrence.
 fn again(event: &Event, at: Timestamp) -> Event {
     let mut event = event.clone();
     event.count += 1;
@@ -145,12 +145,12 @@ fn an_update_replaces_and_refuses_an_old_version() {
     assert_eq!(error.kind(), SinkErrorKind::Rejected);
     assert!(error.to_string().ends_with("has been changed since version 1"), "{error}");
     changed.metadata.set_resource_version("");
-    // Without a version there is nothing to compare. This update changes nothing, so it is not a
-    // write.
+    // Without a version there is nothing to compare. This update does not change anything, so it is
+    // not a write.
     assert_eq!(store.update(&changed).unwrap(), updated);
 }
 
-/// `events_v1_rules` has the rules for events with an event time.
+/// `events_v1_rules` tests the rules for events with an event time.
 #[test]
 fn what_an_api_server_finds_invalid_is_rejected() {
     let store = MemorySink::new();
@@ -174,19 +174,19 @@ fn what_an_api_server_finds_invalid_is_rejected() {
     timed.reporting_instance = "i".into();
     timed.set_action("Starting");
     timed.message = "x".repeat(1025).into();
-    // The rule applies to the whole event, whatever the operation is.
+    // The rule applies to the whole event, regardless of the operation.
     for answer in [store.create(&timed), store.update(&timed), store.patch(&timed)] {
         assert_eq!(kind(answer), SinkErrorKind::Rejected);
     }
     timed.message = "x".repeat(1024).into();
-    // An event with an event time may be about an object of another namespace.
+    // An event with an event time may be about an object in another namespace.
     timed.involved_object.namespace = "blue".into();
     timed.set_series(EventSeries::new(2, Timestamp::new(2, 999_999_999).unwrap()));
     let stored = store.create(&timed).unwrap();
     assert_eq!(stored.event_time(), Timestamp::new(1, 123_456_000));
     assert_eq!(stored.series().unwrap().last_observed_time, Timestamp::new(2, 999_999_000));
 
-    // The API server checks none of this.
+    // The API server does not check any of this.
     let mut odd = event("Bad_Name!");
     odd.type_ = "Error".into();
     odd.message = "x".repeat(5000).into();
@@ -223,7 +223,8 @@ fn an_event_expires_an_hour_after_its_last_write() {
     clock.advance(Duration::from_secs(3599));
     let patched = again(&kept, now(&clock));
     store.patch(&patched).unwrap();
-    // This patch changes nothing, so it is not a write and does not extend the life of the event.
+    // This patch does not change anything, so it is not a write and does not extend the event's
+    // lifetime.
     store.patch(&idle).unwrap();
     assert_eq!(store.len(), 2);
 
@@ -231,7 +232,7 @@ fn an_event_expires_an_hour_after_its_last_write() {
     assert_eq!(store.events().iter().map(|e| e.metadata.name.as_str()).collect::<Vec<_>>(), ["kept"]);
     assert_eq!(store.get("default", "idle"), None);
     assert_eq!(kind(store.patch(&idle)), SinkErrorKind::NotFound);
-    // The name is free again.
+    // The name is available again.
     store.create(&event("idle")).unwrap();
 
     clock.advance(Duration::from_secs(3599));
@@ -258,7 +259,7 @@ fn a_full_store_evicts_the_event_written_longest_ago() {
     store.patch(&a).unwrap();
     store.create(&event("c")).unwrap();
     assert_eq!(store.events().iter().map(|e| e.metadata.name.as_str()).collect::<Vec<_>>(), ["a", "c"]);
-    // A create that fails because the event exists evicts nothing.
+    // A create operation that fails because the event exists does not evict anything.
     assert_eq!(kind(store.create(&event("c"))), SinkErrorKind::AlreadyExists);
     assert_eq!(store.len(), 2);
 

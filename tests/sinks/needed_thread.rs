@@ -1,5 +1,5 @@
-//! Sinks that need a thread on which the program's own code runs, so nothing waits for them on that
-//! thread.
+//! Sinks that need a thread on which the program's own code is running. On that thread, nothing
+//! waits for them.
 
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -15,10 +15,10 @@ use tokio::time::sleep;
 
 use crate::support::record;
 
-/// The time limit of a drop in these tests: none.
+/// The drop timeout in these tests, which never expires.
 const NEVER: Duration = Duration::MAX;
 
-/// A store in memory whose requests need the timer of a tokio runtime.
+/// An in-memory store whose requests need a tokio runtime's timer.
 struct Remote {
     store: MemorySink,
     needed: NeededThread,
@@ -40,7 +40,7 @@ impl AsyncEventSink for Remote {
     }
 }
 
-/// Runs a task on the only thread of a runtime, and fails if it blocks.
+/// Runs a task on a single-threaded runtime, and fails if the task blocks.
 fn on_one_thread<F: Future<Output = ()>>(task: impl FnOnce() -> F + Send + 'static) {
     watched(move || Builder::new_current_thread().enable_time().build().unwrap().block_on(task()));
 }
@@ -75,7 +75,7 @@ fn a_drop_on_the_thread_that_a_sink_needs_does_not_wait_for_it() {
         until(|| recording.stats().watcher.offered == 10);
         drop(events);
         assert_eq!(losses.try_iter().collect::<Vec<_>>(), [(LossReason::LeftBehind, 10)]);
-        // A join does not wait either.
+        // Joining does not wait either.
         assert!(!recording.join(NEVER));
         ends(&recording).await;
         assert_eq!((store.len(), recording.stats().created), (10, 10));
@@ -145,7 +145,7 @@ fn waits_on_the_thread_that_a_sink_needs_return_immediately() {
         record(&events, "web-1", "Started");
         assert!(!events.shutdown().complete);
         assert!(!events.shutdown_timeout(NEVER).complete);
-        // Nothing was abandoned, so the awaited shutdown is complete.
+        // Nothing was abandoned, so the awaited shutdown is reported as complete.
         let report = events.shutdown_async(LONG).await;
         assert!(report.complete, "{report}");
         assert_eq!(report.recordings[0].created, 2);

@@ -1,4 +1,4 @@
-//! `sink::rules`, through a store that is built from them.
+//! `sink::rules`, tested through a store built on these rules.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -11,8 +11,8 @@ use eventcast::sink::{MemorySinkOptions, SinkErrorKind, SinkOp};
 use eventcast::testing::FakeClock;
 use eventcast::{Event, EventSink, MemorySink, SinkError, Text, Timestamp};
 
-/// A store of the rules, in a table, in which nothing expires. Its number is 1, and its events were
-/// all created in 1970.
+/// A store that applies the rules to a table in which nothing expires. Its number is 1, and all its
+/// events were created in 1970.
 #[derive(Default)]
 pub(crate) struct Shelf {
     rules: Rules,
@@ -134,7 +134,7 @@ fn timed(name: &str) -> Event {
     })
 }
 
-/// Operations that meet each rule of a store at least once.
+/// Returns operations that trigger each of a store's rules at least once.
 fn operations() -> Vec<SinkOp> {
     use SinkOp::{Create, Patch, Update};
     let generated = changed(&named(""), |event| event.metadata.set_generate_name("web-"));
@@ -212,7 +212,7 @@ fn a_refused_patch_leaves_the_stored_event_as_it_was() {
 fn uids_are_in_the_form_of_a_random_uuid() {
     let numbers = [0, 1, 0xFFFF, 1 << 47, (1 << 48) - 1];
     let uids: BTreeSet<Text> = numbers.iter().flat_map(|a| numbers.map(|b| rules::uid(*a, b))).collect();
-    assert_eq!(uids.len(), 25, "each is another one");
+    assert_eq!(uids.len(), 25, "each UID is different");
     for uid in &uids {
         assert_eq!(uid.len(), 36, "{uid}");
         let is_hex = |c: char| matches!(c, '0'..='9' | 'a'..='f');

@@ -1,5 +1,5 @@
 //! The stores whose common behaviour the tests compare. The tests of the crate `eventcast-sqlite`
-//! have a module of the same name, for the tests that they share with these.
+//! have a module with the same name for the tests that both share.
 
 use eventcast::sink::rules::Rules;
 use eventcast::sink::{EventQuery, MemorySinkOptions};
@@ -7,7 +7,7 @@ use eventcast::{Event, EventSink, MemorySink};
 
 use crate::rules::Shelf;
 
-/// A store that can be read.
+/// A store that supports reading.
 pub(crate) trait Store: EventSink {
     fn found(&self, query: &EventQuery) -> Vec<Event>;
     fn reading(&self, query: &EventQuery) -> Box<dyn Iterator<Item = Event>>;
@@ -28,12 +28,12 @@ impl Store for MemorySink {
     }
 }
 
-/// Calls `test` with a new store of each kind that can be read.
+/// Calls `test` with a new store of each readable kind.
 pub(crate) fn for_each_store(test: impl Fn(&dyn Store)) {
     test(&MemorySink::new());
 }
 
-/// Calls `test` with a new store of each kind that has the rules of events.k8s.io/v1.
+/// Calls `test` with a new store of each kind that implements the rules of events.k8s.io/v1.
 pub(crate) fn for_each_strict_store(test: impl Fn(&dyn EventSink)) {
     let options = MemorySinkOptions::default().events_v1_rules(true);
     test(&MemorySink::with_options(options).unwrap());

@@ -1,4 +1,4 @@
-//! Helpers that the tests of the sinks share.
+//! Helpers shared by the sink tests.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub(crate) fn record(events: &EventBroadcaster, name: &str, reason: &str) {
     assert!(recorder.event(pod, EventType::Normal, reason.to_owned(), "message").is_accepted());
 }
 
-/// Returns all files of a folder with their contents, in the order of their names.
+/// Returns all files in a folder with their contents, sorted by name.
 pub(crate) fn contents(folder: &TempDir) -> Vec<(String, Vec<u8>)> {
     let entries = std::fs::read_dir(folder.path()).unwrap().map(Result::unwrap);
     let mut files: Vec<_> = entries
@@ -28,7 +28,7 @@ pub(crate) fn contents(folder: &TempDir) -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// Returns an event of this name about an object.
+/// Returns an event with this name about an object.
 pub(crate) fn event(name: &str, kind: &'static str, object: &'static str) -> Event {
     let mut event = Event::default();
     event.metadata.name = name.to_owned().into();

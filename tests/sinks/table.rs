@@ -1,4 +1,4 @@
-//! Lists of events as kubectl shows them.
+//! Event lists as kubectl displays them.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use eventcast::{Event, EventSource, Timestamp};
 
 use crate::support::event;
 
-/// The time at which a table is made: `seconds` after the events were first seen.
+/// Returns the time at which a table is created, `seconds` after the events were first seen.
 fn later(seconds: u64) -> Timestamp {
     Timestamp::new(1_700_000_000, 0).unwrap().saturating_add(Duration::from_secs(seconds))
 }
@@ -39,8 +39,8 @@ LAST SEEN                TYPE      REASON     OBJECT                  MESSAGE
     assert_eq!(EventTable::new(later(303)).rows(&[once, counted, series]), table[1..]);
 }
 
-/// kubectl's `-A` shows the namespace in the first column. In the table of one namespace this
-/// column would be the same in each row.
+/// kubectl's `-A` shows the namespace in the first column. In a table for a single namespace, this
+/// column would be the same in every row.
 #[test]
 fn the_table_of_several_namespaces_names_them() {
     let in_default = event("a", "Pod", "web-0");
@@ -59,7 +59,8 @@ default     <unknown>   Normal   Started   pod/web-0   \nblue-网络   \
         let table = EventTable::new(later(0)).rows(namespace);
         assert!(table.starts_with("LAST SEEN   TYPE "), "{table}");
     }
-    // The first rows determine this for the later rows, because the head belongs to the first rows.
+    // The first rows determine this for later rows, because the header is written together with the
+    // first rows.
     let mut table = EventTable::new(later(0));
     assert!(table.rows(&all[..1]).starts_with("LAST SEEN "));
     assert_eq!(table.rows(&all[..1]), "<unknown>   Normal   Started   pod/web-0   \n");
@@ -71,7 +72,7 @@ default     <unknown>   Normal   Started   pod/web-0   \nblue-网络   \
     assert!(EventTable::new(later(0)).namespaces(true).rows(&[in_default]).starts_with("NAMESPACE "));
 }
 
-/// kubectl puts the part of the object that an event is about before the message.
+/// kubectl prints the part of the object that an event is about before the message.
 #[test]
 fn describe_names_the_container() {
     let about = |(path, message): (&'static str, &'static str)| -> Event {
@@ -94,7 +95,7 @@ fn describe_names_the_container() {
 fn describe_is_kubectls() {
     assert_eq!(EventTable::new(later(0)).describe(&[]), "Events:  <none>\n");
 
-    // The section is sorted by the last times.
+    // The section is sorted by the events' last times.
     let mut counted = event("counted", "Pod", "web-0");
     counted.type_ = "Warning".into();
     counted.reason = "BackOff".into();
@@ -138,7 +139,7 @@ fn a_table_in_parts_keeps_the_widths_of_its_first_part() {
         + &table.rows(std::slice::from_ref(&narrow));
     let whole = EventTable::new(now).rows(&[narrow.clone(), wide.clone(), narrow.clone()]);
     assert_eq!(parts, whole);
-    // A wider cell widens its column from there on.
+    // A wider cell widens its column from that row on.
     let mut table = EventTable::new(now);
     let parts = [table.rows(std::slice::from_ref(&narrow)), table.rows(&[wide]), table.rows(&[narrow])];
     assert_eq!(

@@ -1,4 +1,4 @@
-//! The evidence of a recording, and the model: the decisions that a correlator makes about the same
+//! The evidence about a recording, and the model, which is a correlator that decides about the same
 //! events.
 
 use std::collections::{BTreeMap, HashSet};
@@ -13,12 +13,12 @@ use eventcast::{CorrelatorOptions, Event, Text, Timestamp};
 use super::ops::{Op, Subject, is_group};
 use super::program::Options;
 
-/// The part of an event that a store must know.
+/// The part of an event that a store must have.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Known {
     pub count: i32,
     message: Text,
-    /// The first and the last time. `None` if the correlator made the event at an unknown time.
+    /// The first and the last time. `None` if the correlator created the event at an unknown time.
     times: Option<[Option<Timestamp>; 2]>,
 }
 
@@ -30,14 +30,14 @@ impl Known {
     }
 }
 
-/// Returns the name of the group and of the member, as the correlator would choose them.
+/// Returns the group's name and the member's name, as the correlator would choose them.
 pub fn similar(event: &Event) -> (Text, Text) {
     let object = &event.involved_object;
     let group = format!("{}/{} {} {}", object.namespace, object.name, event.type_, event.reason);
     (group.into(), event.message.clone())
 }
 
-/// A loss that was reported to the hook.
+/// A loss reported to the hook.
 #[derive(Clone, Debug)]
 pub struct Told {
     pub moment: u64,
@@ -49,13 +49,13 @@ pub struct Told {
 }
 
 impl Told {
-    /// Returns whether the event was lost before the recording decided about it.
+    /// Returns whether the event was lost before the recording decided what to do with it.
     pub fn is_dropped(&self) -> bool {
         matches!(self.reason, LossReason::Dropped(_))
     }
 }
 
-/// An event when the recording decides about it, and the time of the decision.
+/// An event in its state when the recording decides about it, and the time of the decision.
 #[derive(Clone, Debug)]
 pub struct Decided {
     pub moment: u64,
@@ -63,7 +63,7 @@ pub struct Decided {
     pub event: Event,
 }
 
-/// The beginning or the end of an outage of a group, or of the store.
+/// The beginning or the end of an outage, which affects a group or the whole store.
 #[derive(Clone, Debug)]
 pub struct Outage {
     pub moment: u64,
@@ -77,21 +77,22 @@ impl Outage {
     }
 }
 
-/// Everything that is known about a recording that is at rest.
+/// Everything that is known about an idle recording.
 pub struct Evidence<'e> {
     pub options: &'e Options,
-    /// The events in the order in which the recording decided about them.
+    /// The events, in the order of the recording's decisions.
     pub decided: &'e [Decided],
     pub stats: &'e RecordingStats,
     pub told: &'e [Told],
     pub outages: &'e [Outage],
     pub ops: &'e [Op],
     pub stored: &'e [Event],
-    /// The `moment`s at which the recording knew the answers to all operations that had ended.
+    /// The `moment`s at which the recording had received the answers to all finished operations.
     pub rests: &'e [u64],
-    /// How many threads decided and asked for groups, and how often they asked.
+    /// The number of threads that made decisions and requested groups, and the number of such
+    /// requests.
     pub asked: (usize, u64),
-    /// How many calls of the sink had several operations.
+    /// The number of calls to the sink that contained several operations.
     pub several: u64,
     /// Whether the recording has ended.
     pub is_over: bool,
@@ -103,13 +104,13 @@ pub struct Write {
     pub subject: Subject,
     pub group: String,
     pub known: Known,
-    /// Whether it need not be written, because a later decision may replace it.
+    /// Whether the write may be skipped because a later decision may replace it.
     pub is_held: bool,
 }
 
-/// The decisions that a correlator makes about the same events.
+/// A correlator's decisions about the same events.
 pub struct Decisions {
-    /// All states, in order.
+    /// All states to write, in order.
     pub all: Vec<Write>,
     pub skipped: u64,
     pub aggregated: u64,
@@ -127,7 +128,7 @@ impl Decisions {
     }
 }
 
-/// Decides about the same events at the same times, without any delivery.
+/// Makes decisions about the same events at the same times, without delivering anything.
 pub fn decide(options: &Options, decided: &[Decided]) -> Decisions {
     let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
     let build: CorrelatorOptions = options.correlator().aggregate_key(similar).clock(clock.clock());

@@ -1,4 +1,4 @@
-//! Compares the state that a store must have after these events with the state that it has.
+//! Compares the state that a store must have after these events with its actual state.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -57,20 +57,20 @@ impl Evidence<'_> {
     fn check_writes(&self) -> Result<(), TestCaseError> {
         let count = |outcome: Outcome| self.ops.iter().filter(|op| op.outcome == outcome).count() as u64;
         prop_assert_eq!(count(Outcome::Running), 0);
-        // An event that is there already counts as stored by the earlier attempt, if that stored
-        // its newest state.
+        // An event that is already there counts as stored by the earlier attempt if that attempt
+        // stored its newest state.
         let (done, exists) = (count(Outcome::Done), count(Outcome::Exists));
         let written = done..=done + exists;
         prop_assert!(written.contains(&self.stats.written()), "{:?} written: {:?}", written, self.stats);
         prop_assert!(self.stats.coalesced <= self.stats.created + self.stats.updated, "{:?}", self.stats);
-        // In the order of the bus, only held events and lost events share a write.
+        // In bus order, only held events and lost events share a write.
         let shares = self.options.order == WriteOrder::PerKey || self.options.holds();
         prop_assert!(self.stats.coalesced == 0 || shares || !self.told.is_empty());
         Ok(())
     }
 
-    /// The store has the newest state of each event whose loss was not reported to the hook, and
-    /// nothing that was not decided.
+    /// The store has the newest state of each event whose loss was not reported to the hook, and no
+    /// state without a decision to write it.
     fn check_store(&self, decisions: &Decisions) -> Result<(), TestCaseError> {
         prop_assert_eq!(self.stats.skipped, decisions.skipped);
         prop_assert_eq!(self.stats.aggregated, decisions.aggregated);
@@ -95,8 +95,8 @@ impl Evidence<'_> {
         if self.options.order == WriteOrder::Bus { self.check_order(decisions) } else { Ok(()) }
     }
 
-    /// Every event is counted on some stored event of its key, unless its loss was reported to the
-    /// hook. A key may have several stored events, because the correlator evicts entries.
+    /// Every event is counted in some stored event with the same key, unless its loss was reported
+    /// to the hook. A key may have several stored events, because the correlator evicts entries.
     fn check_counts(&self) -> Result<(), TestCaseError> {
         if !self.options.counts_each() {
             return Ok(());
@@ -125,8 +125,8 @@ impl Evidence<'_> {
         Ok(())
     }
 
-    /// Returns the stored event of this subject that was written last. There is another one if the
-    /// event had to take a different name.
+    /// Returns the most recently written stored event with this subject. There is more than one if
+    /// the event had to take a different name.
     fn stored_as(&self, subject: &Subject) -> Option<&Event> {
         let last = self.ops.iter().rev().find(|op| op.subject == *subject && op.is_stored())?;
         let is_last = |event: &&Event| {
@@ -135,10 +135,10 @@ impl Evidence<'_> {
         self.stored.iter().find(is_last)
     }
 
-    /// The operations reach the sink in the order of the decisions, except those that were lost
+    /// Operations reach the sink in the order of the decisions, except for those that were lost
     /// before their turn.
     fn check_order(&self, decisions: &Decisions) -> Result<(), TestCaseError> {
-        // The number of the first decision that has not reached the sink.
+        // The index of the first decision that has not reached the sink.
         let mut next = 0;
         let held = decisions.held();
         let all = decisions.all.iter().map(|write| (&write.subject, &write.known));
@@ -150,7 +150,7 @@ impl Evidence<'_> {
         for op in self.ops {
             let known = Known::of(&op.event, self.options.is_timed);
             let written = (&op.subject, &known);
-            // A held write is sent later than its decision.
+            // Held writes are sent some time after the decision.
             if held.contains(&written) {
                 continue;
             }

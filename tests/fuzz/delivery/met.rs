@@ -1,4 +1,5 @@
-//! The cases that the programs have met. A test that never meets a fault proves nothing about it.
+//! Records the cases that the programs have covered. A test that never triggers a fault proves
+//! nothing about it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Mutex;
@@ -8,9 +9,9 @@ use eventcast::sink::{SinkMode, WriteOrder};
 use super::evidence::Evidence;
 use super::ops::Op;
 
-/// Everything that the programs of a run must meet at least once. An event whose new name is taken
-/// too is not among these: it takes two such answers in a row, which a run meets only about twice,
-/// depending on timing. `record::delivery::attempts` tests this case.
+/// Every case that a run's programs must cover at least once. The list does not include an event
+/// whose new name is taken as well. That case requires two such answers in a row, which occurs only
+/// about twice per run, depending on timing. `record::delivery::attempts` tests it.
 const ALL: [&str; 49] = [
     "Ok",
     "Lost",
@@ -129,12 +130,12 @@ impl Met {
         self.note("a degraded group", degraded.count() as u64);
     }
 
-    /// Checks that everything was met, if this was a whole run.
+    /// Checks that all cases were covered, if this was a full run.
     pub fn check(&self) {
         let met = self.0.lock().unwrap();
         println!("met: {met:?}");
         let missing: Vec<&str> = ALL.into_iter().filter(|what| !met.contains_key(*what)).collect();
         let is_whole = std::env::var_os("EVENTCAST_CASE").is_none();
-        assert!(missing.is_empty() || !is_whole, "the programs never met {missing:?}");
+        assert!(missing.is_empty() || !is_whole, "the programs did not cover {missing:?}");
     }
 }

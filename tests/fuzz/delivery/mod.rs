@@ -1,16 +1,18 @@
-//! Recordings against a plain model of the state that a store must have at the end. Random programs
-//! repeatedly record a few events into a sink that fails in every way, while the clock moves, and
-//! end at any time. The sink takes operations one by one, in batches, or as calls that it answers
-//! later, in any order and on any thread. Namespaces hang, are slow, or are not served.
+//! Tests recordings against a simple model of the state that a store must have at the end. Random
+//! programs repeatedly record a few events into a sink that fails in every possible way while the
+//! clock advances, and they may end at any time. The sink takes operations one by one, in batches,
+//! or as calls that it answers later, in any order and on any thread. Namespaces may hang, be slow,
+//! or not be served.
 //!
-//! The sink logs each operation. Afterwards every event has its outcome, and the store has the
-//! newest state of each event whose loss was not reported ([`judge`]). No group had more operations
-//! under way or more events waiting than its share, and no event was lost for lack of space while
-//! its group had less than its share ([`shares`]). While one namespace is in trouble, the events of
-//! all others are stored ([`others`]).
+//! The sink logs each operation. Afterwards every event must have its outcome, and the store must
+//! have the newest state of each event whose loss was not reported ([`judge`]). No group may have
+//! had more operations under way or more events waiting than its share, and no event may have been
+//! lost for lack of space while its group used less than its share ([`shares`]). While one
+//! namespace is in trouble, events in all other namespaces must still be stored ([`others`]).
 //!
-//! A failure prints the number of its program, which `EVENTCAST_CASE` tries alone. The number
-//! repeats the program but not the timing, because a recording runs on several threads.
+//! A failure prints the number of the failing program, and `EVENTCAST_CASE` runs only the program
+//! with the given number. The number reproduces the program but not the timing, because a recording
+//! runs on several threads.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(unreachable_pub, reason = "the parts of one test")]
 

@@ -1,10 +1,10 @@
-//! The operations as the sink saw them.
+//! The operations that the sink received.
 
 use eventcast::Event;
 
 use super::program::{Answer, Trouble};
 
-/// The beginning of the message of an aggregate event.
+/// The prefix of an aggregate event's message.
 const GROUP: &str = "(combined from similar events): ";
 
 /// The key under which an event is counted.
@@ -30,26 +30,26 @@ pub fn name_of(event: &Event) -> Name {
     (event.metadata.namespace.to_string(), event.metadata.name.to_string())
 }
 
-/// One stored event, as the recording sees it. Its key is enough if the correlator evicts nothing.
-/// Otherwise a key may belong to several stored events in turn.
+/// Identifies one stored event from the recording's point of view. The key is sufficient if the
+/// correlator does not evict entries. Otherwise a key may belong to several stored events in turn.
 pub type Id = (Option<Name>, Subject);
 
 /// The outcome of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Running,
-    /// Stored, and the recording received this answer.
+    /// The event was stored, and the recording received this answer.
     Done,
-    /// Stored, but the recording received a different answer.
+    /// The event was stored, but the recording received a different answer.
     Lost,
-    /// Not stored, because this very event is already in the store.
+    /// The event was not stored, because the same event is already in the store.
     Exists,
-    /// Not stored.
+    /// The event was not stored.
     Failed,
 }
 
 impl Outcome {
-    /// Returns the outcome of the same operation if the recording does not see the answer.
+    /// Returns the outcome of the same operation if the recording does not receive the answer.
     pub fn unanswered(self) -> Self {
         match self {
             Self::Done => Self::Lost,
@@ -59,18 +59,18 @@ impl Outcome {
     }
 }
 
-/// An operation as the sink saw it.
+/// An operation that the sink received.
 #[derive(Clone, Debug)]
 pub struct Op {
     pub id: Id,
     pub subject: Subject,
     pub event: Event,
     pub answer: Answer,
-    /// The trouble of its namespace when it began.
+    /// The trouble that its namespace was in when the operation began.
     pub trouble: Option<Trouble>,
     pub outcome: Outcome,
-    /// The `moment`s of its beginning and end. It ends just before the recording can see the
-    /// answer.
+    /// The `moment`s at which the operation began and ended. It ends just before the recording can
+    /// see the answer.
     pub began: u64,
     pub ended: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! The events of other groups while one namespace is in trouble.
+//! Checks the events of other groups while one namespace is in trouble.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -13,12 +13,12 @@ use super::ops::{Outcome, Subject};
 use super::program::{Answer, Groups, Trouble};
 use super::real::{Run, patience, wait};
 
-/// The time after which an operation that tries an unavailable store counts as hanging.
+/// The time after which an operation that probes an unavailable store counts as hanging.
 const PROBE: Duration = Duration::from_millis(20);
 
 impl Run<'_> {
-    /// Lets the sink work, except for the namespaces in trouble, and waits until all events of
-    /// others have their outcomes, if the documentation promises that.
+    /// Lets the sink work except for the namespaces in trouble, and waits until all events in other
+    /// namespaces have their outcomes, if the documentation promises that.
     pub fn let_others_settle(&self, trouble: Trouble) -> Result<(), TestCaseError> {
         let troubles = self.script.troubles();
         if !self.others_may_settle() {
@@ -31,7 +31,7 @@ impl Run<'_> {
             self.is_decided() || is_stuck() || self.has_no_room()
         });
         prop_assert!(is_decided, "the events wait for {:?}: {:?}", troubles, self.recording.stats());
-        // The newest state of each event of the others.
+        // The newest state of each event in the other namespaces.
         let (mut newest, mut groups) = (HashMap::new(), HashMap::new());
         for write in decide(self.options, &self.decided()).all {
             let is_in_trouble = troubles.iter().any(|(namespace, _)| write.group == *namespace);
@@ -83,8 +83,8 @@ impl Run<'_> {
 
     fn others_may_settle(&self) -> bool {
         let options = self.options;
-        // A full queue with `Wait` blocks everything, and so does a batch with an operation that
-        // hangs.
+        // A full queue with the `Wait` policy blocks everything, and so does a batch that contains
+        // a hanging operation.
         !self.is_over
             && options.is_determined()
             && options.order == WriteOrder::PerKey
@@ -94,11 +94,11 @@ impl Run<'_> {
             && options.places() >= 4
     }
 
-    /// Returns a function that returns whether other groups cannot make progress. Operations of
-    /// namespaces in trouble may occupy all places if they began while only one group was known.
-    /// While the store is unavailable there is one operation at a time, which may be one that
-    /// hangs. A recording waits for that one only for a second, but a fake clock does not measure
-    /// that second.
+    /// Returns a function that reports whether other groups are unable to make progress. Operations
+    /// in namespaces in trouble may occupy all places if they began while only one group was known.
+    /// While the store is unavailable there is only one operation at a time, which may be a hanging
+    /// one. A recording waits for that operation for only a second, but a fake clock does not
+    /// measure that second.
     fn stuck(&self) -> impl FnMut() -> bool + '_ {
         let mut since = None;
         move || {
@@ -111,8 +111,8 @@ impl Run<'_> {
         }
     }
 
-    /// Returns whether these groups are slow, or closed, and wait for operations that hang. All
-    /// groups in trouble have half of the places together.
+    /// Returns whether these groups are slow, or are closed, and are waiting for hanging
+    /// operations. All groups in trouble share half of the places.
     fn are_degraded<'g>(&self, mut groups: impl Iterator<Item = &'g String>) -> bool {
         let degraded = self.recording.stats().degraded_groups;
         let is_degraded = |group: &String| degraded.iter().any(|degraded| degraded.group == *group);
@@ -120,13 +120,13 @@ impl Run<'_> {
     }
 
     /// Returns whether waiting events fill the queue, so that no further event can be decided. They
-    /// may all be from one namespace, if there was no other namespace before or if its share is
+    /// may all be in one namespace, if there was no other namespace before or if its share is
     /// large.
     fn has_no_room(&self) -> bool {
         self.waiting() >= self.options.queue_capacity as u64
     }
 
-    /// Returns the events that are neither stored in this state or a later one nor lost.
+    /// Returns the events that are neither lost nor stored in this or a later state.
     fn without_outcome(&self, newest: &HashMap<Subject, i32>) -> Vec<Subject> {
         let (ops, told) = (self.script.ops(), self.told());
         let stored = ops.iter().filter(|op| op.is_stored()).map(|op| (op.subject.clone(), op.event.count));

@@ -1,4 +1,4 @@
-//! Random programs: the options of a recording, and the steps of its life.
+//! Random programs, each with the options for a recording and the steps to perform on it.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,17 +9,18 @@ use eventcast::sink::{SinkMode, WriteOrder};
 use eventcast::{CorrelatorOptions, Event, OverflowPolicy, RetryPolicy};
 use proptest::prelude::*;
 
-/// An interval that no program reaches.
+/// An interval longer than any program runs.
 const EVER: Duration = Duration::from_secs(1 << 30);
 
-/// The groups that the sink names.
+/// How the sink assigns groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Groups {
-    /// One group, whose name is empty.
+    /// One group with an empty name.
     One,
-    /// The namespace of the event.
+    /// The event's namespace is its group.
     Namespaces,
-    /// The same, and the sink panics when it is asked about an event in the first namespace.
+    /// Like `Namespaces`, but the sink panics when it is asked for the group of an event in the
+    /// first namespace.
     FirstPanics,
 }
 
@@ -30,10 +31,11 @@ pub struct Options {
     pub mode: SinkMode,
     pub workers: usize,
     pub groups: Groups,
-    /// The number of namespaces of the objects.
+    /// The number of namespaces that the objects are in.
     namespaces: u8,
     pub group_queue_capacity: Option<usize>,
-    /// Whether a thread of the sink answers the calls, instead of the thread that submits them.
+    /// Whether one of the sink's threads answers the calls, instead of the thread that submits
+    /// them.
     pub answers_elsewhere: bool,
     pub queue_capacity: usize,
     pub policy: OverflowPolicy,
@@ -42,22 +44,22 @@ pub struct Options {
     attempts: u32,
     delay: Duration,
     jitter: Jitter,
-    /// The number of entries of the correlator's caches. `None` means as many as needed.
+    /// The number of entries in the correlator's caches. `None` means as many as needed.
     pub cache: Option<usize>,
-    /// The number of messages at which similar events are folded. `None` means never.
+    /// The number of messages from which on similar events are folded. `None` means never.
     fold: Option<usize>,
-    /// The budget of the spam filter. `None` means no filter.
+    /// The spam filter's budget. `None` means no filter.
     burst: Option<u32>,
     exempt_warnings: bool,
     /// Whether decisions depend on the time. If so, the queue has capacity for all events, because
-    /// the clock must not move while an event waits for its decision.
+    /// the clock must not advance while an event is waiting for its decision.
     pub is_timed: bool,
     /// Whether the answer that a name is taken includes the stored event.
     pub says_which: bool,
 }
 
 impl Options {
-    /// Returns the namespace of this number.
+    /// Returns the namespace with this number.
     pub fn namespace(&self, number: u8) -> String {
         format!("team-{}", number % self.namespaces)
     }
@@ -67,14 +69,14 @@ impl Options {
         self.groups == Groups::FirstPanics && event.involved_object.namespace == "team-0"
     }
 
-    /// Returns the group to which the event belongs for the recording.
+    /// Returns the group to which the recording assigns the event.
     pub fn group<'e>(&self, event: &'e Event) -> &'e str {
         let is_named = self.groups != Groups::One && self.order == WriteOrder::PerKey;
         if is_named && !self.group_panics(event) { &event.involved_object.namespace } else { "" }
     }
 
-    /// Returns how many operations may be under way at the same time, if the sink does not get them
-    /// in batches.
+    /// Returns the number of operations that may be under way at the same time, if the sink does
+    /// not receive them in batches.
     pub fn places(&self) -> usize {
         match self.mode {
             _ if self.order == WriteOrder::Bus => 1,
@@ -83,13 +85,13 @@ impl Options {
         }
     }
 
-    /// Returns how many events of one group may wait, once there are others.
+    /// Returns the number of events in one group that may wait once there are other groups.
     pub fn share(&self) -> usize {
         self.group_queue_capacity.unwrap_or((self.queue_capacity / 4).max(1))
     }
 
-    /// Returns how many events a healthy group may have beyond its share, while no more events wait
-    /// in total.
+    /// Returns the number of events that a healthy group may have beyond its share, as long as no
+    /// more than that number are waiting in total.
     pub fn lent(&self) -> usize {
         if self.group_queue_capacity.is_some() { 0 } else { self.queue_capacity / 2 }
     }
@@ -98,11 +100,11 @@ impl Options {
         RetryPolicy::default().attempts(self.attempts).delay(self.delay).jitter(self.jitter)
     }
 
-    /// Returns the correlator's options, without a clock and without functions.
+    /// Returns the correlator's options, without a clock or functions.
     pub fn correlator(&self) -> CorrelatorOptions {
         let (interval, qps) = if self.is_timed { (Duration::from_secs(20), 0.2) } else { (EVER, 1e-9) };
-        // The stage exists even if it folds nothing, because it calls the function that reports
-        // each decision to the test.
+        // The aggregation stage exists even if it does not fold anything, because it calls the
+        // function that reports each decision to the test.
         let fold = Aggregation::default().max_events(self.fold.unwrap_or(usize::MAX)).max_interval(interval);
         let filter = |burst| {
             let filter = SpamFilter::default().burst(burst).qps(qps);
@@ -114,12 +116,12 @@ impl Options {
             .spam_filter(self.burst.map(filter))
     }
 
-    /// Returns whether every event is counted on a stored event with the same key.
+    /// Returns whether every event is counted in a stored event with the same key.
     pub fn counts_each(&self) -> bool {
         self.fold.is_none() && self.burst.is_none()
     }
 
-    /// Returns whether the spam filter stops events.
+    /// Returns whether the spam filter may hold events.
     pub fn holds(&self) -> bool {
         self.burst.is_some()
     }
@@ -130,7 +132,7 @@ impl Options {
     }
 }
 
-/// The answer of the sink to an operation.
+/// The sink's answer to an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Answer {
     Ok,
@@ -140,31 +142,31 @@ pub enum Answer {
     Retry,
     RetryAfter(u64),
     Unavailable,
-    /// The store does not serve the group of the event.
+    /// The store does not serve the event's group.
     GroupUnavailable,
     /// The sink stores the event, but the answer does not arrive in time.
     TimeOut,
     /// The store does not allow the operation.
     Forbid,
-    /// The store removes the event with this name first.
+    /// The store deletes the event with this name first.
     Forget,
     /// Another writer takes the name first.
     Taken,
     Panic,
     /// The sink panics after this operation, with the whole batch.
     PanicBatch,
-    /// The sink stores the event and gives no answer. In a batch its work ends there.
+    /// The sink stores the event and does not answer. In a batch, it also stops there.
     Short,
     /// The sink returns only after a [`Step::Release`].
     Hang,
 }
 
-/// The trouble of a namespace.
+/// The kind of trouble that a namespace is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// Its operations have no answer until the trouble is over.
+    /// Its operations are not answered until the trouble is over.
     Hangs,
-    /// Its operations are answered after the clock has moved.
+    /// Its operations are answered after the clock has advanced.
     Slow,
     /// Its operations fail, because the store does not serve it.
     Closed,
@@ -194,39 +196,40 @@ pub enum Step {
         is_warning: bool,
         times: u8,
     },
-    /// The sink's next answers. All operations after them succeed.
+    /// Sets the sink's next answers. All later operations succeed.
     Answers(Vec<Answer>),
-    /// The store is unavailable from here on, or available again.
+    /// Makes the store unavailable, or available again.
     Away(bool),
-    /// All operations that hang return.
+    /// All hanging operations return.
     Release,
-    /// The sink keeps the calls that it receives from here on, or answers them.
+    /// From now on, the sink keeps the calls that it receives, or answers them.
     Keep(bool),
-    /// The sink answers one of the calls that it has kept.
+    /// The sink answers one of the calls it has kept.
     AnswerOne(usize),
-    /// The sink answers all calls that it has kept, beginning with this one.
+    /// The sink answers all calls it has kept, beginning with this one.
     AnswerAll(usize),
-    /// The sink drops one of the calls that it has kept.
+    /// The sink drops one of the calls it has kept.
     DropOne(usize),
-    /// A namespace gets into trouble, or out of it.
+    /// A namespace gets into or out of trouble.
     Trouble(u8, Option<Trouble>),
-    /// A namespace gets into trouble, and the events of all others still get their outcomes.
+    /// A namespace gets into trouble, and the events in all other namespaces still get their
+    /// outcomes.
     OthersSettle(u8, Trouble),
-    /// The clock moves by seconds.
+    /// The clock advances by this number of seconds.
     Advance(u64),
-    /// A thread flushes from here on.
+    /// Starts a flush on another thread.
     Flush,
-    /// The sink works, and everything gets its outcome.
+    /// The sink works, and every event gets its outcome.
     Settle,
 }
 
-/// The end of a program.
+/// How a program ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     Shutdown,
     Stop,
     Close,
-    /// A shutdown whose deadline has passed.
+    /// A shutdown whose deadline has already passed.
     AtOnce,
     /// A shutdown whose deadline the clock reaches.
     Deadline,
@@ -238,7 +241,7 @@ pub struct Program {
     pub options: Options,
     pub steps: Vec<Step>,
     pub end: End,
-    /// The steps after the end has begun.
+    /// The steps performed after the end has begun.
     pub late: Vec<Step>,
 }
 
@@ -251,7 +254,7 @@ impl fmt::Debug for Program {
     }
 }
 
-/// The options about the contract between a recording and a sink.
+/// Generates the options that concern the contract between a recording and a sink.
 fn contract() -> impl Strategy<Value = (SinkMode, Groups, u8, Option<usize>, bool)> {
     let mode = prop_oneof![
         3 => Just(SinkMode::OneByOne),

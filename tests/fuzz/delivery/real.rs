@@ -17,23 +17,24 @@ use super::met::Met;
 use super::program::{End, Options, Program, Step, Trouble};
 use super::sink::{Script, Scripted};
 
-/// The time limit for the recording. Its own work takes very little time, so only a fault takes
-/// this long.
+/// The time limit for the recording. Its own work takes very little time, so only a fault can reach
+/// this limit.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// The time limit while a failing program is made smaller.
+/// The time limit while a failing program is being shrunk.
 const IMPATIENCE: Duration = Duration::from_millis(500);
-/// The longest time that the clock waits for decisions that the sink or a full queue may block.
+/// The maximum time for which the clock waits for decisions that the sink or a full queue may
+/// block.
 const MOMENT: Duration = Duration::from_millis(5);
 const RECORDING: &str = "twin";
 
-/// Whether a program has failed already.
+/// Whether a program has already failed.
 static FAILED: AtomicBool = AtomicBool::new(false);
 
 pub fn patience() -> Duration {
     if FAILED.load(Ordering::Relaxed) { IMPATIENCE } else { PATIENCE }
 }
 
-/// Waits until `done` holds, at most for `limit`. Returns whether it holds.
+/// Waits until `done` returns true, for at most `limit`. Returns whether it did.
 pub fn wait(limit: Duration, mut done: impl FnMut() -> bool) -> bool {
     let start = Instant::now();
     loop {
@@ -54,16 +55,16 @@ pub struct Run<'p> {
     pub recording: RecordingHandle,
     recorder: Recorder,
     pub script: Arc<Script>,
-    /// The events in the order of the decisions.
+    /// The events, in the order of the decisions.
     decided: Arc<Mutex<Vec<Decided>>>,
     told: Arc<Mutex<Vec<Told>>>,
     outages: Arc<Mutex<Vec<Outage>>>,
-    /// The `moment`s at which the recording knew the answers to all operations that had ended.
+    /// The `moment`s at which the recording had received the answers to all finished operations.
     rests: Vec<u64>,
     accepted: u64,
     /// Whether the end has begun.
     pub is_over: bool,
-    /// Whether the recording was stopped, and so is not offered every event.
+    /// Whether the recording was stopped and is therefore not offered every event.
     is_stopped: Arc<AtomicBool>,
     flushing: Vec<JoinHandle<()>>,
     pub met: &'p Met,
@@ -96,7 +97,7 @@ fn note_outage(
     }
 }
 
-/// Runs the program. An error names the fault, and the step after which it occurred.
+/// Runs the program. An error names the fault and the step after which it occurred.
 pub fn run(program: &Program, met: &Met) -> Result<(), TestCaseError> {
     let result = Run::new(program, met).run(program);
     if result.is_err() {
@@ -118,15 +119,15 @@ impl<'p> Run<'p> {
         let decided: Arc<Mutex<Vec<Decided>>> = Arc::default();
         let (noted, moving, noting) = (decided.clone(), clock.clone(), script.clone());
         let forgets = !options.is_determined();
-        // The correlator asks for this key once for each event, just before it decides.
+        // The correlator requests this key once per event, just before it decides.
         let correlator = options.correlator().aggregate_key(move |event| {
             noting.note_thread(false);
             let mut noted = noted.lock().unwrap();
             let at = moving.clock().now();
             noted.push(Decided { moment: noting.moments.next(), at, event: event.clone() });
             if forgets {
-                // A group that is evicted and recorded again gets a new name, because the clock is
-                // ahead of the numbers that the recorder has taken for names since.
+                // An evicted group that is recorded again gets a new name, because the clock is
+                // ahead of the numbers that the recorder has used for names since.
                 moving.advance(Duration::from_micros(10));
             }
             similar(event)
@@ -168,7 +169,7 @@ impl<'p> Run<'p> {
 
     fn run(mut self, program: &Program) -> Result<(), TestCaseError> {
         let result = self.all_steps(program);
-        // Threads of a program that failed must not wait forever.
+        // A failed program's threads must not wait forever.
         self.script.release_for_good();
         if let Some(events) = self.events.take().filter(|_| result.is_err()) {
             drop(events.shutdown_timeout(Duration::ZERO));
@@ -222,10 +223,10 @@ impl<'p> Run<'p> {
             .note(if is_elsewhere { "a late answer on another thread" } else { "a late answer" }, answers);
     }
 
-    /// Notes the current `moment` if the recording knows the answers to all operations that have
-    /// ended.
+    /// Records the current `moment` if the recording has received the answers to all finished
+    /// operations.
     fn note_rest(&mut self) {
-        // The answer to an operation that ends later may be unknown.
+        // Answers to operations that end later may be unknown.
         let moment = self.script.moments.next();
         // An event that is already in the store may or may not count as stored.
         let Some(told) = self.script.told_as_stored() else { return };
@@ -252,14 +253,15 @@ impl<'p> Run<'p> {
         self.accepted += u64::from(self.recorder.event(object, type_, reason, message).is_accepted());
     }
 
-    /// Returns whether every event that was accepted has been decided or dropped.
+    /// Returns whether every accepted event has been decided or dropped.
     pub fn is_decided(&self) -> bool {
         let stats = self.recording.stats();
         let decided = self.decided.lock().unwrap().len() as u64;
         decided + stats.watcher.dropped.total() >= self.accepted
     }
 
-    /// Returns how many events have been decided, have no outcome yet and take space in the queue.
+    /// Returns the number of events that have been decided, have no outcome yet and occupy the
+    /// queue.
     pub fn waiting(&self) -> u64 {
         let watcher = self.recording.stats().watcher;
         let decided = self.decided.lock().unwrap().len() as u64;
@@ -267,9 +269,10 @@ impl<'p> Run<'p> {
         watcher.queued.saturating_sub(undecided)
     }
 
-    /// Moves the clock. If decisions depend on the time, the clock moves only while none is due.
+    /// Advances the clock. If decisions depend on the time, the clock advances only while no
+    /// decision is due.
     fn advance(&self, by: Duration) {
-        // A sink that hangs, or a full queue, may block decisions forever.
+        // A hanging sink or a full queue may block decisions forever.
         let may_wait = self.script.hanging() > 0 || self.is_over || !self.options.is_timed;
         let limit = if may_wait { MOMENT } else { patience() };
         if wait(limit, || self.is_decided()) || !self.options.is_timed {
@@ -278,20 +281,20 @@ impl<'p> Run<'p> {
         }
     }
 
-    /// Moves the clock on if a thread or a slow operation waits for it.
+    /// Advances the clock if a thread or a slow operation is waiting for it.
     pub fn advance_if_awaited(&self) {
         if self.clock.waiters() > 0 || self.script.is_slow() {
             self.advance(Duration::from_secs(1));
         }
     }
 
-    /// Moves the clock on until the thread has finished, and returns its result.
+    /// Advances the clock until the thread has finished, and returns its result.
     fn advance_until<R>(&self, thread: JoinHandle<R>) -> Result<R, TestCaseError> {
         let has_ended = wait(patience(), || {
             if !thread.is_finished() {
                 self.advance_if_awaited();
             }
-            // After a fault of the recording, the call may never return.
+            // After a fault in the recording, the call may never return.
             thread.is_finished() || !self.script.wrong().is_empty()
         });
         self.check_sink()?;
@@ -299,7 +302,8 @@ impl<'p> Run<'p> {
         thread.join().map_err(|_| TestCaseError::fail("a call panics"))
     }
 
-    /// Flushes on another thread, and checks there that everything before has its outcome then.
+    /// Flushes on another thread, and checks there that every event before the flush has its
+    /// outcome once the flush returns.
     fn flush(&mut self) {
         let Some(events) = self.events.clone() else { return };
         let (recording, script, before) = (self.recording.clone(), self.script.clone(), self.accepted);
@@ -312,7 +316,7 @@ impl<'p> Run<'p> {
                 through >= before || is_stopped.load(Ordering::SeqCst)
             };
             match result {
-                // An event that is dropped to free capacity is counted a little later.
+                // An event that is dropped to free capacity is counted shortly afterwards.
                 Ok(()) if wait(patience(), is_through) => {}
                 Ok(()) => {
                     script.complain(format!("flushed before {before} were through: {:?}", recording.stats()));
@@ -323,7 +327,7 @@ impl<'p> Run<'p> {
         }));
     }
 
-    /// Waits for all flushes, while the clock moves on.
+    /// Waits for all flushes while advancing the clock.
     fn join_flushes(&mut self) -> Result<(), TestCaseError> {
         for flushing in std::mem::take(&mut self.flushing) {
             self.advance_until(flushing)?;
@@ -345,12 +349,12 @@ impl<'p> Run<'p> {
         Ok(())
     }
 
-    /// Returns what has been decided so far.
+    /// Returns the decisions made so far.
     pub fn decided(&self) -> Vec<Decided> {
         self.decided.lock().unwrap().clone()
     }
 
-    /// Returns the losses of this recording that were reported to the hook.
+    /// Returns this recording's losses that were reported to the hook.
     pub fn told(&self) -> Vec<Told> {
         self.told.lock().unwrap().iter().filter(|told| told.place == RECORDING).cloned().collect()
     }
@@ -363,8 +367,8 @@ impl<'p> Run<'p> {
         });
         let stats = self.recording.stats();
         prop_assert!(is_balanced, "{:?}", stats);
-        // The end of a recording does not wait for all answers.
-        prop_assert!(wait(patience(), || self.script.is_idle()), "an operation has no end");
+        // A recording does not wait for all answers when it ends.
+        prop_assert!(wait(patience(), || self.script.is_idle()), "an operation never ended");
         let evidence = Evidence {
             options: self.options,
             decided: &self.decided(),
@@ -384,8 +388,8 @@ impl<'p> Run<'p> {
         evidence.judge()
     }
 
-    /// Begins the end, on another thread if it may wait, continues with the late steps, and waits
-    /// for the end.
+    /// Starts to end the program, on another thread if that may block, performs the late steps, and
+    /// waits for the end.
     fn end(&mut self, program: &Program) -> Result<(), TestCaseError> {
         let Some(events) = self.events.clone() else { return Ok(()) };
         let deadline = Duration::from_secs(5);
@@ -412,11 +416,11 @@ impl<'p> Run<'p> {
             self.step(step)?;
         }
         if self.events.is_none() {
-            // The last of the flushes drops the broadcaster, and a flush waits for as long as the
-            // store is unavailable.
+            // The last flush drops the broadcaster, and a flush waits for as long as the store is
+            // unavailable.
             self.script.heal();
         }
-        // A shutdown by deadline returns while the sink hangs.
+        // A shutdown with a deadline returns even while the sink hangs.
         let gives_up = matches!(program.end, End::AtOnce | End::Deadline) && !self.options.is_timed;
         if !gives_up {
             self.script.release_for_good();

@@ -1,4 +1,4 @@
-//! The promises of the documentation about groups: which of their events may be lost, and which of
+//! What the documentation promises about groups: which of their events may be lost, and which of
 //! their operations may be under way.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -23,7 +23,7 @@ pub fn check_told(evidence: &Evidence<'_>) -> Result<(), TestCaseError> {
             Some(event) if !told.is_dropped() => options.group(event),
             _ => "",
         };
-        // An event that the end abandons may be reported without its group.
+        // An event that is abandoned at shutdown may be reported without its group.
         let is_nameless = told.reason == LossReason::Abandoned && told.group.is_empty();
         prop_assert!(told.group == group || is_nameless, "{:?} belongs to {:?}", told, group);
     }
@@ -41,8 +41,8 @@ pub fn check_told(evidence: &Evidence<'_>) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Only an answer of the sink rejects an event. An operation without an answer is tried again,
-/// except that too few answers to a batch reject the rest of it.
+/// Only an answer from the sink rejects an event. An unanswered operation is tried again, except
+/// that if a batch gets too few answers, the rest of it is rejected.
 fn check_rejected(evidence: &Evidence<'_>) -> Result<(), TestCaseError> {
     let options = evidence.options;
     let rejects = |op: &Op, is_of_group: bool| match op.answer {
@@ -70,13 +70,13 @@ pub fn check(evidence: &Evidence<'_>, decisions: &Decisions) -> Result<(), TestC
     groups.check_outages()
 }
 
-/// Returns whether the answer means that the store, or the group, is not served.
+/// Returns whether the answer means that the store is unavailable or the group is not served.
 fn is_unserved(op: &Op) -> bool {
     use Answer::{Forbid, GroupUnavailable, Short, TimeOut, Unavailable};
     matches!(op.answer, Forbid | GroupUnavailable | Short | TimeOut | Unavailable)
 }
 
-/// Everything that happened, by stored event and by group.
+/// Everything that happened, indexed by stored event and by group.
 struct History<'e> {
     evidence: &'e Evidence<'e>,
     options: &'e Options,
@@ -84,7 +84,7 @@ struct History<'e> {
     of_subject: HashMap<&'e Subject, Vec<&'e Write>>,
     ops: HashMap<&'e Subject, Vec<&'e Op>>,
     told: HashMap<Subject, Vec<&'e Told>>,
-    /// The `moment` of the first decision about an event of each group.
+    /// The `moment` of the first decision about an event in each group.
     since: BTreeMap<&'e str, u64>,
 }
 
@@ -102,7 +102,7 @@ impl<'e> History<'e> {
         };
         for write in writes {
             history.of_subject.entry(&write.subject).or_default().push(write);
-            // A held event has nothing to write, so it does not create a group.
+            // A held event does not have to be written, so it does not create a group.
             if !write.is_held {
                 history.since.entry(&write.group).or_insert(write.moment);
             }
@@ -131,7 +131,7 @@ impl<'e> History<'e> {
 
     /// Returns whether the group, or the store, may be in trouble at `moment`. The hook runs a
     /// little later than the recording knows. A group that was closed together with the store is
-    /// not reported on its own, and stays closed until it has an answer.
+    /// not reported separately, and stays closed until it is answered.
     fn is_in_trouble(&self, group: &str, moment: u64) -> bool {
         let outages = &self.evidence.outages;
         let names = |name: Option<&str>| {
@@ -168,12 +168,13 @@ impl<'e> History<'e> {
         Ok(())
     }
 
-    /// Returns since when the group has been in trouble at `moment`, according to the hook.
+    /// Returns the time since when, according to the hook, the group had been in trouble at
+    /// `moment`.
     fn trouble_since(&self, group: &str, moment: u64) -> Option<u64> {
         let of_group = || self.evidence.outages.iter().filter(|outage| outage.is_of(Some(group)));
         let last = of_group().rfind(|outage| outage.moment < moment)?;
-        // When the trouble is over, the recording reports it to the hook in the same round, so
-        // there is no decision in between.
+        // When the trouble is over, the recording reports this to the hook in the same round, so no
+        // decision happens in between.
         let is_over_since = of_group().find(|outage| outage.moment > moment).is_some_and(|over| {
             let decided = self.evidence.decided.iter().map(|decided| decided.moment);
             !decided.into_iter().any(|decided| decided > moment && decided < over.moment)
@@ -181,9 +182,9 @@ impl<'e> History<'e> {
         (!last.is_over && !is_over_since).then_some(last.moment)
     }
 
-    /// Returns the highest count of this event that the recording may have finished with at
+    /// Returns the highest count of this event that the recording may have finished with by
     /// `moment`, because its answer or its loss was known. With `is_sure`, returns the count that
-    /// it must have finished with.
+    /// the recording must have finished with.
     fn settled(&self, subject: &Subject, moment: u64, is_sure: bool) -> i32 {
         let ops = self.ops.get(subject).map(Vec::as_slice).unwrap_or_default();
         let last_begun = ops.iter().filter(|op| op.began < moment).map(|op| op.began).max().unwrap_or(0);
@@ -201,7 +202,7 @@ impl<'e> History<'e> {
     }
 
     /// Returns whether this state is waiting or under way at `moment`. If a full group loses a
-    /// state, only that state is lost, and an earlier state may be under way.
+    /// state, only that state is lost, and an earlier state may still be under way.
     fn is_open(&self, write: &Write, moment: u64, settled: i32) -> bool {
         let is_lost = |told: &Told| {
             let count = told.event.as_ref().map(|event| event.count);
@@ -211,29 +212,29 @@ impl<'e> History<'e> {
         write.moment < moment && write.known.count > settled && !told.iter().any(|told| is_lost(told))
     }
 
-    /// Returns the highest number of events of these groups that may have been waiting or under way
+    /// Returns the maximum number of events in these groups that may have been waiting or under way
     /// at `moment`.
     fn most_waiting(&self, is_among: impl Fn(&str) -> bool, moment: u64) -> usize {
         let of_subject = self.of_subject.iter().filter(|(_, writes)| is_among(&writes[0].group));
         let count = |(subject, writes): (&&Subject, &Vec<&Write>)| {
             let settled = self.settled(subject, moment, true);
             let open = writes.iter().filter(|write| self.is_open(write, moment, settled));
-            // One under way and the newest one.
+            // At most the state under way and the newest state.
             open.count().min(2)
         };
         of_subject.map(count).sum()
     }
 
-    /// Returns the lowest number of events of this group that must have been waiting or under way
+    /// Returns the minimum number of events in this group that must have been waiting or under way
     /// at `moment`. Counts only events decided after `from`.
     fn least_waiting(&self, group: &str, from: u64, moment: u64) -> usize {
         let of_subject = self.of_subject.iter().filter(|(_, writes)| writes[0].group == group);
         let is_waiting = |(subject, writes): (&&Subject, &Vec<&Write>)| {
             let settled = self.settled(subject, moment, false);
             let is_there = writes.iter().any(|write| self.is_open(write, moment, settled));
-            // A repeat has the place of the state that it repeats, even while that waits for
-            // another attempt. A held write has a separate place, and so has the write that follows
-            // it.
+            // A repeat shares the place of the state that it repeats, even while that state waits
+            // for another attempt. A held write has a separate place, as does the write that
+            // follows it.
             let surely = self.settled(subject, moment, true);
             let mut chain = writes.iter().filter(|write| self.is_open(write, moment, surely)).peekable();
             let is_later = chain.peek().is_some_and(|first| first.moment > from);
@@ -249,21 +250,21 @@ impl<'e> History<'e> {
         of_group.any(|op| op.ended.is_some_and(|ended| ended > *last_rest && ended < moment))
     }
 
-    /// A group loses an event because it is full only if it has its share, or is in trouble and all
-    /// groups in trouble have theirs.
+    /// A group loses an event for being full only if it uses its whole share, or if it is in
+    /// trouble and all groups in trouble use theirs.
     fn check_losses(&self) -> Result<(), TestCaseError> {
         let share = self.options.share();
         for told in self.evidence.told.iter().filter(|told| told.reason == LossReason::GroupFull) {
-            // The hook runs a little later than the recording decides.
+            // The hook runs slightly later than the recording's decision.
             let event = told.event.as_ref();
             let decided = event.map_or(0, |event| self.decided(&Subject::of(event), event.count));
             prop_assert!(decided != 0 && decided < told.moment, "no decision writes {:?}", told);
             let moment = decided + 1;
             let is_alone = self.has_others_since(&told.group) > moment;
             prop_assert!(!is_alone, "{:?} is the only group", told);
-            // The lost event counts among those that the group would have.
+            // The lost event counts as one of those that the group would have.
             let waiting = self.most_waiting(|group| group == told.group, moment);
-            // The recording may not have seen the end of the last operation yet.
+            // The recording may not yet have seen that the last operation ended.
             let unseen = usize::from(self.has_ended_since_a_rest(&told.group, moment));
             if waiting + unseen > share {
                 continue;
@@ -276,7 +277,8 @@ impl<'e> History<'e> {
         Ok(())
     }
 
-    /// A group that has its share gets no more, except the unused part of half of the queue.
+    /// A group that uses its whole share gets no more, except for the unused part of half of the
+    /// queue.
     fn check_waiting(&self) -> Result<(), TestCaseError> {
         if self.options.policy == OverflowPolicy::Wait {
             return Ok(());
@@ -292,16 +294,16 @@ impl<'e> History<'e> {
         Ok(())
     }
 
-    /// Returns the `moment` of the decision about this state of an event.
+    /// Returns the `moment` at which this state of an event was decided.
     fn decided(&self, subject: &Subject, count: i32) -> u64 {
         let writes = self.of_subject.get(subject).map(Vec::as_slice).unwrap_or_default();
         let write = writes.iter().find(|write| write.known.count == count && !write.is_held);
         write.map_or(0, |write| write.moment)
     }
 
-    /// Returns whether the operation could have had a place beside others of its group at any
-    /// `moment` after the decision and the attempt before it. Of two that get their places
-    /// together, either may begin first, unless there is one thread for all.
+    /// Returns whether the operation could have had a place alongside others in its group at any
+    /// `moment` after its decision and its previous attempt. Of two operations that get their
+    /// places at the same time, either may begin first, unless one thread performs all of them.
     fn could_have_place(&self, op: &Op, decided: u64) -> bool {
         let (group, places) = (self.group_of(op), self.options.places());
         let ops = || self.evidence.ops.iter();
@@ -317,7 +319,7 @@ impl<'e> History<'e> {
         })
     }
 
-    /// A group does not take a place that belongs to others.
+    /// A group does not take places that belong to other groups.
     fn check_places(&self) -> Result<(), TestCaseError> {
         let places = self.options.places();
         if self.options.mode == SinkMode::Batches || places < 2 {

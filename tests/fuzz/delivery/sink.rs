@@ -1,5 +1,5 @@
-//! The sink of a program. It answers as scripted by the program, keeps the stored events, and logs
-//! each operation.
+//! A program's sink. It answers as scripted by the program, keeps the stored events, and logs each
+//! operation.
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -16,11 +16,11 @@ use super::ops::{Op, Outcome};
 use super::program::{Answer, Options, Trouble};
 use super::store::{Begun, FOREIGN, Hold, State};
 
-/// The time limit of an operation that hangs. Only a fault of the test takes this long.
+/// The time limit for a hanging operation. Only a fault in the test can reach it.
 const HANGS: Duration = Duration::from_secs(240);
 
-/// A logical clock for everything that the recording does where the test can see it. Within one
-/// thread, or between two threads if one waits for the other, the later value is higher.
+/// A logical clock for all actions of the recording that the test can observe. Within one thread,
+/// or between two threads if one waits for the other, a later value is higher.
 #[derive(Clone, Default)]
 pub struct Moments(Arc<AtomicU64>);
 
@@ -44,9 +44,9 @@ pub struct Script {
     pub moments: Moments,
     /// The calls of a sink that does not block.
     open: Mutex<Vec<Open>>,
-    /// The calls to be answered on another thread, and their number.
+    /// The channel for calls to be answered on another thread.
     elsewhere: Mutex<Option<Sender<Open>>>,
-    /// The threads that asked for groups, and how often.
+    /// The threads that requested groups, and the number of requests.
     asked: Mutex<(HashSet<ThreadId>, u64)>,
 }
 
@@ -56,7 +56,7 @@ struct ThisOne;
 struct All;
 
 impl Script {
-    /// Creates the script of a sink that works.
+    /// Creates the script for a working sink.
     pub fn new(options: &Options) -> Arc<Self> {
         let script = Arc::new(Self {
             options: *options,
@@ -73,7 +73,7 @@ impl Script {
             let weak = Arc::downgrade(&script);
             thread::spawn(move || {
                 for open in rx {
-                    // Once the script is gone, nothing reads the answer.
+                    // Once the script has been dropped, nothing reads the answer.
                     let script: Option<Arc<Self>> = weak.upgrade();
                     if let Some(script) = script {
                         script.finish(open);
@@ -88,7 +88,7 @@ impl Script {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the behaviour of the sink, and lets operations continue that no longer have to wait.
+    /// Changes the sink's behaviour, and resumes operations that no longer have to wait.
     fn change(&self, change: impl FnOnce(&mut State)) {
         change(&mut self.lock());
         self.changed.notify_all();
@@ -103,17 +103,17 @@ impl Script {
         self.lock().is_away = is_away;
     }
 
-    /// Lets all operations that hang return.
+    /// Makes all hanging operations return.
     pub fn release(&self) {
         self.change(|state| state.releases += 1);
     }
 
-    /// Lets slow operations return, because the clock has moved.
+    /// Lets slow operations return, because the clock has advanced.
     pub fn tick(&self) {
         self.change(|state| state.ticks += 1);
     }
 
-    /// Keeps the calls from here on, or answers them.
+    /// Sets whether calls are kept from now on or answered.
     pub fn keep(&self, keeps: bool) {
         self.change(|state| state.keeps = keeps);
     }
@@ -129,12 +129,12 @@ impl Script {
         self.lock().troubles.clone().into_iter().collect()
     }
 
-    /// Lets all operations that hang return, and no later one hang.
+    /// Makes all hanging operations return, and prevents later operations from hanging.
     pub fn release_for_good(&self) {
         self.change(|state| state.is_free = true);
     }
 
-    /// Makes the sink work from now on, except for the namespaces that are in trouble.
+    /// Makes the sink work from now on, except in the namespaces that are in trouble.
     pub fn heal_others(&self) {
         self.change(|state| {
             state.answers.clear();
@@ -149,12 +149,12 @@ impl Script {
         self.heal_others();
     }
 
-    /// Returns how many operations are under way until the program continues.
+    /// Returns the number of operations that stay under way until the program continues.
     pub fn hanging(&self) -> usize {
         self.lock().blocked.len() + self.open.lock().unwrap().len()
     }
 
-    /// Returns whether an operation waits for the clock to move.
+    /// Returns whether an operation is waiting for the clock to advance.
     pub fn is_slow(&self) -> bool {
         let is_slow = |hold: Hold| matches!(hold, Hold::Tick(_));
         let blocked = self.lock().blocked.iter().any(|hold| is_slow(*hold));
@@ -174,19 +174,21 @@ impl Script {
         self.lock().ops.clone()
     }
 
-    /// Returns what is stored now, without the events of other writers.
+    /// Returns the currently stored events, without those of other writers.
     pub fn stored(&self) -> Vec<Event> {
         self.lock().store.values().filter(|event| event.reason != FOREIGN).cloned().collect()
     }
 
-    /// Notes that this thread, the recording's own, decides about an event or asks for a group.
+    /// Records that this thread, which belongs to the recording, decides about an event or requests
+    /// a group.
     pub fn note_thread(&self, asks: bool) {
         let mut asked = self.asked.lock().unwrap();
         asked.0.insert(thread::current().id());
         asked.1 += u64::from(asks);
     }
 
-    /// Returns how many threads decided and asked for groups, and how often they asked.
+    /// Returns the number of threads that made decisions and requested groups, and the number of
+    /// requests.
     pub fn asked(&self) -> (usize, u64) {
         let asked = self.asked.lock().unwrap();
         (asked.0.len(), asked.1)
@@ -208,7 +210,7 @@ impl Script {
         begun
     }
 
-    /// Performs an operation on the store of a blocking sink, which is already under way.
+    /// Performs an operation that is already under way on the store of a blocking sink.
     fn operate(&self, event: &Event, creates: bool) -> Result<Event, SinkError> {
         let Begun { number, answer, .. } = self.begin(event);
         let mut state = self.lock();
@@ -223,7 +225,7 @@ impl Script {
         }
     }
 
-    /// Performs the only operation of a call.
+    /// Performs the operation of a call that has only one.
     fn operate_alone(&self, event: &Event, creates: bool) -> Result<Event, SinkError> {
         if self.options.mode != SinkMode::OneByOne {
             self.complain("an operation that was not submitted".to_owned());
@@ -240,13 +242,13 @@ impl Script {
         state.leave_batch();
     }
 
-    /// Returns the answer to the last operation about the same event.
+    /// Returns the answer to the last operation on the same event.
     fn last_answer(&self, op: &SinkOp) -> Answer {
         self.lock().last_op(op.event()).map_or(Answer::Ok, |op| op.answer)
     }
 
-    /// Notes that the recording will not see the answers of these operations, which were the last
-    /// ones about their events.
+    /// Records that the recording will not see the answers to these operations, each of which was
+    /// the last one on its event.
     fn forget_answers<'o>(&self, ops: impl Iterator<Item = &'o SinkOp>) {
         let mut state = self.lock();
         for op in ops {
@@ -279,7 +281,8 @@ impl Script {
         batch.answer(answers);
     }
 
-    /// Takes the calls of a batch like a remote store, and returns before all are answered.
+    /// Takes a batch's calls like a remote store would, and returns before all of them are
+    /// answered.
     fn submit_calls(&self, batch: SinkBatch) {
         let mut state = self.lock();
         state.enter(batch.ops().iter().map(SinkOp::event));
@@ -291,7 +294,7 @@ impl Script {
             let panics = matches!(begun.answer, Answer::Panic | Answer::PanicBatch);
             let is_held = self.lock().holds(begun.hold, &call.event().involved_object.namespace);
             if panics && !is_held {
-                // The unwinding drops this call and the next ones.
+                // Unwinding drops this call and the remaining ones.
                 let all: Vec<SinkCall> = std::iter::once(call).chain(calls).collect();
                 drop(self.end(&all[0], begun, begun.answer));
                 let mut state = self.lock();
@@ -324,7 +327,8 @@ impl Script {
         open.into_iter().map(|open| self.finish_somewhere(open)).count() > 0
     }
 
-    /// Answers all calls that are under way, and begins with one of them. Returns how many.
+    /// Answers all calls that are under way, starting with the given one. Returns the number of
+    /// calls.
     pub fn answer_all(&self, first: usize) -> u64 {
         let mut open = std::mem::take(&mut *self.open.lock().unwrap());
         let count = open.len();
@@ -357,7 +361,7 @@ impl Script {
         }
     }
 
-    /// Performs the operation of a call, and answers it.
+    /// Performs a call's operation and answers the call.
     fn finish(&self, open: Open) {
         let Open { call, begun } = open;
         let result = self.end(&call, begun, begun.answer);
@@ -371,7 +375,7 @@ impl Script {
         }
     }
 
-    /// Performs the operation of a call, which is answered next.
+    /// Performs a call's operation. The caller then answers the call.
     fn end(&self, call: &SinkCall, begun: Begun, answer: Answer) -> Result<Event, SinkError> {
         let creates = matches!(call.op(), SinkOp::Create(_));
         let mut state = self.lock();
@@ -382,8 +386,8 @@ impl Script {
         result
     }
 
-    /// Returns how many events the recording learned to be stored. Returns `None` if it may or may
-    /// not count one of them, because that event was already in the store.
+    /// Returns the number of events that the recording knows to be stored. Returns `None` if the
+    /// recording may or may not count one of them, because that event was already in the store.
     pub fn told_as_stored(&self) -> Option<u64> {
         let state = self.lock();
         let is_unsure = state.ops.iter().any(|op| op.outcome == Outcome::Exists);
@@ -391,7 +395,7 @@ impl Script {
         (!is_unsure).then(|| state.ops.iter().filter(is_told).count() as u64)
     }
 
-    /// Returns how many calls of the recording had several operations.
+    /// Returns the number of the recording's calls that contained several operations.
     pub fn several(&self) -> u64 {
         self.lock().several
     }
@@ -402,12 +406,12 @@ impl Script {
     }
 }
 
-/// Panics, and drops this value while the thread unwinds.
+/// Panics, dropping this value during unwinding.
 fn panic_with<T>(_dropped: T) -> ! {
     resume_unwind(Box::new(All))
 }
 
-/// The sink that a recording has.
+/// The sink that is passed to the recording.
 pub struct Scripted(pub Arc<Script>);
 
 impl EventSink for Scripted {

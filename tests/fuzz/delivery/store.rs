@@ -1,4 +1,4 @@
-//! The state of the sink: the stored events, its operations, and its faults.
+//! The sink's state: the stored events, its operations, and its faults.
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::Duration;
@@ -9,27 +9,27 @@ use eventcast::{Event, SinkError};
 use super::ops::{Id, Name, Op, Outcome, Subject, name_of};
 use super::program::{Answer, Options, Trouble};
 
-/// The reason of an event that another writer stored.
+/// The reason used for events stored by another writer.
 pub const FOREIGN: &str = "Foreign";
 
-/// The condition that an operation waits for before it is answered.
+/// The condition that must hold before an operation is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hold {
     Nothing,
-    /// The release after this one.
+    /// Waits for the release after the one with this number.
     Release(u64),
-    /// The move of the clock after this one.
+    /// Waits for the clock to advance again after the advance with this number.
     Tick(u64),
-    /// The end of the trouble of its namespace.
+    /// Waits until the operation's namespace is out of trouble.
     Namespace,
-    /// The program's permission.
+    /// Waits until the program answers or drops the call.
     Kept,
 }
 
 /// An operation that has begun.
 #[derive(Clone, Copy, Debug)]
 pub struct Begun {
-    /// Its place in the list of operations.
+    /// The operation's index in the list of operations.
     pub number: usize,
     pub answer: Answer,
     pub hold: Hold,
@@ -45,20 +45,20 @@ pub struct State {
     /// Whether calls are kept until the program answers them.
     pub keeps: bool,
     pub troubles: BTreeMap<String, Trouble>,
-    /// The number of releases, and of moves of the clock, so far.
+    /// The number of releases and of clock advances so far.
     pub releases: u64,
     pub ticks: u64,
-    /// The conditions that blocked threads of the recording wait for.
+    /// The conditions that the recording's blocked threads are waiting for.
     pub blocked: Vec<Hold>,
     pub store: HashMap<Name, Event>,
-    /// The events of the operations that are at the sink now.
+    /// The events whose operations are in the sink now.
     busy: HashSet<Id>,
-    /// The number of batches that are at a blocking sink now.
+    /// The number of batches that a blocking sink is processing now.
     batches: usize,
-    /// The number of calls of the recording that had several operations.
+    /// The number of the recording's calls that contained several operations.
     pub several: u64,
-    /// The highest count that was stored under each name for each key, and the highest that the
-    /// sink saw there.
+    /// The highest count stored under each name for each key, and the highest count that the sink
+    /// received for it.
     stored: HashMap<(Name, Subject), i32>,
     seen: HashMap<(Name, Subject), i32>,
     pub ops: Vec<Op>,
@@ -94,7 +94,7 @@ impl State {
         ((!self.options.is_determined()).then(|| name_of(event)), Subject::of(event))
     }
 
-    /// Notes that the sink is given operations. They are under way until [`State::leave`].
+    /// Records that the sink has received operations. They are under way until [`State::leave`].
     pub fn enter<'e>(&mut self, events: impl ExactSizeIterator<Item = &'e Event>) {
         let count = events.len();
         for event in events {
@@ -117,12 +117,12 @@ impl State {
         }
     }
 
-    /// Notes that a batch at a blocking sink has its answers, or that a call was submitted.
+    /// Records that a batch in a blocking sink has been answered, or that a call was submitted.
     pub fn leave_batch(&mut self) {
         self.batches -= 1;
     }
 
-    /// Notes that the operation on this event is no longer under way.
+    /// Records that the operation on this event is no longer under way.
     pub fn leave(&mut self, event: &Event, moment: u64) {
         let id = self.id(event);
         self.busy.remove(&id);
@@ -131,7 +131,7 @@ impl State {
         }
     }
 
-    /// Notes the beginning of an operation.
+    /// Records the beginning of an operation.
     pub fn begin(&mut self, event: &Event, moment: u64) -> Begun {
         let (subject, name) = (Subject::of(event), name_of(event));
         let seen = self.seen.entry((name, subject.clone())).or_insert(event.count);
@@ -160,7 +160,7 @@ impl State {
         Begun { number: self.ops.len() - 1, answer, hold }
     }
 
-    /// Returns whether an operation on an event of this namespace has to wait.
+    /// Returns whether an operation on an event in this namespace has to wait.
     pub fn holds(&self, hold: Hold, namespace: &str) -> bool {
         let trouble = self.troubles.get(namespace).copied();
         let holds = match hold {
@@ -236,7 +236,7 @@ impl State {
     }
 }
 
-/// Returns the error of an answer that stores nothing.
+/// Returns the error for an answer that stores nothing.
 fn failure(answer: Answer) -> Option<SinkError> {
     match answer {
         Answer::Refuse => Some(SinkError::rejected("refused")),

@@ -1,9 +1,9 @@
-//! The calls that the models and the real bus have in common, as few as possible.
+//! The calls that the models and the real bus have in common, kept to a minimum.
 
 use eventcast::OverflowPolicy;
 use eventcast::stats::DropReason;
 
-/// An event, which is a number that occurs once in a program.
+/// An event, represented by a number that is unique within a program.
 pub type Event = u64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,12 +14,12 @@ pub enum How {
     Timeout,
     Batch,
     TryBatch,
-    /// Polled once. A publish that would wait is dropped then.
+    /// Polled once. If the publish would have to wait, it is then dropped.
     Async,
 }
 
 impl How {
-    /// Returns the form that does not wait, instead of a form that would wait forever.
+    /// Returns the non-waiting form to use instead of a form that would wait forever.
     pub fn without_waiting(self) -> Self {
         match self {
             Self::Wait => Self::Try,
@@ -33,7 +33,7 @@ impl How {
 pub enum Refused {
     Full(Vec<Event>),
     Stopped(Vec<Event>),
-    /// The publish would have waited, and was dropped together with its event.
+    /// The publish would have had to wait, and was dropped together with its event.
     Waiting,
 }
 
@@ -67,7 +67,7 @@ impl Spec {
         speaks || !matches!(self.filter, Filter::None)
     }
 
-    /// Returns what the watcher does when its filter or hook is called with this event.
+    /// Returns what the watcher publishes when its filter or hook is called with this event.
     pub fn says(&self, place: Place, event: Event) -> Option<Says> {
         let speaker = self.speaker.filter(|speaker| speaker.place == place)?;
         (event % speaker.every == 0).then_some(speaker.says)
@@ -78,7 +78,7 @@ impl Spec {
 #[derive(Clone, Copy, Debug)]
 pub struct Speaker {
     pub place: Place,
-    /// It speaks at the events that are divisible by this number.
+    /// The part publishes at events divisible by this number.
     pub every: Event,
     pub says: Says,
 }
@@ -93,7 +93,7 @@ pub enum Place {
 pub enum Says {
     Publish(How, usize),
     Gap(u64),
-    /// Publishes an event, closes the bus, and publishes another one.
+    /// Publishes an event, closes the bus, and publishes another event.
     Close,
 }
 
@@ -102,10 +102,11 @@ pub enum Says {
 pub struct Numbers(Event);
 
 impl Numbers {
-    /// The distance between the first events of two speakers. No program publishes that many.
+    /// The distance between the first events of two speakers. No program publishes that many
+    /// events.
     const EACH: Event = 1_000_000;
 
-    /// Creates the numbers of the speaker that was registered as this one.
+    /// Creates the numbers for the speaker of the watcher that was registered with this number.
     pub fn new(watcher: usize) -> Self {
         Self((watcher as Event + 1) * Self::EACH)
     }
@@ -117,13 +118,13 @@ impl Numbers {
     }
 }
 
-/// A filter by an event's number.
+/// A filter based on an event's number.
 #[derive(Clone, Copy, Debug)]
 pub enum Filter {
     None,
-    /// Rejects the events that are divisible by the number.
+    /// Rejects events that are divisible by the number.
     Without(u64),
-    /// Panics at the events that are divisible by the second number, and rejects those divisible by
+    /// Panics at events that are divisible by the second number, and rejects events divisible by
     /// the first.
     Panics(u64, u64),
 }
@@ -139,7 +140,7 @@ impl Filter {
     }
 }
 
-/// The counters of one watcher, or of several together.
+/// The counters of one watcher, or the sums for several watchers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
     pub offered: u64,
@@ -147,8 +148,8 @@ pub struct Figures {
     pub dropped: [u64; 5],
     pub filtered: u64,
     pub missed: u64,
-    /// The number of queued events, or `None` while the dispatcher waits. The number is not
-    /// determined then, because an event that waits for capacity may or may not have been queued.
+    /// The number of queued events, or `None` while the dispatcher waits. In that case the number
+    /// is not determined, because an event waiting for capacity may or may not have been queued.
     pub queued: Option<u64>,
     pub high_water: u64,
     pub evictions: u64,
@@ -190,7 +191,7 @@ pub struct Totals {
     /// The counters of all watchers that ever existed.
     pub watchers: Figures,
     /// The number of listed watchers, or `None` while the dispatcher waits, because it cannot reap
-    /// then.
+    /// watchers at that time.
     pub listed: Option<usize>,
 }
 

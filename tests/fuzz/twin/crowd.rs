@@ -1,6 +1,6 @@
-//! Random programs of several threads on the real bus. The result is not determined, but not every
-//! result is allowed: for each watcher the twin decides whether some history would make the watcher
-//! see exactly this.
+//! Random multi-threaded programs on the real bus. The result is not deterministic, but not every
+//! result is allowed. For each watcher, the twin decides whether there is a history that would make
+//! the watcher see exactly this result.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::mpsc;
@@ -27,7 +27,7 @@ pub struct Crowd {
     readers: Vec<Script>,
 }
 
-/// The work of a reader's thread until the end.
+/// What a reader's thread does until the end.
 #[derive(Clone, Debug)]
 struct Script {
     queue_capacity: usize,
@@ -36,11 +36,11 @@ struct Script {
     prefix: usize,
     /// Whether the reader registers while others publish.
     is_late: bool,
-    /// The kinds of reads, repeated until the end: 0 receives an item, 1 borrows one, 2 receives a
-    /// batch, and 3 yields to other threads and then receives an item.
+    /// The kinds of reads, which are repeated until the end. 0 receives an item, 1 borrows one, 2
+    /// receives a batch, and 3 yields to other threads and then receives an item.
     reads: Vec<u8>,
     /// The number of reads after which the reader stops. A late reader does not stop, because the
-    /// test could not find then where the reader's part begins.
+    /// test could then not determine where the reader's part begins.
     stops_after: Option<usize>,
 }
 
@@ -81,8 +81,8 @@ pub fn crowd() -> impl Strategy<Value = Crowd> {
 struct Seen {
     spec: Spec,
     log: Vec<Item>,
-    /// The reader, kept until everything is counted, because the dispatcher counts the last events
-    /// of a stopped reader on the dispatcher's thread.
+    /// The reader, kept until everything is counted, because a stopped reader's last events are
+    /// counted on the dispatcher's thread.
     reader: RealReader,
     is_late: bool,
     has_stopped: bool,
@@ -125,7 +125,7 @@ pub fn run(crowd: &Crowd) -> Result<(), TestCaseError> {
     });
     let publishing: Vec<_> = publishing.collect();
     let accepted: Vec<_> = publishing.into_iter().map(|thread| thread.join().unwrap()).collect();
-    // The late readers too have registered before the bus is closed.
+    // Late readers have also been registered before the bus is closed.
     drop(registered);
     prop_assert_eq!(registrations.recv(), Err(mpsc::RecvError));
     prop_assert!(bus.shutdown(false));
@@ -145,7 +145,7 @@ fn register(bus: &Real, script: &Script) -> (RealReader, Spec) {
     (bus.watch(&spec, 0).expect("nobody has closed it"), spec)
 }
 
-/// Runs the publishes of the program, and returns the accepted events in order.
+/// Performs the program's publish calls, and returns the accepted events in order.
 fn publish(bus: &Real, first: Event, program: &[(How, usize)]) -> Vec<Event> {
     let mut next = first;
     let mut accepted = Vec::new();
@@ -156,7 +156,7 @@ fn publish(bus: &Real, first: Event, program: &[(How, usize)]) -> Vec<Event> {
         let back = match bus.publish(events.clone(), *how) {
             Ok(()) => 0,
             Err(Refused::Full(back) | Refused::Stopped(back)) => {
-                assert!(events.ends_with(&back), "{back:?} came back of {events:?}");
+                assert!(events.ends_with(&back), "{back:?} returned from {events:?}");
                 back.len()
             }
             Err(Refused::Waiting) => 1,
@@ -185,7 +185,7 @@ fn read(mut reader: RealReader, spec: Spec, script: &Script) -> Seen {
             }),
             _ => {
                 thread::yield_now();
-                // A script of nothing but yields would never finish.
+                // A script that only yields would never finish.
                 reader.watcher.recv().map(|delivery| log.push(delivery.into()))
             }
         };
@@ -196,8 +196,8 @@ fn read(mut reader: RealReader, spec: Spec, script: &Script) -> Seen {
     Seen { spec, log, reader, is_late: script.is_late, has_stopped: stops_after.is_some() }
 }
 
-/// Returns the order in which a reader that loses nothing saw the events. Each event occurs once,
-/// and the events of each publisher are in the publisher's order.
+/// Returns the order in which a reader without losses saw the events. Each event must occur once,
+/// and each publisher's events must be in the order in which they were published.
 fn one_order(witness: &Seen, accepted: &[Vec<Event>]) -> Result<Vec<Event>, TestCaseError> {
     let mut order = Vec::new();
     let mut by_publisher: HashMap<u64, Vec<Event>> = HashMap::new();
@@ -215,7 +215,7 @@ fn one_order(witness: &Seen, accepted: &[Vec<Event>]) -> Result<Vec<Event>, Test
     Ok(order)
 }
 
-/// Merges gaps that follow each other into one.
+/// Merges consecutive gaps into one.
 fn merged(items: impl IntoIterator<Item = Item>) -> Vec<Item> {
     let mut merged = Vec::new();
     for item in items {
@@ -228,7 +228,7 @@ fn merged(items: impl IntoIterator<Item = Item>) -> Vec<Item> {
 }
 
 impl Seen {
-    /// Checks that the twin can be made to show the same.
+    /// Checks that the twin can be made to show the same items.
     fn explain(&self, order: &[Event]) -> Result<(), TestCaseError> {
         let stats = self.reader.watcher.stats();
         let counts = figures(&stats);
@@ -238,8 +238,8 @@ impl Seen {
         let wanted: Vec<_> = self.spec.prefix.iter().copied().map(Item::Event).collect();
         prop_assert_eq!(prefix, &wanted[..]);
 
-        // The reader's part of the order goes to the end. It starts at the beginning or, for a late
-        // reader, at the position given by the counts.
+        // The reader's part of the order extends to the end. It starts at the beginning or, for a
+        // late reader, at the position given by the counts.
         let part = if self.is_late {
             let length = (counts.offered + counts.filtered) as usize;
             prop_assert!(length <= order.len(), "{:?} of {}", stats, order.len());
@@ -254,7 +254,7 @@ impl Seen {
             prop_assert_eq!(counts.filtered, (part.len() - offered.len()) as u64);
         }
 
-        // Each gap is where its number of events is missing.
+        // Each gap must be at the position where its number of events is missing.
         let mut at = 0;
         let mut delivered = HashSet::new();
         for item in log {
@@ -275,16 +275,16 @@ impl Seen {
         prop_assert_eq!(at, offered.len(), "{:?} of {:?}", log, offered);
         let lost: HashSet<_> = offered.iter().copied().filter(|event| !delivered.contains(event)).collect();
         let told: HashSet<_> = self.reader.told().into_iter().map(|(_, event)| event).collect();
-        prop_assert_eq!(&told, &lost, "what the hook was told");
+        prop_assert_eq!(&told, &lost, "the losses reported to the hook");
         prop_assert_eq!(dropped, lost.len() as u64);
         let expected = self.replay(&offered, &delivered);
         prop_assert_eq!(merged(log.iter().copied()), merged(expected), "{:?}", self.spec);
         Ok(())
     }
 
-    /// Returns what the twin shows to a reader that reads as late as it can for these events to be
-    /// delivered. The queue is then as full as it can be, so an event that is not lost even then
-    /// cannot be lost.
+    /// Returns the items that the twin shows to a reader that reads as late as possible while still
+    /// receiving these events. The queue is then as full as possible, so an event that is not lost
+    /// even then cannot be lost.
     fn replay(&self, offered: &[Event], delivered: &HashSet<Event>) -> Vec<Item> {
         let mut mailbox =
             Mailbox::new(Spec { prefix: Vec::new(), filter: Filter::None, ..self.spec.clone() });
@@ -298,7 +298,7 @@ impl Seen {
                 _ => delivered.contains(event),
             };
             if mailbox.is_full() && is_due {
-                // A gap before the event that frees capacity is received first.
+                // If there is a gap before the event that frees capacity, it is received first.
                 while let Ok(item) = mailbox.receive() {
                     shown.push(item);
                     if matches!(item, Item::Event(_)) {

@@ -1,5 +1,5 @@
-//! The twin's model of one watcher: a list of what its reader will see, in which a lost event is a
-//! gap.
+//! The twin's model of one watcher, which is a list of the items that its reader will see. A lost
+//! event is represented by a gap.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::api::{Event, Figures, Item, Nothing, Received, Spec, place};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Slot {
-    /// An event of the prefix, which is not counted and never lost.
+    /// An event in the prefix, which is not counted and never lost.
     Prefix(Event),
     Event(Event),
     Gap(u64),
@@ -22,21 +22,21 @@ enum Slot {
 pub struct Mailbox {
     pub spec: Spec,
     stream: VecDeque<Slot>,
-    /// The events that wait for capacity.
+    /// The events waiting for capacity.
     pending: VecDeque<Event>,
     deadline: Option<Duration>,
     /// The number of events that the reader has seen and still borrows.
     lent: u64,
-    /// Whether some of the waiting events fit now, and the rest do not. The real dispatcher is not
-    /// woken for so little capacity, so it may not have moved them yet.
+    /// Whether some of the waiting events fit now and the rest do not. The real dispatcher is not
+    /// woken for so little capacity, so it may not have moved these events yet.
     pub is_unsure: bool,
     pub is_stopped: bool,
     pub is_closed: bool,
-    /// Whether the reader is gone.
+    /// Whether the reader was dropped.
     pub is_gone: bool,
     figures: Figures,
     pub told: Vec<(DropReason, Event)>,
-    /// The gap or event that the reader has received last.
+    /// The last gap or event that the reader received.
     pub last: Option<Item>,
 }
 
@@ -63,12 +63,13 @@ impl Mailbox {
     }
 
     /// Returns whether the next receive finds nothing. The next receive frees the capacity of the
-    /// borrowed events, so it also finds the events that wait for this capacity.
+    /// borrowed events, so it also finds the events waiting for this capacity.
     pub fn is_empty(&self) -> bool {
         self.stream.is_empty() && self.pending.is_empty()
     }
 
-    /// Returns whether events wait for the capacity of the events that the reader borrows.
+    /// Returns whether events are waiting for the capacity used by the events that the reader
+    /// borrows.
     pub fn is_begrudged(&self) -> bool {
         self.lent > 0 && self.is_pending()
     }
@@ -81,7 +82,7 @@ impl Mailbox {
         self.queued() >= self.capacity()
     }
 
-    /// Returns the first event of the queue, or `None` if there is none.
+    /// Returns the first event in the queue, or `None` if there is none.
     pub fn oldest(&self) -> Option<Event> {
         self.stream.iter().find_map(|slot| if let Slot::Event(event) = slot { Some(*event) } else { None })
     }
@@ -91,7 +92,7 @@ impl Mailbox {
         if let Some(Slot::Event(event)) = self.stream.front() { Some(*event) } else { None }
     }
 
-    /// Returns for how many events there is space.
+    /// Returns the number of events that there is space for.
     pub fn free(&self) -> u64 {
         self.capacity().saturating_sub(self.queued())
     }
@@ -133,7 +134,7 @@ impl Mailbox {
                     self.stream.push_back(Slot::Event(event));
                 }
                 OverflowPolicy::DropIncoming => self.lose_last(DropReason::Incoming, event),
-                // The watcher ends before the event, which is therefore not offered.
+                // The watcher ends before the event, so the event is not offered.
                 OverflowPolicy::Evict => {
                     self.figures.offered -= 1;
                     self.figures.evictions += 1;
@@ -153,7 +154,7 @@ impl Mailbox {
         self.note_high_water();
     }
 
-    /// Moves waiting events into the queue as far as they fit. Returns whether it moved any.
+    /// Moves as many waiting events into the queue as fit. Returns whether any were moved.
     fn fill(&mut self) -> bool {
         let mut moved = false;
         while self.queued() < self.capacity() {
@@ -169,7 +170,7 @@ impl Mailbox {
         self.figures.high_water = self.figures.high_water.max(self.queued().min(self.capacity()));
     }
 
-    /// Moves waiting events into the queue as far as they fit, and drops them if the bus no longer
+    /// Moves as many waiting events into the queue as fit, and drops the rest if the bus no longer
     /// waits for them.
     pub fn settle(&mut self, now: Duration, abandoned: bool) {
         if !self.is_pending() {
@@ -192,14 +193,14 @@ impl Mailbox {
         }
     }
 
-    /// Loses the events that wait for space, because the time for them is over.
+    /// Loses the events waiting for space, because their time limit has passed.
     pub fn time_out(&mut self) {
         while let Some(event) = self.pending.pop_front() {
             self.lose_last(DropReason::TimedOut, event);
         }
     }
 
-    /// Ends the watcher because its filter has panicked.
+    /// Ends the watcher because its filter panicked.
     pub fn panic(&mut self) {
         self.figures.panics += 1;
         self.is_stopped = true;
@@ -232,7 +233,7 @@ impl Mailbox {
 
     fn lose_oldest(&mut self) {
         let oldest = self.stream.iter().position(|slot| matches!(slot, Slot::Event(_)));
-        let at = oldest.expect("there is one too many");
+        let at = oldest.expect("the queue is over capacity");
         let Slot::Event(event) = self.stream[at] else { unreachable!("an event was counted") };
         self.count_lost(DropReason::Oldest, event);
         let mut gap = 1;
@@ -314,7 +315,7 @@ impl Mailbox {
         // Waiting events may enter the queue only after the reader has received the gap.
         let may_be_late = matches!(self.spec.policy, OverflowPolicy::Wait | OverflowPolicy::WaitFor(_));
         let is_gap_alone = gap.is_some() && (first.is_none() || may_be_late);
-        assert!(!events.is_empty() || is_gap_alone, "a batch of nothing where there is something: {self:?}");
+        assert!(!events.is_empty() || is_gap_alone, "an empty batch although items are available: {self:?}");
         self.last = events.last().copied().map(Item::Event).or(gap.map(Item::Lagged));
         Ok((gap.unwrap_or(0), events))
     }

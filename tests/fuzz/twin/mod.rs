@@ -1,6 +1,6 @@
-//! The bus against its twin, which is a broadcaster simple enough to be seen to be correct. Random
-//! programs run on both. After each step, both must have shown the same events to each watcher,
-//! with the gaps at the same places, made the same calls of the hooks, and counted the same.
+//! Tests the bus against its twin, which is a broadcaster simple enough to be obviously correct.
+//! Random programs run on both. After each step, both must have shown each watcher the same events
+//! with gaps in the same places, called the hooks in the same way, and reached the same counts.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(unreachable_pub, reason = "the parts of one test")]
 

@@ -1,5 +1,5 @@
-//! The twin: a broadcaster without locks and threads. Before it returns, each call does everything
-//! that a dispatcher would do, so nothing in it can race.
+//! The twin, which is a broadcaster without locks or threads. Before returning, each call does
+//! everything that a dispatcher would do, so there are no races.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,13 +16,14 @@ pub struct Twin {
     incoming_capacity: usize,
     max_batch: usize,
     now: Duration,
-    /// The accepted events, and the registrations among them, which take no capacity.
+    /// The accepted events, interleaved with registrations, which do not use any capacity.
     incoming: VecDeque<Entry>,
-    /// The number of entries, none or the first one with events, that were taken out together with
-    /// the batch that is being offered, and no longer take a place. They follow the batch.
+    /// The number of entries that were taken out together with the batch being offered and no
+    /// longer use capacity. This is either none or the first entry that contains events. These
+    /// entries follow the batch.
     carried: usize,
     mailboxes: Vec<Mailbox>,
-    /// The numbers of the watchers that are offered events.
+    /// The numbers of the watchers that events are offered to.
     registered: Vec<usize>,
     is_closed: bool,
     is_abandoned: bool,
@@ -45,7 +46,7 @@ impl Twin {
         self.incoming_capacity - (events - self.carried)
     }
 
-    /// Works until there is nothing to do, or until the dispatcher must wait for a watcher.
+    /// Runs until there is nothing left to do or the dispatcher must wait for a watcher.
     fn run(&mut self) {
         loop {
             let (now, abandoned) = (self.now, self.is_abandoned);
@@ -129,11 +130,11 @@ impl Model for Twin {
         let free = self.free();
         if !self.is_closed && events.len().div_ceil(self.max_batch) > free {
             if self.is_blocked() {
-                // A wait for capacity would never end.
+                // Waiting for capacity would never end.
                 how = how.without_waiting();
             } else {
-                // The dispatcher takes entries out while this thread puts them in, so more events
-                // may or may not fit.
+                // The dispatcher removes entries while this thread adds them, so more events may or
+                // may not fit.
                 events.truncate(free * self.max_batch);
             }
         }
@@ -151,7 +152,7 @@ impl Model for Twin {
         }
         let number = self.mailboxes.len();
         self.mailboxes.push(Mailbox::new(spec.clone()));
-        assert!(self.push(Entry::Register(number)).is_ok(), "a registration takes no place");
+        assert!(self.push(Entry::Register(number)).is_ok(), "a registration uses no capacity");
         Some(number)
     }
 
@@ -161,7 +162,7 @@ impl Model for Twin {
 
     fn with<R>(&mut self, number: usize, act: impl FnOnce(&mut Mailbox) -> R) -> R {
         let result = act(&mut self.mailboxes[number]);
-        // The registration of a watcher that is gone no longer separates the events.
+        // A dropped watcher's registration no longer separates the events.
         if self.mailboxes[number].is_gone {
             self.incoming
                 .retain(|entry| !matches!(entry, Entry::Register(registered) if *registered == number));
@@ -194,7 +195,7 @@ impl Model for Twin {
             return complete;
         }
         let complete = self.has_ended;
-        assert!(complete || give_up, "the program waits for the end where it comes");
+        assert!(complete || give_up, "the program waits only if the end can be reached");
         if !complete {
             self.is_abandoned = true;
             self.run();

@@ -1,5 +1,5 @@
-//! Random programs, which run step by step on a model and on the real bus. The two are compared
-//! after each step.
+//! Random programs that run step by step on a model and on the real bus, which are compared after
+//! each step.
 
 use std::fmt::{self, Debug};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,26 +15,27 @@ use super::api::{Event, Figures, Filter, How, Nothing, Place, Refused, Says, Spe
 use super::mailbox::Mailbox;
 use super::real::{Real, RealReader};
 
-/// The time limit for the real bus. Its own work takes very little time, so only a fault takes this
-/// long.
+/// The time limit for the real bus. Its own work takes very little time, so only a fault can reach
+/// this limit.
 const PATIENCE: Duration = Duration::from_secs(180);
-/// The time limit while a failing program is made smaller.
+/// The time limit while a failing program is being shrunk.
 const IMPATIENCE: Duration = Duration::from_millis(300);
 
-/// A broadcaster simple enough to be seen to be correct.
+/// A broadcaster simple enough to be obviously correct.
 pub trait Model {
-    /// Whether the real bus has done everything when a call returns, so that nothing is waited for.
+    /// Whether the real bus has finished all its work when a call returns, so that the test does
+    /// not have to wait.
     const IS_INLINE: bool;
 
     fn new(incoming_capacity: usize, max_batch: usize) -> Self;
-    /// Publishes without waiting. Returns `None`, and does nothing, where the behaviour of the bus
-    /// is not specified.
+    /// Publishes without waiting. Does nothing and returns `None` if the bus's behaviour is not
+    /// specified.
     fn publish(&mut self, events: Vec<Event>, how: How) -> Option<Publish>;
     fn publish_gap(&mut self, events: u64) -> Result<(), Refused>;
-    /// Registers a watcher, and returns its number, or `None` if the bus is closed.
+    /// Registers a watcher and returns its number, or `None` if the bus is closed.
     fn watch(&mut self, spec: &Spec) -> Option<usize>;
     fn mailbox(&self, number: usize) -> &Mailbox;
-    /// Changes the mailbox, and then lets the bus do all that it can.
+    /// Changes the mailbox, and then lets the bus do as much work as it can.
     fn with<R>(&mut self, number: usize, act: impl FnOnce(&mut Mailbox) -> R) -> R;
     /// Lets time pass.
     fn advance(&mut self, by: Duration);
@@ -44,11 +45,11 @@ pub trait Model {
     fn close(&mut self);
     fn shutdown(&mut self, give_up: bool) -> bool;
     fn totals(&self) -> Totals;
-    /// Checks what else can be seen of a watcher.
+    /// Checks everything else that can be observed about a watcher.
     fn check(&self, number: usize, real: &RealReader) -> Result<(), TestCaseError>;
 }
 
-/// The events that the program publishes on the real bus, and the answer of the model.
+/// The events to publish on the real bus, and the model's answer.
 pub struct Publish {
     pub events: Vec<Event>,
     pub how: How,
@@ -70,13 +71,13 @@ impl Debug for Program {
     }
 }
 
-/// A step of a program. A watcher is named by its place among the existing ones, modulo their
-/// number.
+/// A step of a program. A watcher is identified by its index among the existing watchers, modulo
+/// their number.
 #[derive(Clone, Debug)]
 enum Step {
     Publish(How, usize),
     Gap(u64),
-    /// Registers a watcher, with a prefix of this many events.
+    /// Registers a watcher with a prefix of this number of events.
     Watch(Spec, usize),
     Receive(usize),
     ReceiveRef(usize),
@@ -100,7 +101,7 @@ fn policy() -> impl Strategy<Value = OverflowPolicy> {
     ]
 }
 
-/// Watchers of which nearly all have a limit, so that no other one keeps the bus full.
+/// Nearly all watchers have a time limit, so that the others rarely keep the bus full.
 fn limits() -> impl Strategy<Value = OverflowPolicy> {
     prop_oneof![
         6 => (1..5_u64).prop_map(|time| OverflowPolicy::WaitFor(Duration::from_secs(time))),
@@ -134,14 +135,14 @@ fn speaker() -> impl Strategy<Value = Speaker> {
     ];
     let place = prop_oneof![Just(Place::Filter), Just(Place::Hook)];
     (place, 1..5_u64, says).prop_map(|(place, every, says)| match says {
-        // Not every program ends soon.
+        // A larger number keeps some programs from ending early.
         Says::Close => Speaker { place, every: 5 * every + 11, says },
         says => Speaker { place, every, says },
     })
 }
 
-/// A step on a bus with a dispatcher or without. Filters and hooks publish only on a bus without
-/// one, because there the documentation specifies the result.
+/// Generates a step on a bus with or without a dispatcher. Filters and hooks publish only on a bus
+/// without a dispatcher, because the documentation specifies the result only there.
 fn step(is_inline: bool, policy: BoxedStrategy<OverflowPolicy>) -> impl Strategy<Value = Step> {
     let speaker = if is_inline { prop::option::weighted(0.3, speaker()).boxed() } else { Just(None).boxed() };
     let watch = (1..13_usize, policy, 0..4_usize, filter(), speaker).prop_map(
@@ -190,7 +191,7 @@ struct Both<M> {
     next_event: Event,
 }
 
-/// Runs the program on both. An error names the difference, and the step after which it occurred.
+/// Runs the program on both. An error names the difference and the step after which it occurred.
 pub fn run<M: Model>(program: &Program) -> Result<(), TestCaseError> {
     let (incoming_capacity, max_batch) = (program.incoming_capacity, program.max_batch);
     let real = Real::new(incoming_capacity, max_batch, M::IS_INLINE);
@@ -252,25 +253,26 @@ impl<M: Model> Both<M> {
         Ok(())
     }
 
-    /// Carries out a step of one reader.
+    /// Performs one reader's step.
     fn step_of(&mut self, step: &Step, reader: usize) -> Result<(), TestCaseError> {
         let (real, number) = &self.readers[reader];
         let mailbox = self.model.mailbox(*number);
         match step {
-            // `receive_ref` would never return if there is nothing.
+            // `receive_ref` would never return if there is nothing to receive.
             Step::ReceiveRef(_) if !mailbox.is_empty() => {
                 return self.receive(reader, RealReader::receive_ref, Mailbox::receive_ref);
             }
             Step::ReceiveBatch(_) => return self.receive_batch(reader),
             Step::ReceiveAll(_) => return self.receive_all(reader),
-            // The number of waiting events that have entered the queue is not determined then.
+            // In this state, the number of waiting events that have entered the queue is not
+            // determined.
             Step::Stop(_) if mailbox.is_unsure => {}
             Step::Stop(_) => {
                 real.watcher.stop();
                 self.model.with(*number, |mailbox| mailbox.is_stopped = true);
             }
-            // A drop gives back the borrowed events and then removes the reader. The dispatcher may
-            // offer more between the two.
+            // Dropping returns the borrowed events and then removes the reader. The dispatcher may
+            // offer more events in between.
             Step::Drop(_) if mailbox.is_begrudged() => {}
             Step::Drop(_) => self.leave(reader),
             _ => return self.receive(reader, RealReader::receive, Mailbox::receive),
@@ -308,9 +310,9 @@ impl<M: Model> Both<M> {
         let (real_reader, number) = &mut self.readers[reader];
         self.model.with(*number, Mailbox::take_back);
         let expected = self.model.with(*number, model);
-        // The freed capacity may only now wake the real dispatcher, which then delivers the events
-        // that the twin already has. After a shutdown that abandoned events, the end takes a while
-        // too.
+        // The freed capacity may only now wake the real dispatcher, which then delivers events that
+        // the twin already has. After a shutdown that abandoned events, the end takes a while as
+        // well.
         let wait = expected != Err(Nothing::Yet);
         let got = poll::<M, _>(|| real(real_reader), |got| !wait || *got != Err(Nothing::Yet));
         prop_assert_eq!(got, expected);
@@ -322,7 +324,7 @@ impl<M: Model> Both<M> {
         let mailbox = self.model.mailbox(*number);
         let nothing_yet = mailbox.is_empty() && !mailbox.has_ended();
         let got = poll::<M, _>(|| real.receive_batch(), |got| nothing_yet || *got != Err(Nothing::Yet));
-        // The bus chooses how many events are received together, but not which.
+        // The bus chooses how many events are received together, but not which events.
         let most = got.as_ref().map_or(0, |(_, events)| events.len());
         self.model.with(*number, Mailbox::take_back);
         prop_assert_eq!(got, self.model.with(*number, |mailbox| mailbox.receive_batch(most)));
@@ -363,8 +365,8 @@ impl<M: Model> Both<M> {
     }
 }
 
-/// Repeats `look` until the result is as wanted, or until the time limit. Returns the last result.
-/// An inline bus gets no time.
+/// Repeats `look` until the result is as wanted or the time limit has passed. Returns the last
+/// result. An inline bus gets only one try.
 fn poll<M: Model, R>(mut look: impl FnMut() -> R, wanted: impl Fn(&R) -> bool) -> R {
     static FAILED: AtomicBool = AtomicBool::new(false);
     let patience = if FAILED.load(Ordering::Relaxed) { IMPATIENCE } else { PATIENCE };

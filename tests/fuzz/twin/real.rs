@@ -1,4 +1,4 @@
-//! The library's bus, and watchers whose filters and hooks may publish on it.
+//! The library's bus, with watchers whose filters and hooks may publish on it.
 
 use std::panic::resume_unwind;
 use std::sync::{Arc, Mutex};
@@ -59,7 +59,8 @@ impl Real {
                     notes.speak(Place::Hook, *event);
                 }
             });
-        // Without a filter the bus takes another path than with a filter that keeps all events.
+        // The bus's code path without a filter differs from the one with a filter that keeps all
+        // events.
         let builder = if spec.has_filter() {
             let (noted, filter) = (notes.clone(), spec.filter);
             builder.filter(move |event| {
@@ -67,7 +68,7 @@ impl Real {
                 notes.asked.push(*event);
                 notes.speak(Place::Filter, *event);
                 drop(notes);
-                // A panic without a message, so that nothing is written for it.
+                // Unwinds without invoking the panic hook, so that no message is written.
                 filter.keeps(*event).unwrap_or_else(|| resume_unwind(Box::new(())))
             })
         } else {
@@ -93,8 +94,8 @@ impl Real {
         }
     }
 
-    /// Closes the bus, and waits for the end, or immediately abandons the rest if `give_up` is set.
-    /// Returns whether everything was offered.
+    /// Closes the bus and waits for it to end, or immediately abandons the remaining events if
+    /// `give_up` is set. Returns whether everything was offered.
     pub fn shutdown(&self, give_up: bool) -> bool {
         if give_up {
             self.bus.shutdown_timeout(Duration::ZERO).complete
@@ -162,17 +163,17 @@ pub fn figures(stats: &WatcherStats) -> Figures {
     }
 }
 
-/// A watcher. Its reader is gone when it is dropped.
+/// A watcher. Dropping it drops its reader.
 pub struct RealReader {
     pub watcher: Watcher<Event>,
     notes: Arc<Mutex<Notes>>,
 }
 
-/// The arguments of a watcher's filter and hook, and the events that they publish.
+/// The arguments passed to a watcher's filter and hook, and the events that they publish.
 struct Notes {
     spec: Spec,
     publisher: Publisher<Event>,
-    /// A watcher that closes the bus has it.
+    /// The bus, if the watcher closes it.
     bus: Option<Broadcaster<Event>>,
     numbers: Numbers,
     told: Vec<(DropReason, Event)>,
@@ -225,14 +226,14 @@ impl RealReader {
         Ok(self.watcher.try_recv()?.into())
     }
 
-    /// Receives like `receive`, but the reader borrows the event until its next call. Waits for an
-    /// event, so the program calls it only where there is one.
+    /// Receives like `receive`, but the reader borrows the event until its next call. Blocks until
+    /// there is an event, so the program calls it only if there is one.
     pub fn receive_ref(&mut self) -> Received {
         self.watcher.recv_ref().map(Item::from).map_err(|_| Nothing::Ever)
     }
 
-    /// Receives everything that is available: the number of events that were lost before these, and
-    /// the events.
+    /// Receives everything that is available. Returns the number of events lost before the received
+    /// ones, and the received events.
     pub fn receive_batch(&mut self) -> Result<(u64, Vec<Event>), Nothing> {
         let batch = self.watcher.try_recv_batch()?;
         Ok((batch.lagged, batch.to_vec()))
@@ -242,7 +243,8 @@ impl RealReader {
         figures(&self.watcher.stats())
     }
 
-    /// Returns the events that the watcher's hook was called for, each with the reason of its loss.
+    /// Returns the events that the watcher's hook was called for, each with the reason for its
+    /// loss.
     pub fn told(&self) -> Vec<(DropReason, Event)> {
         self.notes.lock().unwrap().told.clone()
     }
@@ -252,7 +254,7 @@ impl RealReader {
         self.notes.lock().unwrap().asked.clone()
     }
 
-    /// Returns the answers to what the watcher's filter and hook have published.
+    /// Returns the answers to the publish calls made by the watcher's filter and hook.
     pub fn heard(&self) -> Vec<Result<(), Refused>> {
         self.notes.lock().unwrap().heard.clone()
     }

@@ -1,4 +1,4 @@
-//! crossbeam-channel 0.5.17: the end of a channel, from either side, and what happens to the
+//! crossbeam-channel 0.5.17: the end of a channel, caused by either side, and what happens to the
 //! values.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,7 +12,7 @@ use super::{Sender, bounded};
 use crate::kinds::on_both_kinds;
 use crate::support::{LONG, until};
 
-/// `send_after_disconnect`, of which `bus::end::shutdown` has the end of the bus. `mpsc.rs`:
+/// `send_after_disconnect`, whose end-of-bus part is in `bus::end::shutdown`. `mpsc.rs`:
 /// `smoke_port_gone`, `smoke_shared_port_gone`, `smoke_shared_port_gone2`, `send2`,
 /// `oneshot_single_thread_try_send_closed`, `oneshot_single_thread_send_port_close`, `try_send3`,
 /// `issue_32114`.
@@ -28,7 +28,7 @@ fn a_send_without_a_receiver_is_accepted_and_its_value_dropped() {
             drop(rx);
             let clone = tx.clone();
             drop(tx);
-            // Difference: a channel returns the value. A publisher does not depend on watchers.
+            // Difference: a channel returns the value. Publishers do not depend on watchers.
             let sends =
                 [Sender::send, Sender::try_send, |tx: &Sender<_>, value| tx.send_timeout(value, LONG)];
             for send in sends {
@@ -72,7 +72,8 @@ fn senders_outlive_a_receiver_that_takes_one_value() {
         let (tx, mut rx) = bounded(kind, 1);
         let clone = tx.clone();
         let receiver = thread::spawn(move || rx.recv().unwrap());
-        // Difference: the sends are accepted, so the senders look for a watcher themselves.
+        // Difference: the sends are accepted, so the senders check for themselves whether there is
+        // a watcher.
         while tx.bus.watcher_count() > 0 {
             assert!(tx.send(1).is_ok() && clone.send(1).is_ok());
         }
@@ -97,7 +98,7 @@ fn either_side_may_be_dropped_first() {
                 tx.put(value.clone());
             }
             drop((tx, rx));
-            // A dispatcher may still hold a value.
+            // The dispatcher may still hold a value.
             until(|| Arc::strong_count(&value) == 1);
         }
     });
@@ -141,7 +142,7 @@ fn a_queued_value_is_seen_beside_a_close() {
     });
 }
 
-/// A value that is counted while it lives.
+/// A value that is counted while it is alive.
 #[derive(Debug)]
 struct Counted {
     alive: Arc<AtomicUsize>,
@@ -180,7 +181,7 @@ fn each_value_is_dropped_once() {
                 scope.spawn(|| (0..received).for_each(|_| tx.send(Counted::new(&alive, false)).unwrap()));
             });
             tx.settle();
-            // Difference: a receiver may keep the last event until its next call.
+            // Difference: a receiver may hold the last event until its next call.
             assert!(rx.try_recv().is_err());
             assert_eq!(alive.load(Ordering::SeqCst), 0);
             (0..queued).for_each(|_| tx.put(Counted::new(&alive, false)));
@@ -203,7 +204,7 @@ fn a_value_that_panics_in_its_drop_leaks_no_other() {
         }
         tx.disconnect();
         let dropped = catch_unwind(AssertUnwindSafe(|| drop(rx)));
-        // Difference: crossbeam passes the panic on and leaks the values after it.
+        // Difference: crossbeam propagates the panic and leaks the values after it.
         assert!(dropped.is_ok());
         assert_eq!(alive.load(Ordering::SeqCst), 0);
     });

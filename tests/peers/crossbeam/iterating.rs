@@ -1,5 +1,5 @@
-//! crossbeam-channel 0.5.17: loops over the values of a receiver. Names without a file are in
-//! `iter.rs`, which `mpsc.rs` repeats with `test_` before each.
+//! crossbeam-channel 0.5.17: loops over the values of a receiver. Names without a file refer to
+//! `iter.rs`. `mpsc.rs` repeats those cases with the prefix `test_`.
 
 use std::thread;
 
@@ -13,7 +13,7 @@ fn a_loop_over_a_receiver_ends_with_the_last_sender() {
         let (tx, mut rx) = bounded(kind, 1);
         let receiver = thread::spawn(move || {
             assert!((&mut rx).into_iter().eq([3, 1, 2]));
-            // The receiver is left at its end.
+            // The loop leaves the receiver at its end.
             assert!(rx.recv().is_err());
             assert_eq!(rx.into_iter().next(), None);
         });
@@ -58,8 +58,8 @@ fn a_loop_that_does_not_wait_takes_what_has_arrived() {
                 sum += responses.try_iter().sum::<usize>();
                 request.send(()).unwrap();
             }
-            // Difference: the end of the receiver does not end the sends to it, so the requests
-            // end.
+            // Difference: sends continue after the receiver has ended, so the test ends the
+            // requests.
             drop(responses);
         });
         while requests.recv().is_ok() {

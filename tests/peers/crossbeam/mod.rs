@@ -1,11 +1,11 @@
-//! crossbeam-channel 0.5.17: the tests of a bounded channel, over a bus with one watcher whose
-//! policy is `Wait`.
+//! crossbeam-channel 0.5.17: the tests of a bounded channel, run against a bus with one watcher
+//! whose policy is `Wait`.
 //!
 //! The sources are `array.rs`, `iter.rs`, `mpsc.rs` (std's tests of its channels), `ready.rs`,
 //! `golang.rs` (Go's tests) and `thread_locals.rs` in `crossbeam-channel/tests`. A name without a
-//! file is in `array.rs`, or in the file that a module names at its top. The sender is the bus and
-//! a publisher of it, and the receiver is an `EventWatcher`, because a watcher with `Wait` loses
-//! nothing that `Delivery` would have to report.
+//! file is in `array.rs`, or in the file that a module names at its top. The sender consists of the
+//! bus and one of its publishers. The receiver is an `EventWatcher`, because a watcher with `Wait`
+//! has no losses for `Delivery` to report.
 //!
 //! These cases have no counterpart:
 //!
@@ -34,7 +34,7 @@ use eventcast::{Broadcaster, EventWatcher, OverflowPolicy, Publisher};
 use crate::kinds::Kind;
 use crate::support::LONG;
 
-/// The sending half: the values are accepted until the last clone is dropped.
+/// The sending half. Values are accepted until the last clone is dropped.
 #[derive(Clone)]
 struct Sender<T: Clone + Send + Sync + 'static> {
     kind: Kind,
@@ -57,7 +57,7 @@ fn bounded<T: Clone + Send + Sync + 'static>(kind: Kind, capacity: usize) -> (Se
 }
 
 impl<T: Clone + Send + Sync + 'static> Sender<T> {
-    /// The number of values that are accepted while the receiver's queue is full.
+    /// Returns the number of values that are accepted while the receiver's queue is full.
     fn beyond(&self) -> usize {
         match self.kind {
             Kind::Dispatcher => 2,
@@ -77,7 +77,7 @@ impl<T: Clone + Send + Sync + 'static> Sender<T> {
         self.publisher.publish_timeout(value, timeout)
     }
 
-    /// Sends a value for which the queue has capacity, and waits until it is queued.
+    /// Sends a value that the queue has capacity for, and waits until the value is queued.
     fn put(&self, value: T) {
         assert!(self.send(value).is_ok());
         self.settle();
@@ -88,9 +88,9 @@ impl<T: Clone + Send + Sync + 'static> Sender<T> {
         self.bus.flush(LONG).unwrap();
     }
 
-    /// Ends the channel, and waits until the receiver can see the end after the values.
+    /// Ends the channel, and waits until the receiver can observe the end after the values.
     ///
-    /// Difference: after the drop of the last sender, a dispatcher still has to reach the end.
+    /// Difference: after the last sender is dropped, a dispatcher still has to process the end.
     fn disconnect(self) {
         assert!(self.bus.shutdown().complete);
     }

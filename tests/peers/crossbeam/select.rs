@@ -1,4 +1,4 @@
-//! crossbeam-channel 0.5.17: `ready.rs`, receivers that a thread waits for together, by
+//! crossbeam-channel 0.5.17: `ready.rs`, where a thread waits for several receivers at once, using
 //! `Watcher::add_to` and crossbeam's `Select`. `tests/bus/select.rs` has this library's own cases.
 
 use std::sync::mpsc;
@@ -13,7 +13,7 @@ use super::bounded;
 use crate::kinds::{Kind, on_both_kinds};
 use crate::support::LONG;
 
-/// Waits for at most this time, and returns the place of a receiver that is ready.
+/// Waits for at most the given time, and returns the index of a receiver that is ready.
 fn ready<T: Send + Sync + 'static>(receivers: &[&EventWatcher<T>], timeout: Duration) -> Option<usize> {
     let mut select = Select::new();
     for receiver in receivers {
@@ -49,7 +49,8 @@ fn a_receiver_at_its_end_is_ready() {
         let ending = thread::spawn(move || drop(ended));
         assert_eq!(ready(&[&at_end, &rx], LONG), Some(0));
         ending.join().unwrap();
-        // With a dispatcher, the end wakes a thread that waits before it can be received.
+        // With a dispatcher, the end may wake a waiting thread before the thread can receive the
+        // end.
         assert!(at_end.recv().is_err());
         assert_eq!(at_end.try_recv(), Err(TryRecvError::Ended));
         for timeout in [LONG, Duration::ZERO] {
@@ -111,7 +112,7 @@ fn a_wait_that_timed_out_is_repeated_and_ends_with_a_value() {
     });
 }
 
-/// Returns a bus, and a receiver that has this many values in its queue.
+/// Returns a bus and a receiver with this number of values in its queue.
 fn filled(kind: Kind, values: usize) -> (Broadcaster<()>, EventWatcher<()>) {
     let options = kind.options().queue_capacity(values).overflow(OverflowPolicy::Wait);
     let bus = Broadcaster::with_options(options).unwrap();
@@ -121,7 +122,7 @@ fn filled(kind: Kind, values: usize) -> (Broadcaster<()>, EventWatcher<()>) {
     (bus, receiver)
 }
 
-/// `duplicate_operations`, and `fairness1` and `fairness2`, of their receivers. `array.rs`:
+/// `duplicate_operations`, and the receivers of `fairness1` and `fairness2`. `array.rs`:
 /// `fairness`, `fairness_duplicates`.
 #[test]
 fn each_of_two_receivers_and_each_place_of_one_has_its_turn() {
@@ -134,7 +135,7 @@ fn each_of_two_receivers_and_each_place_of_one_has_its_turn() {
             channels[place % 2].1.try_recv().unwrap();
             turns[place] += 1;
         }
-        // Each has at least half of its fair share.
+        // Each place gets at least half of its fair share.
         assert!(turns.iter().all(|turns| *turns >= 125), "{turns:?}");
     });
 }
@@ -156,7 +157,8 @@ fn values_of_two_channels_arrive_by_turns() {
         });
         for value in 0..50 {
             for place in 0..2 {
-                // As in crossbeam, a receiver may be ready although its value has been taken.
+                // As in crossbeam, a receiver may be reported as ready although its value has
+                // already been taken.
                 let received = loop {
                     let rx = [&mut rx1, &mut rx2];
                     let ready = ready(&[&*rx[0], &*rx[1]], LONG).unwrap();

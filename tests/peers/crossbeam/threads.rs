@@ -12,7 +12,7 @@ use super::bounded;
 use crate::kinds::{Kind, on_both_kinds};
 use crate::support::{LONG, join};
 
-/// A timeout that a test waits for.
+/// A timeout short enough for a test to wait for.
 const SHORT: Duration = Duration::from_millis(1);
 
 const THREADS: usize = 4;
@@ -44,7 +44,7 @@ fn each_of_several_receivers_gets_every_value_of_every_sender() {
     on_both_kinds(|kind| {
         const COUNT: usize = 50;
         let (tx, rx) = bounded(kind, 3);
-        // Difference: receivers of a channel share the values. Here each gets all of them.
+        // Difference: a channel's receivers share the values. Here each receiver gets all of them.
         let mut receivers = vec![rx];
         receivers.extend((1..THREADS).map(|_| tx.bus.watch().unwrap().into_events()));
         let receivers: Vec<_> = receivers
@@ -96,7 +96,7 @@ fn the_values_of_many_senders_all_arrive() {
 fn sends_and_receives_that_time_out_lose_and_repeat_nothing() {
     on_both_kinds(|kind| {
         let (tx, mut rx) = bounded(kind, 2);
-        // Every other round the receiver waits in vain, and then the sender.
+        // In alternate rounds, either the receiver or the sender waits until it times out.
         let (turn, turns) = mpsc::channel();
         let sender = thread::spawn(move || {
             for value in 0..20 {
@@ -161,7 +161,8 @@ fn a_thread_that_has_sent_finds_a_value() {
                 scope.spawn(|| {
                     begin.wait();
                     for _ in 0..30 {
-                        // Difference: with a dispatcher, a value is in the queue after a flush.
+                        // Difference: with a dispatcher, a value is certain to be in the queue only
+                        // after a flush.
                         tx.put(0);
                         assert_eq!(rx.lock().unwrap().try_recv(), Ok(0));
                     }
@@ -184,7 +185,7 @@ fn a_channel_may_carry_the_receiver_of_another() {
         let sender = thread::spawn(move || {
             for _ in 0..LINKS {
                 let (next, receiver) = bounded(kind, 1);
-                // Difference: an event is cloned, and a receiver cannot be.
+                // Difference: events are cloned, but receivers cannot be cloned.
                 tx.send(Next(Arc::new(Mutex::new(Some(receiver))))).unwrap();
                 tx = next;
             }
@@ -242,7 +243,7 @@ fn a_thread_that_exits_may_still_send_and_wait() {
         let before = SEEN.load(Ordering::SeqCst);
         let (tx, mut rx) = bounded(kind, 1);
         let receiver = thread::spawn(move || {
-            // This one is initialised first, and so is dropped after the library's own.
+            // This thread-local is initialised first, so it is dropped after the library's own.
             AT_EXIT.set(Some(UseAtExit(kind)));
             assert_eq!(rx.recv(), Ok(()));
         });

@@ -1,4 +1,5 @@
-//! crossbeam-channel 0.5.17: one thread sends and receives. Values, capacities and lengths.
+//! crossbeam-channel 0.5.17: values, capacities and lengths, with one thread that both sends and
+//! receives.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use super::bounded;
 use crate::kinds::on_both_kinds;
 use crate::support::LONG;
 
-/// A timeout that a test waits for.
+/// A timeout short enough for a test to wait for.
 const SHORT: Duration = Duration::from_millis(1);
 
 /// `smoke`. `mpsc.rs`: `smoke`, `smoke_shared`, `recv_timeout`, `recv_timeout_upgrade`, and of
@@ -23,7 +24,7 @@ fn a_value_is_received_once() {
         assert_eq!(rx.try_recv(), Err(TryRecvError::Empty));
         tx.put(6);
         assert_eq!(rx.try_recv(), Ok(6));
-        // A receive that waits needs no flush before it.
+        // A blocking receive does not need a flush before it.
         tx.send(7).unwrap();
         assert_eq!(rx.recv(), Ok(7));
         let clone = tx.clone();
@@ -49,8 +50,8 @@ fn a_queue_takes_its_capacity_and_returns_the_next_value_until_a_receive() {
             assert_eq!(tx.send_timeout(0, Duration::ZERO), Ok(()));
             assert_eq!(rx.recv(), Ok(0));
             let accepted = tx.fill(capacity);
-            // Difference: there is no getter of a capacity on the handles, and a dispatcher accepts
-            // the values that it holds itself.
+            // Difference: the handles have no method that returns the capacity, and a dispatcher
+            // accepts further values that it holds itself.
             assert_eq!((rx.watcher().len(), accepted), (capacity, capacity + tx.beyond()));
             let refused = Err(PublishError::Full(99));
             assert_eq!(tx.try_send(99), refused);
@@ -66,7 +67,8 @@ fn a_queue_takes_its_capacity_and_returns_the_next_value_until_a_receive() {
 /// `len_empty_full`, and `len` with one thread. The case with two is
 /// `threads::one_thread_receives_what_another_sends_in_order`.
 ///
-/// Difference: only the receiver has a length. A sender learns that a queue is full when it sends.
+/// Difference: only the receiver has a length. A sender finds out that a queue is full when it
+/// sends.
 #[test]
 fn a_length_is_exact_each_time_round() {
     on_both_kinds(|kind| {

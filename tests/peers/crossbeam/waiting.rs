@@ -12,7 +12,7 @@ use super::bounded;
 use crate::kinds::on_both_kinds;
 use crate::support::{LONG, join, until};
 
-/// A timeout that a test waits for.
+/// A timeout short enough for a test to wait for.
 const SHORT: Duration = Duration::from_millis(1);
 
 /// `recv`, `disconnect_wakes_receiver`. `mpsc.rs`: `oneshot_multi_task_recv_then_send` and
@@ -110,7 +110,7 @@ fn a_receive_and_the_drop_of_a_full_receiver_wake_the_senders() {
     on_both_kinds(|kind| {
         let (tx, mut rx) = bounded(kind, 1);
         let accepted = tx.fill(1);
-        // Difference: these sends are accepted, because the bus continues without the receiver.
+        // Difference: these sends are accepted, because the bus keeps working without the receiver.
         let first = thread::spawn({
             let tx = tx.clone();
             move || tx.send_timeout(accepted, LONG).unwrap()
@@ -120,7 +120,7 @@ fn a_receive_and_the_drop_of_a_full_receiver_wake_the_senders() {
             move || tx.send(accepted).unwrap()
         });
         assert_eq!(rx.recv(), Ok(0));
-        // One of them continues, and the other does so after the drop.
+        // One of the senders continues now, and the other one after the drop.
         until(|| first.is_finished() || second.is_finished());
         drop(rx);
         join([first, second]);

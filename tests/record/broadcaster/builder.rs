@@ -1,4 +1,4 @@
-//! Options, including the ends of their ranges.
+//! Options, including the smallest and largest permitted values.
 
 use std::sync::mpsc;
 use std::time::{Duration, SystemTime};
@@ -53,7 +53,7 @@ fn no_duration_is_too_long() {
         record(&events, "a", "Retry");
         calls.recv_timeout(LONG).unwrap();
         calls.recv_timeout(LONG).unwrap();
-        // Both recordings must have been offered all three events before the end begins.
+        // Both recordings must have been offered all three events before the shutdown begins.
         until(|| store.len() == 3 && pausing.stats().watcher.offered == 3);
         clock.advance(Duration::from_secs(1 << 40));
         assert_eq!(store.len(), 3);
@@ -66,8 +66,8 @@ fn no_duration_is_too_long() {
     });
 }
 
-/// The system clock is far beyond the range of a timestamp, or far before 1970. Events are
-/// recorded, folded, stored, listed and read back, with times at the end of the range.
+/// The system clock is far beyond the range of a timestamp, or far before 1970. Events are still
+/// recorded, folded, stored, listed and read back, with times clamped to the end of the range.
 #[test]
 fn a_clock_at_the_ends_of_time_records_and_stores_as_usual() {
     let far = Duration::from_secs(300_000_000_000);
@@ -93,7 +93,7 @@ fn a_clock_at_the_ends_of_time_records_and_stores_as_usual() {
         let stored = store.events();
         assert_eq!(stored.iter().map(|event| event.count).max(), Some(15));
         for event in &stored {
-            // A store keeps whole seconds.
+            // Stores keep times in whole seconds.
             let first = event.first_timestamp.unwrap().to_string();
             assert_eq!(first.get(..19), shown.to_string().get(..19), "{event:?}");
             assert_eq!(Event::from_json(&event.to_json()).unwrap(), *event);

@@ -1,4 +1,4 @@
-//! The drop of a broadcaster.
+//! Dropping a broadcaster.
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
@@ -59,7 +59,7 @@ fn dropping_waits_no_longer_than_it_may_and_loses_nothing() {
     assert!(!dropping.is_finished());
     clock.advance(Duration::from_millis(1));
     dropping.join().unwrap();
-    assert!(calls.try_recv().is_err(), "nothing has been stored yet");
+    assert!(calls.try_recv().is_err(), "no event has been stored yet");
 
     drop(gate);
     assert!(recording.join(LONG));
@@ -67,10 +67,11 @@ fn dropping_waits_no_longer_than_it_may_and_loses_nothing() {
     assert_balanced(&recording.stats());
 }
 
-/// The losses that the hook of a broadcaster receives: reason, place and count.
+/// The losses that a broadcaster's hook receives, each with its reason, place and count.
 type Losses = mpsc::Receiver<(LossReason, String, u64)>;
 
-/// Returns a broadcaster whose drop waits for three seconds, and its losses.
+/// Returns a broadcaster that waits for up to three seconds when it is dropped, and a channel that
+/// receives its losses.
 fn waiting_three_seconds(clock: &FakeClock) -> (EventBroadcaster, Losses) {
     with_losses(clocked(clock).drop_timeout(Duration::from_secs(3)), |loss| {
         assert!(loss.events.is_empty() || loss.reason != LossReason::LeftBehind);
@@ -78,7 +79,7 @@ fn waiting_three_seconds(clock: &FakeClock) -> (EventBroadcaster, Losses) {
     })
 }
 
-/// Drops a broadcaster, and lets the time limit of the drop pass.
+/// Drops a broadcaster and advances the clock past the drop timeout.
 fn drop_late(clock: &FakeClock, events: EventBroadcaster) {
     let dropping = thread::spawn(move || drop(events));
     clock.wait_for_waiters(1);
@@ -106,7 +107,8 @@ fn events_unfinished_at_a_drop_are_reported_and_still_written() {
     assert_eq!(losses.try_iter().count(), 0);
 }
 
-/// The report at the drop is not a report of a loss, so a loss that follows is reported as usual.
+/// The report made when the broadcaster is dropped does not count as a loss report, so a later loss
+/// is reported as usual.
 #[test]
 fn an_event_that_is_lost_after_a_drop_is_counted_once() {
     let clock = clock();
@@ -145,7 +147,7 @@ fn an_unfinished_log_and_handler_are_reported_at_a_drop() {
     drop_late(&clock, events);
     let told: Vec<_> = losses.try_iter().collect();
     let told: Vec<_> = told.iter().map(|(_, place, count)| (place.as_str(), *count)).collect();
-    assert_eq!(told, [("logging", 3), (name.as_str(), 3)], "with the event that is being handled");
+    assert_eq!(told, [("logging", 3), (name.as_str(), 3)], "the event being handled is included");
     drop((log_gate, handler_gate));
     assert!(log.join(LONG) && handler.join(LONG));
 }
@@ -158,7 +160,7 @@ fn dropping_does_not_wait_with_a_timeout_of_zero() {
     let handler = events.spawn(move |_| pass()).unwrap();
     record(&events, "a", "Started");
     gate.wait();
-    // The clock stands still, so any wait would last forever.
+    // The clock is not advanced, so any wait would last forever.
     drop(events);
     assert!(!handler.join(Duration::ZERO));
     drop(gate);
@@ -180,10 +182,10 @@ fn dropping_in_a_handler_does_not_wait() {
         .unwrap();
     record(&events, "a", "Started");
     let recorder = events.recorder("tester");
-    // The handler may be waiting for the broadcaster already, or find it there later.
+    // The handler may already be waiting for the broadcaster, or may find it here later.
     *last.lock().unwrap() = Some(events);
     dropped.recv_timeout(LONG).unwrap();
-    // If the handler was too early, the second event makes it drop the last owner.
+    // If the handler looked too early, the second event makes it drop the last owner.
     if last.lock().unwrap().is_some() {
         recorder.event(pod("b"), Normal, "Started", "");
     }

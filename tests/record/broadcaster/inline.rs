@@ -1,4 +1,4 @@
-//! An event broadcaster without a dispatcher: recorders offer the events themselves.
+//! An event broadcaster without a dispatcher, where recorders offer the events themselves.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::channel;
@@ -19,12 +19,12 @@ fn inline() -> EventBroadcasterBuilder {
     EventBroadcaster::builder().bus(BusOptions::default().inline(true))
 }
 
-/// Records an event about a pod of this name.
+/// Records an event about the pod with the given name.
 fn note(recorder: &Recorder, name: &str) -> Recorded {
     recorder.event(pod(name), Normal, "Started", "up")
 }
 
-/// Returns whether a filter runs on the thread that records.
+/// Returns whether filters run on the recording thread.
 fn is_inline(events: &EventBroadcaster) -> bool {
     let (tx, rx) = channel();
     let filter = move |_: &Event| tx.send(thread::current().id()).is_ok();
@@ -43,7 +43,8 @@ fn the_bus_options_make_a_broadcaster_inline() {
     assert!(!is_inline(&inline().bus(BusOptions::default()).build().unwrap()));
 }
 
-/// Every queue has the event when the recorder returns, with its name, whichever thread records.
+/// When the recorder returns, the event and its name are in every queue, whichever thread recorded
+/// the event.
 #[test]
 fn an_event_is_in_the_queues_when_its_call_returns() {
     let events = EventBroadcaster::new_inline();
@@ -66,8 +67,9 @@ fn an_event_is_in_the_queues_when_its_call_returns() {
     assert_eq!(events.stats().bus.accepted, 4 * 500);
 }
 
-/// A recording has the capacity of both queues of a broadcaster with a dispatcher, because no
-/// incoming queue takes a burst. Watchers have the length of the options.
+/// A recording's queue has the combined capacity of the two queues that a broadcaster with a
+/// dispatcher has, because there is no incoming queue to absorb a burst. Watchers use the
+/// configured capacity.
 #[test]
 fn a_burst_as_long_as_both_queues_waits_for_a_sink_that_hangs() {
     let short = BusOptions::default().incoming_capacity(3).queue_capacity(4);
@@ -106,8 +108,8 @@ fn the_longest_queues_are_no_error_of_a_recording() {
     assert!(events.record_to(MemorySink::new()).is_ok());
 }
 
-/// A recorder does not wait for a recording with `Wait` either. It returns `Full`, nothing gets the
-/// event, and the event is counted once and reported once.
+/// A recorder does not wait even for a recording with the `Wait` policy. It returns `Full`, no
+/// watcher or recording receives the event, and the event is counted and reported once.
 #[test]
 fn a_recording_that_is_waited_for_refuses_for_all() {
     let clock = clock();
@@ -133,7 +135,7 @@ fn a_recording_that_is_waited_for_refuses_for_all() {
     assert_eq!((sink.store.len(), recording.stats().created), (3, 3));
 }
 
-/// An event that a filter records follows the event at which the filter was asked.
+/// An event that a filter records is delivered after the event that the filter was called for.
 #[test]
 fn a_filter_may_record() {
     let events = EventBroadcaster::new_inline();
@@ -159,8 +161,9 @@ fn a_filter_may_record() {
     assert_eq!(counts, [("Started".to_owned(), 3), ("Seen".to_owned(), 3)]);
 }
 
-/// A hook that records each loss feeds itself. The chain ends inside the call that began it, after
-/// as many events as `incoming_capacity` allows, and events refused after that are counted.
+/// A hook that records an event for each loss causes further losses. The chain ends within the call
+/// that started it, after as many events as `incoming_capacity` allows. Events refused after that
+/// are counted.
 #[test]
 fn a_hook_that_records_what_is_lost_ends() {
     let recorder: Arc<OnceLock<Recorder>> = Arc::default();
@@ -182,7 +185,7 @@ fn a_hook_that_records_what_is_lost_ends() {
     assert_eq!((watcher.stats().dropped.incoming, events.stats().recorder.full), (6, 1));
 }
 
-/// `scrub` runs before the lock is taken: it is not delayed by a filter of another call.
+/// `scrub` runs before the lock is acquired, so a filter running in another call does not delay it.
 #[test]
 fn scrubbing_waits_for_no_filter() {
     let (scrubbed_tx, scrubbed) = channel();
@@ -210,8 +213,8 @@ fn scrubbing_waits_for_no_filter() {
     assert_eq!(watcher.len(), 2);
 }
 
-/// The filter of a full watcher is asked before the event is accepted. Like every filter, it sees
-/// the event with its name.
+/// A full watcher's filter is called before the event is accepted. Like every filter, it receives
+/// the event with its name already set.
 #[test]
 fn the_filter_of_a_full_watcher_sees_the_name_of_an_event() {
     let options = BusOptions::default().inline(true).queue_capacity(1).overflow(OverflowPolicy::Wait);

@@ -1,4 +1,4 @@
-//! Lines of logs.
+//! Log lines.
 
 use std::time::{Duration, SystemTime};
 
@@ -11,8 +11,8 @@ use crate::support::{clocked, gate, logged, pod, record, until};
 
 use super::Shared;
 
-/// The series gives the date of an event that was counted elsewhere and is recorded by a controller
-/// that forwards events.
+/// If a forwarding controller records an event that was counted elsewhere, the log line takes its
+/// date from the event's series.
 #[test]
 fn a_log_line_has_columns_as_events_watch_prints_them() {
     let clock = FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_millis(1_700_000_000_999));

@@ -24,7 +24,8 @@ fn on_loss_reports_every_refusal() {
     let secret = "not for the log";
     assert_eq!(recorder.event(pod("a"), Normal, "", secret), Recorded::EmptyReason);
     assert_eq!(recorder.event(pod("a"), Normal, "Unscrubbable", secret), Recorded::ScrubPanicked);
-    // A watcher that no thread reads blocks the dispatcher, so the incoming queue fills up.
+    // No thread reads from this watcher, so it blocks the dispatcher and the incoming queue fills
+    // up.
     let held =
         events.watch_builder().name("held").queue_capacity(1).overflow(OverflowPolicy::Wait).watch().unwrap();
     until(|| recorder.event(pod("a\u{1b}"), Normal, "Full", secret) == Recorded::Full);
@@ -32,8 +33,8 @@ fn on_loss_reports_every_refusal() {
     events.shutdown();
     assert_eq!(recorder.event(pod("a"), Normal, "Late", secret), Recorded::Closed);
 
-    // The watcher may have lost an event too, which the dispatcher held when the watcher was
-    // dropped.
+    // The watcher may also have lost the event that the dispatcher was offering when the watcher
+    // was dropped.
     let is_refusal = |loss: &(LossReason, String)| !matches!(loss.0, LossReason::Dropped(_));
     let losses: Vec<_> = losses.try_iter().filter(is_refusal).collect();
     let (first, last) = (&losses[..2], losses.last().unwrap());
@@ -70,10 +71,10 @@ fn on_loss_reports_watchers_without_a_hook() {
     assert_eq!(*own.lock().unwrap(), [(DropReason::Incoming, 1)]);
 }
 
-/// The reason of a loss, its place, and the reasons of its events.
+/// The reason for a loss, its place, and the reasons of the lost events.
 type Lost = (LossReason, String, Vec<String>);
 
-/// Returns a broadcaster with queues of one event, and its losses.
+/// Returns a broadcaster whose queues hold one event each, and a channel that receives its losses.
 fn with_short_queues() -> (EventBroadcaster, Receiver<Lost>) {
     with_losses(EventBroadcaster::builder().bus(BusOptions::default().queue_capacity(1)), |loss| {
         let reasons: Vec<_> = loss.events.iter().map(|event| event.reason.to_string()).collect();
@@ -93,7 +94,7 @@ fn an_event_at_which_a_handler_panics_is_reported_with_the_handlers_name() {
         move |delivery: Delivery<&Event>| check(delivery.event().unwrap())
     };
     let spawned = events.watch_builder().name("spawned").spawn(panics("Spawned")).unwrap();
-    // The runner's own hook for the losses of its queue makes no difference.
+    // It makes no difference that the runner has its own hook for losses from its queue.
     let own =
         events.watch_builder().name("own").on_drop(|_, _| ()).stop_on_panic(true).runner(panics("Runner"));
     let own = own.unwrap();
@@ -106,7 +107,7 @@ fn an_event_at_which_a_handler_panics_is_reported_with_the_handlers_name() {
         record(&events, "web-0", reason);
         events.flush(LONG).unwrap();
     }
-    ran.recv_timeout(LONG).expect("it was to stop");
+    ran.recv_timeout(LONG).expect("the runner should have stopped");
     let places = [watcher.stats().name, "logging".to_owned(), "spawned".to_owned(), "own".to_owned()];
     let expected: Vec<_> = ["Watcher", "Logging", "Spawned", "Runner"]
         .into_iter()
@@ -119,7 +120,7 @@ fn an_event_at_which_a_handler_panics_is_reported_with_the_handlers_name() {
     assert!(events.shutdown().complete);
 }
 
-/// The events of a gap were reported when they were lost.
+/// The events in a gap were already reported when they were lost.
 #[test]
 fn a_panic_at_a_gap_is_counted_and_not_reported() {
     let (events, losses) = with_short_queues();
@@ -141,8 +142,8 @@ fn a_panic_at_a_gap_is_counted_and_not_reported() {
     assert_eq!(losses.try_iter().collect::<Vec<_>>(), [lost]);
 }
 
-/// The events that a handler abandons at a deadline are reported even if no caller asks again, and
-/// only once, however many ask.
+/// Events that a handler abandons at a deadline are reported exactly once, whether no further
+/// caller requests a report or many do.
 #[test]
 fn abandoned_events_of_a_handler_are_reported_once() {
     const THREADS: usize = 4;
@@ -159,7 +160,7 @@ fn abandoned_events_of_a_handler_are_reported_once() {
         gate.wait();
         assert!(!events.shutdown_timeout(Duration::ZERO).complete);
         drop(gate);
-        // The dispatcher may reach the last events only now, and then abandons them itself.
+        // The dispatcher may only now reach the last events, in which case it abandons them itself.
         until(|| handler.stats().dropped.abandoned == 2);
         let mut reported = 0;
         if round % 2 == 0 {
@@ -181,8 +182,8 @@ fn abandoned_events_of_a_handler_are_reported_once() {
     }
 }
 
-/// Each loss of a watcher is reported once: to the watcher's hook if there is one, and otherwise to
-/// the broadcaster's. A shutdown does not report it again.
+/// Each event that a watcher loses is reported once, to the watcher's hook if it has one and
+/// otherwise to the broadcaster's hook. A shutdown does not report it again.
 #[test]
 fn abandoned_events_of_a_watcher_are_reported_once_and_to_one_hook() {
     for has_hook in [false, true] {

@@ -1,5 +1,5 @@
-//! The event broadcaster: logs, watchers, hooks, the end, and the behaviour when user-supplied code
-//! calls back or panics.
+//! The event broadcaster: logs, watchers, hooks, shutdown, and the behaviour when user-supplied
+//! code calls back into the library or panics.
 
 mod builder;
 mod end;
@@ -16,7 +16,7 @@ use eventcast::Event;
 
 type Shared<T> = Arc<Mutex<Vec<T>>>;
 
-/// Returns a list, and a handler that adds the message of each event to it.
+/// Returns a list and a handler that appends each event's message to it.
 fn collect() -> (Shared<String>, impl FnMut(&Event) + Send) {
     let seen = Shared::default();
     let into = seen.clone();

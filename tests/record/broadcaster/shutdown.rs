@@ -75,7 +75,8 @@ fn shutdown_can_be_called_by_any_thread_at_any_time() {
     assert_eq!(events.stats().recordings, reports[0].recordings);
 }
 
-/// client-go's `TestNonRacyShutdown`, with a shutdown while the recorders are recording.
+/// client-go's `TestNonRacyShutdown`, but with the shutdown happening while the recorders are
+/// recording.
 #[test]
 fn a_shutdown_among_recorders_loses_nothing_that_was_accepted() {
     for round in 0..20 {
@@ -142,8 +143,8 @@ fn a_flush_names_the_recording_that_is_late() {
     thread::scope(|scope| {
         let flush = scope.spawn(|| events.flush(Duration::from_secs(1)));
         clock.wait_for_waiters(1);
-        // When an event after the flush has gone through the queue, the dispatcher has handled the
-        // flush.
+        // Once an event recorded after the flush has passed through the queue, the dispatcher has
+        // handled the flush.
         let mut witness = events.watch_builder().watch().unwrap();
         record(&events, "web-1", "Started");
         witness.recv().unwrap();
@@ -156,7 +157,7 @@ fn a_flush_names_the_recording_that_is_late() {
     assert_eq!(sink.store.len(), 2);
 }
 
-/// A flush, on a thread and as a task, waits until the sink has written.
+/// Both the blocking and the async flush wait until the sink has written the events.
 #[test]
 fn a_flush_waits_for_the_sink() {
     for bus in modes() {

@@ -1,4 +1,4 @@
-//! User-supplied code that panics, or calls back.
+//! User-supplied code that panics or calls back into the library.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, mpsc};
@@ -11,7 +11,7 @@ use test_support::watched;
 
 use crate::support::{LONG, Scripted, assert_balanced, at_once, clock, clocked, pod, record, until};
 
-/// Each hook panics for one event. Everything else continues.
+/// Each hook panics for one event, and everything else continues to work.
 #[test]
 fn a_panic_in_any_hook_stops_nothing() {
     let clock = clock();
@@ -54,17 +54,17 @@ fn a_panic_in_any_hook_stops_nothing() {
     assert_balanced(&recording.stats());
     assert_eq!((handler.stats().panics, handler.stats().delivered), (1, 5));
     assert_eq!((logging.stats().panics, logging.stats().delivered), (1, 5));
-    // A filter that panics ends its watcher. The events that the watcher received earlier stay
-    // readable.
+    // A panic in a filter ends its watcher. Events that the watcher received earlier can still be
+    // read.
     assert_eq!(filtered.events().count(), 3);
     assert!(dropped.try_recv().is_ok());
-    // The four are scrub, sink, handler and log.
+    // One loss each for the scrub function, the sink, the handler and the log.
     assert_eq!(losses.try_iter().count(), 4);
     assert_eq!(events.stats().recorder.hook_panics, 4);
 }
 
-/// A hook may call any method on every thread that reports a loss: nothing hangs, and no event is
-/// lost because of it.
+/// A hook may call any method, on whichever thread reports the loss. Nothing hangs, and these calls
+/// cause no losses.
 #[test]
 fn a_hook_may_call_everything() {
     watched(|| {
@@ -102,7 +102,7 @@ fn a_hook_may_call_everything() {
         assert_eq!(recorder.event(pod("a"), Normal, "R", ""), Recorded::Closed);
         assert!(recording.join(Duration::MAX));
         assert!(told.load(Ordering::Relaxed) >= 2);
-        // The dispatcher counts on its own thread the events that it was still offering to the
+        // The dispatcher, on its own thread, counts the events that it was still offering to the
         // recording.
         let mut stats = recording.stats();
         until(|| {
@@ -144,7 +144,7 @@ fn a_hook_that_panics_or_records_does_no_harm() {
     let again = recorder.clone();
     let events = EventBroadcaster::builder()
         .on_loss(move |loss| {
-            // A loss inside the hook is counted, but does not call the hook again.
+            // A loss caused inside the hook is counted, but the hook is not called again for it.
             again.get().unwrap().event(pod("web-0"), Normal, "FromHook", "");
             assert_ne!(loss.events[0].reason, "A", "this one panics");
         })

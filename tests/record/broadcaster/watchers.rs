@@ -25,8 +25,8 @@ fn watchers_get_events_before_they_are_correlated() {
     assert_eq!(counts, [1, 1]);
 }
 
-/// The history has recorded events as watchers receive them, with their names, and an evicted
-/// watcher resumes from it. A recording cannot be evicted.
+/// The history holds recorded events in the form in which watchers receive them, names included,
+/// and an evicted watcher resumes from the history. A recording cannot be evicted.
 #[test]
 fn a_watcher_starts_with_events_of_the_history() {
     let options = BusOptions::default().history(2);

@@ -1,4 +1,4 @@
-//! Groups of similar events.
+//! Aggregation of similar events into groups.
 
 use std::time::{Duration, SystemTime};
 
@@ -33,7 +33,7 @@ fn the_first_nine_stay_separate_and_the_rest_is_one_event() {
         assert_eq!(next.metadata.name, first.metadata.name);
         assert_eq!(next.first_timestamp, first.first_timestamp);
     }
-    // This holds every time. client-go evicts one of the ten by chance.
+    // The result is deterministic here, whereas client-go evicts one of the ten at random.
     for (i, count) in (0..9).cycle().zip(2..).take(90).map(|(i, n)| (i, 2 + (n - 2) / 9)) {
         assert_eq!(rig.seen(&event("r", &format!("m{i}"))), Seen::Update(count), "m{i}");
     }
@@ -101,8 +101,8 @@ fn groups_of_one_object_have_one_name_at_one_time() {
     assert_ne!(name("Killing"), first);
 }
 
-/// Events of different reporters are in different groups. Events about different parts of one
-/// object are in the same group.
+/// Events from different reporters belong to different groups. Events about different parts of one
+/// object belong to the same group.
 #[test]
 fn a_group_is_of_one_reporter_and_all_parts_of_an_object() {
     let fold = |change: fn(&mut Event, &str)| {
@@ -125,8 +125,8 @@ fn a_group_is_of_one_reporter_and_all_parts_of_an_object() {
     assert_eq!(fold(|event, uid| event.involved_object.uid = uid.to_owned().into()), 0);
 }
 
-/// client-go compares the time since the last event with the interval. A negative time is not
-/// longer than the interval.
+/// client-go compares the time since the last event with the interval, and a negative time never
+/// exceeds the interval.
 #[test]
 fn a_clock_that_goes_back_ends_no_group() {
     let rig = Rig::new(folding(3));
@@ -137,8 +137,8 @@ fn a_clock_that_goes_back_ends_no_group() {
     assert_eq!((seen, folded.unwrap().message), (Seen::Create(1), format!("{PREFIX}c").into()));
 }
 
-/// client-go adds an entry for the message of each folded event, and would have evicted the other
-/// object by now.
+/// client-go adds an entry for each folded event's message, and would have evicted the other object
+/// by now.
 #[test]
 fn a_folded_event_takes_no_capacity() {
     let rig = Rig::new(folding(2).spam_filter(None).cache_size(3));
@@ -155,7 +155,7 @@ fn a_folded_event_takes_no_capacity() {
     assert_eq!(rig.correlator.stats().evicted, 0);
 }
 
-/// client-go writes the number with a sign for these times, or lets it overflow.
+/// For these times client-go writes a signed number or lets the number overflow.
 #[test]
 fn names_of_far_times_use_1970_and_2200() {
     let rig = Rig::new(folding(1));

@@ -1,5 +1,5 @@
-//! Which entries the caches evict. Caches of 128 entries and more are divided into shards, and a
-//! recording's are not.
+//! Which entries the caches evict. Caches with 128 or more entries are divided into shards, except
+//! those of a recording.
 
 use std::thread;
 
@@ -17,12 +17,12 @@ fn rig(capacity: usize) -> Rig {
     Rig::new(CorrelatorOptions::off().cache_size(capacity))
 }
 
-/// An event about the same object each time, with this number in its message.
+/// Returns an event about one fixed object, with the given number as its message.
 fn with_message(number: u64) -> Event {
     event("r", &number.to_string())
 }
 
-/// Adds an entry for each of these events, and checks that none was there.
+/// Adds an entry for each of these events, and checks that the cache had none for them before.
 #[track_caller]
 fn add(rig: &Rig, events: impl Iterator<Item = Event>) {
     for event in events {
@@ -48,7 +48,7 @@ fn each_shard_of_a_full_cache_evicts_its_least_recently_used_entry() {
     // Each of the two shards has 64 entries, whichever objects it holds.
     add(&rig, (0..1000).map(about));
     assert_eq!(rig.correlator.stats().evicted, 872);
-    // All messages of one object are in one shard.
+    // All messages about one object are in the same shard.
     add(&rig, (0..64).map(with_message));
     assert_eq!(rig.seen(&with_message(0)), Seen::Update(2), "63 entries were used after it");
     add(&rig, (64..128).map(with_message));
@@ -115,7 +115,7 @@ fn each_cache_evicts_on_its_own() {
     assert_eq!(rig.seen(&of("b")), Seen::Create(1));
     assert_eq!(rig.seen(&of("c")), Seen::Create(1));
     assert_eq!(rig.correlator.stats().evicted, 3);
-    assert_eq!(rig.seen(&of("a")), Seen::Create(1), "count and budget start again");
+    assert_eq!(rig.seen(&of("a")), Seen::Create(1), "the count and the budget start over");
 }
 
 #[test]

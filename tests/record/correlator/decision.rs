@@ -1,4 +1,4 @@
-//! Decisions, counts, and the answers of the store.
+//! Decisions, counts, and the store's answers.
 
 use std::collections::BTreeSet;
 use std::sync::Barrier;
@@ -10,8 +10,8 @@ use eventcast::{CorrelatorOptions, Event, Timestamp};
 
 use super::{PREFIX, Rig, Seen, budget, created, decision, event, held, updated};
 
-/// The cases of client-go's table, with their intervals. client-go's clock moves by the interval
-/// each time it is read, three times for each event.
+/// The cases in client-go's table, with their intervals. client-go's clock advances by the interval
+/// each time it is read, which is three times per event.
 #[test]
 fn cases_of_client_go() {
     let duplicate = || event("duplicate", "me again");
@@ -135,8 +135,8 @@ fn without_stages_only_equal_events_are_counted() {
     assert_eq!((stats.created, stats.updated, stats.aggregated, stats.filtered), (100, 100, 0, 0));
 }
 
-/// A repeat that finds the budget used up is held with the count that the store lacks. An event
-/// that the store does not have is skipped, however often it is recorded.
+/// A repeat that exceeds the budget is held, together with the count that the store does not have
+/// yet. An event that the store does not have is skipped, no matter how many times it is recorded.
 #[test]
 fn a_held_repeat_has_the_count_and_the_name_of_the_stored_event() {
     for (with_key, with_groups) in [(false, false), (true, false), (false, true), (true, true)] {
@@ -166,7 +166,7 @@ fn a_held_repeat_has_the_count_and_the_name_of_the_stored_event() {
         clock.advance(Duration::from_secs(10));
         assert_eq!(updated(correlator.correlate_or_hold(&event("r", "m"))).count, 6);
         clock.advance(Duration::from_secs(10));
-        // From the first write on, the store also has this event.
+        // After its first write, the store has this event as well.
         assert_eq!(updated(correlator.correlate_or_hold(&event("r", "new"))).count, 4);
         assert_eq!(held(correlator.correlate_or_hold(&event("r", "new"))).count, 5);
         let stats = correlator.stats();
@@ -174,7 +174,7 @@ fn a_held_repeat_has_the_count_and_the_name_of_the_stored_event() {
     }
 }
 
-/// The store has an event that its answer returns.
+/// If the store's answer contains an event, the store has that event.
 #[test]
 fn a_confirmed_event_is_held_although_the_correlator_had_evicted_it() {
     let correlator = Rig::new(budget(1).cache_size(1)).correlator;
@@ -208,7 +208,7 @@ fn threads_count_one_event_without_losing_any() {
     });
     let distinct: BTreeSet<i32> = counts.iter().copied().collect();
     assert_eq!(distinct, (1..=2000).collect());
-    assert_eq!(counts.len(), distinct.len(), "a number was given out twice");
+    assert_eq!(counts.len(), distinct.len(), "a number was assigned twice");
     let stats = rig.correlator.stats();
     assert_eq!((stats.created, stats.updated), (1, 1999));
 }

@@ -1,4 +1,5 @@
-//! The correlator without a recording: the requirements of client-go's own tests, and more.
+//! The correlator without a recording, tested against the requirements of client-go's own tests and
+//! others.
 
 mod aggregator;
 mod cache;
@@ -16,7 +17,7 @@ use eventcast::{CorrelatorOptions, Event, EventSource, ObjectReference, Timestam
 
 const PREFIX: &str = "(combined from similar events): ";
 
-/// The event that client-go's tests of the correlator are built from.
+/// Returns an event like the one that client-go's correlator tests are based on.
 fn event(reason: &str, message: &str) -> Event {
     let mut event = Event::default();
     event.metadata.name = "pod.1".into();
@@ -37,8 +38,8 @@ fn start() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000)
 }
 
-/// A correlator on a fake clock. Its answers are confirmed as a store that changes nothing would
-/// confirm them.
+/// A correlator with a fake clock. Its answers are confirmed the way a store that changes nothing
+/// would confirm them.
 struct Rig {
     clock: FakeClock,
     correlator: EventCorrelator,
@@ -85,7 +86,7 @@ impl Rig {
     }
 }
 
-/// Returns options that fold events from the `max_events`th message on.
+/// Returns options that fold events starting with the `max_events`th message.
 fn folding(max_events: usize) -> CorrelatorOptions {
     CorrelatorOptions::default().aggregation(Aggregation::default().max_events(max_events))
 }
@@ -117,7 +118,7 @@ fn held(correlation: Correlation) -> Event {
     event
 }
 
-/// An event about the object with this number.
+/// Returns an event about the object with the given number.
 fn about(object: u64) -> Event {
     let mut event = event("r", "m");
     event.involved_object.name = format!("pod-{object}").into();

@@ -132,7 +132,7 @@ fn keys_can_be_kept_compared_and_shown_without_their_strings() {
     let workers = HashMap::from([(key.clone(), 1), (other, 2)]);
     assert_eq!(workers[&same], 1);
 
-    // The fields of both keys are the same: the message is empty, and there is no reporting
+    // Both keys have the same fields, because the message is empty and there is no reporting
     // controller.
     let mut blank = event("r", "");
     blank.involved_object.field_path = "".into();

@@ -1,4 +1,4 @@
-//! Properties that hold for the correlator with random events, options and times.
+//! Property tests of the correlator with random events, options and times.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Barrier;
@@ -13,8 +13,8 @@ use proptest::prelude::*;
 
 use super::{Rig, Seen, about};
 
-/// One occurrence: its object, reason, message and type, and the seconds since the occurrence
-/// before.
+/// One occurrence of an event: its object, reason, message and type, and the number of seconds
+/// since the previous occurrence.
 #[derive(Clone, Copy, Debug)]
 struct Occurrence {
     object: u8,
@@ -39,7 +39,7 @@ impl Occurrence {
 }
 
 fn occurrences() -> impl Strategy<Value = Vec<Occurrence>> {
-    // Usually in bursts, sometimes after a long time.
+    // Occurrences usually come in bursts, and sometimes after a long pause.
     let after = prop_oneof![4 => Just(0_u16), 4 => 1_u16..30, 1 => 300_u16..2000];
     let one = (0_u8..4, 0_u8..2, 0_u8..7, any::<bool>(), after).prop_map(
         |(object, reason, message, is_warning, after)| Occurrence {
@@ -74,7 +74,7 @@ fn step(rig: &Rig, one: Occurrence) -> (Seen, Option<Event>) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// A count is the number of times that exactly this event has occurred, including skipped
+    /// A count equals the number of times that this exact event has occurred, including skipped
     /// occurrences.
     #[test]
     fn a_count_is_the_number_of_occurrences(all in occurrences(), options in options()) {
@@ -91,8 +91,8 @@ proptest! {
         }
     }
 
-    /// The same with folded events: the counts of one stored event never repeat a number, and skip
-    /// only numbers of filtered events.
+    /// With folded events, the counts of a stored event never repeat a number and skip only the
+    /// numbers of filtered events.
     #[test]
     fn counts_of_a_stored_event_grow(all in occurrences(), options in options()) {
         let rig = Rig::new(options.clone());
@@ -128,8 +128,8 @@ proptest! {
         }
     }
 
-    /// A skipped event uses no budget: further repeats at the same time are skipped too, and later
-    /// events are decided as if the skipped ones had not been there, except for the counts.
+    /// A skipped event uses no budget. Further repeats at the same time are skipped too, and later
+    /// decisions are the same as if the skipped events had not occurred, except for the counts.
     #[test]
     fn a_skip_changes_nothing_but_the_count(all in occurrences(), options in options(), more in 1_usize..4) {
         let (once, often) = (Rig::new(options.clone()), Rig::new(options.clone()));
@@ -144,7 +144,7 @@ proptest! {
         }
     }
 
-    /// The statistics balance, whatever the caches evict on the way.
+    /// The statistics balance, whatever the caches evict.
     #[test]
     fn the_books_balance(all in occurrences(), options in options(), size in 1_usize..20) {
         let rig = Rig::new(options.cache_size(size));
@@ -171,13 +171,13 @@ proptest! {
         prop_assert_eq!((stats.created, stats.updated, stats.filtered), (created, updated, filtered));
         prop_assert_eq!(created + updated + filtered, all.len() as u64);
         prop_assert!(stats.aggregated <= all.len() as u64);
-        // No cache takes more than one new entry for an event.
+        // An event adds at most one new entry to each cache.
         prop_assert!(stats.evicted <= 3 * (all.len() as u64).saturating_sub(size as u64));
     }
 
-    /// A comparison with a list that is searched from the front: each of the three caches evicts
-    /// exactly the least recently used entry of all objects, in whichever shard it is, and none
-    /// before the cache is full.
+    /// Compares the caches with a linearly searched list. Each of the three caches evicts exactly
+    /// the least recently used entry across all objects, whichever shard holds it, and evicts
+    /// nothing before it is full.
     #[test]
     fn the_least_recently_used_entry_of_all_objects_is_evicted(
         uses in prop::collection::vec((0_u16..120, any::<bool>()), 1..800),
@@ -203,7 +203,7 @@ proptest! {
             match step(&rig, Occurrence { object, reason: 0, message: 0, is_warning: false, after: 0 }).0 {
                 Seen::Create(_) => prop_assert_eq!(count, 1),
                 Seen::Update(updated) => prop_assert_eq!(updated, count),
-                // The cache evicts the budget together with the count.
+                // The budget is evicted together with the count.
                 Seen::Skip => prop_assert!(count > i32::try_from(burst).unwrap()),
             }
             prop_assert_eq!(rig.correlator.stats().evicted, evicted);
@@ -213,16 +213,16 @@ proptest! {
 
 const THREADS: u32 = 4;
 
-/// Returns the number of entries that these objects evict, in all three caches together.
+/// Returns the number of entries that adding these objects evicts from the three caches in total.
 fn evicted_by(correlator: &EventCorrelator, from: u32, objects: u32) -> u64 {
     let before = correlator.stats().evicted;
     (from..from + objects).for_each(|number| drop(correlator.correlate(&about(number.into()))));
     correlator.stats().evicted - before
 }
 
-/// In every round each thread uses its few objects and then brings new ones, fewer than the cache
-/// has capacity for beside the few. However the threads interleave, the few stay and old objects
-/// are evicted.
+/// In every round, each thread uses its own few objects and then adds new ones, fewer than the
+/// cache can hold in addition to those few. However the threads interleave, those few objects stay
+/// cached and old objects are evicted.
 #[test]
 fn entries_that_several_threads_use_again_stay() {
     const SIZE: u32 = 1000;
@@ -233,8 +233,8 @@ fn entries_that_several_threads_use_again_stay() {
     let options = CorrelatorOptions::default().cache_size(SIZE as usize).spam_filter(budget);
     let correlator = EventCorrelator::new(options).unwrap();
     let barrier = Barrier::new(THREADS as usize);
-    // Evicted objects are returned as text, because a panicking thread would leave the others
-    // waiting at the barrier.
+    // Evicted objects are returned as strings instead of causing a panic, because a panicking
+    // thread would leave the other threads waiting at the barrier.
     let run = |thread: u32| {
         let mut forgotten = Vec::new();
         for round in 1..=ROUNDS {
@@ -266,8 +266,8 @@ fn entries_that_several_threads_use_again_stay() {
 }
 
 /// With user-supplied keys one decision locks three shards, and with a small cache it locks the
-/// shards of other objects too. Threads that go through the same objects in opposite directions
-/// never wait for each other in a circle.
+/// shards of other objects too. Threads that process the same objects in opposite directions never
+/// deadlock.
 #[test]
 fn keys_of_all_kinds_and_threads_in_all_directions_never_deadlock() {
     const OBJECTS: u32 = 97;
@@ -304,7 +304,7 @@ fn keys_of_all_kinds_and_threads_in_all_directions_never_deadlock() {
                 let stats = correlator.stats();
                 assert_eq!(stats.created + stats.updated + stats.filtered, u64::from(THREADS * EACH));
             }
-            // Whatever the threads did to each other, each cache is exactly full.
+            // However the threads interleaved, each cache is exactly full.
             let [plain, _] = &correlators;
             // The latest hundred uses of the other threads may count as later than this thread's
             // uses.
@@ -313,7 +313,7 @@ fn keys_of_all_kinds_and_threads_in_all_directions_never_deadlock() {
             assert_eq!(evicted_by(plain, 1_000_000, size), 0);
             assert_eq!(evicted_by(plain, 2_000_000, 1), 3);
             let answer = plain.correlate(&about(1_000_000));
-            assert!(matches!(answer, Correlation::Create { .. }), "{answer:?}: the oldest is still there");
+            assert!(matches!(answer, Correlation::Create { .. }), "{answer:?}: the oldest is still cached");
         });
     }
 }

@@ -1,4 +1,4 @@
-//! Budgets, and the hook that is called for each event beyond its budget.
+//! Budgets, and the hook that is called for each event that exceeds its budget.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -23,7 +23,7 @@ fn at_one_a_second_the_budget_lasts_for_25_and_then_one_in_300() {
         rig.step(1);
     }
     let expected: Vec<(i32, i32)> = (0..25).chain([300, 600, 900]).map(|i| (i, i + 1)).collect();
-    assert_eq!(accepted, expected, "skipped events are in the count");
+    assert_eq!(accepted, expected, "the count includes skipped events");
     let stats = rig.correlator.stats();
     assert_eq!((stats.created, stats.updated, stats.filtered), (1, 27, 972));
     assert_eq!(stats.to_string(), "created 1, updated 27, aggregated 0, filtered 972, evicted 0");
@@ -70,7 +70,8 @@ fn a_clock_that_goes_back_neither_refills_nor_evicts() {
     rig.clock.set(SystemTime::UNIX_EPOCH);
     assert_eq!(rig.seen(&event("r", "m")), Seen::Update(2));
     assert_eq!(rig.seen(&event("r", "m")), Seen::Skip);
-    // The grant in the past moved the bucket there, so the way back is a refill.
+    // The grant at the earlier time moved the bucket's time back, so returning to the start refills
+    // the bucket.
     rig.clock.set(start());
     assert_eq!(rig.seen(&event("r", "m")), Seen::Update(4));
 }
@@ -98,7 +99,7 @@ fn a_budget_is_never_more_than_its_burst() {
 
 #[test]
 fn less_than_a_nanosecond_short_is_enough() {
-    // 0.7 is a little less as a 32-bit number: a token takes 1,428,571,452.9 nanoseconds.
+    // As a 32-bit number, 0.7 is slightly smaller, so a token takes 1,428,571,452.9 nanoseconds.
     for (nanos, accepted) in [(1_428_571_451, false), (1_428_571_452, true)] {
         let filter = SpamFilter::default().burst(1).qps(0.7);
         let rig = Rig::new(CorrelatorOptions::default().spam_filter(filter));
@@ -108,8 +109,8 @@ fn less_than_a_nanosecond_short_is_enough() {
     }
 }
 
-/// The correlator refills budgets by the broadcaster's clock, whatever clock the options have, and
-/// it counts the entries that it evicts.
+/// The correlator refills budgets according to the broadcaster's clock, regardless of the clock in
+/// the options, and counts the entries that it evicts.
 #[test]
 fn a_recordings_correlator_goes_by_the_clock_of_the_broadcaster() {
     let clock = clock();
@@ -132,7 +133,7 @@ fn a_recordings_correlator_goes_by_the_clock_of_the_broadcaster() {
     assert_eq!(*filtered.lock().unwrap(), 1);
     record(&events, "b", "Started");
     events.flush(LONG).unwrap();
-    // These are a group, an event and a budget.
+    // The evicted entries are a group, an event and a budget.
     assert_eq!(recording.stats().evicted, 3);
 }
 
@@ -156,7 +157,8 @@ fn warnings_can_be_exempt_from_the_filter() {
     }
 }
 
-/// 40 warnings about one object: the default budget lets 25 pass, and the hook gets the others.
+/// Of 40 warnings about one object, the default budget lets 25 pass, and the hook receives the
+/// others.
 #[test]
 fn a_recording_reports_each_event_that_its_filter_skips() {
     let skipped = Arc::new(Mutex::new(Vec::new()));
@@ -205,8 +207,8 @@ fn a_hook_that_panics_changes_no_decision_and_is_counted() {
     assert_eq!((calls.load(Ordering::SeqCst), losses.try_iter().count()), (3, 0));
 }
 
-/// The hook correlates another event of the same budget. It would wait forever if the library held
-/// the budget's lock.
+/// The hook correlates another event that shares the budget. It would deadlock if the library were
+/// holding the budget's lock.
 #[test]
 fn a_hook_can_use_its_own_correlator() {
     for with_key in [false, true] {

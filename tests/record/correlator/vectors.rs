@@ -1,5 +1,5 @@
-//! client-go's answers, event by event. `tests/vectors/README.md` describes how they were generated
-//! and how they are compared.
+//! Compares the correlator with client-go's answers, event by event. `tests/vectors/README.md`
+//! describes how they were generated and how they are compared.
 
 use std::collections::HashMap;
 use std::fs;
@@ -11,7 +11,7 @@ use eventcast::testing::FakeClock;
 use eventcast::{CorrelatorOptions, Event, Text, Timestamp};
 use serde_json::Value;
 
-/// The totals over all vectors, so that the test notices a changed set of files.
+/// Totals over all vectors, which let the test detect changes to the set of files.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Total {
     pub(crate) files: usize,
@@ -21,7 +21,7 @@ pub(crate) struct Total {
     pub(crate) skips: usize,
 }
 
-/// Replays the wanted files of a folder.
+/// Replays the files in a folder whose names are wanted.
 pub(crate) fn run_folder(folder: &Path, wanted: impl Fn(&str) -> bool) -> Total {
     let mut total = Total::default();
     let mut paths: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|file| file.unwrap().path()).collect();
@@ -89,8 +89,8 @@ fn run_file(path: &Path, total: &mut Total) {
     }
 }
 
-/// Compares the events as documents, because the expected times have been cut to seconds, and
-/// without the fields that client-go drops.
+/// Compares the events as JSON documents without the fields that client-go drops. The expected
+/// times have been truncated to seconds.
 fn assert_same(result: &Event, expected: &Event, place: &str) {
     let (mut result, mut expected) = (result.clone(), expected.clone());
     for event in [&mut result, &mut expected] {
@@ -102,7 +102,7 @@ fn assert_same(result: &Event, expected: &Event, place: &str) {
     assert_eq!(result.to_json(), expected.to_json(), "{place}");
 }
 
-/// Converts client-go's options to the library's. Zero is the default.
+/// Converts client-go's options to the library's, treating zero as the default.
 fn options_of(go: &Value) -> CorrelatorOptions {
     let mut options = CorrelatorOptions::default();
     let number = |name: &str| go[name].as_u64().filter(|n| *n > 0);

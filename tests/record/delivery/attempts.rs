@@ -1,4 +1,4 @@
-//! The number of attempts for each event, and the pauses between them.
+//! The number of attempts for each event, and the pauses between attempts.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -16,14 +16,14 @@ use crate::support::{
 
 use super::{PAUSE, broadcaster, reason_of, retry, with_policy};
 
-/// client-go's `TestWriteEventError`, and the errors of this library that client-go does not have.
+/// client-go's `TestWriteEventError`, extended with the errors that only this library has.
 #[test]
 fn each_error_has_its_number_of_attempts() {
     type Make = fn() -> SinkError;
     let cases: [(Make, usize, LossReason); 5] = [
         (|| SinkError::rejected("cannot be built"), 1, LossReason::Rejected),
         (|| SinkError::new(SinkErrorKind::NotFound, "no such namespace"), 1, LossReason::Rejected),
-        // The recording tries once more, under another name.
+        // The recording tries once more with another name.
         (|| SinkError::new(SinkErrorKind::AlreadyExists, "exists"), 2, LossReason::AlreadyExists),
         (|| SinkError::retry("no route to host"), 12, LossReason::Exhausted),
         (|| SinkError::retry("busy").with_retry_after(Duration::ZERO), 12, LossReason::Exhausted),
@@ -140,7 +140,7 @@ fn pauses_are_ten_seconds_and_the_first_a_part_of_that() {
     for attempts in 2..12 {
         tried(&calls, &clock);
         clock.advance(PAUSE.saturating_sub(Duration::from_millis(1)));
-        assert_eq!(sink.calls().len(), attempts, "no attempt is early");
+        assert_eq!(sink.calls().len(), attempts, "no attempt is made early");
         clock.advance(Duration::from_millis(1));
     }
     events.flush(LONG).unwrap();
@@ -171,7 +171,7 @@ fn a_back_off_that_the_sink_requests_is_kept_up_to_a_limit() {
     assert_eq!(sink.store.len(), 1);
 }
 
-/// client-go's `TestUpdateExpiredEvent`. The count continues in the new event.
+/// client-go's `TestUpdateExpiredEvent`. The new event continues the count.
 #[test]
 fn an_event_that_has_expired_is_created_again_without_its_version() {
     let clock = clock();
@@ -203,8 +203,8 @@ fn an_event_that_has_expired_is_created_again_without_its_version() {
 fn a_repeat_that_fails_is_patched_again_before_it_is_created() {
     let clock = clock();
     let events = clocked(&clock).retry(at_once()).build().unwrap();
-    // The first patch does not find the event. The creation after it fails without an answer, so
-    // the event may have been stored.
+    // The first patch does not find the event. The creation that follows fails without an answer,
+    // so the event may or may not have been stored.
     let (sink, _calls) = Scripted::new(&clock, |number, _| match number {
         1 => Err(SinkError::new(SinkErrorKind::NotFound, "expired")),
         2 => Err(retry()),
@@ -222,8 +222,8 @@ fn a_repeat_that_fails_is_patched_again_before_it_is_created() {
     assert_eq!(sink.store.events()[0].count, 2);
 }
 
-/// The administrator sets the clock back by a day while events are recorded, counted and tried
-/// again. Nothing waits for the lost day to pass again, counts continue, and each event has the
+/// The administrator sets the clock back by a day while events are being recorded, counted and
+/// retried. Nothing waits for that day to pass again, counts continue, and each event carries the
 /// time that the clock showed.
 #[test]
 fn a_clock_that_is_set_back_delays_nothing_and_loses_no_count() {
@@ -243,8 +243,8 @@ fn a_clock_that_is_set_back_delays_nothing_and_loses_no_count() {
     called.recv_timeout(LONG).unwrap();
     record(&events, "db", "Failed");
     called.recv_timeout(LONG).unwrap();
-    // The pause before the next attempt is at most the policy's ten seconds, whatever the time of
-    // day does.
+    // The pause before the next attempt is at most the policy's ten seconds, regardless of changes
+    // to the system time.
     clock.wait_for_waiters(1);
     clock.set(before - 2 * DAY);
     clock.advance(Duration::from_secs(10));

@@ -17,7 +17,7 @@ use super::{with_policy, without_budget};
 
 type Answer = dyn Fn(&MemorySink, SinkBatch) + Send + Sync;
 
-/// A sink that notes the size of each batch, and answers by a function.
+/// A sink that records the size of each batch and delegates the answer to a function.
 struct Batches {
     store: MemorySink,
     sizes: Arc<Mutex<Vec<usize>>>,
@@ -41,15 +41,15 @@ impl EventSink for Batches {
 
     fn submit(&self, batch: SinkBatch) {
         let names: HashSet<_> = batch.ops().iter().map(|op| op.event().metadata.name.clone()).collect();
-        assert_eq!(names.len(), batch.ops().len(), "no event twice in a batch");
+        assert_eq!(names.len(), batch.ops().len(), "no event occurs twice in a batch");
         (self.hold)();
         self.sizes.lock().unwrap().push(batch.ops().len());
         (self.answer)(&self.store, batch);
     }
 }
 
-/// Records one event, at which the sink waits, and then the given number of further events, which
-/// reach the sink together. Returns the sizes of the batches, the statistics and the store.
+/// Records one event, at which the sink blocks, and then the given number of further events, which
+/// reach the sink together. Returns the batch sizes, the statistics and the store.
 fn in_batches(
     further: usize,
     answer: impl Fn(&MemorySink, SinkBatch) + Send + Sync + 'static,
@@ -84,8 +84,7 @@ fn in_batches(
 #[test]
 fn events_that_wait_are_written_in_batches() {
     let (sizes, stats, store) = in_batches(600, EventSink::submit);
-    // The first batch is small, and each batch that the sink answers quickly makes the next one
-    // larger.
+    // The first batch is small, and each quick answer from the sink makes the next batch larger.
     assert_eq!(sizes, [1, 16, 32, 64, 128, 256, 104]);
     assert_eq!((stats.created, store.len()), (601, 601));
 }
@@ -113,8 +112,8 @@ fn an_answer_that_is_missing_is_a_refusal_and_one_too_many_is_nothing() {
     assert_eq!((stats.created, stats.rejected), (11, 0));
 }
 
-/// The sink owns each event while it performs the operation. The error gives the event back, and a
-/// panic loses one event only.
+/// The sink owns each event while it performs the operation. An error returns the event, and a
+/// panic loses only one event.
 #[test]
 fn an_event_that_the_sink_owns_returns_with_the_error() {
     let (sizes, stats, store) = in_batches(10, |store, batch| {
@@ -132,7 +131,7 @@ fn an_event_that_the_sink_owns_returns_with_the_error() {
             }
         });
     });
-    // The first event is tried again, together with the second, which gets another name.
+    // The first event is retried together with the second, which gets another name.
     assert_eq!(sizes, [1, 10, 2]);
     assert_eq!((stats.created, stats.rejected, stats.panics, store.len()), (10, 1, 2, 10));
     assert_eq!(stats.last_refusal.unwrap(), "rejected: the sink panicked: with the event");
@@ -147,12 +146,12 @@ fn a_batch_in_which_the_sink_panics_is_done_again_one_by_one() {
         drop(answers_of(store, &batch.ops()[..5]));
         panic!("in the middle");
     });
-    // Five events had been stored already, so their names are taken by the events themselves.
+    // Five events had already been stored, so creating them again finds their names taken.
     assert_eq!(sizes, [&[1, 10][..], &[1; 10][..]].concat());
     assert_eq!((stats.created, stats.rejected, stats.panics, store.len()), (11, 0, 1, 11));
 }
 
-/// Operations that the sink has answered before it panics are done.
+/// Operations that the sink answered before panicking are not repeated.
 #[test]
 fn only_operations_without_an_answer_are_done_again_after_a_panic() {
     let (sizes, stats, store) = in_batches(10, |store, batch| {
@@ -169,13 +168,13 @@ fn only_operations_without_an_answer_are_done_again_after_a_panic() {
     assert_eq!((stats.created, stats.rejected, stats.panics, store.len()), (11, 0, 1, 11));
 }
 
-/// Returns the sizes of the batches in which a sink receives 60 events that are already waiting, if
-/// its first calls are slow. The clock is the system's, because a call takes real time.
+/// Returns the sizes of the batches in which a sink whose first calls are slow receives 60 events
+/// that are already waiting. Uses the system clock, because the calls take real time.
 fn sizes(slow: usize) -> Vec<usize> {
     const EVENTS: usize = 60;
     let events = EventBroadcaster::new().unwrap();
     let (gate, pass) = gate();
-    // This runs on the recording's thread, which must find all events in its queue.
+    // This runs on the recording's thread and waits until all events are in the queue.
     let options = without_budget().aggregate_key(move |event| {
         pass();
         (event.involved_object.name.clone(), event.message.clone())
@@ -188,7 +187,7 @@ fn sizes(slow: usize) -> Vec<usize> {
             sizes.push(batch.ops().len());
             sizes.len()
         };
-        // Longer than a batch should take, in real time.
+        // This takes longer than a batch should take, in real time.
         let began = Instant::now();
         while calls <= slow && began.elapsed() < Duration::from_millis(260) {
             thread::yield_now();
@@ -196,7 +195,8 @@ fn sizes(slow: usize) -> Vec<usize> {
         batch.answer_each(|op| Ok(Stored::from(op.event())));
     });
     let recording = events.recording().correlator(options).start(sink).unwrap();
-    // This watcher gets each event after the recording, which was registered first.
+    // This watcher receives each event after the recording does, because the recording was
+    // registered first.
     let mut witness = events.watch_builder().watch().unwrap();
     for number in 0..EVENTS {
         record(&events, &format!("web-{number}"), "Started");
@@ -213,13 +213,13 @@ fn sizes(slow: usize) -> Vec<usize> {
 
 #[test]
 fn a_batch_after_two_slow_ones_has_half_as_many_operations() {
-    // One slow answer does not show that the sink is slow.
+    // A single slow answer does not mean that the sink is slow.
     assert_eq!(sizes(1)[..2], [16, 16]);
     let slow = sizes(2);
     assert_eq!(slow[..3], [16, 16, 8], "{slow:?}");
 }
 
-/// A store that takes batches, and has two groups, gets batches that grow as with one group.
+/// Batches for a store with two groups grow in the same way as with one group.
 #[test]
 fn batches_grow_although_there_are_groups() {
     let events = clocked(&clock()).build().unwrap();

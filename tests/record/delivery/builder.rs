@@ -51,7 +51,8 @@ fn a_policy_is_plain_data() {
     assert!(serde_json::from_str::<RetryPolicy>(r#"{"attemps": 1}"#).is_err());
 }
 
-/// The second recording and the second worker of the first one could have the same name.
+/// The second recording's thread could be given the same name as the first recording's second
+/// worker.
 #[test]
 fn the_threads_of_two_recordings_have_different_names() {
     let clock = clock();
@@ -66,7 +67,7 @@ fn the_threads_of_two_recordings_have_different_names() {
         });
         let both = Barrier::new(2);
         let (sink, _calls) = Scripted::new(&clock, move |number, _| {
-            // The first call waits for a call of the other worker.
+            // The first call waits for a call from the other worker.
             if number < 2 {
                 both.wait();
             }

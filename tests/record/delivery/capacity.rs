@@ -18,7 +18,8 @@ fn a_full_queue_loses_the_incoming_event_and_reports_it() {
     });
     let (gate, sink) = Scripted::gated(&clock, ..);
     let recording = events.recording().name("slow").queue_capacity(2).start(sink).unwrap();
-    // This watcher sees each event after the recording, which was registered first.
+    // This watcher receives each event after the recording does, because the recording was
+    // registered first.
     let mut witness = events.watch_builder().watch().unwrap();
     for name in ["a", "b", "c"] {
         record(&events, name, "Started");
@@ -36,8 +37,8 @@ fn a_full_queue_loses_the_incoming_event_and_reports_it() {
     assert!(losses.try_recv().is_err());
 }
 
-/// A full recording sleeps until its next attempt, even though it could receive the loss of the
-/// events that no longer fit.
+/// A full recording sleeps until its next attempt, even though losses of events that no longer fit
+/// are waiting to be received.
 #[test]
 fn a_full_recording_sleeps_until_its_next_attempt() {
     let clock = clock();
@@ -53,7 +54,7 @@ fn a_full_recording_sleeps_until_its_next_attempt() {
     }
     until(|| recording.stats().watcher.dropped.incoming == 2);
     for attempts in 2..6 {
-        // An attempt shows that the recording was awake with the loss to receive.
+        // The attempt shows that the recording was awake while the loss was waiting to be received.
         clock.advance(PAUSE);
         calls.recv_timeout(LONG).unwrap();
         until(|| clock.waiters() == 1);

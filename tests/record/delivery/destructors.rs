@@ -1,5 +1,5 @@
-//! The end of a recording drops its sink and its functions, whose destructors may call back and
-//! panic.
+//! When a recording ends, it drops its sink and its functions, whose destructors may call back into
+//! the library and panic.
 
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::support::{LONG, Submitting, assert_balanced, at_once, clock, pod, rec
 
 use super::with_policy;
 
-/// Runs a function when it is dropped.
+/// Calls a function when dropped.
 struct OnDrop<F: FnMut()>(F);
 
 impl<F: FnMut()> Drop for OnDrop<F> {
@@ -23,7 +23,7 @@ impl<F: FnMut()> Drop for OnDrop<F> {
     }
 }
 
-/// Returns a sink that allows everything, and holds this value.
+/// Returns a sink that accepts everything and owns the given value.
 fn sink_with(held: impl Send + Sync + 'static) -> impl EventSink {
     Submitting(SinkMode::Batches, move |batch: SinkBatch| {
         let _ = &held;
@@ -31,7 +31,7 @@ fn sink_with(held: impl Send + Sync + 'static) -> impl EventSink {
     })
 }
 
-/// Returns options with a function that holds this value.
+/// Returns options with a function that owns the given value.
 fn options_with(held: impl Send + Sync + 'static) -> CorrelatorOptions {
     CorrelatorOptions::default().spam_key(move |event| {
         let _ = &held;
@@ -39,11 +39,11 @@ fn options_with(held: impl Send + Sync + 'static) -> CorrelatorOptions {
     })
 }
 
-/// A thread of the recording drops the sink, and every caller that waits for the end waits for this
-/// thread. With several workers, the last one drops the sink.
+/// One of the recording's threads drops the sink, and every caller waiting for the recording to end
+/// waits for this thread. With several workers, the last one drops the sink.
 #[test]
 fn a_sink_whose_destructor_calls_back_is_not_left_waiting() {
-    // A call that waited this long would return a different result.
+    // A call that timed out after this long would return a different result.
     const SHORT: Duration = Duration::from_secs(1);
     for workers in [1, 3] {
         let events = EventBroadcaster::new().unwrap();
@@ -85,7 +85,7 @@ fn a_join_and_a_shutdown_wait_for_the_destructor_of_the_sink() {
     }
 }
 
-/// Two panics at the same time would end the process.
+/// A second panic during the first would abort the process.
 #[test]
 fn the_sink_and_a_function_are_dropped_sequentially() {
     let events = with_policy(&clock(), at_once());
@@ -123,15 +123,15 @@ fn the_destructor_of_a_function_may_call_back_and_panic() {
             recording.stop();
             assert!(recording.join(LONG));
         }
-        // More recordings have ended than the statistics keep by name.
+        // More recordings have ended than the statistics list individually.
         let all = events.stats().recordings;
         assert!(all.len() <= 70, "{}", all.len());
         assert_eq!(all.iter().map(RecordingStats::handled).sum::<u64>(), 70);
     });
 }
 
-/// The correlator's caches hold thousands of strings, and its functions are the caller's, so the
-/// end of the recording drops both.
+/// The correlator's caches hold thousands of strings, and its functions belong to the caller, so
+/// both are dropped when the recording ends.
 #[test]
 fn a_recording_that_has_ended_keeps_nothing_of_its_correlator() {
     let events = with_policy(&clock(), at_once());
@@ -148,7 +148,7 @@ fn a_recording_that_has_ended_keeps_nothing_of_its_correlator() {
     assert!(recording.join(LONG));
     assert_eq!(Arc::strong_count(&token), 1);
     let stats = recording.stats();
-    // Nine events are created separately, and one represents three.
+    // Nine events are created separately, and one further event represents three.
     assert_eq!((stats.aggregated, stats.created, stats.updated), (3, 10, 2));
     assert_eq!(events.stats().recordings, [stats]);
     let last = store.events().pop().unwrap();

@@ -1,4 +1,4 @@
-//! How a recording ends: immediately, whatever it waits for, and with every loss reported.
+//! A recording ends immediately, whatever it is waiting for, and every loss is reported.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
@@ -18,7 +18,7 @@ use crate::support::{
 
 use super::{broadcaster, reason_of, retry, with_policy, without_budget};
 
-/// client-go's `TestCancelEvent`: each event that is left when the end begins gets one more
+/// client-go's `TestCancelEvent`: each event that remains when the shutdown begins gets one more
 /// attempt, whether the store fails or is unavailable, and all pauses end immediately.
 #[test]
 fn after_the_end_has_begun_every_event_is_tried_once() {
@@ -35,7 +35,7 @@ fn after_the_end_has_begun_every_event_is_tried_once() {
             }
         }
         until(|| events.stats().recordings[0].watcher.queued == 4);
-        // The clock stands still, so the shutdown returns only if no thread waits for the clock.
+        // The clock is not advanced, so the shutdown returns only if no thread waits for the clock.
         let report = events.shutdown();
         assert!(!report.complete);
         let mut last: Vec<_> = sink.calls()[before..].iter().map(reason_of).collect();
@@ -61,22 +61,22 @@ fn a_store_that_is_found_unavailable_at_the_very_end_delays_nothing() {
         _ => Err(away()),
     });
     let recording = events.record_to(sink.clone()).unwrap();
-    // This watcher is ended after the recording, which was registered first.
+    // This watcher ends after the recording does, because the recording was registered first.
     let mut witness = events.watch_builder().watch().unwrap();
     record(&events, "web-0", "First");
     gate.wait();
     for reason in ["A", "A", "B", "B", "C", "C", "D", "D"] {
         record(&events, "web-0", reason);
     }
-    // A repeat takes no capacity.
+    // A repeat does not use any capacity.
     until(|| recording.stats().watcher.offered == 9 && recording.stats().watcher.lag == 5);
     events.close();
     assert_eq!(witness.events().count(), 9);
     drop(gate);
-    // The clock stands still.
+    // The clock is not advanced.
     assert!(!events.shutdown().complete);
     assert_eq!((recording.stats().created, recording.stats().abandoned), (1, 8));
-    assert_eq!(sink.calls().len(), 5, "each was tried once");
+    assert_eq!(sink.calls().len(), 5, "each event was tried once");
     assert_balanced(&recording.stats());
 }
 
@@ -86,8 +86,8 @@ fn an_end_that_begins_while_an_event_is_taken_in_is_not_slept_through() {
         let clock = clock();
         let events = clocked(&clock).drop_timeout(Duration::ZERO).build().unwrap();
         let (sink, calls) = Scripted::new(&clock, |_, _| Err(SinkError::retry("busy")));
-        // The recording is taking in the second event: it has checked whether the end has begun,
-        // and does not sleep yet.
+        // The recording is processing the second event. It has already checked whether the shutdown
+        // has begun, and is not asleep yet.
         let (gate, pass) = gate();
         let seen = AtomicUsize::new(0);
         let options = CorrelatorOptions::default().spam_key(move |_| {
@@ -96,8 +96,8 @@ fn an_end_that_begins_while_an_event_is_taken_in_is_not_slept_through() {
             }
             "all".into()
         });
-        // With these two events the queue is full, so the recording takes no more. The dispatcher
-        // has the third event and waits for capacity.
+        // These two events fill the queue, so the recording accepts no more. The dispatcher holds
+        // the third event and waits for capacity.
         let builder = events.recording().correlator(options).queue_capacity(2).overflow(OverflowPolicy::Wait);
         let recording = builder.start(sink).unwrap();
         record(&events, "web-0", "Started");
@@ -112,7 +112,7 @@ fn an_end_that_begins_while_an_event_is_taken_in_is_not_slept_through() {
             events.close();
         }
         drop(gate);
-        // The clock stands still, so nothing except the end can cut the pause short.
+        // The clock is not advanced, so only the shutdown can end the pause.
         until(|| recording.join(Duration::ZERO));
         assert!(!events.shutdown().complete);
         let stats = recording.stats();
@@ -136,11 +136,11 @@ fn events_after_a_write_that_hangs_are_abandoned_at_the_deadline() {
     let recording = events.recording().workers(2).start(sink).unwrap();
     record(&events, "web-0", "Hang");
     gate.wait();
-    // The other worker writes these events.
+    // These events are written by the other worker.
     for i in 0..40 {
         record(&events, &format!("web-{i}"), "Started");
     }
-    // These events wait for the hanging event.
+    // These events wait behind the hanging one.
     for _ in 0..3 {
         record(&events, "web-0", "Hang");
     }
@@ -148,13 +148,13 @@ fn events_after_a_write_that_hangs_are_abandoned_at_the_deadline() {
     thread::scope(|scope| {
         let ending = scope.spawn(|| events.shutdown_timeout(Duration::from_secs(5)));
         clock.wait_for_waiters(1);
-        // Gives the recording time to go to sleep again, because only a sleeping recording has to
-        // be woken.
+        // Gives the recording time to go back to sleep, because only a sleeping recording has to be
+        // woken.
         (0..1000).for_each(|_| thread::yield_now());
         clock.advance(Duration::from_secs(5));
         assert!(!ending.join().unwrap().complete);
     });
-    // The sink still hangs.
+    // The sink is still hanging.
     let mut lost = 0;
     until(|| {
         for (reason, count) in losses.try_iter() {
@@ -187,7 +187,7 @@ fn stopping_one_recording_cuts_its_pause_short_and_leaves_the_other() {
     stopped.stop();
     assert!(stopped.join(LONG));
     assert_eq!(stopped.stats().abandoned, 2);
-    // The event that was tried before is tried once more, the other event once or twice.
+    // The event that was tried before is tried once more, and the other event once or twice.
     let calls = failing.calls().len();
     assert!((3..=4).contains(&calls), "{calls}");
     assert_balanced(&stopped.stats());
@@ -209,7 +209,7 @@ fn a_sink_that_hangs_delays_neither_others_nor_a_deadline() {
     let other = events.recording().name("healthy").start(healthy.clone()).unwrap();
     record(&events, "a", "Started");
     gate.wait();
-    // These events are pending while the sink has the first one.
+    // These events are pending while the sink processes the first one.
     record(&events, "b", "Started");
     record(&events, "c", "Started");
     until(|| other.stats().watcher.delivered == 3);
@@ -221,16 +221,16 @@ fn a_sink_that_hangs_delays_neither_others_nor_a_deadline() {
     assert_eq!((stats.watcher.name.as_str(), stats.created, stats.watcher.offered), ("hanging", 0, 3));
     assert_eq!(report.recordings[1].created, 3);
     assert_balanced(&report.recordings[1]);
-    assert!(!events.shutdown_timeout(Duration::ZERO).complete, "the sink still hangs");
+    assert!(!events.shutdown_timeout(Duration::ZERO).complete, "the sink is still hanging");
 
-    // The sink returns: its event is stored, and the others have been abandoned.
+    // The sink returns, so its event is stored. The others have already been abandoned.
     drop(gate);
     let end = events.shutdown();
     assert_eq!((end.complete, end.recordings[0].created, end.threads_ended), (false, 1, true));
     assert_eq!(events.shutdown(), end, "every later call gets the same report");
     assert!(hung.join(LONG));
     let stats = hung.stats();
-    // Chance decides whether the recording or its queue has the two others at the deadline.
+    // At the deadline, the two other events may be in either the recording or its queue.
     assert_eq!((stats.created, stats.abandoned + stats.watcher.dropped.abandoned), (1, 2));
     assert_balanced(&stats);
 }
@@ -241,7 +241,7 @@ fn an_event_in_an_abandoned_queue_is_reported_once() {
     let (events, losses) =
         with_losses(clocked(&clock), |loss| (loss.reason, loss.place.to_owned(), loss.count));
     let (gate, sink) = Scripted::gated(&clock, ..);
-    // With this policy one event stays in the queue while the sink has another.
+    // With this policy, one event stays in the queue while the sink processes another.
     let recording =
         events.recording().queue_capacity(1).overflow(OverflowPolicy::DropOldest).start(sink).unwrap();
     record(&events, "a", "Started");
@@ -249,11 +249,11 @@ fn an_event_in_an_abandoned_queue_is_reported_once() {
     record(&events, "b", "Started");
     until(|| recording.stats().watcher.queued == 2);
     assert!(!shutdown_late(&events, &clock).complete);
-    assert!(losses.try_recv().is_err(), "the sink has them still");
+    assert!(losses.try_recv().is_err(), "they are still in the sink");
 
     drop(gate);
     assert!(recording.join(LONG));
-    // No caller asks for another report, so the recording reports the event when it discards it.
+    // No caller requests another report, so the recording reports the event when it discards it.
     let abandoned = LossReason::Dropped(DropReason::Abandoned);
     assert_eq!(losses.recv_timeout(LONG), Ok((abandoned, "recording".to_owned(), 1)));
     until(|| recording.stats().watcher.lag == 0);
@@ -262,8 +262,8 @@ fn an_event_in_an_abandoned_queue_is_reported_once() {
     assert!(losses.try_recv().is_err(), "reported once");
 }
 
-/// The dispatcher is still in the filter of a recording that has ended at its deadline. The event
-/// that the filter accepts afterwards is reported as abandoned, once.
+/// The dispatcher is still running the filter of a recording that ended at its deadline. The event
+/// that the filter then accepts is reported as abandoned, once.
 #[test]
 fn an_event_that_is_accepted_after_the_end_is_reported_once() {
     let (events, losses) =
@@ -287,14 +287,14 @@ fn an_event_that_is_accepted_after_the_end_is_reported_once() {
     assert!(losses.try_recv().is_err(), "reported once");
 }
 
-/// Events that are abandoned while they wait for their turn are reported in the order in which they
-/// were recorded.
+/// Events abandoned while waiting for their turn are reported in the order in which they were
+/// recorded.
 #[test]
 fn abandoned_events_are_reported_in_their_order() {
     let clock = clock();
     let (events, losses) =
         with_losses(clocked(&clock), |loss| (loss.reason, loss.events[0].reason.to_string()));
-    // The sink stops at each new event whose reason begins with `Held`.
+    // The sink blocks at each new event whose reason begins with `Held`.
     let (gate, pass) = gate();
     let (sink, _calls) = Scripted::new(&clock, move |_, op| {
         if op.event().reason.starts_with("Held") {
@@ -313,8 +313,8 @@ fn abandoned_events_are_reported_in_their_order() {
         record(&events, "web-0", reason);
         decided.recv_timeout(LONG).unwrap();
     };
-    // Three events wait together, and are then stored. Later events reuse their slots in another
-    // order.
+    // Three events wait at the same time and are then stored. Later events reuse their slots in a
+    // different order.
     ["Held-1", "A", "B", "C"].into_iter().for_each(decide);
     gate.wait();
     gate.let_one_pass();
@@ -331,8 +331,8 @@ fn abandoned_events_are_reported_in_their_order() {
     assert_balanced(&recording.stats());
 }
 
-/// A deadline passes while the sink hangs. The loss of a write is the loss of all events that it
-/// carries, and the hook gets the newest of them.
+/// A deadline passes while the sink hangs. Losing a write means losing all the events that it
+/// carries, and the hook receives the newest of them.
 #[test]
 fn events_that_share_a_write_are_abandoned_together() {
     let clock = clock();
@@ -360,8 +360,9 @@ fn events_that_share_a_write_are_abandoned_together() {
     assert_eq!(sink.shorts(), ["create A x1"]);
 }
 
-/// A sink hangs forever, on a recording with `Wait`. Recorders continue, and refuse events when all
-/// queues are full. The report is made at the deadline and counts the abandoned events.
+/// The sink of a recording with the `Wait` policy hangs forever. Recorders do not block, and refuse
+/// events once all queues are full. The report is made at the deadline and counts the abandoned
+/// events.
 #[test]
 fn a_sink_that_hangs_forever_is_abandoned_at_the_deadline() {
     let clock = clock();
@@ -370,8 +371,8 @@ fn a_sink_that_hangs_forever_is_abandoned_at_the_deadline() {
     let (gate, sink) = Scripted::gated(&clock, ..);
     let recording = events.recording().queue_capacity(2).overflow(OverflowPolicy::Wait).start(sink).unwrap();
     let recorder = events.recorder("tester");
-    // Record until one event is in the sink, the recording's queue is full, the dispatcher waits,
-    // and the incoming queue is full.
+    // Records until the sink is processing one event, the recording's queue is full, the dispatcher
+    // is waiting, and the incoming queue is full.
     let mut accepted = 0;
     while accepted < 5 || events.stats().bus.accepted + 2 != accepted {
         let recorded = recorder.event(pod(&format!("pod-{accepted}")), EventType::Normal, "Started", "");
@@ -381,12 +382,11 @@ fn a_sink_that_hangs_forever_is_abandoned_at_the_deadline() {
     let report = events.shutdown_timeout(Duration::ZERO);
     assert!(!report.complete);
     let stats = recording.stats();
-    assert!(stats.created == 0 && !recording.join(Duration::ZERO), "it is in the sink still");
+    assert!(stats.created == 0 && !recording.join(Duration::ZERO), "it is still in the sink");
     // The recording abandons the rest as soon as the sink returns.
     drop(gate);
     assert!(recording.join(LONG));
-    // The dispatcher counts, on its own thread, the events that were still on their way to the
-    // recording.
+    // The dispatcher, on its own thread, counts the events that had not reached the recording yet.
     until(|| recording.stats().watcher.lag == 0 && recording.stats().watcher.offered == accepted);
     let stats = recording.stats();
     assert_balanced(&stats);

@@ -1,4 +1,4 @@
-//! Events that fail while the store is available do not delay others.
+//! Events that fail while the store is available do not delay other events.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,8 +43,8 @@ fn an_event_that_waits_for_its_next_attempt_delays_nothing_else() {
     assert_balanced(&stats);
 }
 
-/// A store that hangs up at one event is not unavailable: in each round, a probe with another event
-/// shows this.
+/// A store that closes the connection on one particular event is not unavailable. In each round, a
+/// probe with another event shows this.
 #[test]
 fn an_event_at_which_the_store_hangs_up_has_its_attempts_and_no_more() {
     let clock = clock();
@@ -70,8 +70,8 @@ fn an_event_at_which_the_store_hangs_up_has_its_attempts_and_no_more() {
 }
 
 /// One of ten namespaces refuses its events, because its admission webhook fails. The events of the
-/// other namespaces are written in the round in which they are recorded, while the clock stands
-/// still.
+/// other namespaces are written in the round in which they are recorded, without the clock being
+/// advanced.
 #[test]
 fn a_namespace_that_fails_delays_no_other() {
     const ROUNDS: u64 = 150;
@@ -95,7 +95,8 @@ fn a_namespace_that_fails_delays_no_other() {
         assert!(recorder.event(&object, Normal, "Started", "message").is_accepted());
     };
     for round in 1..=ROUNDS {
-        // Three events of the failing namespace fail in a row, with nothing between them.
+        // Three events in the failing namespace fail in a row, with no other operation between
+        // them.
         for number in 0..3 {
             record(0, format!("web-{round}-{number}"));
         }
@@ -115,7 +116,7 @@ fn a_namespace_that_fails_delays_no_other() {
     assert_balanced(&stats);
 }
 
-/// An event that is not retried, because of the policy or of its error, delays no other event.
+/// An event that is not retried, because of the policy or its error, does not delay other events.
 #[test]
 fn an_event_that_is_tried_once_does_not_wait_for_an_unavailable_store() {
     type Make = fn() -> SinkError;
@@ -128,7 +129,7 @@ fn an_event_that_is_tried_once_does_not_wait_for_an_unavailable_store() {
         let recording = recording.start(sink.clone()).unwrap();
         for i in 1..=20 {
             record(&events, "web-0", &format!("Reason-{i}"));
-            // The clock stands still.
+            // The clock is not advanced.
             until(|| recording.stats().exhausted == i);
         }
         assert_eq!(sink.calls().len(), 20);
@@ -137,7 +138,8 @@ fn an_event_that_is_tried_once_does_not_wait_for_an_unavailable_store() {
     }
 }
 
-/// The time of a write does not depend on how many events wait for their next attempt.
+/// The time that a write takes does not depend on how many events are waiting for their next
+/// attempt.
 #[test]
 fn a_write_takes_no_longer_when_many_events_wait() {
     fn quickest(waiting: usize) -> Duration {

@@ -1,4 +1,5 @@
-//! Counts that a recording holds: each is in the store at a flush, at a refresh and at the end.
+//! Counts that a recording holds back. A flush, a refresh and the end of the recording write each
+//! of them to the store.
 
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ fn strict() -> CorrelatorOptions {
     CorrelatorOptions::off().spam_filter(SpamFilter::default().burst(1).qps(1e-9))
 }
 
-/// Records events of one key, and waits until the recording has decided about them all.
+/// Records events with one key, and waits until the recording has decided what to do with each.
 fn record_times(events: &EventBroadcaster, name: &str, times: u64) {
     let delivered = || events.stats().recordings[0].watcher.delivered;
     let before = delivered();
@@ -32,7 +33,7 @@ fn record_times(events: &EventBroadcaster, name: &str, times: u64) {
     until(|| delivered() == before + times);
 }
 
-/// Records repeats of an event whose write waits for the sink.
+/// Records repeats of an event whose write is waiting for the sink.
 fn record_times_one_by_one(events: &EventBroadcaster, times: u64) {
     for number in 1..=times {
         record(events, "web-0", "BackOff");
@@ -40,7 +41,7 @@ fn record_times_one_by_one(events: &EventBroadcaster, times: u64) {
     }
 }
 
-/// One event a second for a minute. The budget of 25 lasts for 25 of them.
+/// One event per second is recorded for a minute. The budget of 25 covers the first 25 events.
 #[test]
 fn the_last_count_and_time_are_stored_at_the_end_although_the_budget_is_used_up() {
     for is_stopped in [false, true] {
@@ -67,7 +68,7 @@ fn the_last_count_and_time_are_stored_at_the_end_although_the_budget_is_used_up(
         let stats = recording.stats();
         assert_balanced(&stats);
         assert_eq!((stats.created, stats.updated, stats.skipped, stats.lost()), (1, 59, 0, 0));
-        assert_eq!(sink.shorts().last().unwrap(), "patch BackOff x60", "one write carries the 35");
+        assert_eq!(sink.shorts().last().unwrap(), "patch BackOff x60", "one write carries all other 35");
         assert_eq!(stats.written() as usize, sink.calls().len());
     }
 }
@@ -95,8 +96,8 @@ fn a_flush_writes_each_count_once_and_only_if_it_is_new() {
     }
 }
 
-/// The sink specifies that counts are refreshed after half an hour, or never, and the option of the
-/// recording overrides this.
+/// The sink specifies that counts are refreshed after half an hour or never, and the recording's
+/// option overrides this.
 #[test]
 fn the_sink_or_the_option_sets_when_a_count_is_refreshed() {
     struct Server(Scripted);
@@ -132,7 +133,7 @@ fn the_sink_or_the_option_sets_when_a_count_is_refreshed() {
         record_times(&events, "web-0", 1);
         events.flush(LONG).unwrap();
         record_times(&events, "web-0", 3);
-        // A later repeat does not delay the refresh. The store removes the event after an hour.
+        // A later repeat does not delay the refresh. The store deletes the event after an hour.
         let refresh = expected.unwrap_or(HALF_HOUR + 10 * minute);
         clock.advance(refresh.saturating_sub(Duration::from_millis(1)));
         record_times(&events, "web-0", 1);
@@ -143,7 +144,7 @@ fn the_sink_or_the_option_sets_when_a_count_is_refreshed() {
             until(|| recording.stats().updated == 4);
         } else {
             record_times(&events, "web-0", 1);
-            assert_eq!(only(&sink.store).count, 1, "nothing but the end writes it");
+            assert_eq!(only(&sink.store).count, 1, "only the end of the recording writes it");
         }
         events.shutdown();
         assert_balanced(&recording.stats());
@@ -151,7 +152,7 @@ fn the_sink_or_the_option_sets_when_a_count_is_refreshed() {
     }
 }
 
-/// The store has no event of the other messages, so their counts cannot be wrong there.
+/// The store has no events with the other messages, so it cannot have wrong counts for them.
 #[test]
 fn an_event_that_the_store_does_not_have_stays_skipped() {
     let clock = clock();
@@ -170,7 +171,7 @@ fn an_event_that_the_store_does_not_have_stays_skipped() {
     assert_eq!((&*stored.message, stored.count), ("a", 2));
 }
 
-/// A repeat that passes the filter also carries the held counts in its write.
+/// The write of a repeat that passes the filter also carries the held counts.
 #[test]
 fn the_next_repeat_that_passes_carries_what_is_held() {
     for order in [WriteOrder::PerKey, WriteOrder::Bus] {
@@ -194,8 +195,8 @@ fn the_next_repeat_that_passes_carries_what_is_held() {
     }
 }
 
-/// At most as many counts are held as the correlator's caches have entries. A count that is evicted
-/// is written first, even if the correlator has already evicted its event.
+/// The number of held counts is limited to the number of entries in the correlator's caches. An
+/// evicted count is written first, even if the correlator has already evicted its event.
 #[test]
 fn an_evicted_count_is_written_first() {
     let clock = clock();
@@ -216,8 +217,8 @@ fn an_evicted_count_is_written_first() {
     assert_eq!((stats.created, stats.updated, stats.skipped), (3, 9, 0));
 }
 
-/// The correlator starts a new event, with another name. The held counts of the first event are
-/// written too.
+/// The correlator starts a new event with another name. The first event's held counts are written
+/// as well.
 #[test]
 fn a_count_of_an_event_that_begins_anew_is_written() {
     let clock = clock();
@@ -241,8 +242,8 @@ fn a_count_of_an_event_that_begins_anew_is_written() {
     assert_balanced(&recording.stats());
 }
 
-/// Held counts are no longer in the queue, and are written in the batch of a write that is on its
-/// way.
+/// Held counts have left the queue, and are written in the same batch as a write that is already
+/// under way.
 #[test]
 fn a_write_that_is_on_its_way_carries_what_the_filter_stops() {
     let clock = clock();
@@ -251,7 +252,7 @@ fn a_write_that_is_on_its_way_carries_what_the_filter_stops() {
     let recording = events.recording().queue_capacity(3).start(sink.clone()).unwrap();
     record(&events, "blocked", "BackOff");
     gate.wait();
-    // The first of them waits for the sink, and the others take no space.
+    // The first of these repeats waits for the sink, and the others do not use any capacity.
     record(&events, "web-0", "BackOff");
     record_times_one_by_one(&events, 40);
     drop(gate);
@@ -261,7 +262,7 @@ fn a_write_that_is_on_its_way_carries_what_the_filter_stops() {
     assert_eq!(recording.stats().lost(), 0);
 }
 
-/// A shutdown by deadline abandons held counts, and reports them.
+/// A shutdown that reaches its deadline abandons held counts and reports them.
 #[test]
 fn held_counts_are_abandoned_at_a_deadline() {
     let clock = clock();
@@ -291,11 +292,11 @@ fn updates_of_a_key_are_written_once_in_the_time_and_exact_at_its_end() {
         let sink = Scripted::obedient(&clock);
         let builder = events.recording().order(order).update_every(10 * SECOND);
         let recording = builder.start(sink.clone()).unwrap();
-        // A minute with one event a second, from the first second on.
+        // One event per second for a minute, beginning with the first second.
         for second in 1..=60 {
             record_times(&events, "web-0", 1);
             clock.advance(SECOND);
-            // The count is written when the time is over, even if no event follows.
+            // The count is written when the interval has passed, even if no event follows.
             until(|| recording.stats().written() == 1 + second / 10);
         }
         assert_eq!(only(&sink.store).count, 60);
@@ -334,7 +335,7 @@ fn throttled_counts_are_exact_at_a_flush_and_at_the_end() {
     assert_eq!(recording.stats().written(), 5);
 }
 
-/// Events whose counts are held take no space in the queue, and their number is bounded.
+/// Events whose counts are held do not occupy the queue, and the number of held counts is bounded.
 #[test]
 fn throttled_events_leave_the_queue_and_evict_each_other() {
     let clock = clock();

@@ -1,4 +1,4 @@
-//! The stored event that a write is about: its name and version, and names that are taken.
+//! Which stored event a write applies to: its name and version, and names that are already taken.
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
@@ -15,16 +15,16 @@ use crate::support::{
 
 use super::{PAUSE, broadcaster, counts, only, with_policy, without_budget};
 
-/// The correlator has evicted an event whose write waits, and has begun another one of the same
-/// key, which the spam filter skipped. A repeat of the other event does not change the write that
-/// waits.
+/// The correlator has evicted an event whose write is waiting, and has started another event with
+/// the same key, which the spam filter skipped. A repeat of the other event does not change the
+/// waiting write.
 #[test]
 fn a_repeat_of_another_event_does_not_replace_a_write() {
     let clock = clock();
     let events = broadcaster(&clock);
     let (sink, calls) =
         Scripted::new(&clock, |number, _| if number == 0 { Err(SinkError::retry("busy")) } else { Ok(()) });
-    // A budget for a burst of two events, and one more each second.
+    // The budget allows a burst of two events and one more event per second.
     let budget = SpamFilter::default().burst(2).qps(1.0);
     let options = CorrelatorOptions::default().aggregation(None).spam_filter(budget).cache_size(1);
     let recording = events.recording().correlator(options).start(sink.clone()).unwrap();
@@ -52,8 +52,8 @@ fn a_repeat_of_another_event_does_not_replace_a_write() {
     assert_eq!((stats.skipped, stats.coalesced, stats.lost()), (1, 0, 0));
 }
 
-/// The store gives each new event another name. A repeat that becomes pending while it creates the
-/// event is written with the name and the version of the answer.
+/// The store gives each new event a different name. A repeat that becomes pending while the store
+/// creates the event is written with the name and version from the store's answer.
 #[test]
 fn a_pending_write_has_the_name_and_version_of_the_stored_event() {
     let clock = clock();
@@ -76,7 +76,7 @@ fn a_pending_write_has_the_name_and_version_of_the_stored_event() {
     record(&events, "web-0", "Started");
     gate.wait();
     (0..2).for_each(|_| record(&events, "web-0", "Started"));
-    // The event at the sink counts against the queue, and so does one event of the pending write.
+    // The event in the sink counts against the queue, as does one event of the pending write.
     until(|| recording.stats().watcher.offered == 3 && recording.stats().watcher.lag == 2);
     drop(gate);
     events.flush(LONG).unwrap();
@@ -95,7 +95,7 @@ fn a_pending_write_has_the_name_and_version_of_the_stored_event() {
 }
 
 /// The store's answer about an event counts as a use of the correlator's entry for it. An event
-/// that was decided before the answer is evicted first.
+/// that was decided before that answer is evicted earlier.
 #[test]
 fn an_answer_of_the_store_keeps_an_event_in_the_cache() {
     let clock = clock();
@@ -167,9 +167,9 @@ fn a_creation_whose_answer_was_lost_is_a_success() {
     }
 }
 
-/// Another writer was first to use the same name, and the store returns its event. The recording
-/// treats it as its own event only if it agrees in each of these fields. Otherwise the new event
-/// gets another name, and keeps it.
+/// Another writer was the first to use the same name, and the store returns that writer's event.
+/// The recording treats the returned event as its own only if all of these fields match. Otherwise
+/// the new event gets another name and keeps it.
 #[test]
 fn an_event_of_the_same_name_is_ours_only_if_everything_agrees() {
     type Change = fn(&mut Event);

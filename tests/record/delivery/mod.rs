@@ -1,5 +1,5 @@
-//! Recordings: which events reach the store, in which order, how often they are tried, and how a
-//! recording ends. `tests/fuzz/delivery` tries the same with random programs.
+//! Recordings: which events reach the store, in which order, how many times they are tried, and how
+//! a recording ends. `tests/fuzz/delivery` tests the same behaviour with random programs.
 
 mod attempts;
 mod batches;
@@ -27,7 +27,7 @@ use eventcast::{BusOptions, CorrelatorOptions, Event, EventBroadcaster, MemorySi
 
 use crate::support::{clocked, every_ten_seconds};
 
-/// Returns a broadcaster with ten seconds between attempts, none of them shortened.
+/// Returns a broadcaster that waits exactly ten seconds between attempts.
 fn broadcaster(clock: &FakeClock) -> EventBroadcaster {
     let bus = BusOptions::default().incoming_capacity(10_000);
     clocked(clock).bus(bus).retry(every_ten_seconds()).build().unwrap()

@@ -1,5 +1,5 @@
-//! The order of the writes: by key, or the order of the bus, in which every operation reaches the
-//! sink, and one that fails delays those after it.
+//! The order of writes, which is either per key or the bus order. In bus order every operation
+//! reaches the sink, and a failing operation delays the operations after it.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -15,7 +15,8 @@ use crate::support::{
 use super::{PAUSE, reason_of, with_policy, without_budget};
 
 /// Records events, some of them more than once, while the sink is busy. Returns the reasons in the
-/// order in which the sink gets them. `queued` is the number of events that take capacity then.
+/// order in which the sink receives them. `queued` is the number of events that use capacity at
+/// that point.
 fn written_behind_a_call(order: WriteOrder, queued: u64) -> Vec<String> {
     let clock = clock();
     let events = with_policy(&clock, at_once());
@@ -37,9 +38,9 @@ fn written_behind_a_call(order: WriteOrder, queued: u64) -> Vec<String> {
 
 #[test]
 fn keys_go_out_in_the_order_in_which_they_became_pending() {
-    // A repeat takes no capacity.
+    // A repeat does not use any capacity.
     assert_eq!(written_behind_a_call(WriteOrder::PerKey, 6), ["B", "A", "C", "D", "E"]);
-    // In the order of the bus, every event is written.
+    // In bus order, every event is written.
     let written = written_behind_a_call(WriteOrder::Bus, 10);
     assert_eq!(written, ["B", "A", "B", "B", "C", "A", "D", "D", "E"]);
 }
@@ -47,14 +48,14 @@ fn keys_go_out_in_the_order_in_which_they_became_pending() {
 const WRITTEN: [&str; 6] =
     ["create A x1", "create B x1", "create C x1", "patch B x2", "patch A x2", "create D x1"];
 
-/// Records six events of four keys.
+/// Records six events with four different keys.
 fn record_all(events: &EventBroadcaster) {
     for reason in ["A", "B", "C", "B", "A", "D"] {
         record(events, "web-0", reason);
     }
 }
 
-/// Returns a broadcaster whose events get two attempts, ten seconds apart.
+/// Returns a broadcaster that makes two attempts for each event, ten seconds apart.
 fn with_two_attempts(clock: &FakeClock) -> EventBroadcaster {
     let policy = every_ten_seconds().attempts(2);
     let bus = BusOptions::default();
@@ -77,12 +78,12 @@ fn an_operation_that_fails_delays_all_after_it() {
         until(|| sink.calls().len() == done && recording.stats().watcher.offered == 6);
         clock.wait_for_waiters(1);
         clock.advance(pause.saturating_sub(Duration::from_millis(1)));
-        assert_eq!(sink.calls().len(), done, "nothing overtakes the one that failed");
+        assert_eq!(sink.calls().len(), done, "no operation overtakes the failed one");
         clock.advance(Duration::from_millis(1));
     }
     events.flush(LONG).unwrap();
     let mut expected = WRITTEN.to_vec();
-    // The second and the fourth operation are tried twice.
+    // The second and fourth operations are tried twice.
     expected.insert(3, "patch B x2");
     expected.insert(1, "create B x1");
     assert_eq!(sink.shorts(), expected);
@@ -112,7 +113,8 @@ fn an_operation_that_is_lost_delays_nothing() {
     assert_eq!((stats.created, stats.rejected, stats.panics), (2, 4, 2));
 }
 
-/// Changes of an event that wait for its creation get its new name, but no other changes do.
+/// Changes to an event that are waiting for its creation get its new name, but other changes do
+/// not.
 #[test]
 fn the_changes_after_a_creation_get_its_new_name() {
     let clock = clock();
@@ -147,8 +149,8 @@ fn the_changes_after_a_creation_get_its_new_name() {
     assert_eq!((stats.created, stats.updated, stats.recreated), (2, 4, 0));
 }
 
-/// While the store is unavailable, the first operation is the probe each time, and keeps its
-/// attempts.
+/// While the store is unavailable, each probe is the first operation, and probing does not use up
+/// that operation's attempts.
 #[test]
 fn the_order_survives_an_outage() {
     let clock = clock();

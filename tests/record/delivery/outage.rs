@@ -16,7 +16,8 @@ use crate::support::{
 use super::{PAUSE, broadcaster, counts, with_policy, without_budget};
 
 /// While the store is unavailable, one event is tried after each pause, each time with another key
-/// and in its newest state. A probe does not count as an attempt, and repeats take no capacity.
+/// and in its newest state. A probe does not count as an attempt, and repeats do not use any
+/// capacity.
 #[test]
 fn a_probe_has_the_newest_state_of_another_key_each_time() {
     const KEYS: [&str; 3] = ["A", "B", "C"];
@@ -39,10 +40,10 @@ fn a_probe_has_the_newest_state_of_another_key_each_time() {
         }
         clock.wait_for_waiters(1);
         clock.advance(PAUSE.saturating_sub(Duration::from_millis(1)));
-        assert_eq!(sink.calls().len(), round + 1, "nothing else is tried");
+        assert_eq!(sink.calls().len(), round + 1, "no other event is tried");
         clock.advance(Duration::from_millis(1));
         tried(&calls, &clock);
-        // The first event of A had an attempt before the others were recorded.
+        // The first event of A was already tried before the other events were recorded.
         let (reason, count) = (KEYS[(round + 1) % 3], round + 1 + usize::from(round % 3 == 2));
         assert_eq!(sink.shorts().last(), Some(&format!("create {reason} x{count}")), "{round}");
     }
@@ -81,13 +82,13 @@ fn any_answer_ends_an_outage() {
         }
         until(|| recording.stats().watcher.queued == 11);
         clock.advance(Duration::from_secs(10));
-        // The first event is due too, and one event may have been refused.
+        // The first event is due as well, and one event may have been refused.
         until(|| recording.stats().created >= 10);
     }
 }
 
 /// The hook is called once when an outage begins, and once when it ends. A failure of one event is
-/// not an outage. The statistics show the same.
+/// not an outage. The statistics agree with the hook's reports.
 #[test]
 fn the_hook_reports_the_begin_and_the_end_of_each_outage() {
     type Answer = fn() -> Result<(), SinkError>;
@@ -103,7 +104,7 @@ fn the_hook_reports_the_begin_and_the_end_of_each_outage() {
     };
     let builder = events.recording().name("audit").correlator(without_budget()).on_outage(hook);
     let recording = builder.start(sink).unwrap();
-    // Records an event, and waits until it has been tried.
+    // Records an event and waits until it has been tried.
     let try_one = |reason: &str| {
         let before = Timestamp::from(clock.clock().now());
         record(&events, "web-0", reason);
@@ -117,7 +118,7 @@ fn the_hook_reports_the_begin_and_the_end_of_each_outage() {
     assert!(outages.try_recv().is_err(), "only one event has failed");
 
     for reason in ["First", "Second"] {
-        // The next event has a different time.
+        // Advances the clock so that the next event has a different time.
         clock.advance(Duration::from_millis(1));
         *answer.lock().unwrap() = || Err(away());
         let since = try_one(reason);
@@ -148,8 +149,8 @@ fn the_hook_reports_the_begin_and_the_end_of_each_outage() {
     assert!(outages.try_recv().is_err());
 }
 
-/// An event that the store refuses shows that the store is available again, even if nothing else is
-/// left to write. The pauses of the next outage begin with the shortest one.
+/// If the store refuses an event, it is available again, even if nothing else is left to write. The
+/// pauses in the next outage start with the shortest one.
 #[test]
 fn a_refusal_ends_an_outage_and_its_growing_pauses() {
     let clock = clock();
@@ -162,7 +163,7 @@ fn a_refusal_ends_an_outage_and_its_growing_pauses() {
     let policy = every_ten_seconds().factor(2);
     let builder = events.recording().correlator(without_budget()).retry(policy);
     let recording = builder.start(sink.clone()).unwrap();
-    // Waits for a call that is due after this pause and not before.
+    // Waits for a call that is due after this pause and not earlier.
     let called_after = |pause: Duration| {
         clock.wait_for_waiters(1);
         clock.advance(pause.saturating_sub(Duration::from_millis(1)));
@@ -185,7 +186,7 @@ fn a_refusal_ends_an_outage_and_its_growing_pauses() {
     assert_balanced(&stats);
 }
 
-/// If the store asks for several waits at the same time, the longest counts.
+/// If the store requests several waits at the same time, the longest one applies.
 #[test]
 fn the_longest_wait_of_a_batch_counts() {
     const LONGEST: Duration = Duration::from_secs(30);
@@ -205,7 +206,7 @@ fn the_longest_wait_of_a_batch_counts() {
     let recording = events.recording().correlator(without_budget()).start(sink).unwrap();
     record(&events, "web-0", "First");
     gate.wait();
-    // The sink gets these two together.
+    // The sink receives these two events together.
     for reason in ["A", "B"] {
         record(&events, "web-0", reason);
     }
@@ -215,7 +216,7 @@ fn the_longest_wait_of_a_batch_counts() {
     until(|| recording.stats().unavailable_since.is_some());
     clock.wait_for_waiters(1);
     clock.advance(LONGEST.saturating_sub(Duration::from_millis(1)));
-    assert_eq!(clock.waiters(), 1, "the next attempt is due already");
+    assert_eq!(clock.waiters(), 1, "the next attempt is already due");
     clock.advance(Duration::from_millis(1));
     assert_eq!(sizes.recv_timeout(LONG), Ok(1));
     events.flush(LONG).unwrap();
@@ -223,7 +224,8 @@ fn the_longest_wait_of_a_batch_counts() {
     assert_balanced(&recording.stats());
 }
 
-/// The answers are in different rounds, and the last one asks for a shorter pause than the first.
+/// The answers arrive in different rounds, and the last one requests a shorter pause than the
+/// first.
 #[test]
 fn the_longest_wait_counts_across_separate_answers() {
     const LONGEST: Duration = Duration::from_secs(30);
@@ -244,7 +246,7 @@ fn the_longest_wait_counts_across_separate_answers() {
     }
     clock.wait_for_waiters(1);
     clock.advance(LONGEST.saturating_sub(Duration::from_millis(1)));
-    assert_eq!(clock.waiters(), 1, "the next attempt is due already");
+    assert_eq!(clock.waiters(), 1, "the next attempt is already due");
     clock.advance(Duration::from_millis(1));
     for _ in 0..2 {
         let call = calls.recv_timeout(LONG).unwrap();
@@ -257,7 +259,7 @@ fn the_longest_wait_counts_across_separate_answers() {
 }
 
 /// No event is lost yet, but the statistics already show why none is stored, since when, and how
-/// often the recording tried.
+/// many times the recording tried.
 #[test]
 fn the_first_attempt_shows_why_nothing_is_stored() {
     type Make = fn() -> SinkError;
@@ -305,8 +307,8 @@ fn the_first_attempt_shows_why_nothing_is_stored() {
     }
 }
 
-/// A sink that hangs reports nothing, so the recording does. The clock is the system's, because a
-/// call takes real time.
+/// A hanging sink does not report anything, so the recording reports the outage. Uses the system
+/// clock, because a call takes real time.
 #[test]
 fn a_sink_that_hangs_is_reported_and_its_answer_ends_that() {
     let (tx, outages) = mpsc::channel();
@@ -335,7 +337,7 @@ fn a_sink_that_hangs_is_reported_and_its_answer_ends_that() {
     assert_balanced(&stats);
 }
 
-/// A recording that ends no longer waits for its store, and does not report that the store is
+/// A recording that is ending no longer waits for its store, and does not report that the store is
 /// available again.
 #[test]
 fn a_recording_that_ends_is_in_no_outage_and_reports_the_end_of_none() {

@@ -1,4 +1,4 @@
-//! The outcome of each event, counted once.
+//! Each event has one outcome, which is counted once.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
@@ -19,7 +19,7 @@ use crate::support::{
 
 use super::{broadcaster, counts, retry, with_policy};
 
-/// Object, reason and message of each event, the requested operation, and the count.
+/// An event's object, reason and message, the requested operation, and the count.
 type Item = (ObjectReference, &'static str, &'static str, &'static str, i32);
 
 /// Returns the items of client-go's `TestEventf`.
@@ -98,7 +98,8 @@ fn each_recording_counts_and_folds_on_its_own() {
         recorder.event(pod("web-0"), Normal, "Pulled", format_args!("image {i}"));
     }
     let report = events.shutdown();
-    // The unfiltered recording folds the tenth similar event. The filtered recording receives nine.
+    // The unfiltered recording folds the tenth similar event. The filtered recording receives only
+    // nine.
     assert_eq!((report.recordings[0].aggregated, report.recordings[1].aggregated), (1, 0));
     let last = |sink: &Scripted| sink.store.events().pop().unwrap().message.to_string();
     assert_eq!(last(&all), "(combined from similar events): image 9");
@@ -121,8 +122,8 @@ fn every_outcome_is_counted_once() {
     });
     let recording =
         events.recording().filter(|event| event.reason != "Filtered").start(sink.clone()).unwrap();
-    // The first event is created and the second updated. Then the budget is used up, and the other
-    // two are counted at the flush.
+    // The first event is created and the second updated. The budget is then used up, and the other
+    // two events are counted at the flush.
     for _ in 0..4 {
         record(&events, "busy", "Started");
     }
@@ -138,7 +139,7 @@ fn every_outcome_is_counted_once() {
     assert_balanced(&stats);
     assert_eq!((stats.created, stats.updated, stats.skipped), (2, 3, 0));
     assert_eq!((stats.already_existed, stats.rejected, stats.panics), (1, 2, 1));
-    // The last event was tried when the end had begun, or just before.
+    // The last event was tried after the shutdown began or just before it.
     assert_eq!(stats.exhausted + stats.abandoned, 2);
     assert!(stats.exhausted >= 1);
     assert_eq!((stats.watcher.offered, stats.watcher.filtered, report.bus.accepted), (10, 1, 11));
@@ -168,7 +169,7 @@ fn a_refusal_has_the_stores_message_escaped_and_cut() {
     assert!(format!("{stats:#}").ends_with(&format!("\n    last refusal: {refusal}")), "{stats:#}");
 }
 
-/// Returns a broadcaster, and the cause of each rejection.
+/// Returns a broadcaster and a channel that receives the cause of each rejection.
 fn with_causes(clock: &FakeClock) -> (EventBroadcaster, mpsc::Receiver<String>) {
     with_losses(clocked(clock), |loss| {
         assert_eq!(loss.reason, LossReason::Rejected);
@@ -219,13 +220,13 @@ fn a_key_function_that_panics_loses_that_event_only() {
     assert_eq!(causes.try_iter().collect::<Vec<_>>(), [cause]);
 }
 
-/// The event has the outcome that it would have after any other error.
+/// The event's outcome is the same as after any other error.
 #[test]
 fn an_error_whose_destructor_panics_is_like_any_other() {
     type Make = fn() -> SinkError;
     let cases: [(usize, Make, bool, [u64; 4]); 3] = [
         (0, || SinkError::retry(Bomb), false, [1, 1, 0, 1]),
-        // The next event creates it, with the count of both.
+        // The next event creates the stored event, with a count that covers both.
         (0, || SinkError::rejected(Bomb), false, [1, 1, 1, 0]),
         (1, || SinkError::new(SinkErrorKind::NotFound, Bomb), true, [2, 0, 1, 0]),
     ];
@@ -238,7 +239,7 @@ fn an_error_whose_destructor_panics_is_like_any_other() {
         for _ in 0..2 {
             record(&events, "web-0", "Started");
             events.flush(LONG).unwrap();
-            // The store keeps an event for an hour.
+            // The store keeps each event for an hour.
             let count = recording.stats().created + recording.stats().updated;
             assert_eq!(counts(&sink.store).iter().sum::<i32>(), i32::try_from(count).unwrap());
             clock.advance(Duration::from_secs(if expires { 3600 } else { 0 }));
@@ -250,7 +251,8 @@ fn an_error_whose_destructor_panics_is_like_any_other() {
     }
 }
 
-/// A recording that starts while events are published is in the statistics from its first event on.
+/// A recording that starts while events are being published appears in the statistics as of its
+/// first event.
 #[test]
 fn a_recording_is_listed_before_it_does_anything() {
     for _ in 0..100 {
@@ -289,7 +291,7 @@ fn recordings_have_names_and_ended_ones_stay_in_the_sums() {
         let recording = events.record_to(sink.store.clone()).unwrap();
         let expected = if i == 0 { "recording".to_owned() } else { format!("recording-{}", i + 1) };
         assert_eq!(recording.stats().watcher.name, expected);
-        // Each counts from one again.
+        // Each new recording counts from one again.
         record(&events, "web-0", "Started");
         events.flush(LONG).unwrap();
         recording.stop();

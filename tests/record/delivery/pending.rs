@@ -1,5 +1,5 @@
-//! Pending writes: a later event of a key replaces the content of the key's write, wherever the
-//! write is.
+//! Pending writes. A later event with the same key replaces the content of the key's write,
+//! whatever state the write is in.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use crate::support::{
 
 use super::{PAUSE, broadcaster, counts, retry, with_policy, without_budget};
 
-/// One key is at the sink, one waits for its next attempt, and one for its turn.
+/// One key's write is in the sink, one is waiting for its next attempt, and one for its turn.
 #[test]
 fn a_write_is_replaced_wherever_it_is() {
     let clock = clock();
@@ -44,7 +44,7 @@ fn a_write_is_replaced_wherever_it_is() {
             record(&events, "web-0", reason);
         }
     }
-    // The event at the sink and one for each of the three pending writes take capacity.
+    // The event in the sink and one event for each of the three pending writes use capacity.
     until(|| recording.stats().watcher.offered == 12 && recording.stats().watcher.lag == 4);
     gate.let_one_pass();
     until(|| recording.stats().watcher.queued == 1);
@@ -64,8 +64,8 @@ fn a_write_is_replaced_wherever_it_is() {
     assert_eq!((stats.written(), stats.coalesced), (4, 8));
 }
 
-/// The message and the last time of a group of similar events change with each event. The first
-/// time and the name stay.
+/// For a group of similar events, the message and the last time change with each event, while the
+/// first time and the name stay the same.
 #[test]
 fn a_replaced_write_has_the_newest_message_and_time() {
     let clock = clock();
@@ -86,7 +86,7 @@ fn a_replaced_write_has_the_newest_message_and_time() {
                 .is_accepted()
         );
     };
-    // The tenth event is the first one of the group.
+    // The tenth event is the first one in the group.
     (0..10).for_each(pull);
     gate.wait();
     for image in 10..15 {
@@ -109,8 +109,8 @@ fn a_replaced_write_has_the_newest_message_and_time() {
 }
 
 /// The answers to the first creations are lost, although the first creation succeeded. The last
-/// creation has a later count, which the store gets as a change. The store may or may not return
-/// the event that it has.
+/// creation has a higher count, which the store receives as a change. The store may or may not
+/// return the event that it already has.
 #[test]
 fn a_creation_that_was_done_after_all_becomes_a_change() {
     for (lost, shows) in [(1, true), (1, false), (2, false)] {
@@ -167,8 +167,8 @@ fn events_that_share_a_write_are_refused_together() {
     assert_eq!((stats.created, stats.updated, stats.rejected, stats.coalesced), (1, 6, 0, 5));
 }
 
-/// No event is lost even if there are many more than the queue holds, because a repeat of a waiting
-/// event takes no capacity.
+/// No event is lost even if there are many more than the queue can hold, because a repeat of a
+/// waiting event does not use any capacity.
 #[test]
 fn repeats_are_taken_in_while_the_sink_hangs() {
     const EVENTS: u64 = 2_398;
@@ -194,15 +194,15 @@ fn repeats_are_taken_in_while_the_sink_hangs() {
     for number in 1..EVENTS {
         record(&events, &format!("web-{}", number % OBJECTS), "BackOff");
         if number % 500 == 0 {
-            // The dispatcher should not be ahead of the recording by a whole queue.
+            // Keeps the dispatcher from getting ahead of the recording by a whole queue.
             until(|| are_folded(number + 1));
         }
     }
     until(|| are_folded(EVENTS));
-    // Two events of the first object take capacity: one that the sink has, and one that waits for
+    // Two events about the first object use capacity: one is in the sink, and one is waiting for
     // it.
     assert_eq!(recording.stats().watcher.lag, OBJECTS + 1);
-    assert_eq!(sink.calls().len(), 1, "the sink hangs");
+    assert_eq!(sink.calls().len(), 1, "the sink is hanging");
     drop(gate);
     events.flush(LONG).unwrap();
 
@@ -218,7 +218,7 @@ fn repeats_are_taken_in_while_the_sink_hangs() {
     }
 }
 
-/// The sink does one operation while twenty events of one key are recorded.
+/// The sink performs one operation while twenty events with one key are recorded.
 #[test]
 fn a_hot_key_and_a_slow_sink_cost_a_write_for_each_call() {
     const CALLS: u64 = 50;
@@ -264,8 +264,8 @@ fn events_for_a_key_that_waits_are_counted_and_written_together() {
         events.recording().correlator(without_budget()).queue_capacity(8).start(sink.clone()).unwrap();
     record(&events, "web-0", "Started");
     tried(&calls, &clock);
-    // These are many more events than the queue has capacity for. Each is finished as soon as it is
-    // counted.
+    // These are many more events than the queue can hold. Each event leaves the queue as soon as it
+    // is counted.
     for i in 2..=100 {
         record(&events, "web-0", "Started");
         until(|| recording.stats().watcher.offered == i && recording.stats().watcher.lag <= 2);
@@ -284,8 +284,8 @@ fn events_for_a_key_that_waits_are_counted_and_written_together() {
 
 #[test]
 fn a_repeat_follows_the_event_that_it_repeats() {
-    // In one batch or in several, the patch follows the creation, with the name and version that
-    // the event got from the creation.
+    // Whether in the same batch or in a later one, the patch follows the creation and uses the name
+    // and version that the creation gave the event.
     let clock = clock();
     let events = with_policy(&clock, at_once());
     let sink = Scripted::obedient(&clock);
@@ -306,7 +306,7 @@ fn a_repeat_follows_the_event_that_it_repeats() {
         let before = versions.insert(event.metadata.name.to_string(), version.clone());
         assert!(before.is_none() || before.as_ref() != Some(&version), "{before:?} again");
     }
-    // How many repeats share a write depends on the speed of the sink.
+    // The number of repeats that share a write depends on how fast the sink is.
     for counts in seen.values() {
         assert!(counts.is_sorted_by(|a, b| a < b) && counts.last() == Some(&10), "{seen:?}");
     }

@@ -1,4 +1,4 @@
-//! Repeats that the sink refused, and whose count a later write carries.
+//! Repeats that the sink refused and whose counts a later write carries.
 
 use eventcast::sink::{SinkOp, WriteOrder};
 use eventcast::{CorrelatorOptions, SinkError};
@@ -7,7 +7,7 @@ use crate::support::{LONG, Scripted, assert_balanced, at_once, clock, clocked, r
 
 use super::{only, with_correlator};
 
-/// The sink refuses each second write, and the next repeat carries its count.
+/// The sink refuses every second write, and the next repeat carries that write's count.
 #[test]
 fn a_refused_repeat_that_a_later_write_carries_is_not_lost() {
     for order in [WriteOrder::PerKey, WriteOrder::Bus] {
@@ -37,7 +37,7 @@ fn a_refused_repeat_that_a_later_write_carries_is_not_lost() {
     }
 }
 
-/// The count of an event that starts over does not include what was refused before.
+/// When an event starts over, its count does not include the occurrences refused before.
 #[test]
 fn a_refused_repeat_stays_lost_if_its_event_begins_anew() {
     let clock = clock();

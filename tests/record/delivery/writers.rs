@@ -1,4 +1,4 @@
-//! Several workers.
+//! Recordings with several workers.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -18,7 +18,7 @@ use super::{broadcaster, retry, with_policy, without_budget};
 fn workers_call_the_sink_at_the_same_time() {
     let clock = clock();
     let events = with_policy(&clock, at_once());
-    // No call passes before all four workers are there.
+    // No call continues until all four workers have arrived.
     let barrier = Barrier::new(4);
     let met = AtomicUsize::new(0);
     let (sink, _calls) = Scripted::new(&clock, move |_, _| {
@@ -28,7 +28,7 @@ fn workers_call_the_sink_at_the_same_time() {
         Ok(())
     });
     let recording = events.recording().name("four").workers(4).start(sink.clone()).unwrap();
-    // These are enough events for each worker to get some.
+    // This is enough events for each worker to receive some.
     for i in 0..200 {
         record(&events, &format!("web-{i}"), "Started");
     }
@@ -38,7 +38,7 @@ fn workers_call_the_sink_at_the_same_time() {
     assert!(events.shutdown().complete);
 }
 
-/// A sink in which every fifth write fails and every seventh answer is lost. The sink notes which
+/// A sink in which every fifth write fails and every seventh answer is lost. The sink records which
 /// thread wrote what.
 struct Noting {
     store: MemorySink,
@@ -51,7 +51,7 @@ struct Noting {
 impl Noting {
     fn write(&self, op: &SinkOp) -> Result<Event, SinkError> {
         let name = op.event().involved_object.name.to_string();
-        assert!(self.busy.lock().unwrap().insert(name.clone()), "{name} is written by two at once");
+        assert!(self.busy.lock().unwrap().insert(name.clone()), "two workers write {name} at the same time");
         let answer = self.write_alone(op);
         self.busy.lock().unwrap().remove(&name);
         answer
@@ -112,13 +112,14 @@ fn events_of_one_key_are_written_sequentially_whatever_fails() {
     }
     let all: HashSet<ThreadId> = written.values().flatten().map(|(thread, _)| *thread).collect();
     assert_eq!(all.len(), 3);
-    assert!(store.events().iter().all(|event| event.count == 150), "nothing was lost");
+    assert!(store.events().iter().all(|event| event.count == 150), "no event was lost");
     let stats = recording.stats();
     assert_eq!((stats.created, stats.updated, stats.panics), (40, 5_960, 0));
     assert_balanced(&stats);
 }
 
-/// Of two workers one hangs. All events except events of its key are written in that time.
+/// One of two workers hangs. In the meantime, all events are written except those with that
+/// worker's key.
 #[test]
 fn a_worker_that_hangs_delays_only_its_own_key() {
     const OBJECTS: usize = 60;
@@ -150,7 +151,7 @@ fn a_worker_that_hangs_delays_only_its_own_key() {
         until(|| all[1..].iter().all(|name| count_of(name) == count));
         assert_eq!(count_of(&all[0]), 1);
     }
-    // One event that the sink has, and one write that waits for it and carries all others.
+    // One event is in the sink, and one write is waiting behind it and carries all the others.
     until(|| recording.stats().watcher.queued == 2);
     drop(gate);
     events.flush(LONG).unwrap();

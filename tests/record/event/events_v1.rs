@@ -1,16 +1,18 @@
-//! The document of events.k8s.io/v1: its form, and its equivalence to the other document.
+//! The events.k8s.io/v1 representation: its format, and its equivalence to the core/v1
+//! representation.
 
 use eventcast::event::EventSeries;
 use eventcast::{Event, ObjectReference, Text, Timestamp};
 
 use super::json::{self, at, through_the_other_api};
 
-/// Returns an event with a value in every field, of the precision that Kubernetes keeps.
+/// Returns an event with a value in every field, with times at the precision that Kubernetes keeps.
 fn full_event() -> Event {
     Event::from_json(&json::full_event().to_json()).unwrap()
 }
 
-/// The document of `full_event`, in the order in which client-go 1.36 writes it.
+/// The JSON document for `full_event`, with fields in the order in which client-go 1.36 writes
+/// them.
 const FULL: &str = concat!(
     r#"{"kind":"Event","apiVersion":"events.k8s.io/v1","#,
     r#""metadata":{"name":"web-0.17a6","generateName":"web-","namespace":"default","#,
@@ -31,7 +33,7 @@ const FULL: &str = concat!(
 #[test]
 fn every_field_is_written_under_the_other_name() {
     assert_eq!(full_event().to_events_v1_json(), FULL);
-    // The event's own version does not matter.
+    // The event's own API version does not matter.
     let mut bare = full_event();
     bare.set_kind("");
     bare.set_api_version("");
@@ -51,7 +53,7 @@ fn an_empty_event_is_written_with_what_go_never_omits() {
     assert_eq!(event.to_events_v1_json(), expected);
 }
 
-/// The API server does not truncate: it refuses any other number of digits.
+/// The API server does not truncate times, but refuses any other number of digits.
 #[test]
 fn micro_times_have_exactly_six_digits() {
     for (time, written) in [

@@ -1,4 +1,4 @@
-//! The fields of an event, and the patch.
+//! The fields of an event, and patches.
 
 use eventcast::event::EventSeries;
 use eventcast::{Event, EventType, Text, Timestamp};
@@ -11,7 +11,7 @@ fn an_event_stays_small_enough_to_be_moved_by_value() {
     assert_eq!(size_of::<Option<Timestamp>>(), size_of::<Timestamp>());
 }
 
-/// A box that holds only defaults makes no difference.
+/// A box that contains only default values makes no difference to equality.
 #[test]
 fn rare_fields_make_a_difference_only_while_they_are_set() {
     let mut touched = Event::default();
@@ -41,7 +41,7 @@ fn last_seen_prefers_the_series_and_then_the_last_time() {
     assert_eq!(event.last_seen(), Some(at("2024-01-01T00:00:02Z")));
     event.set_series(EventSeries::new(2, at("2024-01-01T00:00:01Z")));
     assert_eq!(event.last_seen(), Some(at("2024-01-01T00:00:01Z")));
-    // A series without a time, which no API server accepts.
+    // The series has no time, which no API server would accept.
     event.set_series(EventSeries::default());
     assert_eq!(event.last_seen(), Some(at("2024-01-01T00:00:02Z")));
 }
@@ -81,7 +81,7 @@ fn a_patch_has_the_fields_that_are_not_empty() {
     );
 }
 
-/// Go compares times in the form in which it writes them, in whole seconds.
+/// Go compares times as it writes them, in whole seconds.
 #[test]
 fn a_patch_leaves_out_every_time_that_is_written_as_the_epoch() {
     let mut event = Event::default();

@@ -1,5 +1,5 @@
-//! Events as JSON: the output equals the output of Go's encoder, byte for byte, and the tests show
-//! which input is accepted.
+//! Events as JSON. The output is byte-for-byte identical to that of Go's encoder, and the tests
+//! show which input is accepted.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,7 +25,7 @@ pub(crate) fn full_event() -> Event {
     event.metadata.set_uid("u-1");
     event.metadata.set_resource_version("7");
     event.metadata.set_creation_timestamp(at("2024-01-01T00:00:03Z"));
-    // Written in the order of the keys, whatever the order of insertion.
+    // Labels are written in key order, regardless of insertion order.
     event.metadata.labels_mut().insert("z".into(), "1".into());
     event.metadata.labels_mut().insert("a".into(), "2".into());
     event.metadata.annotations_mut().insert("note".into(), "a&b".into());
@@ -224,8 +224,8 @@ fn the_parts_are_separate_documents() {
     assert_eq!(serde_json::to_string(&at("2024-01-01T00:00:02.5Z")).unwrap(), "\"2024-01-01T00:00:02.5Z\"");
 }
 
-/// Returns the events of the correlator's vectors, and the JSON of those that client-go itself
-/// wrote.
+/// Returns the events in the correlator's vectors, along with the JSON of those that client-go
+/// itself wrote.
 fn vectors() -> Vec<(Event, Option<String>)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/vectors");
     let mut found = Vec::new();
@@ -252,13 +252,14 @@ fn gos_own_output_is_reproduced_byte_for_byte() {
     assert_eq!(seen, 6771);
 }
 
-/// Undoes Go's HTML escapes, because the encoder that wrote the vectors had them switched off.
+/// Undoes Go's HTML escaping, because it was disabled in the encoder that wrote the vectors.
 fn without_html_escapes(json: &str) -> String {
     let pairs = [("003c", "<"), ("003e", ">"), ("0026", "&"), ("2028", "\u{2028}"), ("2029", "\u{2029}")];
     pairs.iter().fold(json.to_owned(), |json, (code, text)| json.replace(&format!("\\u{code}"), text))
 }
 
-/// `to_json` and the serializer, which serves users with another format, write the same document.
+/// `to_json` and the serializer, which exists for users of other formats, produce the same
+/// document.
 #[test]
 fn the_text_and_the_serializer_agree() {
     let events = vectors();
@@ -284,7 +285,7 @@ fn agree(event: &Event) {
     through_the_other_api(event);
 }
 
-/// Checks that the event stays the same when it is written and read through the other API.
+/// Checks that the event does not change when it is written and read back through the other API.
 #[track_caller]
 pub(crate) fn through_the_other_api(event: &Event) {
     let mut expected = Event::from_json(&event.to_json()).unwrap();
@@ -296,7 +297,7 @@ pub(crate) fn through_the_other_api(event: &Event) {
     assert_eq!(expected.to_events_v1_json(), json);
 }
 
-/// Each character is escaped, wherever it is in a longer text.
+/// Each character is escaped, wherever it occurs in a longer string.
 #[test]
 fn every_character_is_escaped_like_in_go() {
     let mut chars: Vec<char> = ('\0'..='\u{ff}').collect();

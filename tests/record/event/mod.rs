@@ -1,4 +1,4 @@
-//! Events as plain data: their fields, strings and times, and their JSON.
+//! Events as plain data: fields, strings, times and JSON.
 
 mod events_v1;
 mod fields;

@@ -1,4 +1,4 @@
-//! Strings, and references as text.
+//! Strings, and the text form of references.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -29,8 +29,8 @@ fn text_is_made_of_every_kind_of_string() {
         assert_eq!(text.to_string(), long);
         assert_eq!(format!("{text:?}"), format!("{long:?}"));
     }
-    // A literal of `from_static` stays at the same address, also after a clone. The same holds for
-    // the text of an `Arc`.
+    // A literal passed to `from_static` stays at the same address, even after cloning. The same
+    // holds for text in an `Arc`.
     assert_eq!(Text::from_static(long).clone().as_ptr(), long.as_ptr());
     assert_eq!(Text::from(format_args!("a literal")), "a literal");
     assert_eq!(texts[2].clone().as_ptr(), shared.as_ptr());
@@ -59,7 +59,7 @@ fn a_reference_is_read_from_its_text() {
     let pod = ObjectReference::new("Pod", "web-0").in_namespace("default");
     assert_eq!("Pod/default/web-0".parse(), Ok(pod.clone()));
     assert_eq!("Node/n 1".parse(), Ok(ObjectReference::new("Node", "n 1")));
-    // A slash in a name looks like the one between namespace and name.
+    // A slash in a name cannot be distinguished from the separator between namespace and name.
     let disk = ObjectReference::new("Disk", "dev/sda");
     assert_eq!(disk.to_string().parse(), Ok(ObjectReference::new("Disk", "sda").in_namespace("dev")));
     let long = "x".repeat(100);

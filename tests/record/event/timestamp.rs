@@ -1,4 +1,4 @@
-//! Times.
+//! Timestamps.
 
 use std::time::{Duration, SystemTime};
 
@@ -100,7 +100,7 @@ fn a_time_has_as_many_digits_as_are_asked_for() {
     }
 }
 
-/// Each day from the year 0 to the year 9999, compared with a count of the calendar's days.
+/// Compares each day from the year 0 to the year 9999 with a day count based on the calendar.
 #[test]
 fn every_day_has_its_date() {
     let mut days: i64 = -719_528;
@@ -108,7 +108,7 @@ fn every_day_has_its_date() {
         let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
         let lengths = [31, if is_leap { 29 } else { 28 }, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
         for (month, length) in (1..).zip(lengths) {
-            // The first and the last day of each month, and all days of every 97th year.
+            // Tests the first and the last day of each month, and all days of every 97th year.
             for day in (1..=length).filter(|day| year % 97 == 0 || *day == 1 || *day == length) {
                 let at = Timestamp::new((days + day - 1) * 86_400 + 3661, 0).unwrap();
                 assert_eq!(at.to_string(), format!("{year:04}-{month:02}-{day:02}T01:01:01Z"));

@@ -1,4 +1,4 @@
-//! Events with an event time: the form that events.k8s.io/v1 demands, and events that are refused
+//! Events with an event time: the form that events.k8s.io/v1 requires, and events that are refused
 //! early.
 
 use std::sync::{Arc, Mutex};
@@ -20,7 +20,7 @@ fn timed(clock: &FakeClock) -> EventBroadcasterBuilder {
     clocked(clock).event_time(true)
 }
 
-/// Returns the content of a store after these calls of a recorder.
+/// Returns the events in a store after these calls to a recorder.
 fn stored(source: EventSource, calls: impl FnOnce(&Recorder)) -> Vec<Event> {
     let clock = clock();
     clock.advance(Duration::from_nanos(123_456_789));
@@ -54,7 +54,7 @@ fn an_event_has_what_the_newer_api_demands() {
     assert_eq!((&**event.action(), &*event.reason, &*event.message), ("Restart", "BackOff", "again"));
     assert_eq!((event.related().unwrap(), &*event.metadata.labels()["team"]), (&node, "blue"));
     assert_eq!((&*event.metadata.namespace, &*event.type_), ("shop", "Warning"));
-    // The name has all digits of the time.
+    // The name contains all digits of the time.
     assert_eq!(event.metadata.name, "a.17979cfe3d85cd15");
 }
 
@@ -66,7 +66,7 @@ fn missing_fields_have_values_from_other_fields() {
     .remove(0);
     assert_eq!(event.action(), "Started");
     assert_eq!(event.reporting_controller, "web");
-    // The name of the machine follows the dash.
+    // The machine's name follows the dash.
     assert!(event.reporting_instance.starts_with("web-"), "{}", event.reporting_instance);
 }
 
@@ -81,7 +81,7 @@ fn a_past_event_has_the_past_time() {
     assert_eq!(events.len(), 1);
 }
 
-/// Without series each event is stored separately. The correlator does not see them, because it
+/// Without series, each event is stored separately. These events bypass the correlator, because it
 /// counts in fields of the older API.
 #[test]
 fn equal_events_are_not_counted_without_series() {
@@ -104,7 +104,7 @@ fn a_note_is_cut_at_a_character_and_counted() {
     let events = timed(&clock).build().unwrap();
     let mut watcher = events.watch_builder().watch().unwrap();
     let recorder = events.recorder(web());
-    // 1024 bytes of two for each character, and one byte more.
+    // These notes consist of two-byte characters and are 1024 bytes long and one byte longer.
     for note in ["é".repeat(512), format!("x{}", "é".repeat(512))] {
         assert!(recorder.event(pod("a"), Normal, "Started", note).is_accepted());
     }
@@ -116,8 +116,8 @@ fn a_note_is_cut_at_a_character_and_counted() {
     assert_eq!(events.stats().recorder.truncated, 1);
 }
 
-/// The event is refused before its message is formatted, is counted, and is reported with the
-/// field's name.
+/// The event is refused before its message is formatted. It is counted, and reported together with
+/// the field's name.
 #[test]
 fn an_event_that_a_server_would_refuse_is_refused_early() {
     let builder = EventBroadcaster::builder().event_time(true);
@@ -167,7 +167,8 @@ fn the_fields_have_the_names_of_the_document() {
     }
 }
 
-/// The function that scrubs sees the event time. The reason that it leaves becomes the action.
+/// The scrub function sees the event time. The reason that the function leaves in place becomes the
+/// action.
 #[test]
 fn scrubbing_precedes_the_action() {
     let clock = clock();
@@ -186,7 +187,7 @@ fn scrubbing_precedes_the_action() {
     assert_eq!((&*event.reason, &**event.action()), ("Scrubbed", "Scrubbed"));
 }
 
-/// The namespace in which an API server accepts an event about an object without one.
+/// An API server accepts an event about an object without a namespace only in certain namespaces.
 #[test]
 fn stores_take_cluster_scoped_events_in_the_namespaces_in_which_a_server_does() {
     let stored_in = |is_timed: bool, namespace: &'static str| {
@@ -214,7 +215,7 @@ fn stores_take_cluster_scoped_events_in_the_namespaces_in_which_a_server_does() 
     assert_eq!(namespaces.map(|namespace| stored_in(true, namespace)), [true, true, false]);
 }
 
-/// The second attempt finds the event, and knows it by its event time and its reporter.
+/// The second attempt finds the event, and recognises it by its event time and its reporter.
 #[test]
 fn an_event_whose_creation_was_not_answered_is_recognized() {
     let clock = clock();
@@ -230,7 +231,7 @@ fn an_event_whose_creation_was_not_answered_is_recognized() {
     assert_eq!((names.len(), &names[0]), (2, &names[1]));
 }
 
-/// Another process has an event of this name, which is like this one except for its reporter.
+/// Another process has stored an event with the same name that differs only in its reporter.
 #[test]
 fn an_event_of_another_reporter_is_another_one() {
     let clock = clock();

@@ -1,4 +1,4 @@
-//! The event that a recorder makes from each call.
+//! The event that a recorder creates for each call.
 
 use std::collections::HashSet;
 use std::sync::mpsc::{Sender, channel};
@@ -17,7 +17,7 @@ use crate::support::pod;
 
 use super::{fake, foo, moment};
 
-/// The reference stays as it is, and an object with a namespace has its own.
+/// The reference is not changed, and an object that has a namespace keeps its own.
 #[test]
 fn a_recorder_has_a_namespace_for_cluster_scoped_objects() {
     let (fake, _) = fake();
@@ -106,7 +106,7 @@ fn a_draft_takes_everything_else() {
     let draft = recorder.draft(foo(), Warning, "Evicted").message("secret");
     assert!(!format!("{draft:?} {recorder:?} {fake:?}").contains("secret"));
     drop(draft);
-    assert!(fake.take().is_empty(), "a draft by itself is nothing");
+    assert!(fake.take().is_empty(), "a draft alone does not record anything");
 }
 
 #[test]
@@ -139,8 +139,8 @@ fn lines_match_client_gos_fake() {
     assert!(fake.take_lines().is_empty());
 }
 
-/// Records every kind of event, with a clock that stands still, advances, goes back before 1970,
-/// and goes beyond the last second of names.
+/// Records every kind of event, with a clock that stands still, advances, goes back to before 1970,
+/// and goes past the last second that names can represent.
 fn record_all(recorder: &Recorder, clock: &FakeClock) {
     let long = "x".repeat(300);
     let past: Timestamp = "2001-02-03T04:05:06.7Z".parse().unwrap();
@@ -169,7 +169,7 @@ fn record_all(recorder: &Recorder, clock: &FakeClock) {
     }
 }
 
-/// A bus makes the name of an event later than a fake recorder does.
+/// A bus generates an event's name later than a fake recorder does.
 #[test]
 fn a_bus_and_a_fake_recorder_yield_the_same_events() {
     let (one, other) = (FakeClock::new(SystemTime::UNIX_EPOCH), FakeClock::new(SystemTime::UNIX_EPOCH));
@@ -188,8 +188,8 @@ fn a_bus_and_a_fake_recorder_yield_the_same_events() {
     assert!(names.contains("web-0.17979cfe362a0005"), "the time of the first event: {names:?}");
 }
 
-/// The dispatcher wakes the readers of a recorded event, which saves the caller a system call for
-/// each reader. A scrubbing function does not change that.
+/// The dispatcher wakes the readers of a recorded event, which saves the recording thread a system
+/// call per reader. This is also true if a scrub function is set.
 #[test]
 fn the_dispatcher_wakes_the_readers() {
     struct Reports(Mutex<Sender<thread::ThreadId>>);
@@ -206,7 +206,7 @@ fn the_dispatcher_wakes_the_readers() {
         let (tx, woken) = channel();
         let waker = Waker::from(Arc::new(Reports(Mutex::new(tx))));
         for _ in 0..100 {
-            // The dispatcher has nothing to do after the flush.
+            // The dispatcher is idle after the flush.
             events.flush(Duration::from_secs(60)).unwrap();
             while watcher.poll_next_unpin(&mut Context::from_waker(&waker)).is_ready() {}
             recorder.event(pod("web-0"), Normal, "Run", "it runs");

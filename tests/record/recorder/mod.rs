@@ -1,5 +1,5 @@
-//! The recorder: the event that a call records, names, refusals and scrubbing. Most tests use the
-//! queue of a `FakeRecorder`, which needs neither threads nor waiting.
+//! The recorder: the events that calls record, their names, refusals and scrubbing. Most tests read
+//! the queue of a `FakeRecorder`, which requires neither threads nor waiting.
 
 mod event_time;
 mod handle;
@@ -15,7 +15,7 @@ use eventcast::{BusOptions, Event, ObjectReference, Recorded};
 
 use crate::support::{gate, pod, with_losses};
 
-/// The object in client-go's tests.
+/// Returns the object used in client-go's tests.
 fn foo() -> ObjectReference {
     let mut object = pod("foo").in_namespace("baz");
     object.uid = "bar".into();
@@ -23,7 +23,7 @@ fn foo() -> ObjectReference {
     object
 }
 
-/// The time in client-go's test of names.
+/// Returns the time used in client-go's test of names.
 fn moment() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_nanos(105_999_103_295_324_396)
 }
@@ -33,7 +33,8 @@ fn fake() -> (FakeRecorder, FakeClock) {
     (FakeRecorder::with_clock(100, clock.clock()), clock)
 }
 
-/// The reason of a loss, the object with the event's reason, and all text that the hook can read.
+/// The reason for a loss, the object together with the event's reason, and all text that the hook
+/// can read.
 type Lost = (LossReason, String, String);
 
 fn lost(loss: &Loss<'_>) -> Lost {
@@ -42,12 +43,12 @@ fn lost(loss: &Loss<'_>) -> Lost {
     (loss.reason, about, format!("{loss} {loss:?} {event:?}"))
 }
 
-/// Fills the queue of a bus of length 2, and then records an event "C", which is refused. Returns
-/// what the watcher receives, and the losses.
+/// Fills a bus's queue of length 2, and then records an event "C", which is refused. Returns the
+/// events that the watcher receives and the losses.
 fn overfill(builder: EventBroadcasterBuilder) -> (Vec<Event>, Vec<Lost>) {
     let (events, losses) = with_losses(builder.bus(BusOptions::default().incoming_capacity(2)), lost);
     let recorder = events.recorder("test");
-    // A filter runs on the dispatcher. This one holds the dispatcher at the first event.
+    // Filters run on the dispatcher. This one blocks the dispatcher at the first event.
     let (gate, pass) = gate();
     let filter = move |event: &Event| {
         if event.reason == "A" {

@@ -1,4 +1,4 @@
-//! Names of events.
+//! Event names.
 
 use std::collections::HashSet;
 use std::sync::Barrier;
@@ -18,7 +18,7 @@ fn names(fake: &FakeRecorder) -> Vec<String> {
     fake.take().into_iter().map(|event| event.metadata.name.into()).collect()
 }
 
-/// Returns whether the name is a DNS subdomain by the rules of Kubernetes.
+/// Returns whether the name is a DNS subdomain according to the Kubernetes rules.
 fn is_valid(name: &str) -> bool {
     let is_end = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit();
     name.len() <= 253
@@ -164,7 +164,7 @@ fn names_of_the_system_clock_differ_between_threads_and_recorders() {
     assert_eq!(names.iter().collect::<HashSet<_>>().len(), THREADS * EACH);
 }
 
-/// A correlator names its groups by the same clock.
+/// A correlator uses the same clock to name its groups.
 #[test]
 fn a_group_and_a_recorded_event_have_different_names() {
     let (fake, clock) = fake();
@@ -180,8 +180,8 @@ fn a_group_and_a_recorded_event_have_different_names() {
                 created.push(event.metadata.name.as_str().to_owned());
             }
         }
-        // The group's event has a name of this time, and the recorder now makes one of the same
-        // time.
+        // The name of the group's event contains this time, and the recorder now generates a name
+        // for the same time.
         recorder.event(foo(), Normal, "Other", "");
         created.extend(names(&fake));
         clock.advance(Duration::from_secs(round));
@@ -190,7 +190,7 @@ fn a_group_and_a_recorded_event_have_different_names() {
     assert_eq!(created.iter().collect::<HashSet<_>>().len(), 12, "{created:?}");
 }
 
-/// Events that are cut and those that are not get their names from the same source.
+/// Truncated and untruncated events get their names from the same source.
 #[test]
 fn an_event_that_is_cut_keeps_its_name() {
     let clock = FakeClock::new(SystemTime::UNIX_EPOCH + Duration::from_nanos(10));

@@ -40,9 +40,9 @@ fn a_full_fake_refuses_and_counts() {
     assert!(about.event(Normal, "B", "").is_accepted());
     assert_eq!(recorder.event(foo(), Normal, "C", ""), Recorded::Full);
     assert_eq!(about.event(Normal, "D", ""), Recorded::Full);
-    assert_eq!(recorder.stats().full, 2, "one book for all recorders");
+    assert_eq!(recorder.stats().full, 2, "all recorders share the counters");
     assert_eq!(fake.take_lines(), ["Normal A ", "Normal B "]);
-    assert!(recorder.event(foo(), Normal, "E", "").is_accepted(), "there is room again");
+    assert!(recorder.event(foo(), Normal, "E", "").is_accepted(), "there is space again");
     assert_eq!(FakeRecorder::new(0).recorder("tester").event(foo(), Normal, "A", ""), Recorded::Full);
 }
 
@@ -79,7 +79,7 @@ fn a_closed_broadcaster_refuses_without_formatting() {
     let recorder = events.recorder("test");
     let formatted = Cell::new(false);
     let message = Formatted(&formatted);
-    // A recorder does not keep the broadcaster open.
+    // Recorders do not keep the broadcaster open.
     drop(events);
     assert_eq!(recorder.normal(pod("a"), "R", format_args!("{message}")), Recorded::Closed);
     assert_eq!(recorder.normal(pod("a"), "Q", "secret"), Recorded::Closed);
@@ -116,7 +116,7 @@ impl fmt::Display for Broken {
     }
 }
 
-/// The panic reaches the caller, and the recorder stays as it was.
+/// The panic propagates to the caller, and the recorder's state does not change.
 #[test]
 fn a_message_that_panics_records_nothing() {
     let events = EventBroadcaster::new().unwrap();

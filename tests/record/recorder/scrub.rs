@@ -1,4 +1,4 @@
-//! Scrubbing, and messages that are cut.
+//! Scrubbing, and truncated messages.
 
 use eventcast::EventType::Normal;
 use eventcast::record::LossReason;
@@ -9,7 +9,7 @@ use crate::support::{Scripted, clock, clocked, logged, pod, with_losses};
 
 use super::{foo, lost, overfill};
 
-/// An event that a function has scrubbed keeps the name that the function left.
+/// A scrubbed event keeps the name that the scrub function gave it or left in place.
 #[test]
 fn a_scrub_function_sees_the_name_and_has_the_last_word() {
     for last_word in ["", ".mine"] {
@@ -25,7 +25,7 @@ fn a_scrub_function_sees_the_name_and_has_the_last_word() {
     }
 }
 
-/// Cutting before would leave `password=hun`, which is not found.
+/// Truncating first would leave `password=hun`, which the scrub function would not find.
 #[test]
 fn scrubbing_precedes_the_cut_and_all_receivers() {
     let builder = EventBroadcaster::builder().max_message_len(18).scrub(|event| {
@@ -97,7 +97,7 @@ fn long_messages_are_cut_at_a_character_and_counted() {
     let recorder = fake.recorder("tester");
     let limit = 16 * 1024;
     recorder.event(foo(), Normal, "R", "x".repeat(limit));
-    // Each character has three bytes, so the limit falls into the middle of one.
+    // Each character has three bytes, so the limit falls in the middle of a character.
     recorder.event(foo(), Normal, "R", format_args!("{}", "€".repeat(limit)));
     let events = fake.take();
     assert_eq!(events[0].message.len(), limit);

@@ -1,4 +1,4 @@
-//! The events that are equal, and so belong to one series.
+//! Which events are considered equal and therefore belong to one series.
 
 use eventcast::EventType::{Normal, Warning};
 use eventcast::record::SeriesOptions;
@@ -19,14 +19,14 @@ fn messages_can_belong_to_the_key() {
         }
         let messages: Vec<_> = line.sink.store.events().into_iter().map(|event| event.message).collect();
         let created = line.end().iter().filter(|call| call.contains("create")).count();
-        assert_eq!(messages[0], "one", "the first message stays");
+        assert_eq!(messages[0], "one", "the first message is kept");
         (messages.len(), created)
     };
     assert_eq!(calls(SeriesOptions::default()), (1, 1));
     assert_eq!(calls(SeriesOptions::default().message_in_key(true)), (2, 2));
 }
 
-/// Each field of client-go's key makes another series, and nothing else does.
+/// Each field in client-go's key distinguishes series, and no other field does.
 #[test]
 fn a_series_has_the_key_of_client_go() {
     let mut line = line(SeriesOptions::default());
@@ -63,7 +63,7 @@ fn a_series_has_the_key_of_client_go() {
         drafts.push(recorder.draft(object(), Normal, "R").related(other));
     }
     let series = drafts.len();
-    // These belong to the first one.
+    // These events belong to the first series.
     drafts.push(recorder.draft(object(), Normal, "R").label("a", "b").annotation("c", "d").message("other"));
     line.recorded = drafts.len() as u64;
     assert!(drafts.into_iter().all(|draft| draft.record().is_accepted()));

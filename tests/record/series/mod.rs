@@ -1,4 +1,4 @@
-//! Series: how a recording counts events that have an event time.
+//! Series, with which a recording counts events that have an event time.
 
 mod keys;
 mod options;
@@ -24,7 +24,7 @@ use crate::support::{assert_balanced, at_once, clock, clocked, pod, until};
 
 type Answer = dyn Fn(&Event) -> Result<(), SinkError> + Send + Sync;
 
-/// A store that notes each call: the time in seconds, the verb, the name of the object and the
+/// A store that logs each call with the time in seconds, the verb, the object's name and the
 /// series.
 #[derive(Clone)]
 struct Noting {
@@ -48,7 +48,7 @@ impl Noting {
             });
         let call = format!("{minute}:{second:02} {verb} {}{series}", event.involved_object.name);
         let answer = (self.answer)(event).and_then(|()| op.apply_to(&self.store));
-        // A test that waits for the call may read the store.
+        // The call is logged last, because a test that waits for it may then read the store.
         self.calls.lock().unwrap().push(call);
         answer
     }
@@ -68,7 +68,7 @@ impl EventSink for Noting {
     }
 }
 
-/// A recording with a clock that stands still until the test moves it.
+/// A recording with a clock that only the test advances.
 struct Line {
     clock: FakeClock,
     events: EventBroadcaster,
@@ -109,14 +109,14 @@ fn on(
 }
 
 impl Line {
-    /// Moves the clock to this time since the beginning.
+    /// Sets the clock to this time since the test began.
     fn at(&self, minutes: u64, seconds: u64) {
         let now = Timestamp::from(self.clock.clock().now()).as_secs() - self.sink.began.as_secs();
         let at = i64::try_from(minutes * 60 + seconds).unwrap();
         self.clock.advance(Duration::from_secs(u64::try_from(at - now).unwrap()));
     }
 
-    /// Advances the clock, and waits until there have been this many calls in total.
+    /// Advances the clock, and waits until this number of calls has been made in total.
     fn expect(&self, minutes: u64, seconds: u64, calls: usize) {
         self.at(minutes, seconds);
         until(|| self.calls().len() >= calls);
@@ -138,7 +138,8 @@ impl Line {
         self.sink.calls.lock().unwrap().clone()
     }
 
-    /// Ends the recording, and returns all calls. The sums hold, and the store has every count.
+    /// Ends the recording and returns all calls. Checks that the statistics balance and that the
+    /// store has every count.
     fn end(self) -> Vec<String> {
         let report = self.events.shutdown();
         assert!(report.complete);

@@ -1,4 +1,4 @@
-//! The options of series.
+//! Options for series.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Any program: whatever happens, no count is lost.
+//! Random programs, which must not lose a count whatever happens.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use test_support::Rng;
 
 use crate::support::{LONG, assert_balanced, at_once, clock, pod};
 
-/// A store that fails at random, before or after it has performed the operation.
+/// A store that fails at random, before or after performing the operation.
 struct Flaky {
     store: MemorySink,
     dice: Mutex<Rng>,
@@ -41,8 +41,8 @@ impl EventSink for Flaky {
     }
 }
 
-/// Runs a random program: events of a few series, time that passes, flushes, and a store that
-/// fails. In the end the store has the counts of all events.
+/// Runs a random program that records events in a few series, lets time pass, and flushes, with a
+/// store that sometimes fails. At the end the store must have the counts of all events.
 fn run(seed: u64) {
     let mut dice = Rng(seed);
     let clock = clock();
@@ -76,7 +76,7 @@ fn run(seed: u64) {
             }
         }
     }
-    // After a flush nothing is held, and nothing waits for another attempt.
+    // After a flush no count is held, and no write is waiting for another attempt.
     events.flush(LONG).unwrap();
     let seen = |event: Event| u64::try_from(event.series().map_or(1, |series| series.count)).unwrap();
     let counted: u64 = store.events().into_iter().map(seen).sum();

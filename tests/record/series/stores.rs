@@ -1,4 +1,4 @@
-//! Series against a store that has lost an event, or loses an answer.
+//! Series with a store that has lost an event or loses an answer.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -12,8 +12,8 @@ use crate::support::{LONG, assert_balanced, pod, until};
 
 use super::{answering, on};
 
-/// Another event has evicted the event. It is created again, with its count, its name and the time
-/// of its first event.
+/// The store evicted the event to make space for another one. The event is created again with its
+/// count, its name and the time of its first occurrence.
 #[test]
 fn an_event_that_is_gone_is_created_again() {
     let options = SeriesOptions::default().update(SeriesUpdate::Always);
@@ -31,8 +31,8 @@ fn an_event_that_is_gone_is_created_again() {
     assert_balanced(&line.events.shutdown().recordings[0]);
 }
 
-/// Another writer has created the event between the patch that did not find it and the creation.
-/// The store may or may not return the event that has the name.
+/// Another writer created the event after the patch failed to find it and before the creation. The
+/// store may or may not return the event that has the name.
 #[test]
 fn an_event_that_exists_again_is_patched() {
     for says_which in [true, false] {

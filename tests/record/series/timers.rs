@@ -1,4 +1,5 @@
-//! Series beyond client-go's: bounds, flushes, ends, and separate times.
+//! Behaviour of series that goes beyond client-go's: bounds, flushes, shutdowns, and separate
+//! times.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -104,8 +105,8 @@ fn a_recording_that_stops_writes_what_is_held() {
     assert_balanced(&line.recording.stats());
 }
 
-/// A refusal loses the events of the write, until the next write carries their count. The next
-/// write is no earlier than without the refusal.
+/// The events of a refused write count as lost until the next write carries their count. The
+/// refusal does not cause the next write to happen earlier.
 #[test]
 fn a_refused_write_is_counted_and_the_next_one_has_its_count() {
     let mut line = answering(SeriesOptions::default(), |event| match event.series() {
@@ -128,8 +129,8 @@ fn a_refused_write_is_counted_and_the_next_one_has_its_count() {
     assert_eq!(line.calls()[3..], ["0:03 patch a x7 0:03"]);
 }
 
-/// A store that does not let the program patch, or whose errors are not retried. The recording
-/// calls it as often as client-go would, and not once for each event.
+/// The store does not allow patches, or returns errors that are not retried. The recording calls it
+/// as many times as client-go would, rather than once per event.
 #[test]
 fn a_store_that_refuses_every_repeat_is_asked_once_for_each_tick() {
     let refusals: [fn() -> SinkError; 3] = [
@@ -142,8 +143,8 @@ fn a_store_that_refuses_every_repeat_is_asked_once_for_each_tick() {
     }
 }
 
-/// Records an event each minute for a store that refuses every repeat, and asserts that the store
-/// is called only at these times, and at the end.
+/// Records an event each minute with a store that refuses every repeat, and asserts that the store
+/// is called only at these times and at the end.
 fn refused_at_each_tick(refusal: fn() -> SinkError, ticks: [(u64, u64); 2]) {
     let answer = move |event: &Event| event.series().map_or(Ok(()), |_| Err(refusal()));
     let mut line = answering(SeriesOptions::default(), answer);
@@ -162,12 +163,13 @@ fn refused_at_each_tick(refusal: fn() -> SinkError, ticks: [(u64, u64); 2]) {
     assert_balanced(&stats);
     assert_eq!((stats.created, stats.updated), (1, 0));
     let mut calls = line.calls();
-    // Several attempts at one write are equal except for their time: the clock may move in between.
+    // Several attempts at one write are equal except for their times, because the clock may advance
+    // between them.
     calls.dedup_by_key(|call| call.split_once(' ').unwrap().1.to_owned());
     assert_eq!(calls, expected, "{}", refusal());
 }
 
-/// At most one write in each interval that the options set, whatever the store answers.
+/// At most one write happens in each interval set in the options, whatever the store answers.
 #[test]
 fn a_refusal_does_not_shorten_the_time_between_two_writes() {
     let options = SeriesOptions::default().update(SeriesUpdate::Every(Duration::from_secs(60)));
@@ -184,8 +186,8 @@ fn a_refusal_does_not_shorten_the_time_between_two_writes() {
     assert_eq!(line.end()[3..], ["1:03 patch a x6 1:03"]);
 }
 
-/// The store refuses the first event. The next one finds nothing to patch, and is created with the
-/// count of both.
+/// The store refuses the first event. The next event finds nothing to patch, so it is created with
+/// the count of both.
 #[test]
 fn an_event_that_was_refused_is_created_by_the_next_one() {
     let mut line = answering(SeriesOptions::default(), |event| match event.series() {
@@ -203,7 +205,7 @@ fn an_event_that_was_refused_is_created_by_the_next_one() {
     assert_eq!(line.sink.store.events()[0].series().unwrap().count, 4);
 }
 
-/// Ten thousand series share a cache for 4096. Every count reaches the store.
+/// Ten thousand series share a cache with space for 4096. Every count reaches the store.
 #[test]
 fn an_evicted_series_is_written() {
     let clock = clock();
@@ -246,7 +248,7 @@ fn the_series_that_was_seen_least_recently_is_evicted() {
     assert_eq!(line.end(), expected);
 }
 
-/// If the clock goes back, the last time of a series does not.
+/// A series's last time does not go back even if the clock does.
 #[test]
 fn the_last_time_of_a_series_does_not_go_back() {
     let mut line = line(SeriesOptions::default().update(SeriesUpdate::Always));
@@ -274,7 +276,8 @@ fn recordings_count_independently() {
     assert_eq!(stores.map(|store| store.events()[0].series().unwrap().count), [3, 2]);
 }
 
-/// A log has a line for each event, so nothing is held for a sink that needs the order of the bus.
+/// A log has one line per event, so the recording holds back no events for a sink that requires the
+/// bus order.
 #[test]
 fn a_log_has_every_repeat() {
     let events = EventBroadcaster::builder().event_time(true).build().unwrap();
@@ -291,7 +294,7 @@ fn a_log_has_every_repeat() {
     assert_eq!(counts, [None, Some(2), Some(3), Some(4), Some(5)]);
 }
 
-/// A writer whose bytes the test can read.
+/// A writer whose output the test can read.
 struct Lines(Arc<Mutex<Vec<u8>>>);
 
 impl std::io::Write for Lines {

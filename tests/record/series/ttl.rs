@@ -1,4 +1,4 @@
-//! Series that last longer than their store keeps an event.
+//! Series that last longer than the store keeps an event.
 
 use std::time::Duration;
 
@@ -17,8 +17,8 @@ fn line(ttl: Duration, options: SeriesOptions) -> Line {
     on(MemorySinkOptions::default().ttl(ttl), options, |_| Ok(()))
 }
 
-/// Records often enough that the series continues, and expects a write each time `every` has
-/// passed. The store never removes the event.
+/// Records often enough for the series to continue, and expects a write each time `every` has
+/// passed. The store never deletes the event.
 #[track_caller]
 fn expect_writes(mut line: Line, every: Duration) {
     let at = |seconds: u64| (seconds / 60, seconds % 60);
@@ -50,7 +50,7 @@ fn a_store_gets_a_series_again_before_it_removes_the_event() {
     expect_writes(line(minutes(10), SeriesOptions::default()), minutes(5));
 }
 
-/// An API server keeps an event for an hour.
+/// API servers keep events for an hour.
 #[test]
 fn an_hour_is_time_enough_for_the_default_options() {
     expect_writes(line(minutes(60), SeriesOptions::default()), minutes(30));
@@ -62,7 +62,8 @@ fn a_shorter_time_of_the_options_counts() {
     expect_writes(line(minutes(10), SeriesOptions::default().refresh_every(minutes(3))), minutes(3));
 }
 
-/// Half of the shortest time that a store can have is less than a recording can wait.
+/// Half of the shortest retention time that a store can have is less than the time that a recording
+/// can wait.
 #[test]
 fn a_store_that_keeps_nothing_gets_every_count() {
     let mut line = line(Duration::from_nanos(1), SeriesOptions::default());

@@ -1,4 +1,4 @@
-//! Stores with asynchronous clients, wrapped in `AsyncSink`, on several runtimes.
+//! Stores with async clients, wrapped in `AsyncSink`, on several runtimes.
 
 mod operations;
 mod runtimes;
@@ -9,10 +9,10 @@ use std::pin::Pin;
 use eventcast::sink::{AsyncEventSink, AsyncSink};
 use eventcast::{Event, EventSink, MemorySink, SinkError};
 
-/// The form in which an `AsyncSink` passes a task to the function that runs it.
+/// The type in which an `AsyncSink` passes a task to the function that runs it.
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// A store in memory that awaits the future of `request` before it answers.
+/// An in-memory store that awaits the future returned by `request` before it answers.
 struct Remote<R> {
     store: MemorySink,
     request: R,
@@ -50,7 +50,7 @@ where
     }
 }
 
-/// Returns a sink whose tasks run on the executor of smol.
+/// Returns a sink whose tasks run on smol's executor.
 fn on_smol<S: AsyncEventSink>(sink: S) -> AsyncSink<S, fn(Task)> {
     AsyncSink::new(sink, |operation| smol::spawn(operation).detach())
 }

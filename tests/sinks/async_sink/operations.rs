@@ -1,5 +1,5 @@
-//! The operations of an `AsyncSink`: several at the same time, each with its own time limit, its
-//! own panic and its own end.
+//! The operations of an `AsyncSink`. Several run at the same time, and each can time out, panic and
+//! finish independently.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -43,10 +43,10 @@ fn operations_are_under_way_together_and_end_in_any_order() {
         for pod in 0..5 {
             record(&events, &format!("web-{pod}"), "Started");
         }
-        // All have begun, and none has an answer.
+        // All operations have begun, and none has been answered.
         let mut requests: Vec<_> = asked.iter().take(5).collect();
         requests.sort_by(|(a, _), (b, _)| a.cmp(b));
-        // The first one is still under way when the others are done, the last one first.
+        // Answers the others in reverse order while the first operation is still under way.
         for (done, (_, answer)) in (1..).zip(requests.drain(1..).rev()) {
             answer.send(()).unwrap();
             until(|| recording.stats().created == done);
@@ -78,7 +78,7 @@ fn no_more_operations_are_under_way_than_allowed() {
         for pod in 0..20 {
             record(&events, &format!("web-{pod}"), "Started");
         }
-        // Three have begun. Each answer lets another one begin.
+        // Three operations have begun. Each answer allows another one to begin.
         for done in 0..20 {
             until(|| busy.load(Ordering::SeqCst) == 3.min(20 - done));
             permits.add_permits(1);
@@ -96,7 +96,7 @@ fn at_least_one_operation_is_allowed() {
     assert_eq!(sink.in_flight(0).mode(), SinkMode::InFlight(1));
 }
 
-/// Sets a flag when it is dropped.
+/// Sets a flag when dropped.
 struct Gone(Arc<AtomicBool>);
 
 impl Drop for Gone {
@@ -105,7 +105,7 @@ impl Drop for Gone {
     }
 }
 
-/// A store that does not answer the first operation.
+/// Returns a store that does not answer the first operation.
 fn silent_once(is_dropped: &Arc<AtomicBool>) -> (impl AsyncEventSink, eventcast::MemorySink) {
     let (is_first, is_dropped) = (AtomicBool::new(true), is_dropped.clone());
     Remote::new(move || {
@@ -129,7 +129,7 @@ fn an_operation_that_takes_too_long_is_dropped_and_may_be_tried_again() {
     assert_eq!(error.to_string(), "group unavailable: no response within 30ms");
     assert_eq!(sink.create(&event("a")).unwrap().metadata.name, "a");
 
-    // In a batch only this operation fails.
+    // In a batch, only this operation fails.
     let is_dropped = Arc::new(AtomicBool::new(false));
     let sink = on_smol(silent_once(&is_dropped).0).timeout(SHORT);
     let ops = ["a", "b", "c"].map(|name| SinkOp::Create(event(name))).to_vec();
@@ -138,7 +138,7 @@ fn an_operation_that_takes_too_long_is_dropped_and_may_be_tried_again() {
     let failed: Vec<_> = answers.into_iter().filter_map(Result::err).collect();
     assert_eq!(failed.len(), 1);
     assert_eq!(failed[0].error().kind(), SinkErrorKind::GroupUnavailable);
-    assert!(ops.contains(failed[0].op()), "the event comes back");
+    assert!(ops.contains(failed[0].op()), "the event is returned");
 }
 
 #[test]
@@ -174,7 +174,7 @@ fn without_a_limit_an_operation_is_waited_for() {
     assert_eq!(sink.create(&event("silence")).unwrap_err().kind(), SinkErrorKind::GroupUnavailable);
 }
 
-/// A store that answers by the name of the event: it panics, never answers, or echoes.
+/// A store whose answer depends on the event's name. It panics, never answers, or echoes the event.
 #[derive(Debug)]
 struct ByName;
 
@@ -191,7 +191,7 @@ impl AsyncEventSink for ByName {
         }
     }
 
-    /// Not an `async fn`, so it panics before there is a future.
+    /// Not an `async fn`, so it panics before a future exists.
     fn patch(&self, event: &Event) -> impl Future<Output = Result<Event, SinkError>> + Send {
         assert_ne!(event.metadata.name, "panic", "before the future");
         self.create(event)
@@ -235,8 +235,8 @@ fn a_panic_in_a_future_is_an_answer_and_a_recording_counts_it() {
     assert!(refusal.contains("in the client"), "{refusal}");
 }
 
-/// Asserts that the sink answers, although its runtime drops each task, and that the operations may
-/// be tried again.
+/// Asserts that the sink answers even though its runtime drops every task, and that the operations
+/// may be retried.
 #[track_caller]
 fn assert_dropped(spawn: impl Fn(Task) + Send + Sync + 'static) {
     let sink = AsyncSink::new(ByName, spawn);
@@ -273,7 +273,7 @@ fn a_runtime_that_drops_tasks_on_its_own_thread_answers_them() {
                     if polls {
                         poll_once(&mut task);
                     }
-                    // By now the caller is usually waiting.
+                    // The caller is usually waiting by now.
                     thread::yield_now();
                     drop(task);
                 }

@@ -1,4 +1,4 @@
-//! Recordings to a store wrapped in an `AsyncSink`, on each runtime.
+//! Recordings to a store that is wrapped in an `AsyncSink`, on each runtime.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, mpsc};
@@ -14,7 +14,7 @@ use tokio::runtime::{Builder, Runtime};
 use super::{Remote, Task, event, on_smol};
 use crate::support::{at_once, record};
 
-/// Records events about 40 pods, two about each, on this broadcaster.
+/// Records two events about each of 40 pods.
 fn record_pods(events: &EventBroadcaster) {
     for _ in 0..2 {
         for pod in 0..40 {
@@ -29,7 +29,7 @@ fn assert_all_stored(store: &MemorySink) {
     assert!(store.events().iter().all(|event| event.count == 2), "{:?}", store.events());
 }
 
-/// A request to a tokio runtime: it uses a timer, and another task.
+/// A request that runs on a tokio runtime and uses a timer and another task.
 async fn tokio_request() {
     tokio::time::sleep(Duration::from_millis(1)).await;
     tokio::spawn(async {}).await.unwrap();
@@ -40,7 +40,7 @@ fn tokio_runtimes() -> [Runtime; 2] {
         .map(|builder| builder.enable_time().build().unwrap())
 }
 
-/// Returns a function that runs tasks on this runtime.
+/// Returns a function that spawns tasks on this runtime.
 fn spawn_on(runtime: &Runtime) -> impl Fn(Task) + Send + Sync + 'static {
     let handle = runtime.handle().clone();
     move |operation| {
@@ -48,7 +48,7 @@ fn spawn_on(runtime: &Runtime) -> impl Fn(Task) + Send + Sync + 'static {
     }
 }
 
-/// With one thread, the requests run only because the task awaits the shutdown.
+/// On a single-threaded runtime, the requests run only because the task awaits the shutdown.
 #[test]
 fn with_tokio_a_shutdown_that_is_awaited_loses_nothing() {
     for runtime in tokio_runtimes() {
@@ -92,14 +92,14 @@ fn with_smol_nothing_is_lost() {
     assert_all_stored(&store);
 }
 
-/// A thread for each task, which is the simplest runtime.
+/// Runs each task on its own thread, which is the simplest possible runtime.
 fn spawn_thread(operation: Task) {
     thread::spawn(|| futures::executor::block_on(operation));
 }
 
 #[test]
 fn with_futures_nothing_is_lost() {
-    // A client with its own thread.
+    // The client has its own thread.
     let (requests, received) = mpsc::channel::<oneshot::Sender<()>>();
     let client =
         thread::spawn(move || received.into_iter().filter_map(|answer| answer.send(()).ok()).count());
@@ -113,12 +113,12 @@ fn with_futures_nothing_is_lost() {
     record_pods(&events);
     assert!(events.shutdown().complete);
     assert_all_stored(&store);
-    // The recording and its tasks have dropped the sink, so the client has ended.
+    // The recording and its tasks have dropped the sink, so the client thread has ended.
     assert!(client.join().unwrap() >= 40);
 }
 
 /// A store that rejects the first creation of every second event, like an admission webhook that is
-/// starting.
+/// starting up.
 struct Gate {
     store: MemorySink,
     seen: Mutex<BTreeSet<String>>,
@@ -149,7 +149,7 @@ fn an_event_that_was_rejected_is_created_by_its_repeat_and_counted_so() {
     let recording = events.record_to(on_smol(sink)).unwrap();
     for _ in 0..2 {
         (0..40).for_each(|pod| record(&events, &format!("web-{pod}"), "Started"));
-        // An event and its repeat must not share a write.
+        // Prevents an event and its repeat from sharing a write.
         events.flush(LONG).unwrap();
     }
     assert!(events.shutdown().complete);
@@ -160,7 +160,7 @@ fn an_event_that_was_rejected_is_created_by_its_repeat_and_counted_so() {
     assert_all_stored(&store);
 }
 
-/// Recordings never replace an event, so a sink need not support it.
+/// Recordings never replace an event, so a sink does not have to support updates.
 #[test]
 fn a_sink_without_an_update_rejects_one() {
     struct Least;
@@ -188,7 +188,7 @@ fn a_sink_without_an_update_rejects_one() {
     }
 }
 
-/// A store that appends: it notes the count of each event that it gets.
+/// An append-only store that records the count of each event that it receives.
 #[derive(Default)]
 struct Journal(Mutex<Vec<i32>>);
 

@@ -1,4 +1,4 @@
-//! The rules of an API server for an event sent through events.k8s.io/v1, row by row, against the
+//! An API server's rules for events sent through events.k8s.io/v1, tested row by row against the
 //! stores that implement them. A kube-apiserver 1.36.2 gave the same answers.
 
 pub(crate) mod rows;
@@ -75,7 +75,7 @@ fn an_event_without_an_event_time_has_the_rules_of_core_v1() {
         event.metadata.set_resource_version("");
         event.type_ = "Other".into();
         assert_eq!(store.update(&event).unwrap().type_, "Other");
-        // Go's zero time is not an event time.
+        // Go's zero time does not count as an event time.
         event.metadata.name = "Old_Name.2".into();
         event.set_event_time("0001-01-01T00:00:00Z".parse::<Timestamp>().unwrap());
         assert!(store.create(&event).is_ok());
@@ -106,7 +106,7 @@ fn an_update_changes_series_labels_and_annotations_only() {
     });
 }
 
-/// An event with an event time and without a count gets its series, and keeps the rest.
+/// A patch to an event with an event time and no count sets its series and keeps everything else.
 #[test]
 fn a_patch_changes_the_series_alone() {
     for_each_strict_store(|store| {
@@ -116,7 +116,7 @@ fn a_patch_changes_the_series_alone() {
         again.set_series(series("2024-01-02T03:04:06.7891239Z"));
         expected.set_series(series("2024-01-02T03:04:06.789123Z"));
         expected.metadata.set_resource_version("2");
-        // The same patch again is not a write.
+        // Applying the same patch again is not a write.
         for _ in 0..2 {
             assert_eq!(store.patch(&again).unwrap(), expected);
         }
@@ -137,7 +137,7 @@ fn a_patch_of_a_series_is_checked_if_it_changes() {
         assert_refused(patch(untimed(3)), "the last observed time of the series must be set");
         assert_eq!(patch(repeated(2)).unwrap(), stored, "a refused patch has changed something");
         assert_eq!(patch(repeated(7)).unwrap().series(), Some(repeated(7)));
-        // The series may go back, and an event of core/v1 may get one.
+        // A series may go back, and a core/v1 event may get a series.
         assert_eq!(patch(repeated(3)).unwrap().series(), Some(repeated(3)));
         let mut old = Event::default();
         old.metadata.name = "web-0.2".into();
@@ -149,7 +149,7 @@ fn a_patch_of_a_series_is_checked_if_it_changes() {
         patch.metadata.name = "web-0.2".into();
         let found = store.patch(&patch).unwrap();
         assert_eq!((found.count, found.series()), (2, Some(repeated(2))));
-        // core/v1's own patch changes the count and the message of an event with an event time.
+        // A core/v1 patch changes the count and the message of an event with an event time.
         let mut patch = event.clone();
         (patch.count, patch.message) = (2, "m".into());
         let found = store.patch(&patch).unwrap();

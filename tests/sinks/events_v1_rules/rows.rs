@@ -1,4 +1,5 @@
-//! The rules as rows: a change to a good event, and the words by which a store refuses the result.
+//! The rules as rows. Each row has a change to a valid event and the message with which a store
+//! refuses the result.
 
 use eventcast::event::EventSeries;
 use eventcast::{Event, ObjectReference, Text, Timestamp};
@@ -34,7 +35,7 @@ pub(crate) fn untimed(count: i32) -> EventSeries {
     series
 }
 
-/// The checks of both APIs on an event with an event time.
+/// The checks that both APIs make on an event with an event time.
 pub(crate) const ALWAYS: [(Change, &str); 17] = [
     (|e| e.reporting_controller = "".into(), "controller must be a qualified name, got \"\""),
     (|e| e.reporting_controller = "a b/c d".into(), "must be a qualified name, got \"a b/c d\""),
@@ -55,8 +56,8 @@ pub(crate) const ALWAYS: [(Change, &str); 17] = [
     (|e| e.metadata.name = "a/b".into(), "cannot be used in a URL path"),
 ];
 
-/// The checks of a new event that the stores make only if configured to. A server checks labels and
-/// annotations through core/v1, too.
+/// The checks on a new event that the stores make only if configured to. A server also checks
+/// labels and annotations of events sent through core/v1.
 pub(crate) const NEW: [(Change, &str); 23] = [
     (|e| e.type_ = "Debug".into(), "the type must be Normal or Warning, got \"Debug\""),
     (|e| e.type_ = "".into(), "the type must be Normal or Warning, got \"\""),
@@ -70,7 +71,7 @@ pub(crate) const NEW: [(Change, &str); 23] = [
     (|e| e.source.host = "node-1".into(), "the source must be unset"),
     (|e| e.first_timestamp = Some(at(1)), "the first time must be unset"),
     (|e| e.last_timestamp = Some(at(1)), "the last time must be unset"),
-    // Only the whole second counts as unset.
+    // Only the exact second counts as unset.
     (|e| e.last_timestamp = "0001-01-01T00:00:00.5Z".parse().ok(), "the last time must be unset"),
     (|e| e.metadata.name = "Bad_Name".into(), "the name must be a DNS subdomain, got \"Bad_Name\""),
     (|e| e.metadata.name = "n".repeat(254).into(), "the name must be a DNS subdomain"),

@@ -38,7 +38,7 @@ fn each_condition_narrows_a_query_down() {
     assert_eq!(found(query().object(ObjectReference::new("pod", "web-0").in_namespace("default"))), "a");
     assert_eq!(found(query().object(ObjectReference::new("pod", ""))), "abc");
     assert_eq!(found(query().object(ObjectReference::new("", "web-0"))), "abd");
-    // kubectl does not compare these fields.
+    // kubectl does not take these fields into account.
     let mut reference = ObjectReference::new("Pod", "web-0");
     reference.api_version = "v2".into();
     reference.resource_version = "77".into();
@@ -58,7 +58,7 @@ fn since_is_about_the_last_time_that_an_event_was_seen() {
     let at = |seconds| Timestamp::new(seconds, 0).unwrap();
     let since = |event: &Event, seconds| EventQuery::default().since(at(seconds)).matches(event);
     let mut event = event("a", "Pod", "web-0");
-    assert!(!since(&event, 0), "it does not say when");
+    assert!(!since(&event, 0), "the event has no time");
     event.set_event_time(at(10));
     assert!(since(&event, 10) && !since(&event, 11));
     event.first_timestamp = Some(at(20));
@@ -103,10 +103,10 @@ fn a_limit_takes_what_was_written_last() {
     store.patch(&again).unwrap();
     assert_eq!(names(&find(2)), ["c", "a"]);
     let web = EventQuery::default().object(ObjectReference::new("Pod", "web-1")).last(1);
-    assert_eq!(names(&store.find(&web)), ["b"], "the limit is of what is found");
+    assert_eq!(names(&store.find(&web)), ["b"], "the limit applies to the events found");
 }
 
-/// Another store searches by the fields of a query.
+/// Other stores can read a query's fields to perform the search.
 #[test]
 fn a_query_shows_what_it_asks_for() {
     let at = Timestamp::new(1_700_000_000, 0).unwrap();

@@ -1,4 +1,4 @@
-//! Queries to the store in memory, and a comparison of the store with a plain list of events.
+//! Queries to the in-memory store, and a comparison of the store with a plain list of events.
 
 mod conditions;
 mod pages;

@@ -1,4 +1,4 @@
-//! Readings of the store in memory beside many writes.
+//! Reads from the in-memory store while many writes are taking place.
 
 use eventcast::sink::{EventCursor, EventPage, EventQuery};
 use eventcast::{EventSink, MemorySink, ObjectReference};
@@ -14,14 +14,14 @@ fn a_reading_ends_where_more_is_written_than_it_reads() {
     let (mut read, mut writes) = (Vec::new(), 0);
     for event in store.stream(&EventQuery::default().type_("Normal")) {
         read.push(event.metadata.name.to_string());
-        assert!(read.len() < 3 * MANY, "it does not end");
-        // Two writes for each event read, and always more than a page ahead.
+        assert!(read.len() < 3 * MANY, "the read does not end");
+        // Writes two events for each event read, and stays more than a page ahead.
         for _ in 0..2 {
             rewrite(&store, writes % 500, 2 + i32::try_from(writes).unwrap());
             writes += 1;
         }
     }
-    // An event that does not change is read once.
+    // Events that do not change are read exactly once.
     for number in (500..MANY).filter(|number| number % 10 != 0) {
         let name = format!("e-{number}");
         assert_eq!(read.iter().filter(|read| **read == name).count(), 1, "{name}");
@@ -49,7 +49,7 @@ fn all_events_are_found_while_all_of_them_are_written() {
                 }
             });
         }
-        // Ten events are changed to be about the object of a query, and are changed back.
+        // Changes ten events so that they are about the object of a query, and changes them back.
         scope.spawn(|| {
             for round in 1.. {
                 if is_over.load(Ordering::Relaxed) {
@@ -86,7 +86,7 @@ fn all_events_are_found_while_all_of_them_are_written() {
     });
 }
 
-/// Another store has a cursor and its own pages.
+/// Another store uses a cursor with its own pages.
 #[test]
 fn a_cursor_ends_with_the_error_of_a_page() {
     let page = |query: &EventQuery, after: u64| {
@@ -99,11 +99,11 @@ fn a_cursor_ends_with_the_error_of_a_page() {
         }
     };
     let mut cursor = EventCursor::new(&EventQuery::default().type_("Normal"), 0, 9);
-    // The first event is a warning.
+    // The query skips the first event, which is a warning.
     assert_eq!(cursor.next(page).unwrap().unwrap().metadata.name, "e-1");
     assert_eq!(cursor.next(page), Err("the disk is gone"));
     assert_eq!(cursor.next(page), Ok(None));
-    // A limit ends it before the page that fails, and nothing is read for a limit of zero.
+    // A limit ends the cursor before the page that fails, and with a limit of zero nothing is read.
     let mut cursor = EventCursor::new(&EventQuery::default().first(2), 0, 9);
     for name in ["e-0", "e-1"] {
         assert_eq!(cursor.next(page).unwrap().unwrap().metadata.name, name);

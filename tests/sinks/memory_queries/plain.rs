@@ -1,4 +1,4 @@
-//! The store against a plain list.
+//! Compares the store with a plain list.
 
 use std::time::{Duration, SystemTime};
 
@@ -11,7 +11,7 @@ use crate::support::event;
 
 use super::clock;
 
-/// A step: an operation on a store, under one of a few names, or a pause.
+/// A step, which is a pause or an operation on a store under one of a few names.
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Create(u8),
@@ -30,7 +30,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..200)
 }
 
-/// The store as a list: an event's name, count, version and age, in the order of the writes.
+/// The store modelled as a list of each event's name, count, version and age, in the order of the
+/// writes.
 #[derive(Default)]
 struct Plain {
     events: Vec<(String, i32, u64, u64)>,
@@ -57,10 +58,10 @@ impl Plain {
         self.events.push((name.to_owned(), count, self.version, now));
     }
 
-    /// Returns a step as an operation, and the kind of the error that it must have.
+    /// Returns the operation for a step, and the kind of error that it must return, if any.
     fn apply(&mut self, step: Step, now: u64) -> (SinkOp, Option<SinkErrorKind>) {
         let (Step::Create(number) | Step::Update(number) | Step::Patch(number, _)) = step else {
-            unreachable!("time is no operation")
+            unreachable!("a pause is not an operation")
         };
         let name = format!("e-{number}");
         let mut event = event(&name, "Pod", "web-0");
@@ -107,8 +108,8 @@ proptest! {
         for steps in steps.chunks(batch) {
             let (mut ops, mut expected) = (Vec::new(), Vec::new());
             for &step in steps {
-                // The list's time passes only after the batch, because time does not pass during a
-                // batch.
+                // The list's time advances only after the batch, because time does not advance
+                // during a batch.
                 if let Step::Pass(seconds) = step {
                     now += u64::from(seconds);
                 } else {
@@ -141,7 +142,7 @@ proptest! {
     }
 }
 
-/// Returns the seconds since the clock's beginning.
+/// Returns the number of seconds since the clock's start.
 fn clock_seconds(clock: &FakeClock) -> u64 {
     clock.clock().now().duration_since(SystemTime::UNIX_EPOCH).unwrap().as_secs() - 1_700_000_000
 }

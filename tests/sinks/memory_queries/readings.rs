@@ -1,4 +1,4 @@
-//! Readings in parts, while events are written, of each kind of store.
+//! Paged reads from each kind of store while events are being written.
 
 use eventcast::sink::{EventQuery, SinkBatch, SinkOp};
 use eventcast::{Event, ObjectReference};
@@ -6,8 +6,8 @@ use eventcast::{Event, ObjectReference};
 use crate::stores::{Store, for_each_store};
 use crate::support::event;
 
-/// The number of stored events: more than four pages. Every tenth is a warning, every third is
-/// about `web-1`.
+/// The number of stored events, which is more than four pages. Every tenth event is a warning, and
+/// every third is about `web-1`.
 pub(crate) const MANY: usize = 1_100;
 
 pub(crate) fn many(number: usize) -> Event {
@@ -18,7 +18,7 @@ pub(crate) fn many(number: usize) -> Event {
     event
 }
 
-/// Runs a test with a store of each kind that holds [`MANY`] events.
+/// Runs a test with each kind of store, filled with [`MANY`] events.
 fn with_each_store(test: impl Fn(&dyn Store)) {
     for_each_store(|store| {
         let events = (0..MANY).map(|number| SinkOp::Create(many(number))).collect();
@@ -31,7 +31,7 @@ pub(crate) fn version(event: &Event) -> u64 {
     event.metadata.resource_version().parse().unwrap()
 }
 
-/// Writes an event of the store again, which makes it the last one.
+/// Writes one of the store's events again, which makes it the last one.
 pub(crate) fn rewrite(store: &dyn Store, number: usize, count: i32) {
     let mut event = many(number);
     event.count = count;
@@ -78,8 +78,8 @@ fn pages_continue_where_they_stopped_despite_writes() {
             after = version(last);
             seen.extend(page.iter().map(|event| (event.metadata.name.to_string(), event.count)));
             match seen.len() {
-                // An event that was already read, an event that has yet to be read, and a new
-                // event.
+                // Writes an event that has already been read, an event that has yet to be read, and
+                // a new event.
                 100 => rewrite(store, 7, 2),
                 200 => rewrite(store, 900, 3),
                 300 => drop(store.create(&many(MANY)).unwrap()),
@@ -97,7 +97,7 @@ fn pages_continue_where_they_stopped_despite_writes() {
 fn a_reading_misses_nothing_and_ends_while_events_are_written() {
     with_each_store(|store| {
         let written = |read: usize| (read * 7) % MANY;
-        // Events written during the reading follow the others, in their new state.
+        // Events written during the read follow the others, in their new state.
         let mut seen: Vec<(usize, i32)> = Vec::new();
         for event in store.reading(&EventQuery::default()) {
             seen.push((event.metadata.name["e-".len()..].parse().unwrap(), event.count));

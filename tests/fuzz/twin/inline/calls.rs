@@ -1,10 +1,10 @@
-//! The model's publish, and what filters and hooks publish inside it.
+//! The model's publish call, and what filters and hooks publish inside it.
 
 use crate::twin::api::{Event, How, Place, Refused, Says};
 
 use super::model::{Asked, Call, Inline, Nested};
 
-/// The reason of a refusal.
+/// The reason for a refusal.
 #[derive(Clone, Copy)]
 enum Why {
     Full,
@@ -39,7 +39,8 @@ impl Inline {
         }
     }
 
-    /// One call: accepts the events of a piece in front that fit, in as many parts as it takes.
+    /// Performs one call, which accepts the leading events of a piece that fit, in as many parts as
+    /// necessary.
     fn publish_piece(&mut self, mut piece: Vec<Event>) -> Result<(), (Vec<Event>, Why)> {
         if self.is_closed {
             return Err((piece, Why::Stopped));
@@ -47,7 +48,7 @@ impl Inline {
         self.call = Call::default();
         let mut is_full = false;
         while !piece.is_empty() && !is_full {
-            // A close inside a part may or may not happen before the next part.
+            // If the bus is closed inside a part, this may or may not happen before the next part.
             self.is_undetermined |= self.is_closed;
             is_full = !self.publish_part(&mut piece);
             self.offer_nested();
@@ -56,7 +57,7 @@ impl Inline {
         if is_full { Err((piece, Why::Full)) } else { Ok(()) }
     }
 
-    /// Takes the events that fit from the front, and offers them. Returns whether there were any.
+    /// Removes the events that fit from the front and offers them. Returns whether there were any.
     fn publish_part(&mut self, events: &mut Vec<Event>) -> bool {
         self.call.left = 0;
         let space = self.space();
@@ -74,7 +75,7 @@ impl Inline {
         true
     }
 
-    /// Asks the filters of full watchers about an event. Returns whether all of them refuse it.
+    /// Calls the filters of full watchers with an event. Returns whether all of them refuse it.
     fn is_wanted_by_none(&mut self, full: &[usize], event: Event) -> bool {
         self.call.speaker = None;
         let wants = |number: &usize| {
@@ -98,7 +99,7 @@ impl Inline {
                 self.watchers[*number].mailbox.panic();
             }
         }
-        // A close by a filter happens before the event is accepted or refused.
+        // If a filter closes the bus, this happens before the event is accepted or refused.
         self.is_undetermined |= self.is_closed;
         !is_refused
     }
@@ -124,7 +125,7 @@ impl Inline {
     }
 
     fn speak(&mut self, number: usize, says: Says) {
-        // The order of watchers in an offer is open.
+        // The order in which watchers are offered an event is unspecified.
         self.is_undetermined |= self.call.speaker.is_some_and(|other| other != number);
         self.call.speaker = Some(number);
         let heard = match says {
@@ -147,7 +148,7 @@ impl Inline {
         self.watchers[number].heard.push(heard);
     }
 
-    /// Returns why the call takes no further entry.
+    /// Returns the reason why the call takes no further entries, if there is one.
     fn refusal(&self) -> Option<Why> {
         let is_full = self.call.taken >= self.incoming_capacity;
         if self.is_closed { Some(Why::Stopped) } else { is_full.then_some(Why::Full) }
@@ -158,7 +159,7 @@ impl Inline {
         self.call.nested.push_back(entry);
     }
 
-    /// Publishes from inside the call. No form waits here.
+    /// Publishes from inside the call, where no form of publish waits.
     fn publish_nested(&mut self, number: usize, count: usize, how: How) -> Result<(), Refused> {
         let mut events = self.watchers[number].numbers.take(count);
         let how = if how == How::Async { How::Try } else { how };

@@ -1,4 +1,4 @@
-//! The model of an inline bus: plain data, without a lock, a thread or a queue of entries.
+//! The model of an inline bus. It is plain data, without locks, threads or a queue of entries.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
@@ -20,7 +20,7 @@ pub struct Inline {
     pub(super) watchers: Vec<Watched>,
     pub(super) call: Call,
     pub(super) is_closed: bool,
-    /// Whether the documentation leaves open what this bus does now.
+    /// Whether the documentation does not specify what this bus does now.
     pub(super) is_undetermined: bool,
     /// The position of the newest event or gap.
     position: u64,
@@ -33,12 +33,13 @@ pub struct Inline {
 /// One outermost call.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Call {
-    /// The number of entries that were published inside it, and those that wait for their turn.
+    /// The number of entries published inside the call, and the entries that are waiting for their
+    /// turn.
     pub(super) taken: usize,
     pub(super) nested: VecDeque<Nested>,
-    /// The number of events for which the event of the call leaves space in every queue.
+    /// The number of further events that every queue has space for after the call's own event.
     pub(super) left: u64,
-    /// The watcher that has published inside the current offer.
+    /// The watcher that published during the current offer.
     pub(super) speaker: Option<usize>,
 }
 
@@ -53,7 +54,8 @@ pub(super) enum Nested {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     Surely(Event),
-    /// Another full watcher refuses the event, too, and it is open which one is asked first.
+    /// Another full watcher also refuses the event, and which filter is called first is
+    /// unspecified.
     Perhaps(Event),
 }
 
@@ -63,7 +65,8 @@ pub(super) struct Watched {
     pub(super) numbers: Numbers,
     pub(super) asked: Vec<Asked>,
     pub(super) heard: Vec<Result<(), Refused>>,
-    /// The time of the first publish that found the queue full, if there was no space since then.
+    /// The time of the first publish that found the queue full, if the queue has had no space
+    /// since.
     full_since: Option<Duration>,
     position: Position,
 }
@@ -92,14 +95,15 @@ impl Watched {
         waits && !self.mailbox.is_stopped
     }
 
-    /// Returns whether the full watcher loses events now, because it has been full for its limit.
+    /// Returns whether the full watcher loses events now, because it has been full for as long as
+    /// its limit allows.
     fn is_late(&mut self, now: Duration) -> bool {
         let OverflowPolicy::WaitFor(limit) = self.policy() else { return false };
         *self.full_since.get_or_insert(now) + limit <= now
     }
 }
 
-/// The space that a publish finds.
+/// The space available to a publish call.
 #[derive(Debug)]
 pub(super) struct Space {
     /// The number of events that every watcher has space for, or loses.
@@ -109,7 +113,7 @@ pub(super) struct Space {
 }
 
 impl Inline {
-    /// Looks for space, like each publish. Starts the time limit of the watchers that are full.
+    /// Checks for space, as every publish does. Starts the time limit for watchers that are full.
     pub(super) fn space(&mut self) -> Space {
         let (mut space, now) = (Space { free: u64::MAX, full: Vec::new() }, self.now);
         for (number, watched) in self.watchers.iter_mut().enumerate().filter(|(_, w)| w.is_waited_for()) {
@@ -122,8 +126,8 @@ impl Inline {
         space
     }
 
-    /// Gives the events their positions, and offers them to every watcher. The filters of some
-    /// watchers have been asked about the first event already.
+    /// Assigns positions to the events, and offers them to every watcher. Some watchers' filters
+    /// have already been called with the first event.
     pub(super) fn offer(&mut self, events: &[Event], asked: &[usize]) {
         self.accepted += events.len() as u64;
         for event in events {
@@ -173,7 +177,7 @@ impl Inline {
         }
     }
 
-    /// Notes the effects of a change of the mailbox on the watcher.
+    /// Records how a change to the mailbox affects the watcher.
     fn note(&mut self, number: usize) {
         let Self { watchers, positions, position, .. } = self;
         let watched = &mut watchers[number];
@@ -183,7 +187,7 @@ impl Inline {
         let has_filter = watched.mailbox.spec.has_filter();
         match watched.mailbox.last.take() {
             Some(Item::Event(event)) => {
-                // An event of the prefix has none.
+                // An event in the prefix has no position.
                 if let Some(position) = positions.get(&event) {
                     watched.position = Position::exactly(*position);
                 }
@@ -192,7 +196,7 @@ impl Inline {
                 let next = watched.mailbox.next().map(|next| positions[&next] - 1);
                 let least = watched.position.least + lost;
                 let most = next.unwrap_or(if has_filter { *position } else { least });
-                // The lost events, and those that the filter refused, may or may not count.
+                // Lost events, and events that the filter refused, may or may not count.
                 let least = if has_filter { watched.position.least } else { most };
                 watched.position = Position { least, most };
             }
@@ -221,7 +225,7 @@ impl Model for Inline {
         }
     }
 
-    /// The bus itself uses a form that waits only where there is space.
+    /// On the real bus, a waiting form is used only if there is space.
     fn publish(&mut self, events: Vec<Event>, how: How) -> Option<Publish> {
         let mut after = self.clone();
         let answer = after.accept(events.clone(), how);
@@ -312,8 +316,8 @@ impl Model for Inline {
     }
 }
 
-/// Returns whether the filter was asked about these events. No event is asked about twice in one
-/// publish.
+/// Returns whether the filter may have been called with these events. A filter is not called twice
+/// with the same event in one publish.
 fn is_allowed(asked: &[Event], allowed: &[Asked]) -> bool {
     let mut asked = asked.iter().peekable();
     for allowed in allowed {

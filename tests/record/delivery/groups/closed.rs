@@ -1,11 +1,11 @@
-//! Groups that the store does not serve.
+//! Groups that the store is not serving.
 
 use crate::delivery::PAUSE;
 use crate::support::{LONG, assert_balanced, until};
 
 use super::{Setup, no_answer, setup};
 
-/// A recording whose group `bad` is closed, because its first operation had no answer.
+/// Returns a recording whose group `bad` is closed because its first operation was not answered.
 fn closed() -> Setup {
     let setup = setup(16, |builder| builder);
     setup.store_all(&["good/0", "bad/0"]);
@@ -23,8 +23,8 @@ fn a_closed_group_waits_and_others_do_not() {
     }
     assert!(setup.sink.under_way().is_empty());
     assert_eq!(setup.stats().unavailable_since, None);
-    // There is one probe after each pause, each time with a different event. It does not count as
-    // an attempt.
+    // One probe is sent after each pause, each time with a different event. A probe does not count
+    // as an attempt.
     for probe in ["bad/2 Run", "bad/3 Run", "bad/4 Run", "bad/5 Run", "bad/1 Run", "bad/2 Run"] {
         setup.pass(PAUSE);
         setup.sink.wait_for(&[probe]);
@@ -42,7 +42,7 @@ fn a_closed_group_waits_and_others_do_not() {
     assert_balanced(&stats);
 }
 
-/// The group is served, so the failure concerns the event alone.
+/// The store is serving the group, so the failure affects only that event.
 #[test]
 fn an_operation_without_an_answer_beside_one_with_an_answer_closes_nothing() {
     let setup = setup(16, |builder| builder);
@@ -66,7 +66,7 @@ fn the_store_is_unavailable_if_two_groups_are_closed_and_nothing_is_answered() {
     setup.sink.fail("good/1 Run", no_answer());
     assert_eq!(setup.outage(), "group unavailable: no response within 30s");
     until(|| setup.stats().unavailable_since.is_some());
-    // Any answer ends the outage, and the other group is tried immediately.
+    // Any answer ends the outage, and the other group is then tried immediately.
     setup.pass(PAUSE);
     setup.sink.wait_for(&["bad/1 Run", "good/1 Run"]);
     setup.sink.finish("good/1 Run");
@@ -91,15 +91,15 @@ fn the_only_group_is_the_store() {
     assert_eq!(setup.outage(), "works again");
 }
 
-/// At the end each event has one attempt. A group that leaves three in a row without an answer gets
-/// no further attempts, because each would take just as long.
+/// During shutdown each event gets one attempt. A group that leaves three attempts in a row
+/// unanswered gets no more, because each further attempt would take just as long.
 #[test]
 fn the_end_does_not_wait_for_each_event_of_a_group_that_is_not_served() {
     let setup = closed();
     setup.record_all("bad", 2..=20);
     setup.wait_until_offered(22);
     setup.events.close();
-    // One operation had no answer before the end.
+    // One operation had already gone unanswered before the shutdown.
     for _ in 0..2 {
         until(|| setup.sink.of("bad") == 1);
         let name = setup.sink.under_way()[0].clone();

@@ -1,4 +1,5 @@
-//! Groups of events: a part of the store that is slow or unavailable delays its own events only.
+//! Groups of events. A slow or unavailable part of the store delays only the events in its own
+//! group.
 
 mod closed;
 mod outages;
@@ -23,14 +24,14 @@ use crate::support::{LONG, clock, clocked, every_ten_seconds, pod, until, with_l
 
 use super::{PAUSE, without_budget};
 
-/// A sink that keeps the operations under way until the test answers them. The group of an event is
-/// its namespace.
+/// A sink that holds each operation until the test answers it. An event's group is its namespace.
 #[derive(Clone)]
 struct Held {
     places: usize,
-    /// The operations under way, by `namespace/object reason`, and the number of all so far.
+    /// The operations under way, keyed by `namespace/object reason`, and the number of operations
+    /// so far.
     calls: Arc<Mutex<(BTreeMap<String, SinkCall>, u64)>>,
-    /// Whether the test is over, so that everything is stored immediately.
+    /// Whether the test is over, in which case everything is stored immediately.
     is_over: Arc<AtomicBool>,
 }
 
@@ -64,7 +65,7 @@ impl EventSink for Held {
         for call in batch {
             calls.1 += 1;
             let before = calls.0.insert(name_of(call.event()), call);
-            assert!(before.is_none(), "two operations of one event are under way");
+            assert!(before.is_none(), "two operations on one event are under way");
         }
     }
 }
@@ -79,7 +80,7 @@ impl Held {
         self.calls.lock().unwrap().0.keys().cloned().collect()
     }
 
-    /// Returns how many operations of a namespace are under way.
+    /// Returns the number of operations under way in a namespace.
     fn of(&self, namespace: &str) -> usize {
         let prefix = format!("{namespace}/");
         self.under_way().iter().filter(|name| name.starts_with(&prefix)).count()
@@ -89,7 +90,7 @@ impl Held {
         self.calls.lock().unwrap().0.remove(name).unwrap_or_else(|| panic!("{name} is not under way"))
     }
 
-    /// Answers that the event is stored.
+    /// Answers an operation with the event as stored.
     fn finish(&self, name: &str) {
         let call = self.take(name);
         let stored = Stored::from(call.event());
@@ -100,13 +101,14 @@ impl Held {
         self.take(name).answer(Err(error));
     }
 
-    /// Waits until exactly these are under way.
+    /// Waits until exactly these operations are under way.
     #[track_caller]
     fn wait_for(&self, expected: &[&str]) {
         until(|| self.under_way() == expected);
     }
 
-    /// Stores the events under way, except events of these namespaces, and returns their number.
+    /// Stores the events of all operations under way outside these namespaces, and returns the
+    /// number of events stored.
     fn store_all_but(&self, namespaces: &[&str]) -> usize {
         let is_other = |name: &&String| !namespaces.iter().any(|held| name.starts_with(&format!("{held}/")));
         let others: Vec<String> = self.under_way().iter().filter(is_other).cloned().collect();
@@ -123,9 +125,9 @@ struct Setup {
     events: EventBroadcaster,
     recording: eventcast::record::RecordingHandle,
     sink: Held,
-    /// The reports of outages.
+    /// The reported outages.
     outages: mpsc::Receiver<String>,
-    /// The losses that the hook reported: the group, the reason and the number.
+    /// The losses reported to the hook, each with its group, its reason and the number of events.
     losses: mpsc::Receiver<(String, String, u64)>,
 }
 
@@ -134,7 +136,7 @@ fn setup(places: usize, options: impl FnOnce(RecordingBuilder<'_>) -> RecordingB
     setup_on(clocked(&clock).retry(every_ten_seconds()), clock, places, options)
 }
 
-/// Sets up a recording on a broadcaster from this builder, which can have another clock.
+/// Sets up a recording on a broadcaster built with this builder, which may use a different clock.
 fn setup_on(
     builder: EventBroadcasterBuilder,
     clock: FakeClock,
@@ -155,12 +157,12 @@ fn setup_on(
     Setup { clock, events, recording, sink, outages, losses }
 }
 
-/// Returns the error of a group that gives no answer.
+/// Returns the error for a group that does not answer.
 fn no_answer() -> SinkError {
     SinkError::new(SinkErrorKind::GroupUnavailable, "no response within 30s")
 }
 
-/// Returns the error of a group that the sink is not allowed to write.
+/// Returns the error for a group that the sink is not allowed to write to.
 fn forbidden() -> SinkError {
     SinkError::new(SinkErrorKind::Forbidden, "403: cannot create resource \"events\"")
 }
@@ -174,13 +176,13 @@ impl Setup {
         assert!(self.events.recorder("tester").normal(object, "Run", "it runs").is_accepted());
     }
 
-    /// Records an event about each object with one of these numbers.
+    /// Records one event for each of these object numbers.
     #[track_caller]
     fn record_all(&self, namespace: &str, numbers: impl IntoIterator<Item = u64>) {
         numbers.into_iter().for_each(|number| self.record(&format!("{namespace}/{number}")));
     }
 
-    /// Answers that an operation failed, and waits until the recording knows.
+    /// Answers an operation with an error, and waits until the recording has received the answer.
     #[track_caller]
     fn fail(&self, name: &str, error: SinkError) {
         let before = self.stats().last_failure;
@@ -188,7 +190,8 @@ impl Setup {
         until(|| self.stats().last_failure != before);
     }
 
-    /// Records an event about an object. Its operation, the only one under way, fails.
+    /// Records an event about an object, and fails its operation, which must be the only one under
+    /// way.
     #[track_caller]
     fn record_failing(&self, object: &str, error: SinkError) {
         let name = format!("{object} Run");
@@ -197,7 +200,7 @@ impl Setup {
         self.fail(&name, error);
     }
 
-    /// Records events about these objects one by one, and stores each.
+    /// Records an event about each of these objects in turn, and stores each event.
     #[track_caller]
     fn store_all(&self, objects: &[&str]) {
         for object in objects {
@@ -217,7 +220,7 @@ impl Setup {
         until(|| stored() == before + 1);
     }
 
-    /// Moves the clock on, and stores all operations that begin, until this holds.
+    /// Advances the clock and stores each operation that begins, until the condition holds.
     #[track_caller]
     fn store_until(&self, done: impl Fn(&RecordingStats) -> bool) {
         until(|| {
@@ -244,7 +247,7 @@ impl Setup {
         names
     }
 
-    /// Waits until the recording sleeps, and moves the clock on.
+    /// Waits until the recording is asleep, then advances the clock.
     #[track_caller]
     fn pass(&self, time: Duration) {
         self.clock.wait_for_waiters(1);
@@ -258,7 +261,7 @@ impl Setup {
         self.sink.under_way().remove(0)
     }
 
-    /// Moves the clock on to the next probe, which fails.
+    /// Advances the clock to the next probe, and fails that probe.
     #[track_caller]
     fn fail_a_probe(&self, error: SinkError) {
         self.pass(PAUSE);
@@ -266,7 +269,7 @@ impl Setup {
         until(|| self.sink.under_way().is_empty());
     }
 
-    /// Waits until the recording has taken in this many events.
+    /// Waits until the recording has been offered this number of events.
     #[track_caller]
     fn wait_until_offered(&self, events: u64) {
         until(|| self.stats().watcher.offered == events);
@@ -274,7 +277,7 @@ impl Setup {
 }
 
 impl Drop for Setup {
-    /// Stores the remaining events, so that nothing waits for the sink.
+    /// Stores the remaining events so that nothing is left waiting for the sink.
     fn drop(&mut self) {
         self.sink.is_over.store(true, Ordering::SeqCst);
         let calls = self.sink.calls.lock().map(|mut calls| std::mem::take(&mut calls.0)).unwrap_or_default();

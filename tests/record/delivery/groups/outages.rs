@@ -1,4 +1,4 @@
-//! Outages of the store, and groups that are refused or not served beside them.
+//! Outages of the store, combined with groups that are refused or not served.
 
 use std::time::{Duration, Instant};
 
@@ -10,8 +10,8 @@ use crate::support::{away, clock, until};
 
 use super::{Setup, forbidden, no_answer, setup, setup_on};
 
-/// A recording with two groups, and an outage of the store, in which nine events of the group `a`
-/// wait and the first has failed.
+/// Returns a recording with two groups during an outage of the store. Nine events in the group `a`
+/// are waiting, and the first of them has failed.
 fn unavailable() -> Setup {
     let setup = setup(16, |builder| builder);
     setup.store_all(&["a/0", "b/0"]);
@@ -29,7 +29,7 @@ fn a_refusal_after_a_long_outage_has_half_a_minute_too() {
     for _ in 0..12 {
         setup.fail_a_probe(away());
     }
-    // The server is running, but does not know its roles yet.
+    // The server is running, but has not loaded its roles yet.
     setup.pass(PAUSE);
     setup.fail(&setup.probe(), forbidden());
     until(|| setup.stats().last_failure.unwrap().text.contains("403"));
@@ -38,7 +38,7 @@ fn a_refusal_after_a_long_outage_has_half_a_minute_too() {
     assert_eq!((stats.created, stats.rejected), (12, 0), "{stats}");
 }
 
-/// A store that was unavailable and now answers with 503 is tried once after each pause.
+/// A store that was unavailable and now answers with 503 is tried only once after each pause.
 #[test]
 fn an_unavailable_store_is_probed_once_after_each_pause_whatever_it_answers() {
     let setup = unavailable();
@@ -47,16 +47,16 @@ fn an_unavailable_store_is_probed_once_after_each_pause_whatever_it_answers() {
     let before = setup.sink.calls.lock().unwrap().1;
     setup.fail(&probe, no_answer());
     setup.clock.wait_for_waiters(1);
-    assert!(setup.sink.under_way().is_empty(), "the clock stands still");
+    assert!(setup.sink.under_way().is_empty(), "the clock was not advanced");
     assert_eq!(setup.sink.calls.lock().unwrap().1, before);
 }
 
-/// Entries that are left in a lane after its writes were rejected do no harm.
+/// Entries left in a lane after its writes were rejected are harmless.
 #[test]
 fn a_group_that_was_refused_continues_after_its_writes_were_rejected() {
     let setup = setup(16, |builder| builder.queue_capacity(8192).group_queue_capacity(8000));
     setup.store_all(&["good/0", "bad/0"]);
-    // A key that is kept, so that the table of keys is.
+    // This key is kept so that the table of keys is not dropped.
     setup.record("keep/0");
     let mut offered = 3;
     for round in 0..2 {
@@ -82,12 +82,12 @@ fn a_group_that_was_refused_continues_after_its_writes_were_rejected() {
     });
     let stats = setup.stats();
     assert_eq!(stats.rejected, 2000, "{stats}");
-    // The group is tried again with the next event.
+    // The next event causes the group to be tried again.
     setup.record("bad/last");
     setup.store_until(|stats| stats.created == 2004);
 }
 
-/// An outage is over when something has been answered.
+/// An outage ends only once an operation has been answered.
 #[test]
 fn an_outage_does_not_end_because_another_group_appears() {
     let setup = setup(16, |builder| builder);
@@ -96,15 +96,15 @@ fn an_outage_does_not_end_because_another_group_appears() {
     setup.record("other/1");
     setup.sink.wait_for(&["other/1 Run"]);
     let reported = setup.outages.recv_timeout(Duration::from_millis(300));
-    assert!(reported.is_err(), "nothing has been answered: {reported:?}");
+    assert!(reported.is_err(), "no operation has been answered: {reported:?}");
     assert!(setup.stats().unavailable_since.is_some());
     setup.sink.finish("other/1 Run");
     assert_eq!(setup.outage(), "works again");
 }
 
-/// Two operations that hang have the places of the groups in trouble. A group that was closed
-/// during an outage of the store gets no probe when the outage ends. It is reported, because its
-/// events wait.
+/// Two hanging operations occupy the places available to degraded groups. A group that was closed
+/// during an outage of the store therefore gets no probe when the outage ends. The group is
+/// reported, because its events are waiting.
 #[test]
 fn a_group_without_a_probe_after_an_outage_is_reported() {
     let setup = setup(4, |builder| builder);
@@ -152,7 +152,7 @@ fn a_group_that_was_part_of_an_outage_is_listed_no_longer_than_it_lasts() {
     until(|| setup.stats().unavailable_since.is_some());
     setup.store("c/1");
     until(|| setup.stats().unavailable_since.is_none());
-    // `b` is served again, and `a` is not.
+    // The store is serving `b` again, but not `a`.
     setup.pass(PAUSE);
     setup.sink.wait_for(&["a/1 Run", "b/1 Run"]);
     setup.sink.finish("b/1 Run");
@@ -161,14 +161,14 @@ fn a_group_that_was_part_of_an_outage_is_listed_no_longer_than_it_lasts() {
     assert_eq!(setup.degraded(), ["a"]);
 }
 
-/// The table of groups evicts a group that is degraded.
+/// The table of groups evicts a degraded group.
 #[test]
 fn a_degraded_group_that_is_evicted_is_no_longer_listed() {
     let setup = setup(16, |builder| builder);
     setup.store_all(&["good/0", "bad/0"]);
     setup.record_failing("bad/1", forbidden());
     assert_eq!(setup.outage(), "bad: forbidden: 403: cannot create resource \"events\"");
-    // It is rejected after half a minute, and no event of the group follows.
+    // The event is rejected after half a minute, and the group has no later events.
     until(|| {
         setup.clock.advance(PAUSE);
         setup.sink.under_way().into_iter().for_each(|name| setup.fail(&name, forbidden()));
@@ -181,8 +181,8 @@ fn a_degraded_group_that_is_evicted_is_no_longer_listed() {
     assert_eq!(setup.outages.recv_timeout(Duration::from_secs(1)).as_deref(), Ok("bad: works again"));
 }
 
-/// Sets up a recording by the system's clock, because a silence takes real time. The operations of
-/// two groups, both of which have had answers, hang.
+/// Sets up a recording that uses the system clock, because a period of silence takes real time.
+/// Operations hang in two groups, both of which have been answered before.
 fn two_that_hang() -> Setup {
     let setup = setup_on(EventBroadcaster::builder(), clock(), 16, |builder| builder);
     setup.store_all(&["good/0", "a/0", "b/0"]);
@@ -192,26 +192,26 @@ fn two_that_hang() -> Setup {
     setup
 }
 
-/// Returns the reports about the store itself.
+/// Returns the reports that concern the store itself.
 fn about_the_store(setup: &Setup) -> Vec<String> {
     let is_group = |text: &String| text.starts_with("a: ") || text.starts_with("b: ");
     setup.outages.try_iter().filter(|text| !is_group(text)).collect()
 }
 
-/// The store answers all other groups, whose events are rare.
+/// The store still answers all other groups, whose events are rare.
 #[test]
 fn two_groups_that_hang_are_not_the_store() {
     let setup = two_that_hang();
     for number in 1..5 {
         setup.store(&format!("good/{number}"));
-        // Longer than the limit of a silence.
+        // This takes longer than the silence limit.
         let began = Instant::now();
         until(|| number == 4 || began.elapsed() > Duration::from_millis(1200));
     }
     assert_eq!(about_the_store(&setup), [""; 0]);
 }
 
-/// Nothing has been answered when the first operation times out.
+/// No operation has been answered by the time the first one times out.
 #[test]
 fn a_silent_store_is_not_available_again_because_an_operation_is_out_of_time() {
     let setup = two_that_hang();

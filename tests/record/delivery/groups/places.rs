@@ -1,4 +1,4 @@
-//! The places of the operations under way, and their shares.
+//! The places for operations under way, and how groups share them.
 
 use eventcast::sink::WriteOrder;
 
@@ -21,7 +21,8 @@ fn operations_are_answered_in_any_order() {
     assert_balanced(&setup.stats());
 }
 
-/// A later event of the key waits for the operation under way, and others pass both.
+/// A later event with the same key waits for the operation under way, and events with other keys
+/// overtake both.
 #[test]
 fn a_stored_event_has_one_operation_under_way() {
     let setup = setup(8, |builder| builder);
@@ -34,7 +35,7 @@ fn a_stored_event_has_one_operation_under_way() {
     setup.wait_until_offered(4);
     assert_eq!(setup.sink.calls.lock().unwrap().1, 2);
     setup.sink.finish("a/1 Run");
-    // The two later events are one write.
+    // The two later events are combined into one write.
     until(|| setup.sink.calls.lock().unwrap().1 == 3);
     setup.sink.finish("a/1 Run");
     setup.sink.finish("a/2 Run");
@@ -72,18 +73,19 @@ fn a_new_group_has_one_place_until_its_first_answer() {
     until(|| setup.sink.of("new") == 4);
 }
 
-/// A quarter, while another group has events to send. All except a quarter, if no other group has.
+/// A group may use a quarter of the places while another group has events to send, and all but a
+/// quarter otherwise.
 #[test]
 fn a_group_has_a_share_of_the_places() {
     let setup = setup(16, |builder| builder);
     setup.store_all(&["a/x", "b/x"]);
     setup.record_all("a", 0..20);
-    // No other group has events to send. The last quarter stays free for groups that do.
+    // No other group has events to send. The last quarter stays free for groups that will.
     until(|| setup.sink.of("a") == 12);
     setup.record_all("b", 0..20);
     setup.wait_until_offered(42);
-    // The first operation of a group may have any place. Further operations may not have any of the
-    // last four.
+    // A group's first operation may take any place. Its further operations may not take any of the
+    // last four places.
     until(|| setup.sink.of("b") == 1);
     assert_eq!(setup.sink.of("a"), 12);
     for _ in 0..12 {
@@ -95,7 +97,7 @@ fn a_group_has_a_share_of_the_places() {
     until(|| (setup.sink.of("a"), setup.sink.of("b")) == (4, 4));
 }
 
-/// In the order of the bus there are no groups, and one operation is under way.
+/// With `WriteOrder::Bus` there are no groups, and only one operation is under way at a time.
 #[test]
 fn in_the_order_of_the_bus_one_operation_is_under_way() {
     let setup = setup(16, |builder| builder.order(WriteOrder::Bus));
@@ -111,7 +113,7 @@ fn in_the_order_of_the_bus_one_operation_is_under_way() {
     assert_eq!(setup.stats().created, 4);
 }
 
-/// A task that is dropped, for example by a runtime that ends, is tried again.
+/// An operation whose task is dropped, for example because its runtime shuts down, is tried again.
 #[test]
 fn an_operation_that_the_sink_drops_is_tried_again() {
     let setup = setup(4, |builder| builder);

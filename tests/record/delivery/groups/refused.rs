@@ -1,4 +1,4 @@
-//! Groups that the sink is not allowed to write.
+//! Groups that the sink is not allowed to write to.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::support::{LONG, assert_balanced, away, until};
 
 use super::{Setup, forbidden, setup};
 
-/// A recording whose group `bad` was refused once.
+/// Returns a recording whose group `bad` was refused once.
 fn refused() -> Setup {
     let setup = setup(16, |builder| builder);
     setup.store_all(&["good/0", "bad/0"]);
@@ -49,12 +49,12 @@ fn after_half_a_minute_what_waits_is_rejected_and_one_event_at_a_time_probes() {
     let lost: Vec<_> = (0..10).map(|_| setup.losses.recv_timeout(LONG).unwrap()).collect();
     assert!(lost.iter().all(|loss| *loss == ("bad".to_owned(), "rejected".to_owned(), 1)), "{lost:?}");
     assert!(setup.stats().last_refusal.unwrap().contains("cannot create"));
-    // Later events wait for the next probe, and share its outcome.
+    // Later events wait for the next probe and share its outcome.
     setup.record_all("bad", 11..=13);
     setup.store("good/1");
     setup.fail_a_probe(forbidden());
     until(|| setup.stats().rejected == 13);
-    assert!(setup.outages.try_recv().is_err(), "it was reported once");
+    assert!(setup.outages.try_recv().is_err(), "it was already reported");
     setup.record("bad/14");
     setup.pass(PAUSE);
     setup.sink.wait_for(&["bad/14 Run"]);
@@ -64,8 +64,8 @@ fn after_half_a_minute_what_waits_is_rejected_and_one_event_at_a_time_probes() {
     assert_balanced(&setup.stats());
 }
 
-/// A starting server refuses all clients at first. Its refusal of a probe must not cause everything
-/// that waits to be sent.
+/// A server that is starting up refuses all clients at first. If it refuses a probe, the waiting
+/// events must not all be sent.
 #[test]
 fn a_refusal_does_not_end_an_outage() {
     let setup = setup(16, |builder| builder);
@@ -88,7 +88,7 @@ fn a_refusal_does_not_end_an_outage() {
     assert!(!reported.iter().any(|text| text.contains("forbidden")), "{reported:?}");
 }
 
-/// The half minute starts over if the store has been unavailable in between, for example because a
+/// The half minute starts over if the store was unavailable in the meantime, for example because a
 /// server was started twice.
 #[test]
 fn an_outage_between_two_refusals_costs_nothing() {
@@ -107,8 +107,8 @@ fn an_outage_between_two_refusals_costs_nothing() {
     assert_eq!(setup.stats().lost(), 0);
 }
 
-/// A role that allows creating but not patching: the patch is rejected after half a minute,
-/// although other events of the group are written in that time.
+/// The role allows creating events but not patching them. The patch is rejected after half a
+/// minute, although other events in the group are written during that time.
 #[test]
 fn an_event_that_is_refused_among_others_that_are_not_is_rejected_after_half_a_minute() {
     let setup = refused();
@@ -136,7 +136,8 @@ fn an_event_that_is_refused_among_others_that_are_not_is_rejected_after_half_a_m
     assert_balanced(&setup.stats());
 }
 
-/// The only group is the store, so the recording reports that the store refuses.
+/// The only group represents the whole store, so the recording reports that the store refuses
+/// writes.
 #[test]
 fn the_state_of_a_recording_shows_why_it_waits() {
     let setup = setup(4, |builder| builder);

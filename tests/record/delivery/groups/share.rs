@@ -1,4 +1,4 @@
-//! The share of a group in the queue.
+//! A group's share of the queue.
 
 use eventcast::sink::SinkErrorKind;
 use eventcast::{OverflowPolicy, SinkError};
@@ -7,7 +7,7 @@ use crate::support::{LONG, assert_balanced, until};
 
 use super::setup;
 
-/// A group that hangs loses the events beyond its share, and no other group loses any.
+/// A hanging group loses the events that exceed its share, and other groups lose none.
 #[test]
 fn a_group_that_hangs_has_a_quarter_of_the_queue() {
     let setup = setup(4, |builder| builder.queue_capacity(100).group_queue_capacity(25));
@@ -25,7 +25,7 @@ fn a_group_that_hangs_has_a_quarter_of_the_queue() {
         let loss = setup.losses.recv_timeout(LONG).unwrap();
         assert_eq!(loss, ("bad".to_owned(), "group share full".to_owned(), 1));
     }
-    // A repeat of an event that waits takes no capacity.
+    // A repeat of a waiting event does not use any capacity.
     setup.record("bad/25");
     setup.wait_until_offered(163);
     until(|| {
@@ -39,7 +39,7 @@ fn a_group_that_hangs_has_a_quarter_of_the_queue() {
     assert_balanced(&stats);
 }
 
-/// A later write carries the count of the events beyond the share.
+/// A later write carries the count of the events that exceeded the share.
 #[test]
 fn a_repeat_carries_the_count_of_events_beyond_the_share() {
     let setup = setup(4, |builder| builder.group_queue_capacity(1));
@@ -54,7 +54,7 @@ fn a_repeat_carries_the_count_of_events_beyond_the_share() {
     until(|| setup.stats().created == 3);
     setup.record("bad/2");
     setup.sink.wait_for(&["bad/2 Run"]);
-    // The store does not have it, because its first occurrence was beyond the share.
+    // The store does not have this event, because its first occurrence exceeded the share.
     setup.sink.fail("bad/2 Run", SinkError::new(SinkErrorKind::NotFound, "no such event"));
     until(|| setup.sink.calls.lock().unwrap().1 == 5);
     setup.sink.wait_for(&["bad/2 Run"]);
@@ -80,7 +80,7 @@ fn degraded_groups_have_half_of_the_queue_together() {
             .sink
             .fail(&format!("{group}/1 Run"), SinkError::new(SinkErrorKind::GroupUnavailable, "no answer"));
         until(|| setup.stats().degraded_groups.iter().any(|degraded| degraded.group == group));
-        // An answer of another group, so that the store does not count as unavailable.
+        // An answer to another group keeps the store from being considered unavailable.
         setup.store("good/again");
     }
     let before = setup.stats().watcher.offered;
@@ -95,7 +95,7 @@ fn degraded_groups_have_half_of_the_queue_together() {
     setup.store("good/1");
 }
 
-/// The store has only the first occurrence, so its answer does not make up for later ones.
+/// The store has only the first occurrence, so its answer does not cover later ones.
 #[test]
 fn a_repeat_of_an_event_that_is_under_way_is_not_refused() {
     let setup = setup(4, |builder| builder.group_queue_capacity(1));
@@ -117,8 +117,8 @@ fn a_repeat_of_an_event_that_is_under_way_is_not_refused() {
     assert!(setup.losses.try_recv().is_err());
 }
 
-/// A burst of a healthy group may have half of the queue, if no other group needs it. A failing
-/// group has a quarter.
+/// A burst in a healthy group may use half of the queue if no other group needs it. A failing group
+/// may use a quarter.
 #[test]
 fn a_healthy_group_may_have_half_of_the_queue() {
     let setup = setup(4, |builder| builder.queue_capacity(100));

@@ -6,11 +6,11 @@ use crate::support::{assert_balanced, until};
 
 use super::setup;
 
-/// The time after which an operation makes its group slow.
+/// The time after which an unanswered operation makes its group count as slow.
 const SLOW: Duration = Duration::from_millis(250);
 
-/// Two groups that have had answers. `bad` has four operations under way that have been unanswered
-/// for a long time.
+/// Returns a recording with two groups that have been answered before. `bad` has four operations
+/// under way that have gone unanswered for a long time.
 fn slow() -> super::Setup {
     let setup = setup(16, |builder| builder);
     setup.store_all(&["good/0", "bad/0"]);
@@ -27,9 +27,9 @@ fn a_slow_group_is_named_and_has_one_place() {
     until(|| !setup.stats().degraded_groups.is_empty());
     let group = setup.stats().degraded_groups.remove(0);
     assert_eq!((&*group.group, &*group.text), ("bad", "an operation has taken more than 250 ms"));
-    assert_eq!(setup.stats().unavailable_since, None, "the store answers others");
+    assert_eq!(setup.stats().unavailable_since, None, "the store answers other groups");
     setup.record_all("bad", 5..=8);
-    // The operations under way are answered. Until then the group gets no other place.
+    // Answers the operations under way. Until they are answered, the group gets no further places.
     for number in 1..=3 {
         setup.sink.finish(&format!("bad/{number} Run"));
     }
@@ -43,7 +43,7 @@ fn a_slow_group_is_named_and_has_one_place() {
 fn other_groups_are_as_fast_as_without_a_slow_one() {
     let setup = slow();
     setup.outage();
-    // The clock stands still, and nothing of the slow group is answered.
+    // The clock is not advanced, and none of the slow group's operations are answered.
     for number in 1..=100 {
         setup.store(&format!("good/{number}"));
         setup.record(&format!("bad/1{number}"));
@@ -63,7 +63,7 @@ fn a_group_is_well_again_after_eight_quick_answers_in_a_row() {
     for number in 0..7 {
         setup.store(&format!("bad/2{number}"));
     }
-    // A slow answer is not among the eight.
+    // A slow answer does not count towards the eight.
     setup.record("bad/slow");
     setup.sink.wait_for(&["bad/slow Run"]);
     setup.clock.advance(SLOW);
@@ -78,7 +78,7 @@ fn a_group_is_well_again_after_eight_quick_answers_in_a_row() {
     assert_balanced(&setup.stats());
 }
 
-/// Ten of twenty groups hang. Together they have at most half of the places.
+/// Ten of twenty groups hang. Together they use at most half of the places.
 #[test]
 fn slow_groups_have_half_of_the_places_together() {
     let setup = setup(16, |builder| builder);
@@ -95,7 +95,7 @@ fn slow_groups_have_half_of_the_places_together() {
     for _ in 0..10 {
         assert!(setup.outage().ends_with("an operation has taken more than 250 ms"));
     }
-    // The others have what is left.
+    // The other groups use the remaining places.
     for number in 1..=50 {
         for group in &all[10..] {
             setup.record(&format!("{group}/{number}"));
@@ -105,7 +105,7 @@ fn slow_groups_have_half_of_the_places_together() {
         setup.sink.store_all_but(&hanging);
         setup.stats().created == 20 + 500
     });
-    // From here on they have no more than half, one each, and they take turns.
+    // From now on they use at most half of the places, one place each, and take turns.
     for group in &hanging {
         setup.record(&format!("{group}/2"));
         setup.record(&format!("{group}/3"));
@@ -126,7 +126,7 @@ fn slow_groups_have_half_of_the_places_together() {
     until(|| setup.stats().created == 524 && slow() == 8);
 }
 
-/// A store that takes equally long for all groups has no slow groups.
+/// If the store takes equally long for all groups, none of them counts as slow.
 #[test]
 fn a_group_is_slow_by_comparison_with_others() {
     let setup = setup(16, |builder| builder);
@@ -139,7 +139,7 @@ fn a_group_is_slow_by_comparison_with_others() {
         setup.sink.store_all_but(&[]);
         until(|| setup.stats().created == 2 * (round + 1));
     }
-    // Ten times as long as the others, which is 2.4 s.
+    // The limit is ten times as long as the other groups take, which is 2.4 s.
     setup.record("a/long");
     setup.sink.wait_for(&["a/long Run"]);
     setup.pass(Duration::from_millis(2_399));
@@ -149,8 +149,8 @@ fn a_group_is_slow_by_comparison_with_others() {
     assert_eq!(setup.outage(), "a: an operation has taken more than 2400 ms");
 }
 
-/// The first group has taken the only place, so no other group has had an answer with which it
-/// could be compared.
+/// The first group has taken the only place, so no other group has received an answer to compare it
+/// with.
 #[test]
 fn a_first_group_that_hangs_with_all_places_is_reported() {
     let setup = setup(1, |builder| builder);
@@ -162,7 +162,7 @@ fn a_first_group_that_hangs_with_all_places_is_reported() {
     assert_eq!(setup.outage(), "bad: an operation has taken more than 1000 ms");
 }
 
-/// One slow answer of a group that rarely has anything to write does not count forever.
+/// In a group that rarely has anything to write, one slow answer does not count forever.
 #[test]
 fn a_slow_group_without_anything_to_write_is_well_after_a_minute() {
     let setup = slow();

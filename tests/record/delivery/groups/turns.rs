@@ -1,4 +1,4 @@
-//! When a place becomes free, and which group gets it.
+//! When a place becomes free and which group gets it.
 
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::support::{LONG, clock, clocked, every_ten_seconds, gate, pod, until};
 
 use super::{no_answer, setup, setup_on};
 
-/// A group that may use every place if no other group has events to send.
+/// The healthy group may use every place if no other group has events to send.
 #[test]
 fn events_that_wait_in_a_closed_group_take_no_places_from_a_healthy_one() {
     let setup = setup(16, |builder| builder);
@@ -23,7 +23,7 @@ fn events_that_wait_in_a_closed_group_take_no_places_from_a_healthy_one() {
         setup.fail(&format!("bad/{number} Run"), no_answer());
     }
     setup.outage();
-    // One that waits in the lane.
+    // This event waits in the group's lane.
     setup.record("bad/4");
     setup.wait_until_offered(6);
     setup.record_all("good", 1..=20);
@@ -31,7 +31,8 @@ fn events_that_wait_in_a_closed_group_take_no_places_from_a_healthy_one() {
     until(|| setup.sink.of("good") == 12);
 }
 
-/// The hook moves the clock after the driver has checked for work and before it sleeps.
+/// The hook advances the clock after the driver has checked for work and before the driver goes to
+/// sleep.
 #[test]
 fn a_probe_that_becomes_due_just_before_the_driver_sleeps_is_not_missed() {
     let clock = clock();
@@ -50,7 +51,7 @@ fn a_probe_that_becomes_due_just_before_the_driver_sleeps_is_not_missed() {
     setup.record_failing("bad/1", SinkError::retry("busy"));
     setup.pass(PAUSE);
     setup.sink.wait_for(&["bad/1 Run"]);
-    // Its second failure: it waits for 20 s, and the group for 10 s.
+    // After this second failure the event waits for 20 s and the group for 10 s.
     setup.fail("bad/1 Run", no_answer());
     assert_eq!(outages.recv_timeout(LONG).unwrap(), "bad");
     setup.record("bad/2");
@@ -58,12 +59,12 @@ fn a_probe_that_becomes_due_just_before_the_driver_sleeps_is_not_missed() {
     setup.sink.wait_for(&["slow/1 Run"]);
     setup.pass(Duration::from_millis(250));
     assert_eq!(outages.recv_timeout(LONG).unwrap(), "slow");
-    // The hook has advanced the clock by ten seconds, so that the probe is due.
+    // The hook has advanced the clock by ten seconds, so the probe is due.
     setup.sink.wait_for(&["bad/2 Run", "slow/1 Run"]);
 }
 
-/// A sink for two workers. `slow` ends when `next` has been written. The driver waits with the
-/// first event of a round until all three have been recorded.
+/// A sink for two workers. The write of `slow` finishes once `next` has been written. The driver
+/// holds the first event of a round until all three have been recorded.
 #[derive(Clone, Default)]
 struct Pair(Arc<(Mutex<(u64, u64)>, Condvar)>);
 
@@ -122,8 +123,8 @@ fn a_worker_that_wakes_too_late_for_its_operation_gets_the_next_one() {
     }
 }
 
-/// A sink that keeps whole batches, until the end. The recording waits at the gate when it asks for
-/// the group of `x`.
+/// A sink that holds whole batches until the test ends. The recording waits at the gate when it
+/// requests the group of `x`.
 #[derive(Clone)]
 struct Whole(Arc<Mutex<Option<Vec<SinkBatch>>>>, Arc<dyn Fn() + Send + Sync>);
 
@@ -191,7 +192,7 @@ fn a_group_that_was_closed_and_served_in_one_round_leaves_no_text() {
         store(sink.next());
     }
     until(|| recording.stats().created == 2);
-    // Two events of `bad` that the recording receives together.
+    // Records two events in `bad` that the recording receives together.
     record("bad", "x");
     gate.wait();
     record("bad", "y");
@@ -210,7 +211,7 @@ fn a_group_that_was_closed_and_served_in_one_round_leaves_no_text() {
     clock.advance(Duration::from_millis(250));
     let reported = outages.recv_timeout(LONG).unwrap();
     store(slow);
-    // The clock may have begun another attempt.
+    // The advanced clock may have started another attempt.
     sink.0.lock().unwrap().take().into_iter().flatten().for_each(store);
     assert!(reported.ends_with("an operation has taken more than 250 ms"), "{reported}");
 }

@@ -1,4 +1,4 @@
-//! A sink that fails in every way, and the counts that a round keeps itself.
+//! A sink that fails in every possible way, and the counts that a round keeps independently.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, panic_any};
@@ -14,14 +14,14 @@ use eventcast::sink::{SinkBatch, SinkErrorKind, SinkMode, Stored};
 use eventcast::{Event, EventBroadcaster, EventSink, ObjectReference, Recorder, SinkError};
 use test_support::Rng;
 
-/// The time limit of a round, which takes some milliseconds unless it hangs.
+/// The time limit for a round, which takes a few milliseconds unless it hangs.
 pub(super) const HANGS: Duration = Duration::from_secs(180);
 pub(super) const OBJECTS: u64 = 6;
 
 /// The payload of the panics that the test causes on purpose.
 pub(super) struct Thrown;
 
-/// A random generator for code that several threads call.
+/// A random number generator for code that several threads call.
 pub(super) struct Dice(pub(super) Mutex<Rng>);
 
 impl Dice {
@@ -38,14 +38,14 @@ pub(super) fn key_of(event: &Event) -> String {
     format!("{} {}", event.involved_object.name, event.reason)
 }
 
-/// The counts that a round keeps itself.
+/// The counts that a round keeps independently of the library.
 #[derive(Default)]
 pub(super) struct Known {
-    /// The number of accepted events of each key.
+    /// The number of accepted events for each key.
     pub(super) accepted: Mutex<BTreeMap<String, u64>>,
-    /// The number of lost events that the hook was called for, by recording and reason.
+    /// The number of lost events reported to the hook, by recording and reason.
     pub(super) told: Mutex<HashMap<(String, String), u64>>,
-    /// The keys of the lost events that the hook saw, by recording.
+    /// The keys of the lost events passed to the hook, by recording.
     pub(super) hurt: Mutex<HashSet<(String, String)>>,
     pub(super) hook_panics: AtomicU64,
 }
@@ -53,8 +53,8 @@ pub(super) struct Known {
 impl Known {
     pub(super) fn record(&self, recorder: &Recorder, object: u64, reason: u64) {
         let (object, reason) = (format!("web-{object}"), format!("R{reason}"));
-        // The event is recorded under the lock, so that a thread that sees the event also finds it
-        // counted.
+        // The event is recorded while the lock is held, so any thread that sees the event also
+        // finds it counted.
         let mut accepted = self.accepted.lock().unwrap();
         if recorder
             .event(ObjectReference::new("Pod", object.clone()), Normal, reason.clone(), "m")
@@ -73,19 +73,19 @@ impl Known {
     }
 }
 
-/// The observations of one sink, kept outside it.
+/// What one sink has observed, stored outside the sink.
 #[derive(Default)]
 pub(super) struct Seen {
-    /// The count that was stored last, by key.
+    /// The most recently stored count for each key.
     pub(super) counts: Mutex<HashMap<String, i32>>,
-    /// The count of the last operation, by key.
+    /// The count in the last operation for each key.
     pub(super) asked: Mutex<HashMap<String, i32>>,
     /// The number of operations that changed the store.
     pub(super) stored: AtomicU64,
     pub(super) gone: AtomicBool,
 }
 
-/// The place where the operations of a round hang.
+/// The place where a round's hanging operations wait.
 #[derive(Default)]
 pub(super) struct Hangs {
     pub(super) is_released: Mutex<bool>,
@@ -93,7 +93,7 @@ pub(super) struct Hangs {
 }
 
 impl Hangs {
-    /// Waits until the round releases all that hang, or for this time.
+    /// Waits until the round releases all hanging operations or the time limit passes.
     fn wait(&self, limit: Duration) {
         let is_released = self.is_released.lock().unwrap();
         drop(self.changed.wait_timeout_while(is_released, limit, |is_released| !*is_released).unwrap());
@@ -107,7 +107,7 @@ impl Hangs {
 
 pub(super) struct Hostile {
     pub(super) dice: Dice,
-    /// The rate of faults: one in this many calls fails, or none if it is 0.
+    /// The fault rate: one call in this number fails, or none if it is 0.
     pub(super) faults: u64,
     pub(super) store: Mutex<HashMap<String, Event>>,
     /// The keys that are being written now.
@@ -182,11 +182,11 @@ impl Hostile {
                 2 => return Err(SinkError::rejected("never")),
                 3 => panic_any(Thrown),
                 4 => (0..self.dice.below(50)).for_each(|_| thread::yield_now()),
-                // An answer that hangs misses the deadline of many shutdowns.
+                // A hanging answer misses the deadline of many shutdowns.
                 5 if self.dice.once_in(10) => self.hangs.wait(Duration::from_millis(20)),
                 5 => {}
                 _ => {
-                    // The event expires, or another writer takes its name.
+                    // The event expires or another writer takes its name.
                     let mut store = self.store.lock().unwrap();
                     store.remove(&name);
                     if creates && self.dice.once_in(2) {
@@ -221,8 +221,8 @@ impl Hostile {
         Ok(event.clone())
     }
 
-    /// Performs an operation, which must be the only one of its key. Its count is not lower than
-    /// the count of any earlier operation, whatever its outcome.
+    /// Performs an operation, which must be the only one under way for its key. Its count must not
+    /// be lower than that of any earlier operation, whatever the outcome.
     fn once(&self, event: &Event, creates: bool) -> Result<Event, SinkError> {
         struct Leave<'s>(&'s Hostile, String);
         impl Drop for Leave<'_> {
@@ -232,11 +232,11 @@ impl Hostile {
         }
         let key = key_of(event);
         if !self.busy.lock().unwrap().insert(key.clone()) {
-            self.complain(format!("{key} is written by two at once"));
+            self.complain(format!("two workers write {key} at the same time"));
         }
         let before = self.seen.asked.lock().unwrap().insert(key.clone(), event.count).unwrap_or(0);
         if before > event.count {
-            self.complain(format!("{key} is to be {} after {before}", event.count));
+            self.complain(format!("{key} would be set to {} after {before}", event.count));
         }
         let _leave = Leave(self, key);
         self.write(event, creates)

@@ -1,10 +1,10 @@
-//! Many small rounds of recordings at work, each with its own seed: sinks that fail in every way,
-//! hang and lose answers, any number of workers, every policy, with and without a dispatcher,
-//! user-supplied code that panics and calls back, and the end at any time. The test checks each
-//! round to the last event, against counts that it keeps itself.
+//! Runs recordings in many small rounds, each with its own seed. Sinks fail in every possible way,
+//! hang and lose answers. The number of workers and the policy vary, the bus may or may not have a
+//! dispatcher, user-supplied code panics and calls back, and the shutdown may begin at any time.
+//! The test checks every event of each round against counts that it keeps independently.
 //!
-//! `EVENTCAST_STRESS_ROUNDS` sets the number of rounds, and `EVENTCAST_STRESS_SEED` the seed of the
-//! first one. A failure names the seed of its round.
+//! `EVENTCAST_STRESS_ROUNDS` sets the number of rounds, and `EVENTCAST_STRESS_SEED` sets the seed
+//! of the first round. A failure message includes the seed of the failed round.
 
 mod hostile;
 mod rounds;
@@ -21,7 +21,7 @@ use hostile::{HANGS, Thrown};
 fn random_rounds_account_for_every_event() {
     let before = take_hook();
     set_hook(Box::new(move |info| {
-        // Intended panics are not logged.
+        // Intentional panics are not logged.
         if !info.payload().is::<Thrown>() {
             before(info);
         }
@@ -29,7 +29,7 @@ fn random_rounds_account_for_every_event() {
     let rounds = env_number("EVENTCAST_STRESS_ROUNDS", 300);
     let mut seeds = Rng(env_number("EVENTCAST_STRESS_SEED", 1));
     for at in 0..rounds {
-        // The first round uses the given seed itself, so that one round alone can be repeated.
+        // The first round uses the given seed unchanged, so that a single round can be repeated.
         let seed = if at == 0 { seeds.0 } else { seeds.next() };
         let (done, finished) = mpsc::channel();
         let running = thread::spawn(move || {

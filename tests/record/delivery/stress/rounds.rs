@@ -1,4 +1,4 @@
-//! A round, and its checks.
+//! A round and its checks.
 
 use std::panic::panic_any;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -31,7 +31,7 @@ fn overflow(rng: &mut Rng) -> OverflowPolicy {
     ])
 }
 
-/// Returns options without groups, and without a budget that could be used up.
+/// Returns options without groups and with no budget that could run out.
 fn correlator(rng: &mut Rng) -> CorrelatorOptions {
     let mut options = CorrelatorOptions::off();
     if rng.once_in(3) {
@@ -52,14 +52,14 @@ struct Running {
     seen: Arc<Seen>,
 }
 
-/// The state that the threads of a round share.
+/// The state shared by a round's threads.
 struct Round {
     known: Arc<Known>,
     events: Arc<EventBroadcaster>,
     broken: Arc<Mutex<Vec<String>>>,
     hangs: Arc<Hangs>,
     others: Arc<Mutex<Vec<RecordingHandle>>>,
-    /// The number of the recording that is stopped.
+    /// The index of the stopped recording.
     stopped: AtomicUsize,
 }
 
@@ -135,8 +135,8 @@ impl Round {
         }
     }
 
-    /// Flushes a few times. A recording that has not been stopped has then handled every event that
-    /// was accepted before.
+    /// Flushes a few times. After each flush, a recording that was not stopped must have handled
+    /// every event accepted before it.
     fn flush(&self, mut rng: Rng, handles: &[RecordingHandle]) {
         for _ in 0..rng.below(4) {
             let before = self.known.total();
@@ -148,7 +148,7 @@ impl Round {
                     stats.handled() + stats.watcher.dropped.total() < before
                         && self.stopped.load(Ordering::SeqCst) != number
                 };
-                // An event that a later one evicts is counted a little after it was dropped.
+                // An event evicted by a later one is counted shortly after it is dropped.
                 let (start, mut stats) = (Instant::now(), handle.stats());
                 let may_be_late = stats.watcher.policy == Some(OverflowPolicy::DropOldest);
                 while may_be_late && is_late(&stats) && start.elapsed() < HANGS {
@@ -156,14 +156,14 @@ impl Round {
                     stats = handle.stats();
                 }
                 if is_late(&stats) {
-                    let text = format!("flushed before {before} were handled: {stats:?}");
+                    let text = format!("the flush returned before {before} were handled: {stats:?}");
                     self.broken.lock().unwrap().push(text);
                 }
             }
         }
     }
 
-    /// Ends the broadcaster in one of several ways, and returns whether events may be abandoned.
+    /// Ends the broadcaster in one of several ways. Returns whether events may be abandoned.
     fn end(&self, rng: &mut Rng) -> bool {
         match rng.below(6) {
             0 => {
@@ -226,12 +226,13 @@ pub(super) fn round(seed: u64) {
     }
 }
 
-/// Checks one recording against the counts of the round. If `cut` is set, the recording need not
+/// Checks one recording against the round's counts. If `cut` is set, the recording does not have to
 /// have been offered every event.
 fn check(running: &Running, known: &Known, cut: bool) {
     let Running { handle, seen } = running;
     assert!(seen.gone.load(Ordering::SeqCst), "the sink outlives the join");
-    // The dispatcher counts later the events that it was offering at the end, or had to abandon.
+    // The dispatcher counts events that it was still offering at shutdown, or had to abandon, only
+    // later.
     let start = Instant::now();
     let stats = loop {
         let stats: RecordingStats = handle.stats();
@@ -245,8 +246,8 @@ fn check(running: &Running, known: &Known, cut: bool) {
         thread::yield_now();
     };
     assert!(stats.coalesced <= stats.created + stats.updated, "{stats:?}");
-    // A write that the store performed may count as lost, but every write that counts was
-    // performed.
+    // A write that the store performed may be counted as lost, but every write that is counted as
+    // stored was performed.
     assert!(stats.written() <= seen.stored.load(Ordering::SeqCst), "{stats:?}");
     let (watcher, dropped, name) = (&stats.watcher, &stats.watcher.dropped, &stats.watcher.name);
     assert_eq!((watcher.queued, watcher.lag), (0, 0), "{stats:?}");
@@ -257,7 +258,7 @@ fn check(running: &Running, known: &Known, cut: bool) {
         (LossReason::Exhausted, stats.exhausted),
         (LossReason::Abandoned, stats.abandoned),
     ] {
-        // A later write may have carried the count of an event that was reported as lost.
+        // A later write may have carried the count of an event previously reported as lost.
         let told = known.told(name, reason);
         assert!(told >= count, "{reason}: {told} told, {stats:?}");
         carried += told - count;
@@ -270,8 +271,8 @@ fn check(running: &Running, known: &Known, cut: bool) {
     ] {
         assert_eq!(known.told(name, reason), count, "{reason}: {stats:?}");
     }
-    // The dispatcher may still be at work: it counts the events that it discards, and then reports
-    // them.
+    // The dispatcher may still be running. It first counts the events that it discards, and then
+    // reports them.
     let abandoned = LossReason::Dropped(DropReason::Abandoned);
     while known.told(name, abandoned) != handle.stats().watcher.dropped.abandoned {
         assert!(start.elapsed() < HANGS, "{} told: {:?}", known.told(name, abandoned), handle.stats());

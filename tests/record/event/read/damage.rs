@@ -57,7 +57,7 @@ fn a_broken_document_ends_where_the_next_one_begins() {
     }
 }
 
-/// The elements of a pretty-printed list start with the same indentation.
+/// All elements of a pretty-printed list start with the same indentation.
 #[test]
 fn a_broken_element_of_a_pretty_list_spoils_only_itself() {
     let pretty = pretty(&list(3));
@@ -66,7 +66,7 @@ fn a_broken_element_of_a_pretty_list_spoils_only_itself() {
     assert_eq!(seen.names, ["0", "2"], "{seen:?}");
     assert_eq!(seen.errors.len(), 1);
     assert_eq!(seen.errors[0].0, Kind::Malformed);
-    // Likewise in an array without indentation.
+    // The same holds for an array without indentation.
     let seen = read(format!("[\n{},\n{{\"reason\":,\n{}\n]\n{}", event("a"), event("b"), event("c")));
     assert_eq!((seen.names.join(" "), seen.errors), ("a b c".to_owned(), vec![(Kind::Malformed, 3)]));
 }
@@ -79,7 +79,7 @@ fn text_between_documents_is_passed_over() {
     assert_eq!(seen.errors, [(Kind::Text, 1), (Kind::Text, 3), (Kind::Text, 4), (Kind::Text, 6)]);
 }
 
-/// Returns a reader of a head, a repeated string, and a tail.
+/// Returns a reader that yields a head, a repeated string and a tail.
 fn repeated(head: &str, part: &str, times: usize, tail: &str) -> impl BufRead {
     let part = part.repeat(1024);
     assert_eq!(times % 1024, 0);
@@ -109,7 +109,7 @@ fn a_document_beyond_a_limit_is_passed_over() {
         assert_eq!(found[1].as_ref().unwrap().event.metadata.name, "b");
         assert_eq!(found.len(), 2);
     }
-    // Documents within the limits are read.
+    // Documents within the limits can be read.
     let found: Vec<_> = EventReader::new(repeated(r#"{"reason":""#, "x", 3 * MIB, r#""}"#)).collect();
     assert_eq!(found[0].as_ref().unwrap().event.reason.len(), 3 * MIB);
     let seen: Vec<_> = EventReader::new(repeated("", "[", 1024, &behind)).collect();
@@ -117,7 +117,7 @@ fn a_document_beyond_a_limit_is_passed_over() {
     assert_eq!(seen[1].as_ref().unwrap().event.metadata.name, "b");
 }
 
-/// Standard error and standard output of a program in the same file.
+/// The standard error and standard output of a program were written to the same file.
 #[test]
 fn a_stray_line_in_a_list_does_not_affect_its_events() {
     let pretty = pretty(&list(4));
@@ -127,7 +127,7 @@ fn a_stray_line_in_a_list_does_not_affect_its_events() {
             let mut input = lines.clone();
             input.insert(at, stray);
             let seen = read(input.join("\n"));
-            // At most the event around the line is lost.
+            // Only the event that contains the stray line may be lost.
             assert!(seen.names.len() >= 3, "{stray} before line {}: {seen:?}", at + 1);
             let is_told = seen.names.len() == 4 || seen.errors.iter().any(|(kind, _)| kind.is_loss());
             assert!(is_told, "{stray} before line {}: {seen:?}", at + 1);
@@ -146,7 +146,7 @@ fn a_truncated_list_is_reported_after_a_malformed_document() {
         assert_eq!(seen.names, ["a", "b"], "{malformed}: {seen:?}");
         assert_eq!(seen.errors.last().unwrap().0, Kind::CutOff, "{malformed}: {seen:?}");
     }
-    // An empty list does not end the line in which the object started.
+    // An empty list does not end the line on which the object started.
     let seen = read(format!("{{\"x\":\n{{}},\"items\":[],\"y\":]}}\n{a}\n{b}"));
     assert_eq!((seen.names.join(" "), seen.errors), ("a b".to_owned(), vec![(Kind::Malformed, 1)]));
 }
@@ -157,7 +157,8 @@ fn a_document_may_continue_without_indentation() {
     let all: Vec<_> = EventReader::new(deleted.as_bytes()).map(Result::unwrap).collect();
     assert_eq!(all.len(), 2);
     assert!(all[0].is_deleted && !all[1].is_deleted);
-    // Once it turns out to be malformed, its lines are separate documents.
+    // Once the object turns out to be malformed, each of its lines is treated as a separate
+    // document.
     for end in ["", "\n", "\n]", "\n\"x\n"] {
         let seen = read(format!("{{\"object\":\n{}\n{}{end}", event("a"), event("b")));
         assert_eq!(seen.names, ["a", "b"], "{end:?}");
@@ -218,7 +219,7 @@ fn mutated() -> impl Strategy<Value = Vec<u8>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
-    /// Any mutated input is read to its end, and each error has a valid line number.
+    /// Any mutated input is read to the end, and every error has a valid line number.
     #[test]
     fn no_input_makes_the_reader_fail(input in mutated(), size in 1..40_usize) {
         let lines = input.split(|byte| *byte == b'\n').count() as u64;
@@ -233,7 +234,7 @@ proptest! {
         prop_assert!(found <= input.len() + 1);
     }
 
-    /// A damaged line does not affect the lines around it.
+    /// A damaged line does not affect the surrounding lines.
     #[test]
     fn a_damaged_line_spoils_only_itself(
         edits in prop::collection::vec((any::<prop::sample::Index>(), 0..40_usize, r#"[{}\[\]":,\\a0]{0,3}"#), 1..5)

@@ -76,7 +76,7 @@ fn every_form_gives_the_same_events() {
     }
 }
 
-/// The results do not depend on how the underlying reader splits the bytes.
+/// The result does not depend on how the underlying reader splits the input.
 #[test]
 fn no_boundary_of_a_buffer_changes_anything() {
     let odd = "Warning: old\n[info] up\n[1, null, x]\n{broken}\n{\"items\":[{\"a\\\"\\\\\": \"\\n\"}]}";
@@ -135,7 +135,7 @@ fn a_deletion_is_marked_in_every_form() {
         let read = EventReader::new(input.as_bytes()).next().unwrap().unwrap();
         assert!(read.is_deleted && read.event.metadata.name == "a", "{input}");
     }
-    // The type of an event is not an envelope.
+    // An event's own `type` field does not make it an envelope.
     let own = event("a").replacen('{', r#"{"type":"Deleted","count":2.0,"#, 1);
     assert!(!EventReader::new(own.as_bytes()).next().unwrap().unwrap().is_deleted);
     assert!(!EventReader::new(event("a").as_bytes()).next().unwrap().unwrap().is_deleted);

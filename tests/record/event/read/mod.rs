@@ -5,7 +5,7 @@ mod forms;
 
 use eventcast::event::{EventReadErrorKind, EventReader};
 
-/// Returns an event of this name as JSON on one line.
+/// Returns an event with this name as single-line JSON.
 fn event(name: &str) -> String {
     format!(
         r#"{{"kind":"Event","apiVersion":"v1","metadata":{{"name":"{name}"}},"reason":"Started","message":"a \"{{[\" b"}}"#
@@ -16,7 +16,7 @@ fn pretty(json: &str) -> String {
     serde_json::to_string_pretty(&serde_json::from_str::<serde_json::Value>(json).unwrap()).unwrap()
 }
 
-/// The result of reading: the names of the events, and the kinds and lines of the errors.
+/// The result of reading an input: the names of the events, and the kind and line of each error.
 #[derive(Debug, Default, PartialEq)]
 struct Seen {
     names: Vec<String>,
@@ -34,7 +34,7 @@ fn read(input: impl AsRef<[u8]>) -> Seen {
     seen
 }
 
-/// Returns the names of the events in an input without anything else.
+/// Returns the names of the events in an input that must contain nothing else.
 fn names(input: impl AsRef<[u8]>) -> Vec<String> {
     let input = input.as_ref();
     let seen = read(input);
