@@ -220,7 +220,7 @@ fn every_event_is_counted_and_no_count_decreases() {
     cases::check(150, strategy, |(options, steps)| run(options, steps));
 }
 
-/// Five times as many different events use hardly any more memory.
+/// Five times as many different events use hardly more memory.
 #[test]
 fn the_memory_of_a_correlator_is_bounded() {
     cases::check(6, options, |options| {

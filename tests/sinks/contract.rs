@@ -66,7 +66,7 @@ fn store(call: SinkCall) {
     call.answer(Ok(stored));
 }
 
-/// Returns the answer for an operation whose event is stored.
+/// Returns the response to an operation whose event is stored.
 #[allow(clippy::unnecessary_wraps, reason = "it is an answer")]
 fn stored(op: &SinkOp) -> Result<Stored, SinkError> {
     Ok(Stored::from(op.event()))

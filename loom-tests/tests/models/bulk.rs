@@ -135,8 +135,8 @@ fn a_flush_against_a_reader() {
 }
 
 /// A thread takes events from a reader and then drops it, possibly with events still queued.
-/// Meanwhile the dispatcher offers events to the reader or waits for it, and a shutdown abandons
-/// the bus. Every event is counted once, and no event is left in the queue.
+/// The dispatcher offers events to the reader or waits for it, and a shutdown abandons the bus.
+/// Every event is counted once, and no event is left in the queue.
 fn drop_of_a_reader_against_an_offer_and_an_abandonment() {
     explore(Exploration::default().after_set_up().first(30_000), || {
         let bus = bus(3, 1, OverflowPolicy::Wait);

@@ -13,7 +13,7 @@ use crate::support::{
 };
 
 /// Two threads continuously register and drop watchers while another thread publishes. A permanent
-/// watcher receives all events, and the other watchers leave nothing behind.
+/// watcher receives all events, and the other watchers leave no trace.
 #[test]
 fn registering_and_dropping_watchers_does_not_disturb_a_publisher() {
     const EVENTS: u64 = if cfg!(miri) { 50 } else { 5_000 };

@@ -153,7 +153,7 @@ fn a_publisher_whose_time_is_up_leaves_its_turn_to_another_topic() {
     });
 }
 
-/// A batch and an event wait. A free slot also lets the event behind the batch continue.
+/// A batch and an event wait. A free slot also lets the event after the batch continue.
 #[test]
 fn a_batch_that_waits_does_not_delay_an_event_for_which_there_is_capacity() {
     watched(|| {

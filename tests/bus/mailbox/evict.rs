@@ -72,7 +72,7 @@ fn a_watcher_that_keeps_up_stays() {
 }
 
 /// Events that the reader borrows take capacity. The next receive, which would free that capacity,
-/// comes too late.
+/// is too late.
 #[test]
 fn a_borrowed_batch_takes_capacity() {
     on_both(|options| {

@@ -40,7 +40,7 @@ impl Cloned {
 ///
 /// # Safety
 ///
-/// The pointer must come from [`Cloned::raw`], and the caller must give up its ownership.
+/// The pointer must come from [`Cloned::raw`], and the caller must cede its ownership.
 unsafe fn owner(at: *const ()) -> Arc<Cloned> {
     // SAFETY: guaranteed by the caller.
     unsafe { Arc::from_raw(at.cast()) }

@@ -1,5 +1,6 @@
-//! crossbeam-channel 0.5.17: `ready.rs`, where a thread waits for several receivers at once, using
-//! `Watcher::add_to` and crossbeam's `Select`. `tests/bus/select.rs` has this library's own cases.
+//! crossbeam-channel 0.5.17: `ready.rs`, where a thread waits for several receivers simultaneously,
+//! using `Watcher::add_to` and crossbeam's `Select`. This library's own cases are in
+//! `tests/bus/watch/select.rs`.
 
 use std::sync::mpsc;
 use std::thread;

@@ -39,7 +39,7 @@ impl Occurrence {
 }
 
 fn occurrences() -> impl Strategy<Value = Vec<Occurrence>> {
-    // Occurrences usually come in bursts, and sometimes after a long pause.
+    // Occurrences usually arrive in bursts, and sometimes after a long pause.
     let after = prop_oneof![4 => Just(0_u16), 4 => 1_u16..30, 1 => 300_u16..2000];
     let one = (0_u8..4, 0_u8..2, 0_u8..7, any::<bool>(), after).prop_map(
         |(object, reason, message, is_warning, after)| Occurrence {

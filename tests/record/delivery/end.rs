@@ -140,7 +140,7 @@ fn events_after_a_write_that_hangs_are_abandoned_at_the_deadline() {
     for i in 0..40 {
         record(&events, &format!("web-{i}"), "Started");
     }
-    // These events wait behind the hanging one.
+    // These events wait for the hanging one to finish.
     for _ in 0..3 {
         record(&events, "web-0", "Hang");
     }

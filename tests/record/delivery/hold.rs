@@ -1,4 +1,4 @@
-//! Counts that a recording holds back. A flush, a refresh and the end of the recording write each
+//! Counts that a recording defers. A flush, a refresh and the end of the recording write each
 //! of them to the store.
 
 use std::time::Duration;

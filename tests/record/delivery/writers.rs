@@ -151,7 +151,7 @@ fn a_worker_that_hangs_delays_only_its_own_key() {
         until(|| all[1..].iter().all(|name| count_of(name) == count));
         assert_eq!(count_of(&all[0]), 1);
     }
-    // One event is in the sink, and one write is waiting behind it and carries all the others.
+    // One event is in the sink, and one write is waiting after it and carries all the others.
     until(|| recording.stats().watcher.queued == 2);
     drop(gate);
     events.flush(LONG).unwrap();
