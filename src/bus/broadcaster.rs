@@ -29,21 +29,16 @@ const MAX_EVENT_SIZE: usize = 16 * 1024;
 /// keeps that bus open until the watcher ends or the bus is closed. Such code should own a
 /// [`Publisher`] instead.
 ///
-/// # Which policy for which watcher
+/// Each watcher has a [policy](crate::OverflowPolicy) that applies when its queue is full. The
+/// default is `DropIncoming`, with a queue of 1000 events. The [crate's front
+/// page](crate#which-policy-to-choose) has a policy for each purpose, and `examples/bus/daemon.rs`
+/// in the repository combines a journal and a gauge on one bus.
 ///
-/// Each watcher has a [policy](crate::OverflowPolicy) that applies when its queue is full:
+/// # What an event must be
 ///
-/// | watcher | policy | effect |
-/// |---|---|---|
-/// | a live view | `DropOldest` | It shows the newest events and never delays the bus. |
-/// | a journal | `Wait` | It loses no events. If it falls behind, all publishers and watchers end up waiting for it. |
-/// | a journal that must not stop the program | `WaitFor` | It delays each batch for at most the given time, and then loses events. |
-/// | a gauge | `DropOldest`, with a queue of 1 | It holds the latest event. |
-/// | a remote client | `DropIncoming` or `DropOldest` | It loses events while it is slow, and receives the number of lost events. |
-/// | a remote client that can reconnect | `Evict` | It ends, and the next watcher continues from the [history](BusOptions::history). |
-///
-/// The default is `DropIncoming`, with a queue of 1000 events. `examples/bus/daemon.rs` in the
-/// repository combines a journal and a gauge on one bus.
+/// `T: Clone + Send + Sync + 'static`. All watchers share one copy of an event, and threads may read
+/// it at the same time, so it must be `Sync`. [`recv`](Watcher::recv) returns a clone. If the type
+/// has no `Clone`, publish an `Arc`. If it is not `Sync`, publish an `Arc<Mutex<T>>`.
 ///
 /// # Large events
 ///

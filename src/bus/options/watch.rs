@@ -4,8 +4,10 @@ use crate::bus::policy::OverflowPolicy;
 #[cfg(feature = "serde")]
 use crate::serde_object::object_only;
 
-/// The options of one watcher that are plain data. An option that is not set keeps its value in the
-/// [builder](crate::WatchBuilder::options), which starts with the values from the bus's options.
+/// The options of one watcher that are plain data, to be read from a configuration file or shared
+/// by several watchers. Pass them to [`WatchBuilder::options`](crate::WatchBuilder::options). An
+/// option that is not set keeps its value in the builder, which starts with the bus's options.
+/// Filters, hooks, a prefix and a start in the past are set on the builder only.
 ///
 /// # Examples
 ///
