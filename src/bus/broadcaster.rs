@@ -36,9 +36,9 @@ const MAX_EVENT_SIZE: usize = 16 * 1024;
 ///
 /// # What an event must be
 ///
-/// `T: Clone + Send + Sync + 'static`. All watchers share one copy of an event, and threads may read
-/// it at the same time, so it must be `Sync`. [`recv`](Watcher::recv) returns a clone. If the type
-/// has no `Clone`, publish an `Arc`. If it is not `Sync`, publish an `Arc<Mutex<T>>`.
+/// `T: Clone + Send + Sync + 'static`. All watchers share one copy of an event, and threads may
+/// read it at the same time, so it must be `Sync`. [`recv`](Watcher::recv) returns a clone. If the
+/// type has no `Clone`, publish an `Arc`. If it is not `Sync`, publish an `Arc<Mutex<T>>`.
 ///
 /// # Large events
 ///
