@@ -101,8 +101,8 @@ pub(crate) fn a_refusal_ends_at_the_timeout_with_its_reason() {
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     let server = Server::start(&Authority::new().settings(false));
     let text = format!(
-        "eventcast: connecting: 127.0.0.1:{}: the certificate of the server is of an unknown authority: set the \
-         certificate of its CA",
+        "eventcast: connecting: 127.0.0.1:{}: the server's certificate was issued by an unknown authority: \
+         set the certificate of its CA",
         server.port()
     );
     let ended = run_with(&["publish", "--nats", &server.url(), "--timeout", "1s"], input.as_bytes());

@@ -207,7 +207,7 @@ pub(crate) fn no_text_contains_a_secret() {
         "authorization violation",
         "PublisherOptions",
         "connecting to server",
-        "the answer is not one",
+        "the response is not from a NATS server",
         "has no seed of an nkey",
     ] {
         assert!(texts.contains(part), "{part}");

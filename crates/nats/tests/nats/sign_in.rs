@@ -89,6 +89,6 @@ pub(crate) fn a_file_that_is_no_certificate_is_named() {
     assert!(text.starts_with(&format!("{begin} a key from {}: ", certificate.display())), "{text}");
     let foreign = other.file("client.key");
     let text = error(&|options| options.tls.client = Some((certificate.clone(), foreign.clone())));
-    let expected = format!("the key in {} is not that of {}: ", foreign.display(), certificate.display());
+    let expected = format!("the key in {} does not belong to {}: ", foreign.display(), certificate.display());
     assert!(text.contains(&expected), "{text}");
 }
