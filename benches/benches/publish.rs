@@ -1,5 +1,5 @@
-//! What one `try_publish` call costs the calling thread while the dispatcher is working, when the
-//! dispatcher has to be woken, and when the event is delivered directly.
+//! Measures the cost of one `try_publish` call for the calling thread while the dispatcher is
+//! working, when the dispatcher has to be woken, and when the event is delivered directly.
 //!
 //! `cargo bench -p eventcast-benches --bench publish`
 

@@ -31,7 +31,7 @@ another folder. The third command recreates the page and the plots from the data
 - Each figure is the median of its rounds, with the minimum and maximum in brackets where they are shown. The data files
   have the rest: the spread of each latency, how late the senders were, and the processor time of each thread.
 - `1 to 4` means one publisher and four readers, each on its own thread. A dash marks a load that the contender cannot
-  handle.
+  handle, or a missing figure.
 - `inline` marks a bus without a dispatcher. `one thread` means that the thread that publishes each event also receives
   it at each watcher, which a bus with a dispatcher cannot do.
 - With one reader, `crossbeam channel per watcher` is a raw channel between the threads.

@@ -14,7 +14,7 @@ const GAUGE: bool = false;
 
 const DESCRIPTIONS: &[(&str, bool, &str)] = &[
     ("eventcast_published_total", COUNTER, "Events passed to publishers."),
-    ("eventcast_accepted_total", COUNTER, "Events that the bus accepted for distribution."),
+    ("eventcast_accepted_total", COUNTER, "Accepted events, without those in the incoming queue."),
     ("eventcast_rejected_total", COUNTER, "Events that the bus refused, by reason."),
     ("eventcast_pending", GAUGE, "Accepted events that are waiting in the incoming queue."),
     ("eventcast_missed_total", COUNTER, "Events that publishers reported as missing."),

@@ -37,7 +37,7 @@ async fn serve(bus: Broadcaster<Arc<str>>, listener: TcpListener) {
     }
 }
 
-/// What a client has received and missed.
+/// The events that a client has received and missed.
 #[derive(Default)]
 struct Account {
     seen: u64,

@@ -86,8 +86,7 @@ impl<T> BulkReader<T> {
         }
     }
 
-    /// Returns whether the events that were taken and not yet given back use up the queue's
-    /// capacity.
+    /// Returns whether the events that were taken and not yet returned use up the queue's capacity.
     pub fn is_full(&self) -> bool {
         self.outstanding >= self.receiver.state.capacity
     }

@@ -27,7 +27,7 @@ pub struct Crowd {
     readers: Vec<Script>,
 }
 
-/// What a reader's thread does until the end.
+/// The steps of a reader's thread.
 #[derive(Clone, Debug)]
 struct Script {
     queue_capacity: usize,

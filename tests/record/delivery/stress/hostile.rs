@@ -73,7 +73,7 @@ impl Known {
     }
 }
 
-/// What one sink has observed, stored outside the sink.
+/// The observations of one sink, stored outside the sink.
 #[derive(Default)]
 pub(super) struct Seen {
     /// The most recently stored count for each key.
