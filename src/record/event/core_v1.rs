@@ -1,4 +1,4 @@
-//! Core/v1's `Event` itself, with its type and its series.
+//! Defines core/v1's `Event` with its type and its series.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,7 +15,7 @@ use super::text::Text;
 use super::timestamp::Timestamp;
 use super::wire_fields;
 
-/// The type of an event: either normal, or in need of attention.
+/// The type of an event, which is either normal or a warning.
 ///
 /// # Examples
 ///
@@ -31,14 +31,14 @@ use super::wire_fields;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum EventType {
-    /// Everything is as it should be.
+    /// Indicates normal operation.
     Normal,
-    /// Something needs attention.
+    /// Indicates that something needs attention.
     Warning,
 }
 
 impl EventType {
-    /// Returns the name that is stored in events.
+    /// Returns the name of the type as it is stored in events.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Normal => "Normal",
@@ -56,7 +56,7 @@ impl fmt::Display for EventType {
 impl FromStr for EventType {
     type Err = ParseError;
 
-    /// Parses the name that is stored in events, `Normal` or `Warning`.
+    /// Parses the name of the type as it is stored in events, which is `Normal` or `Warning`.
     fn from_str(text: &str) -> Result<Self, ParseError> {
         match text {
             "Normal" => Ok(Self::Normal),
@@ -72,7 +72,7 @@ impl From<EventType> for Text {
     }
 }
 
-/// The number of times that an event of the newer events API was seen, and the time when it was
+/// The number of times an event of the newer events API was seen, and the time when the event was
 /// last seen.
 ///
 /// # Examples
@@ -90,7 +90,7 @@ impl From<EventType> for Text {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct EventSeries {
-    /// The number of occurrences up to and including the last reported one.
+    /// The number of occurrences up to and including the last reported occurrence.
     #[serde(skip_serializing_if = "wire_fields::is_zero")]
     pub count: i32,
     /// The time of the last reported occurrence, with microsecond precision.
@@ -116,22 +116,23 @@ struct EventSeriesObject {
 object_only!(EventSeries, EventSeriesObject);
 
 impl EventSeries {
-    /// Creates a series of `count` occurrences, the last of which was at `last_observed_time`.
+    /// Creates a series of `count` occurrences, with the last occurrence at `last_observed_time`.
     pub fn new(count: i32, last_observed_time: Timestamp) -> Self {
         Self { count, last_observed_time: Some(last_observed_time) }
     }
 }
 
-/// Something that happened to an object: core/v1's `Event`.
+/// A report of something that happened to an object, with the fields of core/v1's `Event`.
 ///
-/// The fields are not validated. An event that was read from a store may have any type, and any
-/// field may be missing. To create an event, start from [`Event::default`] and set the fields that
-/// you know. A recorder fills in the rest.
+/// The fields are not validated. If an event was read from a store, it may have any type, and any
+/// of its fields may be missing. To create an event, start from [`Event::default`] and set the
+/// fields that you know. A recorder fills in the remaining fields.
 ///
 /// The bus moves events by value from queue to queue, because one allocation per event would halve
-/// its throughput. The size of an event therefore matters (440 bytes, checked by a test). Two
-/// boxes, one in the metadata and one here, hold the values that a freshly recorded event does not
-/// have. A box is allocated only when it is needed, and its values are accessed through methods.
+/// its throughput. The size of an event (440 bytes, checked by a test) therefore matters. The
+/// values that a freshly recorded event does not have are held in two boxes, one in the metadata
+/// and one in the event itself. A box is allocated only when needed, and the values in it are
+/// accessed through methods.
 ///
 /// # Examples
 ///
@@ -148,29 +149,29 @@ impl EventSeries {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Event {
-    /// The event's own name and namespace, and the values that a store adds.
+    /// The event's own name and namespace, and the values added by a store.
     pub metadata: ObjectMeta,
     /// The object that the event is about.
     pub involved_object: ObjectReference,
-    /// The machine-readable reason for the event: one word in `CamelCase`.
+    /// The machine-readable reason for the event, as one word in `CamelCase`.
     pub reason: Text,
     /// A human-readable description of what happened.
     pub message: Text,
-    /// The program that saw the event, and the machine that the program runs on.
+    /// The program that observed the event, and the machine on which that program runs.
     pub source: EventSource,
-    /// The time when the event was first seen. Kubernetes keeps whole seconds.
+    /// The time when the event was first seen. Kubernetes stores this time in whole seconds.
     pub first_timestamp: Option<Timestamp>,
-    /// The time when the event was last seen. Kubernetes keeps whole seconds.
+    /// The time when the event was last seen. Kubernetes stores this time in whole seconds.
     pub last_timestamp: Option<Timestamp>,
-    /// The number of times that the event was seen.
+    /// The number of times the event was seen.
     pub count: i32,
-    /// The event's type: `Normal` or `Warning`. Stored events may have any other type.
+    /// The event's type, which is `Normal` or `Warning`. Stored events may also have other types.
     /// [`event_type`](Event::event_type) parses this field.
     pub type_: Text,
-    /// The program that reports the event. In JSON, this is `reportingComponent`.
+    /// The program that reports the event. In JSON, this field is named `reportingComponent`.
     #[doc(alias = "reportingComponent")]
     pub reporting_controller: Text,
-    /// The instance of the reporting program: its host.
+    /// The instance of the reporting program, identified by its host.
     pub reporting_instance: Text,
     pub(super) rare: Option<Box<Rare>>,
 }
@@ -207,7 +208,7 @@ impl Event {
         self.rare.get_or_insert_with(|| Box::new(Rare::EMPTY))
     }
 
-    /// Sets a value, without allocating the box just to hold an empty value.
+    /// Sets a field. Does not allocate the box just to hold an empty value.
     fn set<T>(&mut self, value: T, is_some: bool, field: fn(&mut Rare) -> &mut T) {
         if is_some || self.rare.is_some() {
             *field(self.rare_mut()) = value;
@@ -233,8 +234,8 @@ impl Event {
         [EventType::Normal, EventType::Warning].into_iter().find(|t| t.as_str() == self.type_)
     }
 
-    /// Returns the document's kind: `Event` if the event was read from JSON with this kind. A
-    /// recorder leaves the kind empty.
+    /// Returns the document's kind, which is `Event` if the event was read from JSON with this
+    /// kind. A recorder leaves the kind empty.
     pub fn kind(&self) -> &Text {
         &self.rare().kind
     }
@@ -259,8 +260,8 @@ impl Event {
         self.set(kind, is_some, |rare| &mut rare.kind);
     }
 
-    /// Returns the document's version: `v1` if the event was read from JSON with this version or
-    /// with `events.k8s.io/v1`. A recorder leaves the version empty.
+    /// Returns the document's version, which is `v1` if the event was read from JSON with this
+    /// version or with `events.k8s.io/v1`. A recorder leaves the version empty.
     pub fn api_version(&self) -> &Text {
         &self.rare().api_version
     }
@@ -272,7 +273,7 @@ impl Event {
         self.set(api_version, is_some, |rare| &mut rare.api_version);
     }
 
-    /// Returns the action that was taken on the object: one word in `CamelCase`.
+    /// Returns the action that was taken on the object, as one word in `CamelCase`.
     pub fn action(&self) -> &Text {
         &self.rare().action
     }
@@ -295,8 +296,8 @@ impl Event {
         self.set(action, is_some, |rare| &mut rare.action);
     }
 
-    /// Returns the event time of the newer events API, which is the time when the event was first
-    /// seen, with microsecond precision. Returns `None` if this time is not set.
+    /// Returns the event time, a field of the newer events API that holds the time when the event
+    /// was first seen, with microsecond precision. Returns `None` if the event time is not set.
     pub fn event_time(&self) -> Option<Timestamp> {
         self.rare().event_time
     }
@@ -319,8 +320,8 @@ impl Event {
         self.set(at, at.is_some(), |rare| &mut rare.event_time);
     }
 
-    /// Returns the series of the newer events API, which holds the number of times that the event
-    /// was seen, and the time when it was last seen. Returns `None` if the series is not set.
+    /// Returns the series, a field of the newer events API that holds the number of times the event
+    /// was seen and the time when the event was last seen. Returns `None` if the series is not set.
     pub fn series(&self) -> Option<EventSeries> {
         self.rare().series
     }
@@ -352,8 +353,8 @@ impl Event {
     /// 4. [`event_time`](Self::event_time)
     ///
     /// Returns `None` if none of these fields is set, even if the store has set a creation time.
-    /// kubectl reads the fields in the same order. The tables, logs, queries and stores of this
-    /// crate call this method, so they agree on the time of an event.
+    /// kubectl reads the fields in the same order. This crate's tables, logs, queries and stores
+    /// call this method, so they agree on an event's time.
     ///
     /// # Examples
     ///
@@ -376,8 +377,8 @@ impl Event {
         series.or(self.last_timestamp).or(self.first_timestamp).or(self.event_time())
     }
 
-    /// Returns the time when the event was first seen:
-    /// [`first_timestamp`](Self::first_timestamp) if it is set, otherwise
+    /// Returns the time when the event was first seen. The time is taken from
+    /// [`first_timestamp`](Self::first_timestamp) if that field is set, and otherwise from
     /// [`event_time`](Self::event_time). `kubectl get events` reads the fields in the same order.
     ///
     /// # Examples
@@ -398,9 +399,9 @@ impl Event {
         self.first_timestamp.or(self.event_time())
     }
 
-    /// Returns the number of times that the event was seen. This is the count of the
-    /// [`series`](Self::series) if there is one, and otherwise [`count`](Self::count). The result
-    /// is at least 1, because an event that exists has been seen, even if it has no count.
+    /// Returns the number of times the event was seen. This number is the [`series`](Self::series)
+    /// count if the event has a series, and otherwise [`count`](Self::count). The result is at
+    /// least 1, because an event that exists has been seen, even if its count is not set.
     ///
     /// # Examples
     ///
@@ -420,8 +421,8 @@ impl Event {
         self.series().map_or(self.count, |series| series.count).max(1).unsigned_abs()
     }
 
-    /// Returns a second object that was involved in the event, or `None` if there is no such
-    /// object.
+    /// Returns the second object involved in the event, or `None` if the event does not name a
+    /// second object.
     pub fn related(&self) -> Option<&ObjectReference> {
         self.rare().related.as_ref()
     }
@@ -446,7 +447,7 @@ impl Event {
     }
 }
 
-/// Compares by content, so an empty box equals a missing box.
+/// Compares the contents, so an empty box is equal to a missing box.
 impl PartialEq for Event {
     fn eq(&self, other: &Self) -> bool {
         self.metadata == other.metadata

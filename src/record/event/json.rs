@@ -1,4 +1,5 @@
-//! Events as JSON text that is byte for byte identical to the output of Go's encoder.
+//! Converts events to and from JSON. The JSON written is byte for byte identical to the output of
+//! Go's encoder.
 
 use std::error::Error;
 use std::fmt;
@@ -9,13 +10,13 @@ use super::wire_events_v1::EventsV1Out;
 use crate::escape::escape;
 
 impl Event {
-    /// Returns the event as JSON in the format that Go's encoder uses for a core/v1 Event, on one
-    /// line and without a trailing newline.
+    /// Serialises the event to JSON in the format that Go's encoder uses for a core/v1 Event. The
+    /// JSON is on one line, without a trailing newline.
     ///
-    /// Times are truncated to the precision that Kubernetes keeps: whole seconds or microseconds.
-    /// [`from_json`](Self::from_json) reads the same event back, apart from the truncated
-    /// fractions. If `kind` or `apiVersion` was set to a value other than `Event` and `v1`,
-    /// [`from_json`](Self::from_json) returns an error.
+    /// Times are truncated to the precision that Kubernetes keeps (whole seconds or microseconds).
+    /// Apart from the truncated fractions, [`from_json`](Self::from_json) returns the same event
+    /// when it reads this JSON. If `kind` or `apiVersion` was set to a value other than `Event` and
+    /// `v1`, [`from_json`](Self::from_json) returns an error.
     ///
     /// # Examples
     ///
@@ -35,17 +36,17 @@ impl Event {
         json_writer::to_string(self, 768 + self.message.len())
     }
 
-    /// Returns the event as JSON in the format that Go's encoder uses for an Event of
-    /// events.k8s.io/v1, on one line and without a trailing newline.
+    /// Serialises the event to JSON in the format that Go's encoder uses for an events.k8s.io/v1
+    /// Event. The JSON is on one line, without a trailing newline.
     ///
-    /// Kubernetes stores one object for both APIs. The document returned here contains the same
-    /// event in the format of the other API. Its version is `events.k8s.io/v1`, regardless of
-    /// [`api_version`](Self::api_version). Times are truncated as in [`to_json`](Self::to_json),
-    /// and [`from_json`](Self::from_json) reads both formats.
+    /// Kubernetes stores one object for both APIs. The JSON returned here contains the same event
+    /// in the format of the events.k8s.io API. The version in the JSON is `events.k8s.io/v1`,
+    /// regardless of [`api_version`](Self::api_version). Times are truncated as in
+    /// [`to_json`](Self::to_json), and [`from_json`](Self::from_json) reads both formats.
     ///
-    /// The event is not validated. An API server accepts an event through this API only if the
-    /// event has an event time, a reporting controller and instance, an action, a reason and a
-    /// type, and has no count, source, first or last time.
+    /// This method does not validate the event. An API server accepts an event through
+    /// events.k8s.io/v1 only if the event has an event time, a reporting controller and instance,
+    /// an action, a reason and a type, and has no count, source, first time or last time.
     ///
     /// # Examples
     ///
@@ -68,31 +69,31 @@ impl Event {
         json_writer::to_string(&EventsV1Out::new(self), 896 + self.message.len())
     }
 
-    /// Reads an Event of core/v1 or events.k8s.io/v1, as returned by an API server or by
+    /// Parses a core/v1 or events.k8s.io/v1 Event, as returned by an API server or by
     /// `kubectl get event -o json`.
     ///
-    /// Unknown fields are ignored, and `null` counts as absent. A time may have a fraction of any
-    /// length. `kind` and `apiVersion` may be missing.
+    /// Unknown fields are ignored, and `null` is treated as absent. The fraction of a time may be
+    /// of any length. `kind` and `apiVersion` may be missing.
     ///
     /// An event of events.k8s.io (v1 or v1beta1) is converted into the event that an API server
     /// would return through core/v1, and its [`api_version`](Self::api_version) becomes `v1`. A
     /// document without an `apiVersion` is treated as an event of events.k8s.io if it has no
-    /// `involvedObject`, but has a `regarding`, a `note` or a `reportingController`. Its
-    /// [`api_version`](Self::api_version) stays empty.
+    /// `involvedObject`, but has a `regarding`, a `note` or a `reportingController`. The
+    /// [`api_version`](Self::api_version) of such an event stays empty.
     ///
     /// # Errors
     ///
-    /// Returns an error with a description and a position if the text cannot be read:
+    /// Returns an error with a description and a position in any of these cases:
     ///
     /// - The text is not a JSON object.
     /// - A field occurs twice, or has the wrong type.
     /// - A count is not a 32-bit integer.
     /// - A time is not in RFC 3339 format with a year from 0000 to 9999.
-    /// - A string contains half of a surrogate pair.
+    /// - A string contains only one half of a surrogate pair.
     ///
     /// If the document is not an event, the error describes what was found and what to read
-    /// instead. This applies to an `EventList`, a watch event, a document of any other kind, and an
-    /// Event of another API.
+    /// instead. A document is not an event if it is an `EventList`, a watch event, a document of
+    /// any other kind, or an Event of another API.
     ///
     /// # Examples
     ///
@@ -114,7 +115,8 @@ impl Event {
     }
 }
 
-/// The error for text that is not an event in JSON. It describes the problem and its position.
+/// The error returned for text that is not an event in JSON. The error describes the problem and
+/// its position.
 ///
 /// # Examples
 ///
@@ -132,7 +134,8 @@ impl Event {
 pub struct EventJsonError {
     line: usize,
     column: usize,
-    /// The description with the position at its end, escaped and truncated to 300 characters.
+    /// The description, which ends with the position and is escaped and truncated to 300
+    /// characters.
     text: String,
 }
 
@@ -147,7 +150,7 @@ impl EventJsonError {
         self.line
     }
 
-    /// Returns the column, in bytes, that the parser had reached.
+    /// Returns the column, in bytes, that the parser had reached when it detected the problem.
     pub fn column(&self) -> usize {
         self.column
     }

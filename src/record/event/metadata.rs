@@ -1,16 +1,16 @@
-//! An event's own metadata.
+//! Defines the metadata of an event.
 
 use std::collections::BTreeMap;
 
 use super::text::Text;
 use super::timestamp::Timestamp;
 
-/// The event's own name and namespace, and the values that a store adds.
+/// The event's own name and namespace, and the values added by a store.
 ///
 /// These are the fields of Kubernetes' metadata that events use. Other fields (`managedFields`,
-/// owners, finalizers) are discarded when an event is read. One box holds all values that a freshly
-/// recorded event does not have, and is allocated only when it is needed. See
-/// [`Event`](super::Event) for the reason.
+/// owners, finalizers) are discarded when an event is read. All values that a freshly recorded
+/// event does not have are held in one box, which is allocated only when needed.
+/// [`Event`](super::Event) explains why.
 ///
 /// # Examples
 ///
@@ -27,7 +27,7 @@ use super::timestamp::Timestamp;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ObjectMeta {
-    /// The event's name, unique in its namespace.
+    /// The event's name, which is unique within the namespace.
     pub name: Text,
     /// The namespace in which the event is stored.
     pub namespace: Text,
@@ -68,15 +68,15 @@ impl ObjectMeta {
         self.rare.get_or_insert_with(|| Box::new(Rare::EMPTY))
     }
 
-    /// Sets a string, without allocating the box just to hold an empty string.
+    /// Sets a string field. Does not allocate the box just to hold an empty string.
     fn set(&mut self, text: Text, field: fn(&mut Rare) -> &mut Text) {
         if !text.is_empty() || self.rare.is_some() {
             *field(self.rare_mut()) = text;
         }
     }
 
-    /// Returns the prefix from which the store is to generate the event's name. The prefix is empty
-    /// if the event has a name.
+    /// Returns the prefix from which the store should generate the event's name. The prefix is
+    /// empty if the event has a name.
     pub fn generate_name(&self) -> &Text {
         &self.rare().generate_name
     }
@@ -97,7 +97,7 @@ impl ObjectMeta {
         self.set(generate_name.into(), |rare| &mut rare.generate_name);
     }
 
-    /// Returns the URL that old API servers assigned to a stored event.
+    /// Returns the URL that was assigned to the stored event by an old API server.
     pub fn self_link(&self) -> &Text {
         &self.rare().self_link
     }
@@ -130,8 +130,7 @@ impl ObjectMeta {
         self.set(uid.into(), |rare| &mut rare.uid);
     }
 
-    /// Returns the version that the store assigned to this event. The version changes with every
-    /// write.
+    /// Returns the version that the store assigned to this event. Every write changes the version.
     pub fn resource_version(&self) -> &Text {
         &self.rare().resource_version
     }
@@ -141,8 +140,8 @@ impl ObjectMeta {
         self.set(resource_version.into(), |rare| &mut rare.resource_version);
     }
 
-    /// Returns the time when the event was first stored, to the second. Returns `None` if this time
-    /// is not set.
+    /// Returns the time when the event was first stored, in whole seconds. Returns `None` if this
+    /// time is not set.
     pub fn creation_timestamp(&self) -> Option<Timestamp> {
         self.rare().creation_timestamp
     }
@@ -168,7 +167,7 @@ impl ObjectMeta {
         }
     }
 
-    /// Returns the labels, by which a store can be queried.
+    /// Returns the labels, which can be used to query a store.
     pub fn labels(&self) -> &BTreeMap<Text, Text> {
         &self.rare().labels
     }
@@ -190,7 +189,7 @@ impl ObjectMeta {
         &mut self.rare_mut().labels
     }
 
-    /// Returns the annotations, which hold other data that is worth keeping.
+    /// Returns the annotations, which hold arbitrary data that is worth storing with the event.
     pub fn annotations(&self) -> &BTreeMap<Text, Text> {
         &self.rare().annotations
     }
@@ -212,7 +211,7 @@ impl ObjectMeta {
     }
 }
 
-/// Compares by content, so an empty box equals a missing box.
+/// Compares the contents, so an empty box is equal to a missing box.
 impl PartialEq for ObjectMeta {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name && self.namespace == other.namespace && self.rare() == other.rare()

@@ -1,15 +1,16 @@
-//! Events: core/v1's `Event`, field for field, as plain data.
+//! Defines core/v1's `Event` as plain data, with the same fields as in Kubernetes.
 //!
-//! The code here does not depend on buses or stores.
+//! The code in this module does not depend on buses or stores.
 //!
-//! - `text` and `timestamp` define the basic types from which the others are built.
-//! - `core_v1` defines the event itself.
-//! - `parts` holds the values that the caller of a recorder supplies. `name` generates event names.
+//! - `text` and `timestamp` define the basic types on which the other event types are built.
+//! - `core_v1` defines the event type itself.
+//! - `parts` holds the values that a recorder's caller supplies. `name` generates event names.
 //!   `timed` converts an event to the form that events.k8s.io/v1 requires.
-//! - `wire` and `wire_events_v1` define the two document formats of an event, and `json_writer` and
+//! - `wire` and `wire_events_v1` define the two document formats for events. `json_writer` and
 //!   `json` convert events to and from JSON text.
 //! - `read` reads events from the output of other programs.
-//! - `patch` defines the only change that is made to a stored event.
+//! - `patch` defines the patch that updates a stored event. Stored events are not changed in any
+//!   other way.
 //! - `stored` holds the fields of a stored event that a recording needs.
 
 mod core_v1;

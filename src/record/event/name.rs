@@ -1,47 +1,51 @@
-//! Event names in client-go's format: `<object>.<nanoseconds since 1970 in hexadecimal>`.
+//! Generates event names in client-go's format, `<object>.<nanoseconds since 1970 in hexadecimal>`.
 
 use crate::clock::Clock;
 
 use super::text::Text;
 use super::timestamp::Timestamp;
 
-/// The maximum length of a name in Kubernetes, and of a DNS subdomain, in bytes.
+/// The maximum length, in bytes, of a Kubernetes object name or a DNS subdomain.
 pub(crate) const MAX_NAME: usize = 253;
 
-/// Returns a name for an event about `object`, unique among the names that this clock generates.
+/// Returns a name for an event about `object`. The name is unique among the names generated with
+/// this clock.
 pub(crate) fn fresh(clock: &Clock, object: &str, now: Timestamp) -> Text {
     numbered(clock, object, number(clock, object, now))
 }
 
-/// Reserves the number for the name of an event about `object`. This clock does not return the same
+/// Reserves a number for the name of an event about `object`. The clock does not return the same
 /// number for any other event about this object.
 #[inline]
 pub(crate) fn number(clock: &Clock, object: &str, now: Timestamp) -> u64 {
     clock.numbers().take(hash(object), now.name_number())
 }
 
-/// Returns the name of an event about `object` with a number that [`number`] returned, if that name
-/// is a DNS subdomain, as Kubernetes requires. Otherwise, this returns a name in the form of a
-/// random UUID, derived from the object, the number and a seed.
+/// Returns the name for an event about `object`, built from a number that [`number`] returned. If
+/// that name would not be a DNS subdomain, which Kubernetes requires, this function returns a name
+/// in the form of a random UUID instead. The UUID is derived from the object, the number and a
+/// seed.
 pub(crate) fn numbered(clock: &Clock, object: &str, number: u64) -> Text {
     let mut buffer = [0; MAX_NAME];
     match render(&mut buffer, object, number) {
-        // The part after the last dot is always a valid label, so only `object` is checked.
+        // The part after the last dot is always a valid label, so only `object` needs to be
+        // checked.
         Some(name) if is_subdomain(object) => Text::copied(name),
         _ => uuid(number, hash(object) ^ if clock.is_fake() { 0 } else { seed() }),
     }
 }
 
-/// Returns a number that another process is unlikely to share, for names that must look random.
+/// Returns a seed for names that must look random. Another process is unlikely to use the same
+/// seed.
 fn seed() -> u64 {
     use std::sync::LazyLock;
     static SEED: LazyLock<u64> = LazyLock::new(|| ahash::RandomState::new().hash_one(0_u8));
     *SEED
 }
 
-/// Returns the name of an event about `object`, without validating the name.
+/// Returns the name for an event about `object`, without validating the name.
 pub(crate) fn plain(object: &str, nanoseconds: u64) -> Text {
-    // Most names fit in the buffer, so the `Text` is the only allocation.
+    // Most names fit in the buffer, so only the `Text` itself is allocated.
     let mut buffer = [0; MAX_NAME];
     match render(&mut buffer, object, nanoseconds) {
         Some(name) => Text::copied(name),
@@ -61,7 +65,7 @@ fn render<'a>(buffer: &'a mut [u8; MAX_NAME], object: &str, nanoseconds: u64) ->
     std::str::from_utf8(name).ok()
 }
 
-/// Fills `digits` with the last hexadecimal digits of a number. `digits` must have at most 16
+/// Fills `digits` with the last hexadecimal digits of a number. `digits` must not be longer than 16
 /// bytes.
 pub(crate) fn write_hex(number: u64, digits: &mut [u8]) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
@@ -70,10 +74,11 @@ pub(crate) fn write_hex(number: u64, digits: &mut [u8]) {
     }
 }
 
-/// Returns whether `name` is a DNS subdomain of any length, that is, labels separated by dots.
+/// Returns whether `name` is a DNS subdomain of any length, which consists of labels separated by
+/// dots.
 ///
 /// A label consists of lower-case letters, digits and hyphens, and does not begin or end with a
-/// hyphen. As in Kubernetes' own check, a label may have more than 63 characters.
+/// hyphen. As in Kubernetes' own validation, a label may be longer than 63 characters.
 #[allow(clippy::needless_bitwise_bool, reason = "without branches, sixteen bytes are looked at together")]
 pub(crate) fn is_subdomain(name: &str) -> bool {
     let bytes = name.as_bytes();
@@ -92,8 +97,8 @@ pub(crate) fn is_subdomain(name: &str) -> bool {
         && bytes.last().is_some_and(|&byte| is_alphanumeric(byte))
 }
 
-/// Returns a hash of a name's length, beginning and end, which is enough to distinguish most
-/// objects of one program.
+/// Hashes only a name's length, beginning and end, which is enough to distinguish most objects
+/// within one program.
 pub(crate) fn hash(object: &str) -> u64 {
     let bytes = object.as_bytes();
     let word = |bytes: Option<&[u8; 8]>| bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes));
@@ -120,7 +125,7 @@ fn uuid(number: u64, seed: u64) -> Text {
     .into()
 }
 
-/// Applies the finaliser of `SplitMix64`: a permutation that looks random.
+/// Applies the finaliser of `SplitMix64`, which is a permutation with random-looking output.
 fn mix(mut x: u64) -> u64 {
     x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
     x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -1,10 +1,10 @@
-//! The parts of an event that the caller of a recorder supplies, and their conversion into an
-//! event.
+//! The parts of an event that a recorder's caller supplies, and their conversion into an event.
 //!
 //! An event is built in two steps, to delay the caller as little as possible:
 //!
 //! 1. [`EventParts::into_event`] runs on the caller's thread and builds the event in one
-//!    expression. It does not generate the event's name, but is passed a number for it.
+//!    expression. It does not generate the event's name, but receives a number from which the name
+//!    is generated later.
 //! 2. [`complete`] runs on the dispatcher and generates the name, which requires an allocation.
 
 use crate::clock::Clock;
@@ -17,18 +17,18 @@ use super::text::Text;
 use super::timed;
 use super::timestamp::Timestamp;
 
-/// The default namespace of an event about an object without a namespace.
+/// The namespace that is used by default for an event about an object without a namespace.
 pub(crate) const DEFAULT_NAMESPACE: Text = Text::from_static("default");
 
-/// The parts of an event that the caller supplies. The recorder adds the other parts.
+/// The parts of an event that the caller supplies. The recorder adds the remaining parts.
 pub(crate) struct EventParts {
     pub(crate) involved_object: ObjectReference,
     pub(crate) type_: Text,
     pub(crate) reason: Text,
     pub(crate) message: Text,
-    /// The time of the event, or `None` for the time of the call.
+    /// The event's time, or `None` to use the time of the call.
     pub(crate) at: Option<Timestamp>,
-    /// The event's labels and annotations. The name and the namespace are empty.
+    /// The event's labels and annotations. The name and namespace in the metadata are empty.
     pub(crate) metadata: ObjectMeta,
     rare: Option<Box<Rare>>,
 }
@@ -41,8 +41,8 @@ impl EventParts {
     }
 
     /// Builds the event, which has a count of one and no name yet. Until [`complete`] generates the
-    /// name, `first_timestamp` holds the name's number, and only `last_timestamp` holds the event's
-    /// time. An event about an object without a namespace is in `cluster_namespace`.
+    /// name, `first_timestamp` holds the number for the name, and only `last_timestamp` holds the
+    /// event's time. If the object has no namespace, the event is placed in `cluster_namespace`.
     #[inline]
     pub(crate) fn into_event(
         self,
@@ -72,7 +72,7 @@ impl EventParts {
     }
 }
 
-/// Extracts the parts from a draft.
+/// Extracts the event's parts from a draft.
 impl From<Event> for EventParts {
     fn from(draft: Event) -> Self {
         let Event { metadata, involved_object, reason, message, first_timestamp, type_, rare, .. } = draft;
@@ -81,8 +81,8 @@ impl From<Event> for EventParts {
 }
 
 /// Generates the name of an event that was returned by [`EventParts::into_event`]. If
-/// `has_event_time` is set, also converts the event to the form with an event time. Does not change
-/// an event that already has a name.
+/// `has_event_time` is set, also converts the event to an event with an event time. An event that
+/// already has a name is left unchanged.
 pub(crate) fn complete(event: &mut Event, clock: &Clock, has_event_time: bool) {
     if event.metadata.name.is_empty() {
         let number = event.first_timestamp.and_then(|at| u64::try_from(at.as_nanos()).ok());

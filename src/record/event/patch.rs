@@ -1,5 +1,5 @@
-//! The patch that updates a stored event when it is seen again. Stored events are not changed in
-//! any other way.
+//! The patch that updates a stored event when the event is seen again. Stored events are not
+//! changed in any other way.
 
 use serde::Serialize;
 
@@ -10,7 +10,7 @@ use super::timed::is_timed;
 use super::timestamp::Timestamp;
 use super::wire_fields::{is_empty, is_zero, write_seconds};
 
-/// The fields of the patch, in the order in which they are written.
+/// The fields of the patch, in the order in which they are serialised.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct PatchOut<'a> {
@@ -22,36 +22,36 @@ struct PatchOut<'a> {
     message: &'a Text,
 }
 
-/// Returns whether the time is 1970-01-01T00:00:00Z after truncation to whole seconds, which is how
-/// client-go compares times.
+/// Returns whether the time, truncated to whole seconds, is 1970-01-01T00:00:00Z. client-go
+/// compares times in the same way.
 #[allow(clippy::trivially_copy_pass_by_ref, clippy::ref_option, reason = "serde's signature")]
 fn is_epoch(at: &Option<Timestamp>) -> bool {
     at.map(Timestamp::trunc_to_second) == Some(Timestamp::UNIX_EPOCH)
 }
 
-/// The patch for an event that is counted in its series. It contains only the series.
+/// The patch for an event that is counted in its series. This patch contains only the series.
 #[derive(Serialize)]
 struct SeriesOut {
     series: EventSeries,
 }
 
-/// Returns the series if it is the only field that this event's patch changes.
+/// Returns the series if the series is the only field that this event's patch changes.
 pub(crate) fn changed_series(event: &Event) -> Option<EventSeries> {
     event.series().filter(|_| is_timed(event))
 }
 
 impl Event {
     /// Returns the strategic merge patch that sets a stored event's count, last time and message to
-    /// the values in this event. The patch is formatted as client-go would send it, as JSON with
-    /// `count`, `lastTimestamp` and `message`. If the event has an event time, a series and no
-    /// count, the JSON contains only the series.
+    /// the values in this event. The patch is the JSON that client-go would send, with `count`,
+    /// `lastTimestamp` and `message`. If the event has an event time, a series and no count, the
+    /// JSON contains only the series.
     ///
     /// client-go computes this patch as the difference from an event whose count is 0, whose last
     /// time is 1970-01-01T00:00:00Z and whose message is empty. Fields with these values are
     /// therefore omitted.
     ///
-    /// A store that uses `update` does not need the patch, because the event that is passed to
-    /// [`EventSink::patch`](crate::EventSink::patch) is already the updated event.
+    /// A store that uses `update` does not need the patch, because
+    /// [`EventSink::patch`](crate::EventSink::patch) already receives the updated event.
     ///
     /// # Examples
     ///

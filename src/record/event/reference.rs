@@ -1,4 +1,4 @@
-//! The object that an event is about, and the program that reports the event.
+//! Types for the object that an event is about, and for the program that reports the event.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,12 +13,12 @@ use crate::serde_object::object_only;
 
 /// A reference to the object that an event is about. All fields may be empty.
 ///
-/// A reference is displayed as `kind/namespace/name`, without empty parts, and with control
-/// characters escaped.
+/// A reference is displayed as `kind/namespace/name`. Empty parts are omitted, and control
+/// characters are escaped.
 ///
 /// # Examples
 ///
-/// Your own type can be the subject of events if it converts into a reference:
+/// To record events about your own type, implement a conversion into a reference:
 ///
 /// ```
 /// use eventcast::ObjectReference;
@@ -43,7 +43,7 @@ pub struct ObjectReference {
     /// The object's kind, such as `Pod`.
     #[serde(skip_serializing_if = "wire_fields::is_empty")]
     pub kind: Text,
-    /// The object's namespace. Empty for an object without a namespace.
+    /// The object's namespace, or an empty string if the object has no namespace.
     #[serde(skip_serializing_if = "wire_fields::is_empty")]
     pub namespace: Text,
     /// The object's name.
@@ -52,7 +52,7 @@ pub struct ObjectReference {
     /// The identifier that distinguishes the object from earlier objects with the same name.
     #[serde(skip_serializing_if = "wire_fields::is_empty")]
     pub uid: Text,
-    /// The version of the object's kind, preceded by the API group if there is one, such as `v1` or
+    /// The API version of the object, including the API group if there is one, such as `v1` or
     /// `apps/v1`.
     #[serde(skip_serializing_if = "wire_fields::is_empty")]
     pub api_version: Text,
@@ -137,22 +137,22 @@ impl fmt::Display for ObjectReference {
 
 /// Parses `Kind/name` or `Kind/namespace/name`, the format in which a reference is displayed.
 ///
-/// A reference that was parsed from a string is displayed as the same string. Conversely, a
-/// displayed reference parses back to the same reference if all of these conditions hold:
+/// If a reference is parsed from a string, it is displayed as the same string. Conversely, a
+/// displayed reference parses back to the same reference if all of the following conditions hold:
 ///
 /// - The reference has a kind and a name.
-/// - Its kind, namespace and name contain no slash, no backslash, and no character that is escaped
-///   for display.
-/// - Its other fields, which are not displayed, are empty.
+/// - The reference's kind, namespace and name do not contain a slash, a backslash or a character
+///   that is escaped for display.
+/// - The fields that are not displayed are empty.
 ///
-/// The format cannot distinguish a slash in a name from the slash before the name. For example,
+/// The format cannot distinguish a slash in the name from the slash before the name. For example,
 /// `Disk/dev/sda` is parsed as the disk `sda` in the namespace `dev`.
 ///
 /// # Errors
 ///
 /// Returns an error if the string does not have two or three parts, if a part is empty, or if a
-/// part contains a backslash or a character that is escaped for display. A backslash would be
-/// ambiguous, because it could begin an escape or be part of the name.
+/// part contains a backslash or a character that is escaped for display. A backslash is ambiguous,
+/// because it could either begin an escape sequence or be part of the name.
 ///
 /// # Examples
 ///
@@ -189,8 +189,8 @@ fn parse(text: &str) -> Option<ObjectReference> {
     is_read.then(|| ObjectReference::new(kind, name).in_namespace(namespace.unwrap_or_default()))
 }
 
-/// The program that reports an event, and the machine that the program runs on. A plain string
-/// converts into a source with the string as its component and without a host.
+/// The program that reports an event, and the machine on which that program runs. A plain string
+/// converts into a source that has the string as its component and no host.
 ///
 /// # Examples
 ///
@@ -204,10 +204,11 @@ fn parse(text: &str) -> Option<ObjectReference> {
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct EventSource {
-    /// The reporting program. A recorder also writes it to the event's `reporting_controller`.
+    /// The reporting program. A recorder also copies this field to the event's
+    /// `reporting_controller`.
     #[serde(skip_serializing_if = "wire_fields::is_empty")]
     pub component: Text,
-    /// The machine's name. A recorder also writes it to the event's `reporting_instance`.
+    /// The machine's name. A recorder also copies this field to the event's `reporting_instance`.
     #[serde(skip_serializing_if = "wire_fields::is_empty")]
     pub host: Text,
 }

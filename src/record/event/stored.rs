@@ -4,10 +4,10 @@ use super::core_v1::Event;
 use super::text::Text;
 use super::timestamp::Timestamp;
 
-/// The part of a store's response that a correlator keeps.
+/// The fields of a store's response that a correlator keeps.
 ///
-/// A store that responds to many operations together returns these fields instead of whole events.
-/// Their values are taken from the event as stored.
+/// A store that answers many operations together returns these fields instead of whole events. The
+/// values of the fields are taken from the event as stored.
 ///
 /// # Examples
 ///
@@ -26,12 +26,11 @@ use super::timestamp::Timestamp;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stored {
-    /// The name that the event has in the store.
+    /// The event's name in the store.
     pub name: Text,
-    /// The version that the store assigned to the event, or an empty string if the store does not
-    /// assign versions.
+    /// The version assigned by the store, or an empty string if the store does not assign versions.
     pub resource_version: Text,
-    /// The number of times that the event was seen.
+    /// The number of times the event was seen.
     pub count: i32,
     /// The time when the event was first seen.
     pub first_timestamp: Option<Timestamp>,

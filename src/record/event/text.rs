@@ -1,4 +1,4 @@
-//! `Text`, the string type of events.
+//! Defines `Text`, the string type used in events.
 
 use std::borrow::{Borrow, Cow};
 use std::fmt::{self, Write as _};
@@ -7,16 +7,16 @@ use std::ops::Deref;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use smol_str::{SmolStr, SmolStrBuilder};
 
-/// An immutable string that is cheap to clone, because cloning at most increments a reference
-/// count.
+/// An immutable string that is cheap to clone. Cloning a string does no more than increment a
+/// reference count.
 ///
 /// - A string of up to 23 bytes is stored inline, in the value itself.
 /// - A longer string is allocated once.
 /// - [`from_static`](Self::from_static) and `format_args!` without arguments do not copy the
 ///   string.
 ///
-/// A `Text` is created from `&str`, `String`, `char`, `Arc<str>`, `Cow<str>` or `format_args!`. It
-/// compares, orders and hashes like the `str` that it derefs to.
+/// A `Text` can be created from `&str`, `String`, `char`, `Arc<str>`, `Cow<str>` or `format_args!`.
+/// A `Text` dereferences to a `str`, and is compared, ordered and hashed like that `str`.
 ///
 /// # Examples
 ///
@@ -65,13 +65,13 @@ impl Text {
         self.0.as_str()
     }
 
-    /// Copies `text`, which need not outlive the call.
+    /// Creates a `Text` by copying `text`, which does not need to outlive the call.
     #[inline]
     pub(crate) fn copied(text: &str) -> Self {
         Self(SmolStr::new(text))
     }
 
-    /// Formats a number in decimal digits.
+    /// Formats a number in decimal.
     pub(crate) fn decimal(mut number: u64) -> Self {
         let mut digits = [0; 20];
         let mut at = digits.len();
@@ -83,11 +83,11 @@ impl Text {
                 break;
             }
         }
-        // The default is never used: digits are valid UTF-8.
+        // The default is never used, because digits are valid UTF-8.
         Self::copied(std::str::from_utf8(&digits[at..]).unwrap_or_default())
     }
 
-    /// Returns `first` followed by `second` as one `Text`.
+    /// Concatenates `first` and `second` into one `Text`.
     pub(crate) fn joined(first: &str, second: &str) -> Self {
         let len = first.len() + second.len();
         let mut buffer = [0; 256];
@@ -95,10 +95,10 @@ impl Text {
         else {
             return format_args!("{first}{second}").into();
         };
-        // Most results fit in the buffer, so the `Text` is the only allocation.
+        // Most results fit in the buffer, so only the `Text` itself is allocated.
         start.copy_from_slice(first.as_bytes());
         end.copy_from_slice(second.as_bytes());
-        // The default is never used: the concatenation of two strings is valid UTF-8.
+        // The default is never used, because the concatenation of two strings is valid UTF-8.
         Self::copied(std::str::from_utf8(&buffer[..len]).unwrap_or_default())
     }
 }
@@ -184,8 +184,8 @@ impl From<fmt::Arguments<'_>> for Text {
             return Self::from_static(text);
         }
         let mut builder = SmolStrBuilder::new();
-        // Writing fails only if the `Display` implementation of an argument fails. The part written
-        // before the failure is kept.
+        // Writing fails only if an argument's `Display` implementation fails. In that case, the
+        // text written before the failure is kept.
         let _ = builder.write_fmt(text);
         Self(builder.finish())
     }

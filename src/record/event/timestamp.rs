@@ -1,4 +1,4 @@
-//! `Timestamp`, a point in time.
+//! Defines `Timestamp`, which represents a point in time.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -12,13 +12,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use crate::error::ParseError;
 use crate::escape::escape;
 
-/// A point in time: whole seconds since 1970-01-01 00:00:00 UTC, and nanoseconds.
+/// A point in time, stored as whole seconds since 1970-01-01 00:00:00 UTC plus nanoseconds.
 ///
-/// A timestamp is within the years that RFC 3339 can represent, 0000 to 9999. It is displayed in
-/// RFC 3339 format, in UTC:
+/// A timestamp is within the years that RFC 3339 can represent, which are 0000 to 9999. A timestamp
+/// is displayed in RFC 3339 format, in UTC:
 ///
-/// - Without a precision, the fraction has as many digits as it needs.
-/// - With a precision, the fraction has exactly that many digits, truncated rather than rounded.
+/// - If no precision is specified, the fraction has as many digits as needed.
+/// - If a precision is specified, the fraction has exactly that number of digits, and is truncated
+///   rather than rounded.
 ///
 /// # Examples
 ///
@@ -35,8 +36,9 @@ use crate::escape::escape;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp {
     seconds: i64,
-    /// Nanoseconds after `seconds`, plus one: 1 to 1,000,000,000. Because this is never zero,
-    /// `Option<Timestamp>` is not larger than `Timestamp`. An event has two such options.
+    /// The nanoseconds after `seconds`, plus one. The value is from 1 to 1,000,000,000. Because the
+    /// value is never zero, `Option<Timestamp>` is not larger than `Timestamp`. An event contains
+    /// two fields of the type `Option<Timestamp>`.
     nanos_and_one: NonZeroU32,
 }
 
@@ -49,8 +51,8 @@ impl Timestamp {
     pub const MAX: Self = Self::raw(253_402_300_799, 999_999_999);
     /// 1970-01-01T00:00:00Z.
     pub const UNIX_EPOCH: Self = Self::raw(0, 0);
-    /// The beginning of the year 1, which is the value of Go's zero `time.Time`. In JSON, it
-    /// represents a missing time.
+    /// The beginning of the year 1, which is the value of Go's zero `time.Time`. In JSON, this
+    /// value represents a missing time.
     pub(crate) const GO_ZERO: Self = Self::raw(-62_135_596_800, 0);
 
     const fn raw(seconds: i64, nanos: u32) -> Self {
@@ -62,9 +64,9 @@ impl Timestamp {
         Self { seconds, nanos_and_one }
     }
 
-    /// Creates a time from the `seconds` since the Unix epoch and the `nanoseconds` after them.
-    /// Returns `None` if the nanoseconds amount to a second or more, or if the time is outside the
-    /// range from [`MIN`](Self::MIN) to [`MAX`](Self::MAX).
+    /// Creates a timestamp from the `seconds` since the Unix epoch and the additional
+    /// `nanoseconds`. Returns `None` if the nanoseconds amount to a second or more, or if the time
+    /// is outside the range from [`MIN`](Self::MIN) to [`MAX`](Self::MAX).
     ///
     /// # Examples
     ///
@@ -82,14 +84,15 @@ impl Timestamp {
         (i128::from(nanoseconds) < NANOS_PER_SECOND && (Self::MIN..=Self::MAX).contains(&at)).then_some(at)
     }
 
-    /// Returns the whole seconds since the Unix epoch, rounded down. The result is -1 for a time
-    /// just before the epoch.
+    /// Returns the whole seconds since the Unix epoch, rounded down. For a time just before the
+    /// epoch, the result is -1.
     #[doc(alias = "as_second")]
     pub fn as_secs(self) -> i64 {
         self.seconds
     }
 
-    /// Returns the nanoseconds after [`as_secs`](Self::as_secs), which are less than 1,000,000,000.
+    /// Returns the nanoseconds after [`as_secs`](Self::as_secs). The result is less than
+    /// 1,000,000,000.
     pub fn subsec_nanos(self) -> u32 {
         self.nanos_and_one.get() - 1
     }
@@ -110,24 +113,25 @@ impl Timestamp {
         i128::from(self.seconds) * NANOS_PER_SECOND + i128::from(self.subsec_nanos())
     }
 
-    /// Returns the time that is this many nanoseconds after the Unix epoch. This is the inverse of
-    /// [`as_nanos`](Self::as_nanos).
+    /// Creates a timestamp from the number of nanoseconds since the Unix epoch. This is the inverse
+    /// of [`as_nanos`](Self::as_nanos).
     #[inline]
     pub(crate) fn from_nanos(nanoseconds: u64) -> Self {
         const SECOND: u64 = 1_000_000_000;
-        // The default is never used: there are fewer than 2^63 seconds.
+        // The default is never used, because there are fewer than 2^63 seconds.
         let seconds = i64::try_from(nanoseconds / SECOND).unwrap_or_default();
         Self::raw(seconds, (nanoseconds % SECOND) as u32)
     }
 
-    /// Returns the nanoseconds since the Unix epoch, for use in names. A time before the epoch
-    /// keeps only its fraction, and the seconds are capped at the beginning of the year 2200.
+    /// Returns the nanoseconds since the Unix epoch, for use in event names. If the time is before
+    /// the epoch, only its fraction of a second is used. The seconds are capped at the beginning of
+    /// the year 2200.
     pub(crate) fn name_number(self) -> u64 {
         let seconds = u64::try_from(self.seconds).unwrap_or(0).min(7_258_118_400);
         seconds * 1_000_000_000 + u64::from(self.subsec_nanos())
     }
 
-    /// Returns the time `duration` later, saturating at [`MAX`](Self::MAX).
+    /// Adds `duration` to this time, saturating at [`MAX`](Self::MAX).
     ///
     /// # Examples
     ///
@@ -143,7 +147,7 @@ impl Timestamp {
         Self::clamped(self.as_nanos().saturating_add(nanos_of(duration)))
     }
 
-    /// Returns the time `duration` earlier, saturating at [`MIN`](Self::MIN).
+    /// Subtracts `duration` from this time, saturating at [`MIN`](Self::MIN).
     ///
     /// # Examples
     ///
@@ -159,7 +163,8 @@ impl Timestamp {
         Self::clamped(self.as_nanos().saturating_sub(nanos_of(duration)))
     }
 
-    /// Returns the duration from `earlier` to this time, or zero if `earlier` is later.
+    /// Returns the duration from `earlier` to this time, or zero if `earlier` is later than this
+    /// time.
     ///
     /// # Examples
     ///
@@ -179,7 +184,7 @@ impl Timestamp {
         Duration::new(seconds, self.subsec_nanos()).saturating_sub(Duration::new(0, earlier.subsec_nanos()))
     }
 
-    /// Returns the time without its fraction of a second, as Kubernetes stores most times.
+    /// Truncates the time to whole seconds, the precision with which Kubernetes stores most times.
     ///
     /// # Examples
     ///
@@ -203,9 +208,9 @@ impl Timestamp {
 
     /// Returns the date and the time of day in UTC.
     fn to_civil(self) -> DateTime {
-        // The default is never used: there are fewer than 2^31 nanoseconds in a second.
+        // The default is never used, because a second has fewer than 2^31 nanoseconds.
         let nanos = i32::try_from(self.subsec_nanos()).unwrap_or_default();
-        // The sum is exact: jiff's calendar contains the years 0000 to 9999.
+        // The sum is exact, because jiff's calendar includes the years 0000 to 9999.
         EPOCH.saturating_add(SignedDuration::new(self.seconds, nanos))
     }
 }
@@ -216,12 +221,12 @@ fn nanos_of(duration: Duration) -> i128 {
     i128::try_from(duration.as_nanos()).unwrap_or(i128::MAX)
 }
 
-/// Converts a system time. A time outside the years 0000 to 9999 becomes the nearest time within
-/// them.
+/// Converts a system time. If the time is outside the years 0000 to 9999, the result is the nearest
+/// time within that range.
 impl From<SystemTime> for Timestamp {
     fn from(at: SystemTime) -> Self {
         match at.duration_since(UNIX_EPOCH) {
-            // The common case, which needs no division.
+            // In this common case, the conversion does not need a division.
             Ok(after) => i64::try_from(after.as_secs())
                 .ok()
                 .and_then(|seconds| Self::new(seconds, after.subsec_nanos()))
@@ -236,7 +241,7 @@ impl fmt::Display for Timestamp {
         let civil = self.to_civil();
         match f.precision() {
             None => write!(f, "{civil}Z"),
-            // All digits after the ninth are zeros, which jiff does not write.
+            // All digits after the ninth digit are zeros, which jiff does not write.
             Some(digits) => {
                 let (shown, zeros) = (digits.min(9), digits.saturating_sub(9));
                 write!(f, "{civil:.shown$}{:0<zeros$}Z", "")
@@ -251,8 +256,9 @@ impl fmt::Debug for Timestamp {
     }
 }
 
-/// Parses RFC 3339 like Go, with an upper-case `T`, an upper-case `Z` or an offset, no leap second,
-/// and a fraction of any length, of which only the first nine digits are used.
+/// Parses a time in RFC 3339 format by the same rules as Go. The string must contain an upper-case
+/// `T`, and end with an upper-case `Z` or an offset. A leap second is rejected. The fraction may be
+/// of any length, but only its first nine digits are used.
 ///
 /// # Examples
 ///
@@ -300,13 +306,13 @@ fn parse(text: &str) -> Option<Timestamp> {
     Timestamp::new(civil.duration_since(EPOCH).as_secs() - offset, nanos)
 }
 
-/// Parses a string, but only if the parsed value is displayed as the same string. On its own, jiff
-/// also accepts other forms, such as a leap second.
+/// Parses a string, but only if the parsed value is displayed as the same string. This check is
+/// needed because jiff also accepts other forms, such as a leap second.
 fn exact<T: FromStr + fmt::Display>(text: &str) -> Option<T> {
     text.parse().ok().filter(|value: &T| value.to_string() == text)
 }
 
-/// Writes the time in RFC 3339 format, with as many fractional digits as it needs.
+/// Serialises the time in RFC 3339 format, with as many fractional digits as needed.
 impl Serialize for Timestamp {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)

@@ -1,17 +1,17 @@
-//! The document format of an event, with the field names, order and omissions that Go's `json` tags
-//! define for core/v1.
+//! Defines the document format of an event in core/v1. The field names, their order, and the fields
+//! that may be omitted match Go's `json` tags for core/v1.
 //!
-//! When an event is written:
+//! When an event is serialised:
 //!
-//! - An empty string, a zero and an empty map are omitted.
-//! - A missing time is `null`, except in the metadata, where it is omitted.
+//! - Empty strings, zeros and empty maps are omitted.
+//! - A missing time is written as `null`, except in the metadata, where it is omitted.
 //! - `metadata`, `involvedObject`, `source` and the two `reporting*` fields are always present.
 //!
-//! When an event is read:
+//! When an event is deserialised:
 //!
 //! - Unknown fields are ignored.
-//! - `null` counts as absent everywhere.
-//! - A document of events.k8s.io becomes the event that an API server would return as `v1`.
+//! - `null` is treated as absent everywhere.
+//! - A document of events.k8s.io is converted to the event that an API server would return as `v1`.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ use super::wire_fields::{
     is_empty, is_unset, is_zero, nullable, read_time, texts, write_micros, write_seconds,
 };
 
-/// The fields of the document, in the order in which they are written.
+/// The fields of the document, in the order in which they are serialised.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct EventOut<'a> {
@@ -102,7 +102,7 @@ struct EventIn {
     reporting_component: Text,
     #[serde(default, deserialize_with = "nullable")]
     reporting_instance: Text,
-    // Fields that have a different name in events.k8s.io/v1.
+    // The fields whose names differ in events.k8s.io/v1.
     #[serde(default)]
     regarding: Option<ObjectReference>,
     #[serde(default)]
@@ -117,7 +117,7 @@ struct EventIn {
     deprecated_last_timestamp: Option<Timestamp>,
     #[serde(default, deserialize_with = "nullable")]
     deprecated_count: i32,
-    // These are not fields of an event, but of other documents that contain events.
+    // The remaining fields do not belong to an event, but to other documents that contain events.
     #[serde(default)]
     items: Option<IgnoredAny>,
     #[serde(default)]
@@ -125,7 +125,7 @@ struct EventIn {
 }
 
 impl EventIn {
-    /// Returns whether the document is an event of events.k8s.io. The versions v1beta1 and v1 of
+    /// Returns whether the document is an event of events.k8s.io. The v1beta1 and v1 versions of
     /// that API use the same field names. A document without a version counts as such an event if
     /// it has no `involvedObject`, but has a `regarding`, a `note` or a `reportingController`.
     fn is_events_v1(&self) -> bool {
@@ -145,8 +145,9 @@ impl EventIn {
         self.involved_object == ObjectReference::default()
     }
 
-    /// Moves the values of a document of events.k8s.io to the fields of core/v1, in the same way as
-    /// an API server does. Fields with core/v1's own names are ignored in such a document.
+    /// In a document of events.k8s.io, moves the values of the fields that this API names
+    /// differently to the corresponding core/v1 fields, as an API server does. If the document also
+    /// contains these core/v1 fields, their values are ignored.
     fn convert(&mut self) {
         self.involved_object = self.regarding.take().unwrap_or_default();
         self.message = self.note.take().unwrap_or_default();
@@ -160,8 +161,8 @@ impl EventIn {
         }
     }
 
-    /// If the document is not an event, returns a description of what it is and what to read
-    /// instead. Returns `None` if the document is an event.
+    /// If the document is not an event, returns a message that describes the document and specifies
+    /// what to read instead. Returns `None` if the document is an event.
     fn refusal(&self) -> Option<String> {
         let Self { kind, api_version, .. } = self;
         let shown =
@@ -192,7 +193,8 @@ impl EventIn {
     }
 }
 
-/// Writes the event in the core/v1 format. [`Event::to_json`] writes JSON with Go's escapes.
+/// Serialises the event in the core/v1 format. To write JSON with the same escapes as Go, use
+/// [`Event::to_json`].
 impl Serialize for Event {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         EventOut {
@@ -218,7 +220,7 @@ impl Serialize for Event {
     }
 }
 
-/// Reads an event by the same rules as [`Event::from_json`].
+/// Deserialises an event by the same rules as [`Event::from_json`].
 impl<'de> Deserialize<'de> for Event {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut found = EventIn::deserialize(ObjectOnly(deserializer))?;

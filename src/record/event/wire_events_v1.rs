@@ -1,8 +1,8 @@
-//! The document format of an event in events.k8s.io/v1, with the field names, order and omissions
-//! that Go's `json` tags define for that API's `Event`.
+//! Defines the document format of an event in events.k8s.io/v1. The field names, their order, and
+//! the fields that may be omitted match Go's `json` tags for that API's `Event`.
 //!
-//! The API server stores one object for both APIs, and converts it field by field. The `wire`
-//! module reads such documents.
+//! The API server stores one object for both APIs, and converts that object field by field.
+//! Documents in this format are read by the `wire` module.
 
 use serde::Serialize;
 
@@ -13,7 +13,7 @@ use super::text::Text;
 use super::timestamp::Timestamp;
 use super::wire_fields::{is_empty, is_zero, write_micros, write_seconds};
 
-/// The fields of the document, in the order in which they are written.
+/// The fields of the document, in the order in which they are serialised.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct EventsV1Out<'a> {
@@ -48,7 +48,7 @@ pub(super) struct EventsV1Out<'a> {
     deprecated_count: i32,
 }
 
-/// A series whose count is written even if it is 0.
+/// A series whose count is serialised even if the count is 0.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct SeriesOut {

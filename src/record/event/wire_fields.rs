@@ -1,4 +1,4 @@
-//! Functions that read and write single fields, for use in serde's attributes.
+//! Functions that serialise and deserialise single fields, for use in serde attributes.
 
 use std::collections::BTreeMap;
 
@@ -16,13 +16,13 @@ pub(super) fn is_zero(count: &i32) -> bool {
     *count == 0
 }
 
-/// Returns whether the time is missing, or is the time that Go treats as unset.
+/// Returns whether the time is missing or has the value that Go treats as unset.
 #[allow(clippy::trivially_copy_pass_by_ref, clippy::ref_option, reason = "serde's signature")]
 pub(super) fn is_unset(at: &Option<Timestamp>) -> bool {
     at.is_none_or(|at| at == Timestamp::GO_ZERO)
 }
 
-/// Reads a value. If it is `null`, returns the default.
+/// Deserialises a value. If the value is `null`, returns the default.
 pub(super) fn nullable<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -36,14 +36,15 @@ pub(super) fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeM
     Ok(found.unwrap_or_default().into_iter().map(|(key, text)| (key, text.unwrap_or_default())).collect())
 }
 
-/// Writes metav1's `Time`, which has whole seconds. Reading keeps the fraction if there is one.
+/// Serialises a time in the format of metav1's `Time`, in whole seconds. Deserialising a time keeps
+/// its fraction, if any.
 #[allow(clippy::trivially_copy_pass_by_ref, clippy::ref_option, reason = "serde's signature")]
 pub(super) fn write_seconds<S: Serializer>(at: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
     write_time(*at, 0, serializer)
 }
 
-/// Writes metav1's `MicroTime`, which always has six fractional digits. Reading keeps the fraction
-/// if there is one.
+/// Serialises a time in the format of metav1's `MicroTime`, which always has six fractional digits.
+/// Deserialising a time keeps its fraction, if any.
 #[allow(clippy::trivially_copy_pass_by_ref, clippy::ref_option, reason = "serde's signature")]
 pub(super) fn write_micros<S: Serializer>(at: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
     write_time(*at, 6, serializer)

@@ -1,5 +1,5 @@
-//! The state shared by a broadcaster's recorders: the clock, the limits, and the numbers of refused
-//! events.
+//! The state shared by all of a broadcaster's recorders, which includes the clock, the limits and
+//! the numbers of refused events.
 
 use std::fmt;
 use std::slice;
@@ -16,26 +16,26 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 
 use super::recorded::Recorded;
 
-/// The default maximum length of a message, in bytes. This is more than twice the length of the
-/// longest of eleven thousand real messages.
+/// The default maximum length of a message, in bytes. The longest of eleven thousand real messages
+/// was less than half this long.
 pub(crate) const DEFAULT_MAX_MESSAGE_LEN: usize = 16 * 1024;
 
-/// The suffix of a truncated message.
+/// The suffix that marks a message as truncated.
 const MARK: &str = "...";
 
 /// A function that rewrites an event before it is published or reported.
 pub(crate) type Scrub = Box<dyn Fn(&mut Event) + Send + Sync>;
 
-/// The state shared by a broadcaster's recorders.
+/// The state shared by all of a broadcaster's recorders.
 pub(crate) struct RecorderContext {
     pub(crate) clock: Clock,
-    /// The maximum length of a message in bytes, including `MARK`. Must be 1 or more.
+    /// The maximum length of a message, in bytes, including `MARK`. Must be at least 1.
     pub(crate) max_message_len: usize,
     pub(crate) scrub: Option<Scrub>,
     /// Whether recorded events have an event time, as events.k8s.io/v1 requires.
     pub(crate) has_event_time: bool,
-    /// Whether the bus is inline. The recorders then complete the events themselves, because the
-    /// bus would do so while holding its lock.
+    /// Whether the bus is inline. If so, the recorders complete the events themselves, because an
+    /// inline bus would complete the events while holding its lock.
     pub(crate) is_inline: bool,
     pub(crate) losses: Arc<LossHook>,
     counters: RecorderCounters,
@@ -52,7 +52,7 @@ struct RecorderCounters {
     truncated: AtomicU64,
 }
 
-/// The numbers of events that a broadcaster's recorders have refused or truncated so far.
+/// Counts of the events that a broadcaster's recorders have refused or truncated so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 #[non_exhaustive]
@@ -69,10 +69,10 @@ pub struct RecorderStats {
     pub invalid: u64,
     /// See [`Recorded::ScrubPanicked`].
     pub scrub_panics: u64,
-    /// Events whose message was truncated because it was too long, including events that were then
-    /// refused because the queue was full or closed.
+    /// The number of events whose message was truncated because it was too long. This includes
+    /// events that were then refused because the queue was full or closed.
     pub truncated: u64,
-    /// Panics of the `on_loss` hook.
+    /// The number of times the `on_loss` hook panicked.
     pub hook_panics: u64,
 }
 
@@ -130,7 +130,8 @@ impl RecorderContext {
         Self { clock, max_message_len, scrub, has_event_time, is_inline, losses, counters }
     }
 
-    /// Creates a context with the defaults: no `scrub` function, and no `on_loss` hook.
+    /// Creates a context with the default settings, without a `scrub` function and without an
+    /// `on_loss` hook.
     pub(crate) fn with_clock(clock: Clock) -> Self {
         Self::new(clock, DEFAULT_MAX_MESSAGE_LEN, None, false, false, Arc::default())
     }
@@ -138,7 +139,7 @@ impl RecorderContext {
     pub(crate) fn stats(&self) -> RecorderStats {
         let RecorderCounters { full, closed, disabled, empty_reason, invalid, scrub_panics, truncated } =
             &self.counters;
-        // Relaxed, all: counts.
+        // Relaxed, all: these are only counters.
         RecorderStats {
             full: full.load(Ordering::Relaxed),
             closed: closed.load(Ordering::Relaxed),
@@ -151,16 +152,17 @@ impl RecorderContext {
         }
     }
 
-    /// Returns the function with which the dispatcher generates event names. Returns `None` if the
-    /// recorders generate the names themselves, either because the `scrub` function has to see the
-    /// names or because there is no dispatcher.
+    /// Returns the function that the dispatcher uses to generate event names. Returns `None` if the
+    /// recorders generate the names themselves. They do so if a `scrub` function has to see the
+    /// names or if there is no dispatcher.
     pub(crate) fn completion(&self) -> Option<Completion<Event>> {
         let (clock, has_event_time) = (self.clock.clone(), self.has_event_time);
         let completion = move |event: &mut Event| complete_unchanged(event, &clock, has_event_time);
         (self.scrub.is_none() && !self.is_inline).then(|| Box::new(completion) as _)
     }
 
-    /// Completes an event that is neither scrubbed nor truncated, unless the dispatcher will do so.
+    /// Completes an event that is neither scrubbed nor truncated, unless the dispatcher will
+    /// complete the event later.
     #[inline]
     pub(super) fn complete_without_dispatcher(&self, event: &mut Event) {
         if self.is_inline {
@@ -168,26 +170,27 @@ impl RecorderContext {
         }
     }
 
-    /// Generates an event's name, and sets the other fields that the event needs before it is
+    /// Generates an event's name, and sets the other fields that must be set before the event is
     /// scrubbed.
     pub(super) fn complete(&self, event: &mut Event) {
         complete(event, &self.clock, self.has_event_time);
     }
 
-    /// Returns whether an event with this message is scrubbed or truncated before it is published.
+    /// Returns whether an event with this message must be scrubbed or truncated before the event is
+    /// published.
     pub(super) fn changes(&self, message: &str) -> bool {
         self.scrub.is_some() || message.len() > self.max_message_len
     }
 
     /// Rewrites the event with the user-supplied function. Returns `false` if the function
-    /// panicked. The event must then not be published or reported.
+    /// panicked, in which case the caller must not publish or report the event.
     pub(super) fn scrub(&self, event: &mut Event) -> bool {
         self.scrub.as_ref().is_none_or(|scrub| catch_panic(|| scrub(event)).is_some())
     }
 
-    /// Returns the part of an unscrubbed event that may be reported: its object, type and reason,
-    /// scrubbed as a separate event, without the message. Returns an empty event if this scrubbing
-    /// panics too.
+    /// Returns the part of an unscrubbed event that may be reported. This part consists of the
+    /// object, type and reason, which are scrubbed as a separate event. Returns an empty event if
+    /// the `scrub` function panics on that event.
     pub(super) fn bare(&self, parts: EventParts) -> Event {
         let mut bare = Event::default();
         bare.involved_object = parts.involved_object;
@@ -196,7 +199,7 @@ impl RecorderContext {
         if self.scrub(&mut bare) { bare } else { Event::default() }
     }
 
-    /// Completes an event after scrubbing: sets the action if the event needs one, truncates a
+    /// Completes an event after scrubbing. Sets the action if the event needs one, truncates a
     /// message that is too long, and counts the truncation.
     pub(super) fn finish(&self, event: &mut Event) {
         if self.has_event_time {
@@ -211,12 +214,13 @@ impl RecorderContext {
             end -= 1;
         }
         event.message = format_args!("{}{mark}", &event.message[..end]).into();
-        // Relaxed: a count.
+        // Relaxed: this is only a counter.
         self.counters.truncated.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts a refusal and reports it to the user. A refusal by a disabled recorder is only
-    /// counted. The event must have been scrubbed, or returned by [`bare`](Self::bare).
+    /// Counts a refusal and reports it to the user. If the recorder is disabled, the refusal is
+    /// only counted. The caller must already have scrubbed the event, or must pass an event
+    /// returned by [`bare`](Self::bare).
     #[cold]
     pub(super) fn refuse(&self, recorded: Recorded, component: &str, event: &Event) -> Recorded {
         let counters = &self.counters;
@@ -228,12 +232,12 @@ impl RecorderContext {
             Recorded::Invalid(field) => (&counters.invalid, LossReason::Invalid(field)),
             Recorded::ScrubPanicked => (&counters.scrub_panics, LossReason::ScrubPanicked),
             Recorded::Disabled => {
-                // Relaxed: a count.
+                // Relaxed: this is only a counter.
                 counters.disabled.fetch_add(1, Ordering::Relaxed);
                 return recorded;
             }
         };
-        // Relaxed: a count.
+        // Relaxed: this is only a counter.
         counter.fetch_add(1, Ordering::Relaxed);
         self.losses.tell(&Loss::new(reason, component, slice::from_ref(event)));
         recorded

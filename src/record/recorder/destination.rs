@@ -1,4 +1,4 @@
-//! The destination to which a broadcaster's recorders send their events.
+//! Defines the destinations to which recorders send their events.
 
 use std::collections::VecDeque;
 

@@ -1,4 +1,5 @@
-//! Event drafts, which set values for which the short methods have no parameter.
+//! Defines event drafts, which can set values for which the other recording methods have no
+//! parameter.
 
 use std::fmt;
 
@@ -7,8 +8,7 @@ use crate::record::event::{Event, EventType, ObjectReference, Text, Timestamp};
 use super::handle::Recorder;
 use super::recorded::Recorded;
 
-/// An event that is still being built. Nothing is recorded until [`record`](Self::record) is
-/// called.
+/// A builder for an event. Nothing is recorded until [`record`](Self::record) is called.
 ///
 /// # Examples
 ///
@@ -37,8 +37,9 @@ pub struct EventDraft<'r> {
 }
 
 impl Recorder {
-    /// Creates an event draft, which can set values that the other methods do not accept, such as
-    /// labels, a related object or an action. [`record`](EventDraft::record) records the event.
+    /// Creates an event draft. A draft can set values that the other methods do not accept, such as
+    /// labels, a related object or an action. To record the event, call
+    /// [`record`](EventDraft::record).
     ///
     /// # Examples
     ///
@@ -80,8 +81,7 @@ impl<'r> EventDraft<'r> {
         Self { recorder, event }
     }
 
-    /// Sets the message, either as a string or as `format_args!(..)`, which is formatted
-    /// immediately.
+    /// Sets the message. Pass a string or `format_args!(..)`, which is formatted immediately.
     ///
     /// # Examples
     ///
@@ -99,7 +99,7 @@ impl<'r> EventDraft<'r> {
         self
     }
 
-    /// Sets an annotation. If a key is set more than once, the last value is used.
+    /// Sets an annotation. If the same key is set more than once, the last value is used.
     ///
     /// # Examples
     ///
@@ -118,7 +118,7 @@ impl<'r> EventDraft<'r> {
         self
     }
 
-    /// Sets a label. If a key is set more than once, the last value is used.
+    /// Sets a label. If the same key is set more than once, the last value is used.
     ///
     /// # Examples
     ///
@@ -154,7 +154,7 @@ impl<'r> EventDraft<'r> {
         self
     }
 
-    /// Sets the action that was taken on the object: one word in `CamelCase`.
+    /// Sets the action that was taken on the object, as one word in `CamelCase`.
     ///
     /// # Examples
     ///
@@ -172,9 +172,9 @@ impl<'r> EventDraft<'r> {
         self
     }
 
-    /// Sets the time when the event happened, if this is not the current time. It becomes the
-    /// event's first and last timestamp. The event's name and the correlator's windows are still
-    /// based on the clock.
+    /// Sets the time when the event happened, if it is not the current time. This time is used as
+    /// the event's first and last timestamp. The event's name and the correlator's windows are
+    /// still based on the clock.
     ///
     /// # Examples
     ///
@@ -217,7 +217,7 @@ impl<'r> EventDraft<'r> {
 
 impl fmt::Debug for EventDraft<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The message is left out, because it has not been scrubbed yet.
+        // The message is omitted, because it has not been scrubbed yet.
         f.debug_struct("EventDraft")
             .field("object", &self.event.involved_object)
             .field("reason", &self.event.reason)

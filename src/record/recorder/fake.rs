@@ -1,5 +1,5 @@
-//! A recorder for tests: a real recorder that puts its events in a queue, from which the test takes
-//! them.
+//! Defines a recorder for tests. The recorder is a real recorder, but adds its events to a queue
+//! from which the test can take them.
 
 use std::collections::VecDeque;
 use std::fmt::{self, Write as _};
@@ -12,10 +12,11 @@ use super::context::RecorderContext;
 use super::destination::{Destination, FakeQueue};
 use super::handle::Recorder;
 
-/// Creates real [`Recorder`]s for tests, and keeps the events that they record.
+/// Creates real [`Recorder`]s for tests, and stores the events that the recorders record.
 ///
-/// A fake recorder has no thread and never waits. Like a broadcaster, it refuses an event when its
-/// queue is full, and the call returns [`Recorded::Full`](super::Recorded::Full).
+/// A fake recorder does not have its own thread and never blocks. If the queue is full, the event
+/// is refused, as with a broadcaster, and the call returns
+/// [`Recorded::Full`](super::Recorded::Full).
 ///
 /// # Examples
 ///
@@ -38,8 +39,8 @@ pub struct FakeRecorder {
 }
 
 impl FakeRecorder {
-    /// Creates a fake that keeps up to `capacity` events until the test takes them. With a capacity
-    /// of zero, every event is refused.
+    /// Creates a fake that stores up to `capacity` events until the test takes them. If the
+    /// capacity is zero, every event is refused.
     ///
     /// # Examples
     ///
@@ -57,8 +58,9 @@ impl FakeRecorder {
         Self::with_clock(capacity, Clock::system())
     }
 
-    /// Creates a fake like [`new`](Self::new), but with the given clock. With a
-    /// [`FakeClock`](crate::testing::FakeClock), times and names are the same in every run.
+    /// Creates a fake like [`new`](Self::new), but with the given clock. If a test uses a
+    /// [`FakeClock`](crate::testing::FakeClock), the events' times and names are the same in every
+    /// run.
     ///
     /// # Examples
     ///
@@ -77,7 +79,7 @@ impl FakeRecorder {
         Self { queue, context: Arc::new(RecorderContext::with_clock(clock)) }
     }
 
-    /// Returns a recorder that records to this fake on behalf of `source`, like
+    /// Creates a recorder that records to this fake on behalf of `source`, like
     /// [`EventBroadcaster::recorder`](crate::EventBroadcaster::recorder).
     ///
     /// # Examples
@@ -93,7 +95,7 @@ impl FakeRecorder {
         Recorder::on(Destination::Fake(self.queue.clone()), source.into(), self.context.clone())
     }
 
-    /// Removes and returns all recorded events, in order.
+    /// Removes and returns all recorded events in the order in which they were recorded.
     ///
     /// # Examples
     ///
@@ -111,8 +113,8 @@ impl FakeRecorder {
     }
 
     /// Removes all recorded events, and returns them in the format of client-go's fake recorder,
-    /// such as `Warning BackOff restart 3`, followed by ` map[key:value]` if there are annotations.
-    /// Nothing is escaped.
+    /// for example `Warning BackOff restart 3`. If an event has annotations, ` map[key:value]` is
+    /// appended. Special characters are not escaped.
     ///
     /// # Examples
     ///

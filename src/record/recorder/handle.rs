@@ -1,4 +1,4 @@
-//! The recorder: a handle that records events.
+//! Defines the recorder, a handle that records events.
 
 use std::fmt;
 
@@ -17,25 +17,27 @@ use super::recorded::Recorded;
 
 /// A handle that records events on behalf of one source.
 ///
-/// It is `Send` and `Sync`, and cloning it only increments a reference count.
+/// A recorder is `Send` and `Sync`, and cloning a recorder only increments a reference count.
 ///
-/// Calls do not wait, except for the lock of an [inline](crate::EventBroadcaster::new_inline)
-/// broadcaster, and do not themselves panic. They do not log either, except that the `tracing`
-/// feature logs warnings about losses if there is no `on_loss` hook. A recorder does not keep the
-/// broadcaster open. After the broadcaster is closed, calls return [`Recorded::Closed`].
+/// Calls to a recorder do not block, except to acquire the lock of an
+/// [inline](crate::EventBroadcaster::new_inline) broadcaster. Calls do not themselves panic. They
+/// do not log, except that the `tracing` feature logs warnings about losses if there is no
+/// `on_loss` hook. A recorder does not keep the broadcaster open. After the broadcaster is closed,
+/// calls return [`Recorded::Closed`].
 ///
-/// Each event gets these values:
+/// A recorder sets the following values in each event:
 ///
-/// - The name `<object>.<time in hexadecimal>`, unique in this process. If this is not a valid
-///   name, the event gets a name that looks like a random UUID.
-/// - The namespace of its object. If the object has no namespace, the event is in `default`, or in
-///   the namespace set by [`cluster_scoped_namespace`](Self::cluster_scoped_namespace).
-/// - The current time, as its first and last timestamp.
+/// - The name `<object>.<time in hexadecimal>`, which is unique in this process. If such a name
+///   would not be valid, the event gets a name that looks like a random UUID.
+/// - The namespace of the event's object. If the object has no namespace, the event's namespace is
+///   `default`, or the namespace set by
+///   [`cluster_scoped_namespace`](Self::cluster_scoped_namespace).
+/// - The current time, as the first and last timestamp.
 /// - A count of one.
-/// - The source, which is also written to `reporting_controller` and `reporting_instance`.
+/// - The source, which is also copied to `reporting_controller` and `reporting_instance`.
 ///
-/// An event with an [event time](crate::record::EventBroadcasterBuilder::event_time) gets other
-/// values.
+/// If an event has an [event time](crate::record::EventBroadcasterBuilder::event_time), the
+/// recorder sets different values.
 ///
 /// # Examples
 ///
@@ -63,10 +65,10 @@ pub struct Recorder {
 struct RecorderState {
     queue: Destination,
     source: EventSource,
-    /// The invalid part of the source, if there is one. An API server would refuse every event
-    /// because of it.
+    /// The invalid part of the source, if any. An API server would refuse every event because of
+    /// this part.
     fault: Option<EventField>,
-    /// The namespace of events about objects that have no namespace.
+    /// The namespace in which events about objects without a namespace are placed.
     cluster_namespace: Text,
     context: Arc<RecorderContext>,
 }
@@ -90,8 +92,8 @@ impl Recorder {
         Self { shared: Arc::new(RecorderState { queue, source, fault, cluster_namespace, context }) }
     }
 
-    /// Creates a recorder that only counts calls and records nothing, for programs that run without
-    /// a store.
+    /// Creates a recorder for programs that run without a store. The recorder counts calls but does
+    /// not record events.
     ///
     /// # Examples
     ///
@@ -108,17 +110,17 @@ impl Recorder {
         Self::on(Destination::Disabled, EventSource::default(), context)
     }
 
-    /// Sets the namespace of events about objects that have no namespace, such as nodes and
-    /// cluster-scoped custom resources, and returns the recorder. Other clones of the recorder keep
-    /// their namespace. The default is `default`, which an empty string also selects.
+    /// Sets the namespace for events about objects that have no namespace, such as nodes and
+    /// cluster-scoped custom resources, and returns the recorder. Other clones of the recorder are
+    /// not affected. Defaults to `default`. An empty string also selects `default`.
     ///
-    /// The object reference itself still has no namespace, so `kubectl describe` finds the event. A
-    /// store may restrict the namespaces:
+    /// The event's object reference still has no namespace, so `kubectl describe` finds the event.
+    /// A store may restrict which namespaces are allowed:
     ///
     /// - An API server, [`MemorySink`](crate::MemorySink) and `SqliteSink` accept such an event in
-    ///   `default`. If the event has an
-    ///   [event time](crate::record::EventBroadcasterBuilder::event_time), they also accept
-    ///   `kube-system`. They reject every other namespace.
+    ///   `default`. If the event has an [event
+    ///   time](crate::record::EventBroadcasterBuilder::event_time), they also accept `kube-system`.
+    ///   These stores reject every other namespace.
     /// - Your own sink may accept any namespace.
     ///
     /// # Examples
@@ -147,15 +149,16 @@ impl Recorder {
 
     /// Records an event.
     ///
-    /// The object is a reference, or a value of a type that converts into a reference. Pass an
-    /// object in an `Arc` or a `Box` as `&*object`, because there is no conversion from `&Arc<T>`.
+    /// The object is an [`ObjectReference`], or a value of a type that converts into an
+    /// [`ObjectReference`]. If the object is in an `Arc` or a `Box`, pass `&*object`, because there
+    /// is no conversion from `&Arc<T>`.
     ///
-    /// The message is a string or `format_args!("restart {n}")`. It is not formatted or copied if
-    /// the broadcaster is closed, the recorder is disabled or the reason is empty. The same applies
-    /// to [`normal`](Self::normal) and [`warning`](Self::warning).
+    /// The message is a string or `format_args!("restart {n}")`. The message is not formatted or
+    /// copied if the broadcaster is closed, the recorder is disabled or the reason is empty. The
+    /// same applies to [`normal`](Self::normal) and [`warning`](Self::warning).
     ///
-    /// To set annotations, labels, a related object, an action or a time other than now, use a
-    /// [`draft`](Self::draft).
+    /// To set annotations, labels, a related object, an action or a time other than the current
+    /// time, use a [`draft`](Self::draft).
     ///
     /// # Examples
     ///
@@ -190,8 +193,7 @@ impl Recorder {
         self.publish(EventParts::new(object, type_.into(), reason, message.into()))
     }
 
-    /// Records an event of the type [`Normal`](EventType::Normal), which reports that everything is
-    /// as it should be.
+    /// Records an event of the type [`Normal`](EventType::Normal), which reports normal operation.
     ///
     /// # Examples
     ///
@@ -237,8 +239,8 @@ impl Recorder {
         self.event(object, EventType::Warning, reason, message)
     }
 
-    /// Returns how many events this recorder and all other recorders of its broadcaster have
-    /// refused or truncated so far.
+    /// Returns counts of the events that this recorder and all other recorders of the same
+    /// broadcaster have refused or truncated so far.
     ///
     /// # Examples
     ///
@@ -254,8 +256,8 @@ impl Recorder {
         self.shared.context.stats()
     }
 
-    /// Checks whether an event can be recorded, before the rest of it is built. If it cannot be
-    /// recorded, the refusal is returned as `Err`.
+    /// Checks whether an event can be recorded, before the remaining parts of the event are built.
+    /// Returns the refusal as `Err` if the event cannot be recorded.
     pub(super) fn check(&self, reason: &str, action: &str) -> Result<(), Recorded> {
         match &self.shared.queue {
             Destination::Disabled => return Err(Recorded::Disabled),
@@ -270,16 +272,17 @@ impl Recorder {
         wrong.map_or(Ok(()), |field| Err(Recorded::Invalid(field)))
     }
 
-    /// Refuses an event that has not been scrubbed. The hook therefore receives at most the event's
-    /// object, type and reason.
+    /// Refuses an event that has not been scrubbed. Because the event is not scrubbed, the hook
+    /// receives at most the event's object, type and reason.
     #[cold]
     pub(super) fn refuse_unscrubbed(&self, refusal: Recorded, parts: EventParts) -> Recorded {
         let RecorderState { source, context, .. } = &*self.shared;
         context.refuse(refusal, &source.component, &context.bare(parts))
     }
 
-    /// Builds the event, and offers it to the queue. The dispatcher generates the event's name, if
-    /// there is a dispatcher and no `scrub` function has to see the event first.
+    /// Builds the event, and tries to add it to the queue. If there is a dispatcher, and the event
+    /// does not have to be scrubbed or truncated first, the dispatcher generates the event's name
+    /// later.
     pub(super) fn publish(&self, parts: EventParts) -> Recorded {
         let RecorderState { queue, source, cluster_namespace, context, .. } = &*self.shared;
         let changes = context.changes(&parts.message);
@@ -295,7 +298,7 @@ impl Recorder {
         }
     }
 
-    /// Scrubs and truncates an event, and offers it to the queue.
+    /// Scrubs and truncates an event, and tries to add it to the queue.
     #[cold]
     fn publish_changed(&self, mut event: Event) -> Recorded {
         let RecorderState { queue, context, .. } = &*self.shared;
@@ -303,8 +306,8 @@ impl Recorder {
         if !context.scrub(&mut event) {
             return self.refuse_unscrubbed(Recorded::ScrubPanicked, event.into());
         }
-        // The message is truncated after scrubbing, because the `scrub` function can only find a
-        // secret that has not been truncated.
+        // The message is truncated after scrubbing, because the `scrub` function might not
+        // recognise a secret that has been truncated.
         context.finish(&mut event);
         match queue {
             Destination::Bus(publisher) => self.outcome(publisher.try_publish(event)),
@@ -313,7 +316,7 @@ impl Recorder {
         }
     }
 
-    /// Converts the result of publishing an event into an outcome, and reports a refusal.
+    /// Converts the result of publishing an event into a `Recorded` outcome, and reports a refusal.
     #[inline]
     fn outcome(&self, published: Result<(), PublishError<Event>>) -> Recorded {
         match published {

@@ -1,15 +1,16 @@
-//! Builds an event about an object on the caller's own thread, and puts it in the queue.
+//! Builds an event about an object on the caller's own thread, and adds the event to the queue.
 //!
-//! A call builds the event, scrubs and truncates it, and tries to publish it. Only the event's name
-//! is generated later, by the dispatcher, if there is one. A call does not wait, except for the
-//! lock of an inline bus. If the event cannot be recorded, the call increments a counter, calls the
-//! `on_loss` hook and returns the reason as a value. Without a hook, the `tracing` feature logs a
-//! warning. A disabled recorder only counts the call and returns.
+//! A recording call builds the event, scrubs and truncates it, and tries to publish it. Only the
+//! event's name is generated later, by the dispatcher if there is one. A recording call does not
+//! block, except to acquire an inline bus's lock. If the event cannot be recorded, the call
+//! increments a counter, calls the `on_loss` hook and returns the reason. If there is no hook, the
+//! `tracing` feature logs a warning instead. A disabled recorder only increments a counter and
+//! returns.
 //!
-//! - `context` is the state shared by a broadcaster's recorders.
-//! - `draft` is the long form of a recording call.
-//! - `object` is a recorder for one object.
-//! - `fake` creates recorders for tests, and keeps the recorded events in a queue.
+//! - `context` holds the state shared by all of a broadcaster's recorders.
+//! - `draft` defines a builder for events with optional fields.
+//! - `object` defines a recorder that is bound to one object.
+//! - `fake` creates recorders for tests, and stores the recorded events in a queue.
 
 mod context;
 mod destination;

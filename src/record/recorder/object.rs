@@ -1,4 +1,4 @@
-//! The recorder for one object.
+//! Defines a recorder that is bound to one object.
 
 use crate::record::event::{EventType, ObjectReference, Text};
 
@@ -6,8 +6,8 @@ use super::draft::EventDraft;
 use super::handle::Recorder;
 use super::recorded::Recorded;
 
-/// A [`Recorder`] for one object. Cloning it copies the object reference, but shares the
-/// reference's long strings.
+/// A [`Recorder`] that is bound to one object. Cloning an `ObjectRecorder` copies the object
+/// reference, but long strings in the reference are shared.
 ///
 /// # Examples
 ///
@@ -28,7 +28,8 @@ pub struct ObjectRecorder {
 }
 
 impl Recorder {
-    /// Returns a recorder for one object. The reference to the object is built only once.
+    /// Returns a recorder that is bound to one object, so that the object reference is built only
+    /// once.
     ///
     /// # Examples
     ///
@@ -47,7 +48,7 @@ impl Recorder {
 }
 
 impl ObjectRecorder {
-    /// Creates a draft about this object. See [`Recorder::draft`].
+    /// Creates a draft of an event about this object. See [`Recorder::draft`].
     ///
     /// # Examples
     ///
@@ -93,7 +94,7 @@ impl ObjectRecorder {
         self.recorder.warning(&self.object, reason, message)
     }
 
-    /// Returns the object that the events are about.
+    /// Returns the object that this recorder's events are about.
     pub fn object(&self) -> &ObjectReference {
         &self.object
     }

@@ -1,4 +1,4 @@
-//! The outcome of a recording call.
+//! Defines the outcome of a recording call.
 
 use std::fmt;
 
@@ -8,8 +8,8 @@ use crate::record::event::EventField;
 
 /// The outcome of one call to a recorder.
 ///
-/// A caller may ignore the outcome. Every refusal is counted, and every refusal by a broadcaster is
-/// reported to its `on_loss` hook.
+/// A caller may ignore the outcome. Every refusal is counted. If a broadcaster refuses an event,
+/// the refusal is also reported to the broadcaster's `on_loss` hook.
 ///
 /// # Examples
 ///
@@ -28,12 +28,12 @@ use crate::record::event::EventField;
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Recorded {
-    /// The event is in the queue, and will be offered to every watcher.
+    /// The event was added to the queue, and will be offered to every watcher.
     Accepted,
-    /// The queue is full, because events are recorded faster than the watchers can take them. The
-    /// queue is the incoming queue or, on an [inline](crate::EventBroadcaster::new_inline)
-    /// broadcaster, the queue of a watcher or recording that the recorder would otherwise have to
-    /// wait for. No watcher, log or recording receives the event.
+    /// The queue is full, because events are recorded faster than the watchers receive them. The
+    /// full queue is the incoming queue or, on an [inline](crate::EventBroadcaster::new_inline)
+    /// broadcaster, the queue of a watcher or recording for which the recorder would otherwise have
+    /// to wait. The event does not reach any watcher, log or recording.
     Full,
     /// The broadcaster has been closed.
     #[doc(alias = "Stopped")]
@@ -42,16 +42,17 @@ pub enum Recorded {
     Disabled,
     /// The reason is empty, but every event must have a reason.
     EmptyReason,
-    /// An API server would refuse the event because this field is invalid. Only recorders whose
-    /// events have an [event time](crate::record::EventBroadcasterBuilder::event_time) check this.
+    /// An API server would refuse the event because the given field is invalid. A recorder checks
+    /// the fields only if its events have an [event
+    /// time](crate::record::EventBroadcasterBuilder::event_time).
     Invalid(EventField),
-    /// The function that scrubs events panicked, so the event might contain data that the function
+    /// The `scrub` function panicked, so the event might still contain data that the function
     /// should have removed.
     ScrubPanicked,
 }
 
 impl Recorded {
-    /// Returns whether the event is in the queue.
+    /// Returns whether the event was added to the queue.
     pub fn is_accepted(self) -> bool {
         self == Self::Accepted
     }

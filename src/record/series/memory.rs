@@ -1,8 +1,8 @@
-//! Keeps the series of one recording.
+//! Stores the series of one recording.
 //!
-//! The series are kept in the order in which they were last seen, because the least recently seen
-//! series is the next one to end and the first one to be evicted. Series with held events are also
-//! ordered by their first held event, and by the time when their held events are due to be written.
+//! The series are sorted by the time when they were last seen, because the least recently seen
+//! series is the next to end and the first to be evicted. Series with held events are also sorted
+//! by their first held event, and by the time when their held events are due to be written.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
@@ -15,11 +15,11 @@ use crate::sync::Arc;
 
 use super::options::{SeriesOptions, SeriesUpdate};
 
-/// The place of a series in `SeriesMemory::series`.
+/// The position of a series in `SeriesMemory::series`.
 type Place = u32;
 
-/// The key that identifies the stored event of a series. It consists of the series' hash, the
-/// event's original name, and its namespace.
+/// The key that identifies the stored event of a series. The key consists of the series' hash, and
+/// of the event's original name and namespace.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct SeriesKey(Arc<(u64, Text, Text)>);
 
@@ -34,62 +34,63 @@ impl SeriesKey {
     }
 }
 
-/// A write that a series requests.
+/// A write requested by a series.
 pub(crate) struct SeriesWrite {
     pub(crate) key: SeriesKey,
-    /// The event as it should be stored.
+    /// The event in the state in which it should be stored.
     pub(crate) event: Event,
-    /// Whether the write updates the event of a series that had already begun. Since then, the
-    /// series may have ended, and the store may have lost the event.
+    /// Whether the write updates the event of a series that had already begun. By the time the
+    /// event is written, the series may have ended, and the store may no longer have the event.
     pub(crate) is_update: bool,
     /// The offset of the first event that the write covers.
     pub(crate) offset: u64,
-    /// The number of events that the write covers. 0 if it contains nothing new for the store.
+    /// The number of events that the write covers, or 0 if the write does not contain any new
+    /// events.
     pub(crate) events: u64,
-    /// The number of these events that still count against the watcher's queue.
+    /// The number of covered events that still count against the watcher's queue.
     pub(crate) in_hand: u64,
 }
 
-/// A stored event, and the repeats of it that have been seen since.
+/// A stored event, and the number of repeats that have been seen since.
 struct Series {
     key: SeriesKey,
-    /// The first event of the series, with the count of all events in the series.
+    /// The first event of the series. After the first repeat, the event's `series` field counts all
+    /// events in the series.
     event: Event,
     hash: u64,
-    /// The number of events that are counted here but not included in any write yet.
+    /// The number of events that have been counted but not yet included in a write.
     held: u64,
     /// The offset of the first held event.
     held_from: u64,
-    /// When the series was last seen, and when it was last written.
+    /// The times when the series was last seen and last written.
     seen: Duration,
     written: Duration,
-    /// When the held events are to be written. `None` if no events are held.
+    /// The time when the held events are due to be written, or `None` if no events are held.
     due: Option<Duration>,
 }
 
 pub(crate) struct SeriesMemory {
-    /// `None` if the recording does not count events in series.
+    /// The options, or `None` if the recording does not count events in series.
     options: Option<SeriesOptions>,
     hasher: ahash::RandomState,
     table: HashTable<Place>,
-    /// The series in the order in which they were last seen.
+    /// The series, sorted by the time when they were last seen.
     series: Recency<Series>,
     held: BTreeSet<(u64, Place)>,
     due: BTreeSet<(Duration, Place)>,
     writes: VecDeque<SeriesWrite>,
     /// The offset of the newest event.
     offset: u64,
-    /// The number of series that were evicted.
+    /// The number of series that have been evicted.
     evicted: u64,
 }
 
 impl SeriesMemory {
-    /// Creates an empty memory. The `options` must already have been validated.
+    /// Creates an empty `SeriesMemory`. The caller must already have validated the `options`.
     pub(crate) fn new(options: Option<SeriesOptions>) -> Self {
         Self {
             options,
-            // The hasher is seeded randomly, because object names are supplied from outside the
-            // program.
+            // The hasher has a random seed, because object names originate outside the program.
             hasher: ahash::RandomState::new(),
             table: HashTable::new(),
             series: Recency::default(),
@@ -101,7 +102,7 @@ impl SeriesMemory {
         }
     }
 
-    /// Returns the next write that a series requests.
+    /// Removes and returns the next requested write.
     pub(crate) fn next_write(&mut self) -> Option<SeriesWrite> {
         self.writes.pop_front()
     }
@@ -111,26 +112,27 @@ impl SeriesMemory {
         self.held.first().map(|(offset, _)| *offset)
     }
 
-    /// Returns the next time at which [`tick`](Self::tick) has something to do.
+    /// Returns the time when [`tick`](Self::tick) must be called next.
     pub(crate) fn next_due(&self) -> Option<Duration> {
         let first = self.series.oldest().and_then(|place| self.series.get(place));
         let end = self.options.zip(first).map(|(options, first)| end_of(&options, first));
         end.into_iter().chain(self.due.first().map(|(due, _)| *due)).min()
     }
 
-    /// Returns the number of series that have been evicted so far.
+    /// Returns how many series have been evicted so far.
     pub(crate) fn evicted(&self) -> u64 {
         self.evicted
     }
 
-    /// Returns the maximum number of series.
+    /// Returns the maximum number of series that may be stored.
     pub(crate) fn capacity(&self) -> usize {
         self.options.map_or(0, |options| options.cache_size)
     }
 
     // ── events ──
 
-    /// Counts an event. Returns `true` if the event is held, and `false` if a write covers it.
+    /// Counts an event. Returns `true` if the event is held, and `false` if the event is covered by
+    /// a write.
     pub(crate) fn count(&mut self, event: &Event, offset: u64, now: Duration) -> bool {
         self.offset = offset;
         let Some(options) = self.options else {
@@ -182,7 +184,7 @@ impl SeriesMemory {
         self.table.insert_unique(hash, place, |place| all.get(*place).map_or(0, |series| series.hash));
     }
 
-    /// Counts an event of a known series. Returns whether the event is held.
+    /// Counts an event in an existing series. Returns whether the event is held.
     fn repeat(&mut self, options: &SeriesOptions, place: Place, event: &Event, now: Duration) -> bool {
         let offset = self.offset;
         let Some(series) = self.series.touch(place) else { return false };
@@ -209,8 +211,8 @@ impl SeriesMemory {
 
     // ── time ──
 
-    /// Ends the series that have not been seen for `finish_after`, and writes the series that are
-    /// due.
+    /// Ends each series that has not been seen for `finish_after`, and requests a write for each
+    /// series whose held events are due.
     pub(crate) fn tick(&mut self, now: Duration) {
         let Some(options) = self.options else { return };
         while let Some(first) = self.series.oldest() {
@@ -224,14 +226,14 @@ impl SeriesMemory {
         }
     }
 
-    /// Writes every series with held events.
+    /// Requests a write for every series that has held events.
     pub(crate) fn write_held(&mut self, now: Duration) {
         while let Some(&(_, place)) = self.held.first() {
             self.write(place, now, 0);
         }
     }
 
-    /// Sets the time when a series' held events are due to be written.
+    /// Determines and sets the time when a series' held events are due to be written.
     fn set_due(&mut self, options: &SeriesOptions, place: Place) {
         let every = options.refresh_every;
         let Some(series) = self.series.get(place) else { return };
@@ -246,8 +248,8 @@ impl SeriesMemory {
         }
     }
 
-    /// Requests a write that covers a series' held events. `in_hand` of these events still count
-    /// against the watcher's queue.
+    /// Requests a write that covers a series' held events. `in_hand` is the number of held events
+    /// that still count against the watcher's queue.
     fn write(&mut self, place: Place, now: Duration, in_hand: u64) {
         let newest = self.offset;
         let Some(series) = self.series.get_mut(place) else { return };
@@ -262,7 +264,7 @@ impl SeriesMemory {
         self.writes.push_back(SeriesWrite { key, event, is_update: true, offset, events, in_hand });
     }
 
-    /// Ends a series. Writes it first if it has held events.
+    /// Ends a series. If the series has held events, requests a write that covers them first.
     fn end(&mut self, place: Place, now: Duration) {
         let Some(series) = self.series.get(place) else { return };
         if series.held > 0 {
@@ -276,8 +278,8 @@ impl SeriesMemory {
 
     // ── answers ──
 
-    /// Records the store's response to a write that was requested with the name `decided`, if the
-    /// series still exists. Returns the name that the event has from now on.
+    /// Saves the store's response to a write if the series still exists. `decided` is the name with
+    /// which the write was requested. Returns the name under which the event is stored.
     pub(crate) fn confirm(&mut self, key: &SeriesKey, decided: &Text, stored: Stored) -> Text {
         if let Some(series) = self.find(key) {
             let metadata = &mut series.event.metadata;
@@ -289,7 +291,8 @@ impl SeriesMemory {
         stored.name
     }
 
-    /// Renames the stored event, because its name is already taken in the store.
+    /// Renames the stored event of a series, because the event's name is already taken in the
+    /// store.
     pub(crate) fn rename(&mut self, key: &SeriesKey, name: &Text) {
         if let Some(series) = self.find(key) {
             series.event.metadata.name = name.clone();
@@ -304,7 +307,7 @@ impl SeriesMemory {
     }
 }
 
-/// Returns the updated count and time of the series, which include `event`.
+/// Returns the count and time of the series after adding `event`.
 fn counted(first: &Event, event: &Event) -> EventSeries {
     let at = event.event_time().or(first.event_time());
     match first.series() {
@@ -315,19 +318,20 @@ fn counted(first: &Event, event: &Event) -> EventSeries {
     }
 }
 
-/// Returns the time at which a series ends if it is not seen again.
+/// Returns the time when a series ends if no further event of the series is seen.
 fn end_of(options: &SeriesOptions, series: &Series) -> Duration {
     series.seen.saturating_add(options.finish_after)
 }
 
-/// The strings that all events in a series have in common. They are the fields of client-go's key,
-/// except for resource versions. A field that is not part of the key is empty.
+/// The strings that all events in a series have in common. The strings are the fields of
+/// client-go's key, without the resource versions. If a field is not part of the key, its string is
+/// empty.
 type Fields<'a> = [&'a str; 18];
 
 fn are(mine: &Fields<'_>, others: &Fields<'_>) -> bool {
     mine.iter().zip(others).all(|(mine, other)| {
-        // Clones of a long string share one address, and most strings are empty, so both cases are
-        // checked before the bytes are compared.
+        // Clones of a long string have the same address, and most strings are empty, so both cases
+        // are checked before the bytes are compared.
         mine.len() == other.len() && (mine.is_empty() || mine.as_ptr() == other.as_ptr() || mine == other)
     })
 }

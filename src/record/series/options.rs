@@ -1,4 +1,4 @@
-//! Options for series, as plain data.
+//! Defines the options for series as plain data.
 
 use std::time::Duration;
 
@@ -14,18 +14,18 @@ const SHORTEST: Duration = Duration::from_millis(1);
 /// The largest `cache_size` that the options accept.
 const MAX_SERIES: usize = 1 << 24;
 
-/// Options for the series in which a recording counts events that have an event time.
+/// Options for the series in which a recording counts repeated events that have an event time.
 ///
-/// The first event of a series is stored as a new event. Later events that are equal to it are
-/// counted in the stored event's `series`, which holds the number of times that the event was seen,
-/// and the time when it was last seen. Two events are equal if they have the same type, reason,
+/// The first event of a series is stored as a new event. Later equal events are counted in the
+/// stored event's `series`, which holds the number of times the event was seen and the time when
+/// the event was last seen. Two events are considered equal if they have the same type, reason,
 /// action, reporter, object and related object. Unless [`message_in_key`](Self::message_in_key) is
-/// set, their messages may differ, and the stored event keeps the first message.
+/// set, the messages of equal events may differ, and the stored event keeps the first message.
 ///
 /// The options can be read from a configuration file, with the setters' names as keys. A duration
-/// is a string such as `6m`, or a number of seconds. A missing key takes its default, and an
-/// unknown key is an error. If a value is out of range, starting the recording returns an error
-/// that names the option.
+/// is a string such as `6m`, or a number of seconds. If a key is missing, the option's default is
+/// used. An unknown key causes an error. If a value is out of range, starting the recording returns
+/// an error that names the option.
 ///
 /// # Examples
 ///
@@ -70,11 +70,11 @@ struct SeriesOptionsObject {
 
 object_only!(SeriesOptions, SeriesOptionsObject);
 
-/// Selects which repeats are written immediately. The other repeats are counted, and a later write
-/// includes their count.
+/// Selects which repeats are written immediately. All other repeats are counted, and the count is
+/// included in a later write.
 ///
-/// This choice is not affected by a write that the store refuses or that runs out of attempts. The
-/// next write still happens at its regular time, and includes the count of all events.
+/// If the store refuses a write or the write runs out of attempts, the selection does not change.
+/// The next write still happens at its regular time, and includes the count of all events.
 ///
 /// # Examples
 ///
@@ -90,21 +90,24 @@ object_only!(SeriesOptions, SeriesOptionsObject);
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum SeriesUpdate {
-    /// Only the first repeat, as in client-go. If the event itself is not stored yet, both are
-    /// stored in one write. Later repeats reach the store when the series is refreshed or ends.
+    /// Only the first repeat is written immediately, as in client-go. If the first event is not
+    /// stored yet, the first event and its repeat are stored in one write. Later repeats are
+    /// written when the series is refreshed or ends.
     #[default]
     AsClientGo,
-    /// The first repeat, and after that at most one write per series in this interval, which must
-    /// be 1 ms or more. The latest count is written when the interval has elapsed.
+    /// The first repeat is written immediately. After that, each series is written at most once per
+    /// interval, which must be 1 ms or more. The latest count is written when the interval has
+    /// elapsed.
     Every(#[serde(with = "crate::duration")] Duration),
-    /// Every repeat. If the sink is slow, several repeats are combined into one write.
+    /// Every repeat is written immediately. If the sink is slow, several repeats are combined into
+    /// one write.
     Always,
 }
 
 impl Default for SeriesOptions {
     fn default() -> Self {
         // The first two values are client-go's `finishTime` and `refreshTime`. client-go's cache is
-        // unbounded. The size here is the same as for the correlator's caches.
+        // unbounded, whereas this cache has the same size as the correlator's caches.
         Self {
             finish_after: Duration::from_secs(6 * 60),
             refresh_every: Duration::from_secs(30 * 60),
@@ -116,18 +119,20 @@ impl Default for SeriesOptions {
 }
 
 impl SeriesOptions {
-    /// Sets the time after which a series ends if it is not seen again. The last count is then
-    /// written, and a later event begins a new series. Must be 1 ms or more. Defaults to 6 minutes.
+    /// Sets the time after which a series ends if no further event of the series is seen. When the
+    /// series ends, its last count is written. A later event begins a new series. The time must be
+    /// 1 ms or more. Defaults to 6 minutes.
     pub fn finish_after(mut self, silence: Duration) -> Self {
         self.finish_after = silence;
         self
     }
 
-    /// Sets how long after its last write an active series is written again, if it has been seen
-    /// since. This keeps the count in the store current, and prevents a store with a time to live
-    /// from expiring the event. If the store keeps events for less than twice this time
-    /// ([`EventSink::ttl`](crate::EventSink::ttl)), a series is written after half of the store's
-    /// time to live. Must be 1 ms or more. Defaults to 30 minutes.
+    /// Sets how long after its last write a series is written again, if it has been seen since
+    /// then. Refreshing a series keeps the count in the store current, and prevents a store with a
+    /// time to live from expiring the event. If the store's time to live
+    /// ([`EventSink::ttl`](crate::EventSink::ttl)) is less than twice this time, a series is
+    /// written after half of the time to live. The time must be 1 ms or more. Defaults to 30
+    /// minutes.
     pub fn refresh_every(mut self, time: Duration) -> Self {
         self.refresh_every = time;
         self
@@ -139,9 +144,9 @@ impl SeriesOptions {
         self
     }
 
-    /// Sets the maximum number of series that the recording keeps. If there are more, the least
-    /// recently seen series ends, and its last count is written. Must be 1 to 16,777,216. Defaults
-    /// to 4096.
+    /// Sets the maximum number of series that the recording keeps. If this number is exceeded, the
+    /// least recently seen series ends, and its last count is written. The number must be from 1 to
+    /// 16,777,216. Defaults to 4096.
     pub fn cache_size(mut self, series: usize) -> Self {
         self.cache_size = series;
         self
@@ -154,7 +159,7 @@ impl SeriesOptions {
         self
     }
 
-    /// Returns the default options for a recording that writes in this order.
+    /// Returns the default options for a recording with this write order.
     pub(crate) fn of(order: WriteOrder) -> Self {
         match order {
             WriteOrder::Bus => Self::default().update(SeriesUpdate::Always),
@@ -162,8 +167,7 @@ impl SeriesOptions {
         }
     }
 
-    /// Returns these options, adjusted for a store that keeps events for `ttl` after their last
-    /// write.
+    /// Adjusts the options for a store that keeps an event for `ttl` after the event's last write.
     pub(crate) fn within(mut self, ttl: Option<Duration>) -> Self {
         let half = ttl.map_or(Duration::MAX, |ttl| (ttl / 2).max(SHORTEST));
         self.refresh_every = self.refresh_every.min(half);

@@ -1,5 +1,5 @@
-//! An adapter that lets a recording write to an asynchronous store. It runs each operation as a
-//! separate task.
+//! An adapter that allows a recording to write to an asynchronous store. The adapter runs each
+//! operation as a separate task.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -22,7 +22,7 @@ use super::needed_thread::NeededThread;
 use super::op::SinkOp;
 use super::order::WriteOrder;
 
-/// The default maximum number of operations in progress at the same time.
+/// The default for the maximum number of operations in progress at the same time.
 const IN_FLIGHT: usize = 16;
 /// The default time limit for an operation.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -30,7 +30,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// A sink that wraps an [`AsyncEventSink`]. Each operation runs as a separate task, so a slow
 /// operation delays only writes for the same key.
 ///
-/// The library does not depend on a particular runtime, so the program passes a function that
+/// The library does not depend on a particular runtime, so the program must pass a function that
 /// spawns a task:
 ///
 /// | runtime | function |
@@ -46,24 +46,26 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 ///
 /// # Blocking
 ///
-/// A recording does not wait for individual tasks while it is running, but it waits for its tasks
-/// to finish before it ends. The runtime must therefore keep running until the recording has ended:
+/// While a recording is running, it does not wait for individual tasks. Before a recording ends, it
+/// waits for all of its tasks to finish. The runtime must therefore keep running until the
+/// recording has ended:
 ///
-/// - The program must shut the broadcaster down before it drops the runtime. Without its runtime, a
-///   tokio timer panics, which causes the recording to drop the event.
+/// - The program must shut down the broadcaster before it drops the runtime. If a tokio timer is
+///   used after its runtime was dropped, the timer panics, and the recording drops the event.
 /// - A task should await [`flush_async`](crate::EventBroadcaster::flush_async) and
-///   [`shutdown_async`](crate::EventBroadcaster::shutdown_async) instead of calling `flush` and
-///   `shutdown`, which block one of the runtime's threads.
+///   [`shutdown_async`](crate::EventBroadcaster::shutdown_async), because `flush` and `shutdown`
+///   would block one of the runtime's threads.
 /// - A single-threaded tokio runtime (`current_thread`) runs tasks only while its thread is inside
-///   `Runtime::block_on`. If that thread waits for the recording, both are blocked forever. To
-///   prevent this, the store should return the thread from
+///   `Runtime::block_on`. If that thread waits for the recording, the thread and the recording
+///   deadlock. To prevent a deadlock, the store should return the thread from
 ///   [`needed_thread`](AsyncEventSink::needed_thread). The library then does not wait for the
-///   recording on that thread. This hazard does not exist with a multi-threaded runtime, or if a
-///   runtime on a separate thread serves only the sink.
-/// - A task must not wait for the broadcaster whose events it stores.
+///   recording on that thread. A multi-threaded runtime cannot deadlock in this way, and neither
+///   can a runtime on a separate thread that serves only the sink.
+/// - A task that stores events from a broadcaster must not wait for that broadcaster.
 ///
-/// A direct call to one of the sink's methods, such as `create`, blocks until its task is done. Do
-/// not make such a call on the only thread of a single-threaded runtime.
+/// If a program calls one of the sink's methods directly, such as `create`, the call blocks until
+/// the operation's task has finished. Do not call these methods on the thread of a single-threaded
+/// runtime.
 ///
 /// # Examples
 ///
@@ -124,8 +126,8 @@ where
         Self { sink: Arc::new(sink), spawn, in_flight: IN_FLIGHT, limit: Limit { timer, timeout: TIMEOUT } }
     }
 
-    /// Sets the maximum number of operations in progress at the same time. Defaults to 16. Zero
-    /// counts as 1.
+    /// Sets the maximum number of operations in progress at the same time. Defaults to 16. A value
+    /// of zero is treated as 1.
     ///
     /// # Examples
     ///
@@ -152,9 +154,9 @@ where
         self
     }
 
-    /// Sets the time limit for an operation. An operation that exceeds the limit is dropped and
-    /// fails with [`SinkErrorKind::GroupUnavailable`], so it may be retried. Defaults to 30 s. The
-    /// time is measured by the system clock. [`Duration::MAX`] disables the limit.
+    /// Sets the time limit for an operation. If an operation exceeds the limit, the operation is
+    /// dropped and fails with [`SinkErrorKind::GroupUnavailable`], so it may be retried. Defaults
+    /// to 30 s. The time is measured by the system clock. [`Duration::MAX`] disables the limit.
     ///
     /// # Examples
     ///
@@ -184,12 +186,12 @@ where
         self
     }
 
-    /// Performs one operation, and blocks until it is done.
+    /// Performs one operation, and blocks until the operation is complete.
     fn perform(&self, op: SinkOp) -> Result<Event, SinkError> {
         let (sink, limit, parker) = (self.sink.clone(), self.limit.clone(), Parker::new());
         let waiting = Arc::new(Waiting { answer: Mutex::new(None), unparker: parker.unparker() });
-        // Created outside the future, so that a task that is dropped before its first poll also
-        // answers.
+        // `Answers` is created outside the future, so that the operation is answered even if the
+        // task is dropped before its first poll.
         let task = Answers(waiting.clone());
         (self.spawn)(Box::pin(async move {
             let answer = limit.perform(&*sink, &op).await;
@@ -204,14 +206,14 @@ where
     }
 }
 
-/// The state that a task shares with the thread waiting for its result.
+/// The state shared by a task and the thread that is waiting for the task's result.
 struct Waiting {
     answer: Mutex<Option<Result<Event, SinkError>>>,
     unparker: Unparker,
 }
 
-/// The task's side of `Waiting`. Dropping it wakes the waiting thread, after storing an error if
-/// the task has not answered.
+/// The task's handle to `Waiting`. Dropping this handle wakes the waiting thread. If the task has
+/// not answered, an error is stored first.
 struct Answers(Arc<Waiting>);
 
 impl Drop for Answers {
@@ -223,7 +225,7 @@ impl Drop for Answers {
     }
 }
 
-/// The time limit for an operation.
+/// The time limit that applies to each operation.
 #[derive(Clone, Debug)]
 struct Limit {
     timer: Arc<Timer>,
@@ -256,7 +258,8 @@ impl Limit {
             if clock.has_passed(deadline) {
                 return Poll::Ready(None);
             }
-            // If the system cannot start a thread for the timer, the next poll tries again.
+            // If the system cannot start a thread for the timer, setting the timer is retried on
+            // the next poll.
             let _ = entry.set(deadline, context.waker());
             Poll::Pending
         })
@@ -316,7 +319,7 @@ where
     }
 }
 
-/// A clone writes to the same store.
+/// A clone writes to the same store as the original.
 impl<S, P: Clone> Clone for AsyncSink<S, P> {
     fn clone(&self) -> Self {
         let (sink, spawn, limit) = (self.sink.clone(), self.spawn.clone(), self.limit.clone());

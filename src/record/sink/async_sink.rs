@@ -1,4 +1,4 @@
-//! The contract for stores that have an asynchronous client.
+//! The contract for a store that has an asynchronous client.
 
 use std::future::Future;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use super::needed_thread::NeededThread;
 use super::op::SinkOp;
 use super::order::WriteOrder;
 
-/// A store for events whose methods return futures. It is the counterpart of
+/// A store for events whose methods return futures. This trait is the counterpart of
 /// [`EventSink`](crate::EventSink) for stores that have an asynchronous client. An
-/// [`AsyncSink`](crate::sink::AsyncSink) turns it into a sink that runs several operations at the
-/// same time.
+/// [`AsyncSink`](crate::sink::AsyncSink) turns such a store into a sink that runs several
+/// operations concurrently.
 ///
-/// Implement the methods as `async fn`. The futures that they return must be `Send`.
+/// Implement the methods as `async fn`. The futures returned by the methods must be `Send`.
 ///
-/// The trait is also implemented for an `Arc` of such a store, so several recordings can share the
+/// The trait is also implemented for a store in an `Arc`, so several recordings can share the
 /// store.
 ///
 /// # Examples
@@ -78,8 +78,9 @@ pub trait AsyncEventSink: Send + Sync + 'static {
     /// ```
     fn create(&self, event: &Event) -> impl Future<Output = Result<Event, SinkError>> + Send;
 
-    /// Changes the stored event with this name, like [`EventSink::patch`](crate::EventSink::patch).
-    /// The method must not create the event if it is missing.
+    /// Changes the stored event that has the same name, like
+    /// [`EventSink::patch`](crate::EventSink::patch). If the event is missing, this method must not
+    /// create the event.
     ///
     /// # Errors
     ///
@@ -112,7 +113,7 @@ pub trait AsyncEventSink: Send + Sync + 'static {
     /// ```
     fn patch(&self, event: &Event) -> impl Future<Output = Result<Event, SinkError>> + Send;
 
-    /// Replaces the stored event with this name, like
+    /// Replaces the stored event that has the same name, like
     /// [`EventSink::update`](crate::EventSink::update). Recordings never call this method. The
     /// default implementation rejects the event.
     ///
@@ -190,23 +191,23 @@ pub trait AsyncEventSink: Send + Sync + 'static {
         None
     }
 
-    /// Returns the thread that runs the store's futures, if no other thread can run them. See
-    /// [`EventSink::needed_thread`](crate::EventSink::needed_thread). A store on a single-threaded
-    /// tokio runtime should return the runtime's thread. Defaults to `None`.
+    /// Returns the thread that runs the store's futures, if the futures cannot run on any other
+    /// thread. See [`EventSink::needed_thread`](crate::EventSink::needed_thread). If a store uses a
+    /// single-threaded tokio runtime, it should return the runtime's thread. Defaults to `None`.
     fn needed_thread(&self) -> Option<NeededThread> {
         None
     }
 
-    /// Returns the maximum time for which a recording should hold a count that its spam filter
-    /// stopped. See [`EventSink::refresh_every`](crate::EventSink::refresh_every). Defaults to 30
-    /// minutes.
+    /// Returns the maximum time for which a recording should hold a count whose write was stopped
+    /// by the spam filter. See [`EventSink::refresh_every`](crate::EventSink::refresh_every).
+    /// Defaults to 30 minutes.
     fn refresh_every(&self) -> Option<Duration> {
         Some(REFRESH_EVERY)
     }
 
     /// Returns the name of the group to which an event belongs. See
-    /// [`EventSink::group`](crate::EventSink::group). By default, all events belong to one group,
-    /// whose name is empty.
+    /// [`EventSink::group`](crate::EventSink::group). By default, all events belong to a single
+    /// group, whose name is empty.
     fn group<'e>(&self, event: &'e Event) -> &'e str {
         let _ = event;
         ""

@@ -1,4 +1,5 @@
-//! The operations that are submitted to a sink, and the channel that returns the sink's answers.
+//! The operations that are submitted to a sink, and the queue through which the sink's answers are
+//! returned.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -11,32 +12,32 @@ use crate::sync::{Arc, Mutex, thread_local};
 use super::error::{SinkError, SinkErrorKind};
 use super::op::{SinkOp, SinkOpError};
 
-/// The number by which a recording identifies an operation in progress.
+/// A number that identifies an operation in progress within a recording.
 pub(crate) type OpId = u32;
 
-/// The outcome of an operation on a sink.
+/// The outcome of an operation that was submitted to a sink.
 pub(crate) enum Reply {
     Stored(Stored),
     Failed(SinkOpError),
-    /// The operation failed, and its event was lost.
+    /// The operation failed, and the operation's event was lost.
     Lost(SinkError),
-    /// The sink panicked while processing this operation together with others, and has not answered
-    /// this operation yet. The number is how many times the event was seen, according to its own
+    /// The sink panicked while processing several operations together, and has not answered this
+    /// operation yet. The number is how many times the event was seen, according to the event's own
     /// fields.
     Unsure(i32),
     /// The operation was not submitted to the sink.
     Unsent(Box<SinkOp>),
 }
 
-/// A queue that holds the answers until the waiting thread takes them.
+/// A queue that holds the sink's answers until the waiting thread takes them.
 pub(crate) struct Replies {
     answers: Mutex<Vec<(OpId, Reply)>>,
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
 impl Replies {
-    /// Creates an empty queue. [`push`](Self::push) calls `wake` after it has added answers, unless
-    /// the calling thread is inside a call to [`in_call`] with this queue.
+    /// Creates an empty queue. [`push`](Self::push) calls `wake` after adding answers, unless the
+    /// calling thread is inside a call to [`in_call`] with this queue.
     pub(crate) fn new(wake: impl Fn() + Send + Sync + 'static) -> Arc<Self> {
         Arc::new(Self { answers: Mutex::default(), wake: Box::new(wake) })
     }
@@ -48,8 +49,8 @@ impl Replies {
         }
     }
 
-    /// Adds answers without waking the waiting thread. The iterator runs while the lock is held, so
-    /// it must not call user code.
+    /// Adds answers without waking the waiting thread. The iterator is consumed while the lock is
+    /// held, so the iterator must not call user code.
     pub(crate) fn push_quietly(&self, answers: impl IntoIterator<Item = (OpId, Reply)>) {
         self.answers.lock().extend(answers);
     }
@@ -58,7 +59,7 @@ impl Replies {
         (self.wake)();
     }
 
-    /// Moves all answers into `into`, which must be empty.
+    /// Moves all answers from the queue into `into`, which must be empty.
     pub(crate) fn take(&self, into: &mut Vec<(OpId, Reply)>) {
         std::mem::swap(&mut *self.answers.lock(), into);
     }
@@ -67,13 +68,14 @@ impl Replies {
         !self.answers.lock().is_empty()
     }
 
-    /// Returns whether the latest answer reports that this operation's event was stored.
+    /// Returns whether the latest answer in the queue reports that this operation's event was
+    /// stored.
     pub(crate) fn has_stored(&self, id: OpId) -> bool {
         let answers = self.answers.lock();
         answers.last().is_some_and(|(last, reply)| *last == id && matches!(reply, Reply::Stored(_)))
     }
 
-    /// Returns whether this thread is inside a call to [`in_call`] with this queue.
+    /// Returns whether the current thread is inside a call to [`in_call`] with this queue.
     fn is_in_call(self: &Arc<Self>) -> bool {
         let is_this = |call: &Call| Arc::ptr_eq(&call.replies, self);
         CALL.try_with(|call| call.borrow().as_ref().is_some_and(is_this)).unwrap_or(false)
@@ -95,10 +97,10 @@ impl Replies {
     }
 }
 
-/// A call to the sink that is in progress on this thread.
+/// A call to the sink that is in progress on the current thread.
 struct Call {
     replies: Arc<Replies>,
-    /// The operations that a panic in the sink left unanswered.
+    /// The operations that were dropped without an answer by a panic in the sink.
     left: Vec<(OpId, SinkOp)>,
 }
 
@@ -106,10 +108,10 @@ thread_local! {
     static CALL: RefCell<Option<Call>> = const { RefCell::new(None) };
 }
 
-/// Calls the sink by running `run`. Answers that are pushed on this thread during the call do not
-/// wake the waiting thread. If the sink panics, returns the panic message and the unanswered
-/// operations. If the sink catches its own panic, the operations that the panic dropped are
-/// rejected.
+/// Calls the sink by running `run`. While the call is in progress, answers pushed by this thread do
+/// not wake the waiting thread. If the sink panics, returns the panic message and the unanswered
+/// operations. If the sink catches its own panic, rejects the operations that were dropped by the
+/// panic.
 pub(crate) fn in_call(
     replies: &Arc<Replies>,
     run: impl FnOnce(),
@@ -127,12 +129,12 @@ pub(crate) fn in_call(
     Err((text, left))
 }
 
-/// A batch of operations that is submitted to a sink. The sink can answer them all together or one
-/// by one.
+/// A batch of operations that is submitted to a sink. The sink can answer the operations all
+/// together or one by one.
 ///
-/// No two operations in a batch concern the same event. If the sink drops operations without
-/// answering them, they fail with [`GroupUnavailable`](SinkErrorKind::GroupUnavailable), and the
-/// recording retries them.
+/// No two operations in a batch concern the same event. If the sink drops an operation without
+/// answering it, the operation fails with [`GroupUnavailable`](SinkErrorKind::GroupUnavailable),
+/// and the recording retries the operation.
 ///
 /// # Examples
 ///
@@ -182,13 +184,14 @@ impl SinkBatch {
         Self { ids, ops, replies }
     }
 
-    /// Returns the operations.
+    /// Returns the operations in this batch.
     pub fn ops(&self) -> &[SinkOp] {
         &self.ops
     }
 
-    /// Answers all operations, in the same order as [`ops`](Self::ops). If there are too few
-    /// answers, the remaining operations count as rejected.
+    /// Answers all operations in the batch. The answers must be in the same order as
+    /// [`ops`](Self::ops). If there are too few answers, the remaining operations count as
+    /// rejected.
     pub fn answer(mut self, answers: impl IntoIterator<Item = Result<Stored, SinkError>>) {
         let mut answers = answers.into_iter().collect::<Vec<_>>().into_iter();
         let (given, asked) = (answers.len(), self.ops.len());
@@ -200,22 +203,22 @@ impl SinkBatch {
         let replies: Vec<_> =
             ids.zip(ops).map(|(id, op)| (id, reply(op, answers.next().unwrap_or_else(missing)))).collect();
         self.replies.push(replies);
-        // A surplus answer may hold an error whose cause is the sink's own type. Dropping it may
-        // panic.
+        // A surplus answer may hold an error whose cause is of a type defined by the sink. Dropping
+        // such an error may panic.
         answers.for_each(|extra| {
             catch_panic(|| drop(extra));
         });
     }
 
-    /// Passes ownership of each operation to `perform`, and then answers all of them together. A
-    /// store that keeps the events therefore does not need to copy them. If an operation fails, its
-    /// error [returns the operation](SinkOp::failed), so that it can be retried. If `perform`
-    /// panics, the operation counts as rejected, its event is lost, and the method continues with
-    /// the next operation.
+    /// Passes ownership of each operation to `perform`, and then answers all operations together. A
+    /// store that keeps the events therefore does not need to copy them. If an operation fails, the
+    /// error [returns the operation](SinkOp::failed), so that the operation can be retried. If
+    /// `perform` panics, the operation counts as rejected and its event is lost. The method then
+    /// continues with the next operation.
     ///
     /// # Examples
     ///
-    /// A list that stores events in the order in which they arrive:
+    /// This example stores events in a list, in the order in which they arrive:
     ///
     /// ```
     /// use eventcast::sink::{SinkBatch, SinkMode, SinkOp, Stored};
@@ -277,7 +280,7 @@ impl SinkBatch {
     }
 }
 
-/// Iterates over the operations, so that each can be answered separately.
+/// Iterates over the operations, so that each operation can be answered separately.
 impl IntoIterator for SinkBatch {
     type Item = SinkCall;
     type IntoIter = std::vec::IntoIter<SinkCall>;
@@ -304,18 +307,18 @@ impl fmt::Debug for SinkBatch {
     }
 }
 
-/// A single operation that is submitted to a sink. When the operation is done, the sink can answer
-/// it on any thread. [Iterating](SinkBatch::into_iter) over a batch yields one call for each of its
-/// operations.
+/// A single operation that is submitted to a sink. When the operation is complete, the sink can
+/// answer it on any thread. [Iterating](SinkBatch::into_iter) over a batch yields one call for each
+/// operation in the batch.
 ///
 /// If a call is dropped before it is answered, its operation fails with
-/// [`GroupUnavailable`](SinkErrorKind::GroupUnavailable), and the recording retries it. If a panic
-/// drops the call, the operation is rejected, regardless of the thread and even if the sink catches
-/// the panic.
+/// [`GroupUnavailable`](SinkErrorKind::GroupUnavailable), and the recording retries the operation.
+/// If the call is dropped by a panic, the operation is rejected, regardless of the thread and even
+/// if the sink catches the panic.
 ///
 /// # Examples
 ///
-/// A sink that runs its operations concurrently:
+/// The sink in this example runs its operations concurrently:
 ///
 /// ```
 /// use eventcast::sink::{SinkBatch, SinkMode};
@@ -357,26 +360,26 @@ impl fmt::Debug for SinkBatch {
 #[must_use = "an operation that is dropped without an answer fails"]
 pub struct SinkCall {
     id: OpId,
-    /// `None` once the operation has been answered.
+    /// The operation, or `None` after the operation has been answered.
     op: Option<SinkOp>,
     replies: Arc<Replies>,
 }
 
 impl SinkCall {
-    /// Returns the operation.
+    /// Returns the operation to be performed.
     pub fn op(&self) -> &SinkOp {
-        /// A placeholder for the operation of an answered call. It is never returned to a caller,
-        /// because answering consumes the call.
+        /// A placeholder for the operation if the call has already been answered. This placeholder
+        /// is never returned to a caller, because answering consumes the call.
         static ANSWERED: LazyLock<SinkOp> = LazyLock::new(|| SinkOp::Create(Event::default()));
         self.op.as_ref().unwrap_or(&ANSWERED)
     }
 
-    /// Returns the operation's event.
+    /// Returns the event that the operation concerns.
     pub fn event(&self) -> &Event {
         self.op().event()
     }
 
-    /// Answers the operation.
+    /// Answers the operation with its result.
     pub fn answer(mut self, answer: Result<Stored, SinkError>) {
         if let Some(op) = self.op.take() {
             self.replies.push([(self.id, reply(op, answer))]);

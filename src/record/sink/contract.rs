@@ -1,4 +1,4 @@
-//! The contract between a recording and a store.
+//! Defines the contract between a recording and a store.
 
 use std::time::Duration;
 
@@ -13,36 +13,38 @@ use super::needed_thread::NeededThread;
 use super::op::{SinkOp, SinkOpError};
 use super::order::WriteOrder;
 
-/// The cause reported when a sink that does not implement `update` rejects an update.
+/// The cause that is reported if a sink rejects an update because it does not implement `update`.
 pub(super) const NO_UPDATE: &str = "this sink does not replace events";
 
 /// The default value of [`EventSink::refresh_every`].
 pub(super) const REFRESH_EVERY: Duration = Duration::from_secs(30 * 60);
 
-/// A store for events. Implementations are only required to provide `create` and `patch`.
+/// A store for events. An implementation only has to provide `create` and `patch`.
 ///
-/// A recording calls the sink on its worker threads. There is one worker unless
-/// [`workers`](crate::record::RecordingBuilder::workers) sets more. Threads that record, dispatch
-/// or correlate events never call the sink, except for its [`group`](Self::group) method. The sink
-/// may therefore take as long as it needs without affecting other recordings. If the sink panics,
-/// the recording drops the event as if the sink had rejected it.
+/// A recording calls the sink on the recording's worker threads. By default, a recording has one
+/// worker. Use [`workers`](crate::record::RecordingBuilder::workers) to set a larger number. Except
+/// for the [`group`](Self::group) method, the sink is never called on a thread that records,
+/// dispatches or correlates events. The sink may therefore take as long as it needs without
+/// affecting other recordings. If the sink panics, the recording drops the event as if the sink had
+/// rejected it.
 ///
-/// The sink receives states rather than individual occurrences: events that arrive while an earlier
-/// write for the same key is pending are combined into that write. At most one operation per stored
-/// event is in progress at a time. A sink that needs every change should return [`WriteOrder::Bus`]
-/// from [`write_order`](Self::write_order).
+/// The sink receives states rather than individual occurrences. If an event arrives while an
+/// earlier write for the same key is pending, the event is combined into that write. At most one
+/// operation per stored event is in progress at a time. If a sink needs every change, it should
+/// return [`WriteOrder::Bus`] from [`write_order`](Self::write_order).
 ///
-/// By default each worker calls `create` or `patch` for one operation at a time. A store that can
-/// perform several operations together should return a different [`mode`](Self::mode) and implement
-/// [`submit`](Self::submit). A store with many tenants, each of which may be slow or fail
-/// independently, should return an event's tenant from [`group`](Self::group).
+/// By default, each worker calls `create` or `patch` for one operation at a time. If a store can
+/// perform several operations together, it should return a different [`mode`](Self::mode) and
+/// implement [`submit`](Self::submit). If a store has many tenants that may be slow or fail
+/// independently, it should return the event's tenant from [`group`](Self::group).
 ///
-/// The trait is also implemented for an `Arc` or a `Box` of a sink, including `dyn EventSink`. With
-/// an `Arc`, several recordings can share a store that the program also reads.
+/// The trait is also implemented for a sink in an `Arc` or a `Box`, including `dyn EventSink`. With
+/// an `Arc`, several recordings can share a store, and the program can read from the same store.
 ///
-/// A store with an asynchronous client should instead implement
-/// [`AsyncEventSink`](crate::sink::AsyncEventSink), which an [`AsyncSink`](crate::sink::AsyncSink)
-/// turns into a sink. See `examples/more/custom_sink.rs` in the repository for an example.
+/// If a store has an asynchronous client, it should implement
+/// [`AsyncEventSink`](crate::sink::AsyncEventSink) instead. An
+/// [`AsyncSink`](crate::sink::AsyncSink) turns such a store into a sink. See
+/// `examples/more/custom_sink.rs` in the repository for an example.
 ///
 /// # Examples
 ///
@@ -69,7 +71,7 @@ pub(super) const REFRESH_EVERY: Duration = Duration::from_secs(30 * 60);
 /// assert_eq!(Printer.create(&event).unwrap(), event);
 /// ```
 pub trait EventSink: Send + Sync + 'static {
-    /// Stores a new event in the event's namespace, and returns the event as stored.
+    /// Stores a new event in the event's namespace. Returns the event as stored.
     ///
     /// # Errors
     ///
@@ -92,16 +94,16 @@ pub trait EventSink: Send + Sync + 'static {
     /// ```
     fn create(&self, event: &Event) -> Result<Event, SinkError>;
 
-    /// Changes the count, last time and message of the stored event with this name, and returns the
-    /// event as stored. If `event` has an event time and a series but no count, changes only the
-    /// series.
+    /// Changes the count, last time and message of the stored event that has the same name. Returns
+    /// the event as stored. If `event` has an event time and a series but no count, changes only
+    /// the series.
     ///
-    /// `event` is the complete event as it should be after the change, so a store may instead
-    /// replace the stored event. The store must not create the event if it is missing, because the
-    /// recording does so itself and counts the event as created. If the store inserted a missing
-    /// event here, the statistics would be wrong, and events that the store had rejected would
-    /// reappear. A log, which appends everything that it receives, may implement this method like
-    /// [`create`](Self::create).
+    /// `event` is the complete event in the state that it should have after the change, so a store
+    /// may replace the stored event instead. If the event is missing, the store must not create it,
+    /// because the recording itself creates a missing event and counts it as created. If this
+    /// method inserted a missing event, the statistics would be wrong, and events that the store
+    /// had rejected would reappear. A log, which appends everything it receives, may implement this
+    /// method like [`create`](Self::create).
     ///
     /// To send the same bytes as client-go, a store can call
     /// [`to_patch_json`](Event::to_patch_json).
@@ -109,8 +111,8 @@ pub trait EventSink: Send + Sync + 'static {
     /// # Errors
     ///
     /// Returns [`NotFound`](crate::sink::SinkErrorKind::NotFound) if the store has no event with
-    /// this name, because the event has expired or was never created. A recording then creates the
-    /// event. See [`SinkError`] for the other errors.
+    /// this name, because the event has expired or was never created. After this error, a recording
+    /// creates the event. See [`SinkError`] for the other errors.
     #[doc(alias = "Patch")]
     ///
     /// # Examples
@@ -131,14 +133,14 @@ pub trait EventSink: Send + Sync + 'static {
     /// ```
     fn patch(&self, event: &Event) -> Result<Event, SinkError>;
 
-    /// Replaces the stored event with this name, and returns the event as stored. Recordings never
-    /// call this method, so a sink does not have to implement it. The default implementation
+    /// Replaces the stored event that has the same name. Returns the event as stored. Recordings
+    /// never call this method, so a sink does not have to implement it. The default implementation
     /// rejects the event.
     ///
     /// # Errors
     ///
     /// Returns [`NotFound`](crate::sink::SinkErrorKind::NotFound) if the store has no event with
-    /// this name and does not create it. See [`SinkError`] for the other errors.
+    /// this name and does not create the event. See [`SinkError`] for the other errors.
     #[doc(alias = "Update")]
     ///
     /// # Examples
@@ -162,7 +164,7 @@ pub trait EventSink: Send + Sync + 'static {
 
     /// Returns the order in which a recording should pass its writes to the sink, unless the
     /// recording itself sets an order. A sink that appends, such as a log, should return
-    /// [`WriteOrder::Bus`], so that it receives every write. Defaults to [`WriteOrder::PerKey`].
+    /// [`WriteOrder::Bus`] to receive every write. Defaults to [`WriteOrder::PerKey`].
     ///
     /// # Examples
     ///
@@ -177,13 +179,13 @@ pub trait EventSink: Send + Sync + 'static {
         WriteOrder::PerKey
     }
 
-    /// Returns how long the store keeps an event after the event's last write. Returns `None`, the
-    /// default, if the store keeps events forever or if the time is unknown.
+    /// Returns how long the store keeps an event after the event's last write. Returns `None` if
+    /// the store keeps events forever or if the time is unknown. Defaults to `None`.
     ///
-    /// A recording calls this method at most once, when it starts. If
-    /// [`refresh_every`](crate::record::SeriesOptions::refresh_every) is longer than half of this
-    /// time, the recording refreshes running series after half of this time instead, so that the
-    /// store does not remove their events.
+    /// A recording calls this method at most once, when the recording starts. If
+    /// [`refresh_every`](crate::record::SeriesOptions::refresh_every) is longer than half of the
+    /// time to live, the recording refreshes running series after half of the time to live instead,
+    /// so that the store does not remove their events.
     ///
     /// # Examples
     ///
@@ -203,21 +205,21 @@ pub trait EventSink: Send + Sync + 'static {
     }
 
     /// Returns the thread on which the sink depends, if the program also runs other code on that
-    /// thread. Returns `None`, the default, if the sink needs only its own threads or the thread
-    /// that calls it.
+    /// thread. Returns `None` if the sink needs only its own threads or the thread that calls it.
+    /// Defaults to `None`.
     ///
-    /// A sink whose requests run on a single-threaded executor depends on that executor's thread,
-    /// which must therefore not wait for the sink. A recording calls this method once, when it
-    /// starts. From then on, the library does not wait for the recording on that thread. See
-    /// [`EventBroadcaster`](crate::EventBroadcaster#a-sink-that-needs-this-thread).
+    /// If a sink's requests run on a single-threaded executor, the sink depends on that executor's
+    /// thread, which must therefore not wait for the sink. A recording calls this method once, when
+    /// the recording starts. From then on, the library does not wait for the recording on that
+    /// thread. See [`EventBroadcaster`](crate::EventBroadcaster#a-sink-that-needs-this-thread).
     fn needed_thread(&self) -> Option<NeededThread> {
         None
     }
 
-    /// Returns the maximum time for which a recording should hold a count that its spam filter
-    /// stopped, unless the recording itself sets a time. With `None`, such a count is written only
-    /// at a flush and when the recording ends. Defaults to 30 minutes. A store for which each write
-    /// is expensive, such as an API server, should return `None`.
+    /// Returns the maximum time for which a recording should hold a count whose write was stopped
+    /// by the spam filter, unless the recording itself sets a time. If this method returns `None`,
+    /// such a count is written only during a flush and when the recording ends. Defaults to 30
+    /// minutes. If each write is expensive, as with an API server, the store should return `None`.
     ///
     /// # Examples
     ///
@@ -230,25 +232,26 @@ pub trait EventSink: Send + Sync + 'static {
         Some(REFRESH_EVERY)
     }
 
-    /// Returns how the sink accepts operations. A recording calls this method once, when it starts.
-    /// Defaults to [`SinkMode::OneByOne`].
+    /// Returns how the sink accepts operations. A recording calls this method once, when the
+    /// recording starts. Defaults to [`SinkMode::OneByOne`].
     fn mode(&self) -> SinkMode {
         SinkMode::OneByOne
     }
 
     /// Returns the name of the group to which an event belongs. A group is a tenant, a namespace or
     /// any other part of the store that may be slow or unavailable independently of other parts. By
-    /// default, all events belong to one group, whose name is empty.
+    /// default, all events belong to a single group, whose name is empty.
     ///
     /// A slow or unavailable group can use only a bounded share of the queue and of the operations
-    /// in progress, so events in other groups do not wait for it.
+    /// in progress, so events in other groups do not have to wait for that group.
     /// [`group_queue_capacity`](crate::record::RecordingBuilder::group_queue_capacity) sets a
-    /// group's share of the queue. `docs/book/stores.md` in the repository describes all of these
-    /// limits. With [`WriteOrder::Bus`], there are no groups.
+    /// group's share of the queue. `docs/book/stores.md` in the repository describes all limits
+    /// that apply to groups. Groups are not used with [`WriteOrder::Bus`].
     ///
     /// The recording's own thread calls this method once for each stored event that has a pending
     /// write. The method must return immediately, and must always return the same name for events
-    /// about the same object. If it panics, the event is assigned to the group whose name is empty.
+    /// about the same object. If the method panics, the event is assigned to the group whose name
+    /// is empty.
     ///
     /// # Examples
     ///
@@ -281,23 +284,24 @@ pub trait EventSink: Send + Sync + 'static {
         ""
     }
 
-    /// Performs the operations in a [batch](SinkBatch), and answers each of them through the batch.
-    /// The [mode](Self::mode) determines how many operations a batch contains, and whether the
-    /// method may return before they have been answered. The default implementation calls `create`,
-    /// `update` or `patch` for each operation in turn, continues if one of them fails or panics,
-    /// and then answers all of them.
+    /// Performs the operations in a [batch](SinkBatch), and answers each operation through the
+    /// batch. The [mode](Self::mode) determines how many operations a batch contains, and whether
+    /// this method may return before all operations have been answered. The default implementation
+    /// calls `create`, `update` or `patch` for each operation in turn, continues if a call fails or
+    /// panics, and then answers all operations.
     ///
     /// A recording calls this method only if the mode is not [`SinkMode::OneByOne`]. With
     /// [`WriteOrder::Bus`], each batch contains one operation, and the next batch is submitted only
-    /// after that operation has been answered. If the method panics while processing several
-    /// operations, the recording resubmits each unanswered operation separately. If such an
-    /// operation is a creation that the sink has already performed, the sink should therefore
-    /// answer [`AlreadyExists`](crate::sink::SinkErrorKind::AlreadyExists).
+    /// after that operation has been answered. If this method panics while processing several
+    /// operations, the recording resubmits each unanswered operation separately. The sink may
+    /// already have performed a resubmitted creation. In this case, it should answer with
+    /// [`AlreadyExists`](crate::sink::SinkErrorKind::AlreadyExists).
     ///
     /// # Examples
     ///
     /// See [`SinkBatch`] for a store with transactions, and [`SinkCall`](crate::sink::SinkCall) for
-    /// a store that runs operations concurrently. This sink uses the default implementation:
+    /// a store that runs operations concurrently. The sink in this example uses the default
+    /// implementation:
     ///
     /// ```
     /// use eventcast::sink::{SinkBatch, SinkOp};
@@ -333,7 +337,7 @@ impl SinkOp {
     ///
     /// # Errors
     ///
-    /// Returns the sink's error.
+    /// Returns the error from the sink.
     ///
     /// # Examples
     ///
@@ -358,8 +362,8 @@ impl SinkOp {
         }
     }
 
-    /// Performs the operation on `sink`. If it fails, returns the operation together with the
-    /// error. A panic in the sink counts as a rejection.
+    /// Performs the operation on `sink`. If the operation fails, returns the operation together
+    /// with the error. A panic in the sink counts as a rejection.
     pub(crate) fn perform<S: EventSink + ?Sized>(self, sink: &S) -> Result<Stored, SinkOpError> {
         match catch_panic_message(|| self.apply_to(sink)) {
             Ok(Ok(stored)) => Ok(Stored::from(stored)),
@@ -370,16 +374,17 @@ impl SinkOp {
 }
 
 impl SinkBatch {
-    /// Submits operations to a sink, waits until all are answered, and returns the results in the
-    /// order of the operations. Use this in programs that use a sink without a recording, such as
-    /// tests of the sink.
+    /// Submits operations to a sink, waits until all operations have been answered, and returns the
+    /// results in the order of the operations. This function is intended for programs that use a
+    /// sink without a recording, such as tests of the sink.
     ///
     /// # Errors
     ///
-    /// Each result is either the stored fields of the event, or the operation together with the
-    /// reason for its failure. If the sink panics, the unanswered operations are rejected. If a
-    /// function passed to [`answer_each`](Self::answer_each) panics, its operation is lost, and the
-    /// error holds a placeholder instead of the operation.
+    /// If an operation fails, its result holds the operation together with the reason for the
+    /// failure. Otherwise, the result holds the stored fields of the event. If the sink panics, the
+    /// unanswered operations are rejected. If a function passed to
+    /// [`answer_each`](Self::answer_each) panics, the operation that the function received is lost,
+    /// and the error holds a placeholder instead.
     ///
     /// # Blocking
     ///
@@ -425,7 +430,7 @@ impl SinkBatch {
             Reply::Stored(stored) => Ok(stored),
             Reply::Failed(failed) => Err(failed),
             Reply::Lost(error) => Err(SinkOp::Create(Event::default()).failed(error)),
-            // Only a recording creates these replies.
+            // These replies are created only by a recording.
             Reply::Unsure(_) | Reply::Unsent(_) => Ok(Stored::default()),
         };
         answers.into_iter().map(answer).collect()

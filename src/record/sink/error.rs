@@ -8,16 +8,16 @@ use std::time::Duration;
 use crate::escape::escape;
 use crate::record::event::Event;
 
-/// The maximum number of characters that are shown of a store's message. The limit leaves enough
+/// The maximum number of characters of a store's message that are shown. This limit leaves enough
 /// space for an API server's error response, which names the user, the verb, the group and the
-/// namespace. An administrator needs all of them to correct the role.
+/// namespace. An administrator needs all of this information to correct the role.
 const MAX_CAUSE: usize = 1000;
 
-/// The cause of a sink's error.
+/// The type of the cause of a sink's error.
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// An error returned by a sink. It has a cause, and a kind that determines what a recording does
-/// next.
+/// An error returned by a sink. The error has a cause, and a kind that determines what a recording
+/// does next.
 ///
 /// # Examples
 ///
@@ -64,64 +64,68 @@ pub struct SinkError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SinkErrorKind {
-    /// The operation failed temporarily, because the store is busy or could not process this event.
+    /// The operation failed temporarily, because the store is busy or was unable to process this
+    /// event.
     ///
-    /// A recording retries this event according to its [`RetryPolicy`](crate::RetryPolicy), and
-    /// continues to write all other events.
+    /// A recording retries the failed event according to the recording's
+    /// [`RetryPolicy`](crate::RetryPolicy), and continues to write all other events.
     Retry,
     /// The store itself is unavailable, for example because there is no connection, a file is
-    /// locked or the disk is full. An operation for any other event would fail too.
+    /// locked or the disk is full. Operations for all other events would also fail.
     ///
-    /// A recording then stops writing, and tries one event at a time until the store responds. See
-    /// [`RetryPolicy`](crate::RetryPolicy). Do not return this error for a failure that may concern
-    /// only one event, one tenant or one namespace, because it would delay all other events. Return
-    /// [`GroupUnavailable`](Self::GroupUnavailable) or [`Retry`](Self::Retry) instead.
+    /// After this error, a recording stops writing, and tries one event at a time until the store
+    /// responds. See [`RetryPolicy`](crate::RetryPolicy). If a failure may concern only one event,
+    /// one tenant or one namespace, do not return this error, because all other events would be
+    /// delayed. Return [`GroupUnavailable`](Self::GroupUnavailable) or [`Retry`](Self::Retry)
+    /// instead.
     #[doc(alias = "unreachable")]
     Unavailable,
-    /// The store did not respond in time, or reported that it is unavailable, but it may be
-    /// unavailable only for the event's [group](crate::EventSink::group).
+    /// The store did not respond in time or reported that it is unavailable, but possibly only for
+    /// the event's [group](crate::EventSink::group).
     ///
-    /// If no operation in that group has been answered since this one began, the recording closes
-    /// the group. It then tries one event in the group at a time until the store answers one, and
-    /// continues to write events in other groups. If two groups are closed and no other operation
-    /// is answered, or if there is only one group, the store counts as unavailable.
+    /// If no operation in that group has been answered since the failed operation began, the
+    /// recording closes the group. The recording then tries one event in the group at a time until
+    /// the store answers an operation in that group, and continues to write events in other groups.
+    /// The store counts as unavailable if two groups are closed and no other operation is answered,
+    /// or if there is only one group.
     #[doc(alias("timeout", "deadline exceeded"))]
     GroupUnavailable,
     /// The store does not allow the sink to perform the operation, because the sink has no
     /// permission for the event's [group](crate::EventSink::group) or its credentials are invalid.
-    /// Another sink, or the same sink at a later time, may be allowed to perform it.
+    /// Another sink, or the same sink at a later time, may be allowed to perform the operation.
     ///
     /// A store that has just started may refuse operations that it allows shortly afterwards. The
-    /// recording therefore closes the group, as after [`GroupUnavailable`](Self::GroupUnavailable),
-    /// and tries one event in the group after each pause, until 30 seconds after the first refusal.
-    /// After that, each refusal causes the recording to drop the refused event and all waiting
-    /// events in the group, which count as rejected. A refusal does not end a store outage. If the
-    /// [`RetryPolicy`](crate::RetryPolicy) allows only one attempt, the first refusal is final.
+    /// recording therefore closes the group, as after [`GroupUnavailable`](Self::GroupUnavailable).
+    /// Until 30 seconds after the first refusal, the recording tries one event in the group after
+    /// each pause. Later, each refusal causes the recording to drop the refused event and all
+    /// waiting events in the group, which count as rejected. A refusal does not end a store outage.
+    /// If the [`RetryPolicy`](crate::RetryPolicy) allows only one attempt, the first refusal is
+    /// final.
     ///
-    /// Do not return this error if the store refuses the event itself. Return
+    /// If the store refuses the event itself, do not return this error. Return
     /// [`Rejected`](Self::Rejected) instead.
     #[doc(alias("unauthorized", "permission denied"))]
     Forbidden,
     /// The operation will never succeed, because the event is invalid, too large or not permitted.
     /// A recording drops the event.
     Rejected,
-    /// The operation changes an event that the store does not have. A recording then creates the
-    /// event.
+    /// The operation changes an event that does not exist in the store. After this error, a
+    /// recording creates the event.
     #[doc(alias = "IsKeyNotFoundError")]
     NotFound,
     /// The name of a new event is already taken.
     ///
-    /// - If the stored event is the same event, written by an attempt whose response was lost, a
-    ///   recording treats the event as stored.
-    /// - If the stored event is a different event, a recording tries once more with a new name.
+    /// - If the stored event is the same event, because the response to an earlier attempt was
+    ///   lost, a recording treats the event as stored.
+    /// - If the stored event is a different event, a recording retries once with a new name.
     ///
-    /// A store that knows which event has the name should pass that event to
+    /// If the store knows which event has the name, it should pass that event to
     /// [`with_stored`](SinkError::with_stored).
     AlreadyExists,
 }
 
 impl SinkError {
-    /// Creates an error of this kind. The cause can be any error or a string.
+    /// Creates an error of the given kind. The cause can be any error or a string.
     ///
     /// # Examples
     ///
@@ -140,8 +144,8 @@ impl SinkError {
         Self { kind, retry_after: None, stored: None, is_panic: false, source: source.into() }
     }
 
-    /// Creates an error of kind [`Retry`](SinkErrorKind::Retry), for an event that may be stored by
-    /// a later attempt.
+    /// Creates an error of kind [`Retry`](SinkErrorKind::Retry), which indicates that a later
+    /// attempt to store the event may succeed.
     ///
     /// # Examples
     ///
@@ -157,8 +161,8 @@ impl SinkError {
         Self::new(SinkErrorKind::Retry, source)
     }
 
-    /// Creates an error of kind [`Rejected`](SinkErrorKind::Rejected), for an event that will never
-    /// be stored.
+    /// Creates an error of kind [`Rejected`](SinkErrorKind::Rejected), which indicates that the
+    /// event will never be stored.
     ///
     /// # Examples
     ///
@@ -188,8 +192,9 @@ impl SinkError {
         Self::new(SinkErrorKind::Rejected, source)
     }
 
-    /// Sets the back-off that the store requested (`Retry-After`). A recording respects it for
-    /// errors of kind [`Retry`](SinkErrorKind::Retry), [`Unavailable`](SinkErrorKind::Unavailable),
+    /// Sets the back-off that the store requested (`Retry-After`). A recording respects the
+    /// back-off if the error is of kind [`Retry`](SinkErrorKind::Retry),
+    /// [`Unavailable`](SinkErrorKind::Unavailable),
     /// [`GroupUnavailable`](SinkErrorKind::GroupUnavailable) or
     /// [`Forbidden`](SinkErrorKind::Forbidden).
     ///
@@ -211,7 +216,7 @@ impl SinkError {
         self
     }
 
-    /// Sets the stored event that already has the new event's name.
+    /// Attaches the stored event that already has the new event's name.
     ///
     /// # Examples
     ///
@@ -231,7 +236,7 @@ impl SinkError {
         self
     }
 
-    /// Creates the error for a sink that panicked. The panic counts as a rejection of the event,
+    /// Creates the error that is used if a sink panics. A panic counts as a rejection of the event,
     /// because the sink would panic again on the same event.
     pub(crate) fn panicked(text: &str) -> Self {
         Self { is_panic: true, ..Self::rejected(format!("the sink panicked: {text}")) }
@@ -256,7 +261,8 @@ impl SinkError {
         self.kind
     }
 
-    /// Returns the back-off that the store requested, or `None` if it did not request one.
+    /// Returns the back-off that the store requested, or `None` if the store did not request a
+    /// back-off.
     ///
     /// # Examples
     ///
@@ -275,7 +281,7 @@ impl SinkError {
     }
 
     /// Returns the stored event that already has the new event's name, or `None` if the store did
-    /// not report it.
+    /// not report that event.
     ///
     /// # Examples
     ///
@@ -293,10 +299,10 @@ impl SinkError {
     }
 }
 
-/// Converts an I/O error, such as an error from a file or a connection, to the appropriate kind of
-/// sink error.
+/// Converts an I/O error, for example from a file or a connection, to the appropriate kind of sink
+/// error.
 ///
-/// An I/O error is considered an error of the store rather than of an event, unless its kind
+/// An I/O error is attributed to the store rather than to an event, unless the error's kind
 /// indicates otherwise:
 ///
 /// | I/O error kind | becomes |
@@ -309,13 +315,13 @@ impl SinkError {
 /// | `TimedOut`, `WouldBlock` | [`GroupUnavailable`](SinkErrorKind::GroupUnavailable): there was no response |
 /// | any other, such as `PermissionDenied`, `NotFound`, `StorageFull`, `ConnectionRefused`, or a failing disk | [`Unavailable`](SinkErrorKind::Unavailable): an operation for any other event would fail too |
 ///
-/// - `PermissionDenied` does not become a rejection, because an administrator can grant the
+/// - `PermissionDenied` is not converted to a rejection, because an administrator can grant the
 ///   permission, whereas a rejected event is lost immediately.
-/// - `WouldBlock` is how Unix reports that a socket operation has timed out.
-/// - `io::ErrorKind::NotFound` refers to a path, such as a directory that is not mounted yet. It
-///   does not become [`SinkErrorKind::NotFound`], and `io::ErrorKind::AlreadyExists` does not
-///   become [`SinkErrorKind::AlreadyExists`]. Those two kinds of sink errors refer to events, and
-///   only the sink can detect such errors.
+/// - On Unix, a socket operation that times out fails with `WouldBlock`.
+/// - `io::ErrorKind::NotFound` refers to a path, for example to a directory that is not mounted
+///   yet. It is therefore not converted to [`SinkErrorKind::NotFound`]. In the same way,
+///   `io::ErrorKind::AlreadyExists` is not converted to [`SinkErrorKind::AlreadyExists`]. These two
+///   kinds of sink errors refer to events, and only the sink can detect such errors.
 ///
 /// If a failure may concern only one event, one tenant or one namespace, create the sink error
 /// yourself instead of converting the I/O error.
@@ -355,7 +361,7 @@ impl From<io::Error> for SinkError {
     }
 }
 
-/// Shows the kind and at most 1,000 characters of the cause. Control characters are escaped.
+/// Formats the kind and at most 1,000 characters of the cause. Control characters are escaped.
 impl fmt::Display for SinkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match self.kind {
@@ -371,8 +377,8 @@ impl fmt::Display for SinkError {
     }
 }
 
-/// Shows the cause using its own `Debug` implementation. Control characters are escaped here too,
-/// because not every error type escapes the text that it includes.
+/// Formats the cause by using its own `Debug` implementation. Control characters are escaped here
+/// as well, because not every error type escapes the text that it includes.
 impl fmt::Debug for SinkError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let source = format!("{:?}", self.source);

@@ -1,11 +1,11 @@
-//! File identities, which a store uses to detect that its file has been moved.
+//! File identities, which allow a store to detect that its file has been moved.
 
 use std::fs::{self, Metadata};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-/// The identity of a file. On Unix, this is the file's device and inode. On other systems, all
-/// files have the same identity.
+/// The identity of a file. On Unix, the identity consists of the file's device and inode. On other
+/// systems, all files have the same identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Identity(u64, u64);
 
@@ -23,11 +23,12 @@ impl Identity {
         }
     }
 
-    /// Returns the identity of the file at a path, or `None` if there is no file.
+    /// Returns the identity of the file at a path, or `None` if no file exists at that path.
     ///
     /// # Errors
     ///
-    /// Returns an error if the system does not let the process determine whether the file exists.
+    /// Returns an error if the operating system does not allow the process to determine whether the
+    /// file exists.
     pub(super) fn at(path: &Path) -> io::Result<Option<Self>> {
         match fs::metadata(path) {
             Ok(found) => Ok(Some(Self::of(&found))),

@@ -1,7 +1,8 @@
-//! Stores for events, the contract that they implement, and the meaning of their errors.
+//! Stores for events, the contract that a store implements, and the meaning of the errors that a
+//! store returns.
 //!
-//! A sink performs operations and reports the result of each. The recording, not the sink, decides
-//! when to retry, how to handle an event that has expired, and what to cache.
+//! A sink performs operations and reports the result of each operation. The recording, not the
+//! sink, decides when to retry an operation, how to handle an expired event, and what to cache.
 
 mod async_adapter;
 mod async_sink;

@@ -1,6 +1,6 @@
-//! How a sink accepts operations.
+//! The modes in which a sink can accept operations.
 
-/// How a recording passes operations to a sink, as returned by
+/// Specifies how a recording passes operations to a sink. A sink returns its mode from
 /// [`EventSink::mode`](crate::EventSink::mode).
 ///
 /// | the store's client | mode |
@@ -21,17 +21,17 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SinkMode {
-    /// Each worker of the recording calls [`create`](crate::EventSink::create) or
+    /// Each of the recording's workers calls [`create`](crate::EventSink::create) or
     /// [`patch`](crate::EventSink::patch) for one operation at a time. A slow operation blocks its
     /// worker, and delays later writes for the same key.
     #[default]
     OneByOne,
-    /// Each worker calls [`submit`](crate::EventSink::submit) with up to 256 of the operations that
-    /// are ready. The sink must answer all of them before `submit` returns. Use this mode for a
-    /// store that can perform many operations in one transaction.
+    /// Each worker calls [`submit`](crate::EventSink::submit) with up to 256 operations that are
+    /// ready. The sink must answer all operations in the batch before `submit` returns. Use this
+    /// mode for a store that can perform many operations in one transaction.
     Batches,
     /// A worker calls [`submit`](crate::EventSink::submit), which must return immediately. The sink
-    /// answers each operation later, in any order and on any thread. At most this many operations
-    /// are in progress at the same time. Zero counts as 1.
+    /// answers each operation later, in any order and on any thread. The number limits how many
+    /// operations are in progress at the same time. A value of zero is treated as 1.
     InFlight(usize),
 }

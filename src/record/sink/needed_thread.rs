@@ -1,13 +1,14 @@
-//! The thread on which a sink depends.
+//! Identifies the thread on which a sink depends.
 
 use std::fmt;
 
 use crate::catch::catch_panic;
 use crate::sync::{Arc, thread};
 
-/// The thread on which a sink depends, as returned by [`EventSink::needed_thread`].
+/// Refers to the thread on which a sink depends. A sink returns this value from
+/// [`EventSink::needed_thread`].
 ///
-/// A clone refers to the same thread.
+/// A clone refers to the same thread as the original.
 ///
 /// [`EventSink::needed_thread`]: crate::EventSink::needed_thread
 ///
@@ -30,7 +31,7 @@ impl NeededThread {
     ///
     /// # Examples
     ///
-    /// A store whose futures run on the program's main thread:
+    /// In this example, the store's futures run on the program's main thread:
     ///
     /// ```
     /// use eventcast::error::FlushError;
@@ -74,9 +75,9 @@ impl NeededThread {
         Self::new(move || thread::current().id() == this)
     }
 
-    /// Creates a reference to the thread on which `is_current` returns `true`. Use this for a sink
-    /// that finds out only later which thread it needs. `is_current` must return immediately. If it
-    /// panics, the result counts as `false`.
+    /// Creates a reference to the thread on which `is_current` returns `true`. Use this function if
+    /// a sink finds out only later which thread it needs. `is_current` must return immediately. If
+    /// `is_current` panics, the result counts as `false`.
     ///
     /// # Examples
     ///
@@ -90,7 +91,7 @@ impl NeededThread {
         Self { is_current: Arc::new(is_current) }
     }
 
-    /// Returns whether the calling thread is the thread that the sink needs.
+    /// Returns whether the calling thread is the thread on which the sink depends.
     pub fn is_current(&self) -> bool {
         catch_panic(|| (self.is_current)()).unwrap_or(false)
     }

@@ -1,4 +1,4 @@
-//! The operations on a store, and the error type for failed operations.
+//! The operations that a store performs, and the error type for failed operations.
 
 use std::error::Error;
 use std::fmt;
@@ -7,7 +7,7 @@ use crate::record::event::Event;
 
 use super::error::SinkError;
 
-/// An operation on a store.
+/// An operation to be performed on a store.
 ///
 /// # Examples
 ///
@@ -27,13 +27,14 @@ pub enum SinkOp {
     Create(Event),
     /// Replaces an event, like [`EventSink::update`](crate::EventSink::update).
     Update(Event),
-    /// Changes an event, like [`EventSink::patch`](crate::EventSink::patch). The value is the event
-    /// as it should be after the patch.
+    /// Changes an event, like [`EventSink::patch`](crate::EventSink::patch). The variant holds the
+    /// event in the state that it should have after the patch.
     Patch(Event),
 }
 
 impl SinkOp {
-    /// Returns the event to store or, for a patch, the event as it should be after the patch.
+    /// Returns the event to store. For a patch, this is the event in the state that it should have
+    /// after the patch.
     ///
     /// # Examples
     ///
@@ -51,14 +52,14 @@ impl SinkOp {
         }
     }
 
-    /// Returns the event without copying it.
+    /// Converts the operation into its event, without copying the event.
     pub fn into_event(self) -> Event {
         match self {
             Self::Create(event) | Self::Update(event) | Self::Patch(event) => event,
         }
     }
 
-    /// Creates an error for this operation. The error also holds the operation.
+    /// Creates an error that holds this operation and the reason for its failure.
     ///
     /// # Examples
     ///
@@ -76,8 +77,8 @@ impl SinkOp {
     }
 }
 
-/// The error of a failed operation. It also holds the operation, so that the event is not lost.
-/// `Display` and `source` forward to the [`SinkError`].
+/// The error returned when an operation fails. The error also holds the operation, so that the
+/// event is not lost. `Display` and `source` forward to the [`SinkError`].
 pub struct SinkOpError(Box<(SinkOp, SinkError)>);
 
 impl SinkOpError {
@@ -103,7 +104,7 @@ impl fmt::Display for SinkOpError {
     }
 }
 
-/// Shows only the error, because the event may contain data that does not belong in a log.
+/// Formats only the error, because the event may contain data that must not be logged.
 impl fmt::Debug for SinkOpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SinkOpError").field("error", self.error()).finish_non_exhaustive()

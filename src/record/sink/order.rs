@@ -1,6 +1,6 @@
-//! The order in which a sink receives its writes.
+//! The orders in which a sink can receive its writes.
 
-/// The order in which a recording passes its writes to the sink.
+/// Specifies the order in which a recording passes its writes to the sink.
 ///
 /// # Examples
 ///
@@ -16,17 +16,18 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum WriteOrder {
-    /// Only writes for the same stored event are in order, and only the newest of them is pending.
+    /// Writes are ordered only if they concern the same stored event, and only the newest such
+    /// write is pending.
     ///
     /// Use this order for a sink that stores events. Each write holds the complete state of its
-    /// event, so a newer write replaces an older one that is still pending. A sink that keeps up
-    /// receives every change in the order of the events, while a slow sink receives fewer and newer
-    /// states. A retried write delays only its own event.
+    /// event, so a newer write replaces an older write that is still pending. If the sink keeps up,
+    /// it receives every change in the order of the events. If the sink is slow, it receives fewer
+    /// and newer states. Retrying a write delays only the event that it concerns.
     #[default]
     PerKey,
-    /// Every write reaches the sink, one at a time, in the order of the events.
+    /// The sink receives every write, one at a time, in the order of the events.
     ///
-    /// Use this order for a sink that appends, such as a log. A retried write delays all later
-    /// writes. The recording has only one worker.
+    /// Use this order for a sink that appends, such as a log. Retrying a write delays all later
+    /// writes. With this order, the recording has only one worker.
     Bus,
 }

@@ -1,4 +1,4 @@
-//! Reads a store of any size page by page, in the order of the events' last writes.
+//! Reads a store of any size page by page, in the order in which the events were last written.
 
 use std::vec;
 
@@ -6,37 +6,40 @@ use crate::record::event::Event;
 
 use super::query::{EventQuery, QueryLimit};
 
-/// One page of stored events, as read through an [`EventCursor`].
+/// A page of stored events, as read by an [`EventCursor`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventPage {
-    /// The events in the page that [match](EventQuery::matches) the query.
+    /// The events on the page that [match](EventQuery::matches) the query.
     pub found: Vec<Event>,
     /// The number of the last write that the page covers.
     pub last: u64,
-    /// The number of the store's last write when the page was read.
+    /// The number of the store's last write at the time when the page was read.
     pub version: u64,
-    /// Whether the store has no events after this page.
+    /// Whether this is the last page, which means that the store has no events after this page.
     pub is_end: bool,
 }
 
 impl EventPage {
-    /// The maximum number of stored events that a page should cover, whether or not they match. If
-    /// a store holds a lock while it reads a page, this limit ensures that it delays its writers
-    /// only briefly.
+    /// The maximum number of stored events that a page should cover, whether or not the events
+    /// match the query. If a store holds a lock while reading a page, this limit ensures that
+    /// writers are delayed only briefly.
     pub const LEN: usize = 256;
 }
 
-/// A cursor that reads a store page by page, in the order of the events' last writes and in bounded
-/// memory. [`MemorySink::stream`](crate::MemorySink::stream) reads the store with this cursor.
+/// A cursor that reads a store page by page, in the order in which the events were last written.
+/// The cursor uses bounded memory. [`MemorySink::stream`](crate::MemorySink::stream) reads the
+/// store with this cursor.
 ///
-/// Events may be written while the store is being read. Such an event moves to the end, and the
-/// cursor returns it again in its new state. The cursor does not skip any other event or return it
-/// twice. Even if events are written faster than they are read, the cursor reaches its end.
+/// Events may be written while the store is being read. If an event is written, it moves to the
+/// end, and the cursor returns the event in its new state, even if the cursor has already returned
+/// the event. The cursor does not skip any other event or return any other event twice. If events
+/// are written faster than they are read, the cursor still reaches its end, but omits some of the
+/// events that were written after the cursor was created.
 ///
 /// # Examples
 ///
 /// In this example, the store is a list. The number of an event's last write is the event's
-/// position in the list, counted from 1:
+/// position in the list, starting at 1:
 ///
 /// ```
 /// use eventcast::Event;
@@ -66,8 +69,9 @@ pub struct EventCursor {
     query: EventQuery,
     /// The number of the write after which the next page begins.
     position: u64,
-    /// The number of the store's last write when the cursor was created. Each time the cursor
-    /// reaches this write, the field is set to the number of the store's last write at that time.
+    /// The number of a write. This is initially the number of the store's last write when the
+    /// cursor is created. Each time the cursor reaches that write, the field is set to the number
+    /// of the store's last write at that time.
     until: u64,
     /// The number of writes between the cursor's position and `until` when `until` was set.
     span: u64,
@@ -81,10 +85,11 @@ impl EventCursor {
     /// Creates a cursor over the events that match the query. `version` is the number of the
     /// store's last write.
     ///
-    /// The cursor begins after the write whose number is the query's [`after`](EventQuery::after)
-    /// field, or after the write with the number `start` if that is later. For a query with
-    /// [`QueryLimit::Last`], the store must find out where the last events begin, and pass the
-    /// number of the write before them as `start`. For other queries, it must pass 0.
+    /// The cursor begins after the write whose number is in the query's
+    /// [`after`](EventQuery::after) field, or after the write with the number `start` if that write
+    /// is later. For a query with [`QueryLimit::Last`], the store must find out where the last
+    /// matching events begin, and pass the number of the write before these events as `start`. For
+    /// any other query, the store must pass 0.
     pub fn new(query: &EventQuery, start: u64, version: u64) -> Self {
         let position = query.after.max(start);
         let left = match query.limit {
@@ -102,12 +107,12 @@ impl EventCursor {
         }
     }
 
-    /// Returns the next event, or `None` at the end. `read` must read one page of the events that
-    /// were last written after the write with the number that it receives.
+    /// Returns the next event, or `None` at the end. `read` receives the number of a write, and
+    /// must return one page of events that were last written after that write.
     ///
     /// # Errors
     ///
-    /// Returns the error from `read`. The cursor is then at its end.
+    /// Returns the error from `read`. After an error, the cursor is at its end.
     pub fn next<E>(
         &mut self,
         mut read: impl FnMut(&EventQuery, u64) -> Result<EventPage, E>,
@@ -123,7 +128,7 @@ impl EventCursor {
             if self.is_over {
                 return Ok(None);
             }
-            // Set in advance, so that the cursor ends if `read` fails.
+            // The flag is set in advance, so that the cursor ends if `read` fails.
             self.is_over = true;
             let page = read(&self.query, self.position)?;
             self.is_over = page.is_end || !self.goes_on(&page);
@@ -132,12 +137,12 @@ impl EventCursor {
         }
     }
 
-    /// Returns whether the cursor continues after this page.
+    /// Returns whether the cursor should read another page after this page.
     ///
     /// Events after `until` were written after the cursor began. Each time the cursor reaches
-    /// `until`, it counts the writes that it has not reached yet. It continues only if there are at
-    /// most half as many such writes as the last time. It therefore ends even if events are written
-    /// faster than they are read.
+    /// `until`, it counts the writes that it has not reached yet. The cursor continues only if the
+    /// number of these writes is at most half as large as the last time. The cursor therefore ends
+    /// even if events are written faster than they are read.
     fn goes_on(&mut self, page: &EventPage) -> bool {
         if page.last < self.until {
             return true;

@@ -1,11 +1,11 @@
-//! Queries for stored events.
+//! Defines queries for stored events.
 
 use crate::record::event::{Event, ObjectReference, Text, Timestamp};
 
 use super::rules::namespace_of;
 
-/// A query for events in a store. An empty query finds all events, and each method narrows the
-/// query. Passing an empty string to a method removes the condition that the method sets.
+/// A query for events in a store. An empty query finds all events. Each method narrows the query.
+/// If an empty string is passed to a method, the method removes its condition from the query.
 ///
 /// # Examples
 ///
@@ -31,36 +31,37 @@ use super::rules::namespace_of;
 /// # Ok::<(), eventcast::SinkError>(())
 /// ```
 ///
-/// A custom store can use the fields to narrow the search with its indexes. It must then call
-/// [`matches`](Self::matches) to check each event that the indexes find.
+/// A custom store can use the query's fields to narrow the search with its own indexes. The store
+/// must then call [`matches`](Self::matches) for each event that the indexes return.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use = "it finds nothing by itself"]
 #[non_exhaustive]
 pub struct EventQuery {
-    /// The [namespace](crate::sink::rules::namespace_of) of the events. An empty string matches any
+    /// The events' [namespace](crate::sink::rules::namespace_of). An empty string matches any
     /// namespace.
     pub namespace: Text,
-    /// The kind of the events' object, compared without regard to ASCII case. An empty string
-    /// matches any kind.
+    /// The kind of the object that the events are about, compared without regard to ASCII case. An
+    /// empty string matches any kind.
     pub kind: Text,
-    /// The name of the events' object. An empty string matches any name.
+    /// The name of the object that the events are about. An empty string matches any name.
     pub name: Text,
-    /// The uid of the events' object. An empty string matches any uid.
+    /// The uid of the object that the events are about. An empty string matches any uid.
     pub uid: Text,
     /// The events' type. An empty string matches any type.
     pub type_: Text,
     /// The events' reason. An empty string matches any reason.
     pub reason: Text,
-    /// The earliest time at which the events were [last seen](Event::last_seen). `None` matches any
-    /// event.
+    /// The query finds only events that were [last seen](Event::last_seen) at this time or later.
+    /// `None` matches any event.
     pub since: Option<Timestamp>,
-    /// The number of a write. The query finds only events that were last written after that write.
+    /// The number of a write. The query finds only events whose last write is after the write with
+    /// this number.
     pub after: u64,
-    /// Which of the matching events the query returns.
+    /// Limits which of the matching events the query returns.
     pub limit: QueryLimit,
 }
 
-/// Which of the matching events an [`EventQuery`] returns.
+/// Specifies which of the matching events an [`EventQuery`] returns.
 ///
 /// # Examples
 ///
@@ -72,18 +73,19 @@ pub struct EventQuery {
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum QueryLimit {
-    /// All events.
+    /// All matching events.
     #[default]
     All,
-    /// The least recently written events, up to this number.
+    /// The least recently written matching events, up to this number.
     First(usize),
-    /// The most recently written events, up to this number.
+    /// The most recently written matching events, up to this number.
     Last(usize),
 }
 
 impl EventQuery {
-    /// Narrows the query to events in this namespace. This is the event's own namespace, which is
-    /// usually the same as its object's namespace, or `default` if the object has none.
+    /// Narrows the query to events in this namespace. The query compares the event's own namespace.
+    /// This is usually the namespace of the event's object, or `default` if the object has no
+    /// namespace.
     ///
     /// # Examples
     ///
@@ -101,12 +103,14 @@ impl EventQuery {
         self
     }
 
-    /// Narrows the query to events about this object. Events are selected in the same way as by
+    /// Narrows the query to events about this object. The events are selected in the same way as in
     /// `kubectl describe` and `kubectl get events --for`. The kind, name, uid and namespace are
-    /// compared only if the reference has them. The kind is compared without regard to ASCII case.
-    /// A namespace in the reference replaces the query's [`namespace`](Self::namespace).
+    /// each compared only if the field is set in the reference. The kind is compared without regard
+    /// to ASCII case. If the reference has a namespace, it replaces the query's
+    /// [`namespace`](Self::namespace).
     ///
-    /// If the reference has only a kind, the query finds the events about all objects of that kind.
+    /// If only the kind is set in the reference, the query finds the events about all objects of
+    /// that kind.
     ///
     /// # Examples
     ///
@@ -131,7 +135,7 @@ impl EventQuery {
     }
 
     /// Narrows the query to events of this type. The type can be an [`EventType`](crate::EventType)
-    /// or any string, because stored events may have other types.
+    /// or any string, because stored events may also have other types.
     ///
     /// # Examples
     ///
@@ -169,8 +173,8 @@ impl EventQuery {
     }
 
     /// Narrows the query to events that were last seen at this time or later, according to
-    /// [`Event::last_seen`]. Tables show the same time in the `LAST SEEN` column. The query does
-    /// not find events that have no time at all.
+    /// [`Event::last_seen`]. Tables show the same time in the `LAST SEEN` column. Events that have
+    /// no time at all do not match.
     ///
     /// # Examples
     ///
@@ -190,8 +194,8 @@ impl EventQuery {
         self
     }
 
-    /// Limits the result to the most recently written events, up to this number. Replaces a limit
-    /// set by [`first`](Self::first).
+    /// Limits the result to the most recently written events, up to this number. This limit
+    /// replaces a limit set by [`first`](Self::first).
     ///
     /// # Examples
     ///
@@ -215,13 +219,13 @@ impl EventQuery {
         self
     }
 
-    /// Limits the result to the least recently written events, up to this number. Replaces a limit
-    /// set by [`last`](Self::last).
+    /// Limits the result to the least recently written events, up to this number. This limit
+    /// replaces a limit set by [`last`](Self::last).
     ///
     /// Together with [`after`](Self::after), this limit allows a program to read a store page by
-    /// page. An event that is written between two pages moves to the end. A later page then returns
-    /// that event again, in its new state. No other event is skipped or returned twice because of
-    /// that write.
+    /// page. If an event is written between two pages, the event moves to the end. A later page
+    /// then returns that event again, in its new state. The write does not cause any other event to
+    /// be skipped or returned twice.
     ///
     /// # Examples
     ///
@@ -245,9 +249,9 @@ impl EventQuery {
         self
     }
 
-    /// Narrows the query to events that were last written after the write with this number. Pass
-    /// the resource version of an event that the store has returned, or 0 to start before the first
-    /// event. A number from another store has no meaning.
+    /// Narrows the query to events whose last write is after the write with this number. Pass the
+    /// resource version of an event that the store has returned, or 0 to start before the first
+    /// event. A number from another store is meaningless.
     ///
     /// # Examples
     ///
@@ -271,9 +275,9 @@ impl EventQuery {
         self
     }
 
-    /// Returns whether this event meets the query's conditions. This method ignores the position
-    /// and the limit ([`after`](Self::after), [`first`](Self::first), [`last`](Self::last)), which
-    /// the store must apply itself.
+    /// Returns whether this event satisfies the query's conditions. This method ignores the
+    /// position and the limit ([`after`](Self::after), [`first`](Self::first) and
+    /// [`last`](Self::last)), which the store itself must apply.
     ///
     /// # Examples
     ///

@@ -1,8 +1,8 @@
-//! Formats events as human-readable text: the table of `kubectl get events`, with the counts that
-//! `kubectl events` shows, and the `Events` section of `kubectl describe`.
+//! Formats events as human-readable text, either as the table of `kubectl get events`, with the
+//! counts that `kubectl events` shows, or as the `Events` section of `kubectl describe`.
 //!
 //! Both formats show the same times as kubectl, taken from the same fields. The cells are escaped,
-//! and columns are aligned according to the width of the characters on a terminal.
+//! and columns are aligned based on the display width of characters on a terminal.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -14,16 +14,16 @@ use crate::record::event::{Event, Timestamp};
 
 use super::rules::namespace_of;
 
-/// Formats any list of events as text, either as the table of `kubectl get events` or as the
-/// `Events` section of `kubectl describe`.
+/// Formats any list of events as text, either as a table like `kubectl get events` or like the
+/// `Events` section in `kubectl describe`.
 ///
 /// The table can be written in parts, so the number of events is not limited. Each call to
-/// [`rows`](Self::rows) returns one part as text. The first part begins with the header, and its
-/// cells determine the column widths. A wider cell in a later part widens its column from that part
-/// on.
+/// [`rows`](Self::rows) returns one part as text. The first part begins with the header, and the
+/// cells in the first part determine the column widths. If a cell in a later part is wider, the
+/// column becomes wider from that part onwards.
 ///
-/// For an event that was seen more than once, the table shows how often and over what period, like
-/// `kubectl events`: `2s (x5 over 30s)`. All control characters are escaped, and columns stay
+/// If an event was seen more than once, the table shows how often and over what period, for example
+/// `2s (x5 over 30s)`, like `kubectl events`. All control characters are escaped. Columns remain
 /// aligned even if they contain wide characters.
 ///
 /// # Examples
@@ -57,8 +57,8 @@ pub struct EventTable {
     now: Timestamp,
     widths: [usize; 6],
     max_width: usize,
-    /// Whether the namespaces are shown. `None` until `namespaces` sets it or the first call to
-    /// `rows` determines it.
+    /// Whether the namespaces are shown. `None` until the value is set by `namespaces` or
+    /// determined by the first call to `rows`.
     has_namespaces: Option<bool>,
     has_color: bool,
     has_head: bool,
@@ -112,8 +112,8 @@ impl EventTable {
         self
     }
 
-    /// Sets the maximum width of a line, in terminal columns. A longer line is truncated, usually
-    /// in its message, and `…` marks the truncation. Unlimited by default.
+    /// Sets the maximum width of a line, in terminal columns. If a line is wider, it is truncated,
+    /// usually in the message, where `…` marks the truncation. By default, the width is unlimited.
     ///
     /// # Examples
     ///
@@ -136,7 +136,7 @@ impl EventTable {
     }
 
     /// Sets whether ANSI escape sequences colour the type `Warning` yellow and the reason `Failed`
-    /// red. Types and reasons that merely contain these words are not coloured. Defaults to
+    /// red. A type or reason that merely contains one of these words is not coloured. Defaults to
     /// `false`.
     ///
     /// # Examples
@@ -155,8 +155,8 @@ impl EventTable {
         self
     }
 
-    /// Returns the next lines, one for each event and each with a trailing newline. On the first
-    /// call, the header precedes them.
+    /// Returns the next lines of the table, with one line per event. Each line has a trailing
+    /// newline. On the first call, the lines are preceded by the header.
     ///
     /// # Examples
     ///
@@ -184,9 +184,9 @@ impl EventTable {
         lines
     }
 
-    /// Returns the events as the `Events` section of `kubectl describe`, with this table's width
-    /// and colours. The event whose last occurrence was longest ago is listed first. If an event
-    /// concerns a part of the object, the part precedes the message, as in
+    /// Formats the events like the `Events` section in `kubectl describe`, with this table's width
+    /// and colours. The least recently seen event is listed first. If an event concerns only a part
+    /// of the object, the part precedes the message, as in
     /// `spec.containers{web}: Started container`.
     ///
     /// # Examples
@@ -211,7 +211,7 @@ impl EventTable {
             return "Events:  <none>\n".to_owned();
         }
         let mut events: Vec<&Event> = events.iter().collect();
-        // kubectl sorts only by the last timestamp, which events of the newer API lack.
+        // kubectl sorts only by the last timestamp, which is missing in events of the newer API.
         events.sort_by_key(|event| event.last_seen());
         let head = ["Type", "Reason", "Age", "From", "Message"].map(str::to_owned);
         let line = ["----", "------", "----", "----", "-------"].map(str::to_owned);
@@ -227,21 +227,21 @@ impl EventTable {
     }
 }
 
-/// The layout of the lines.
+/// The layout of the lines in a table or section.
 struct Layout {
     /// The string at the beginning of each line.
     indent: &'static str,
     /// The number of spaces between columns.
     padding: usize,
     max_width: usize,
-    /// The index of the column with the type, or `None` if colours are disabled. The next column
-    /// has the reason.
+    /// The index of the type column, or `None` if colours are disabled. The next column is the
+    /// reason.
     type_at: Option<usize>,
 }
 
 impl Layout {
-    /// Appends rows to `out`. The last column is not padded. The function iterates over the rows
-    /// twice, first to increase the widths as needed, and then to write the text.
+    /// Appends rows to `out`. The last column is not padded. The rows are iterated over twice,
+    /// first to increase the widths as needed, and then to write the text.
     fn align<'a>(
         &self,
         out: &mut String,
@@ -287,15 +287,14 @@ impl Layout {
     }
 }
 
-/// Returns the text, truncated to a number of columns. Truncated text ends with `…`, unless
-/// `columns` is 0.
+/// Truncates the text to a number of columns. Truncated text ends with `…`, unless `columns` is 0.
 fn cut(text: &str, columns: usize) -> Cow<'_, str> {
     if text.width() <= columns {
         return text.into();
     }
     let Some(room) = columns.checked_sub(1) else { return "".into() };
     // A sequence of characters can be narrower or wider than the sum of their widths. The sum is
-    // used first, because otherwise long text would be measured repeatedly.
+    // used first, to avoid measuring long text repeatedly.
     let mut sum = 0;
     let is_beyond = |c: char| {
         sum += c.width().unwrap_or(0);
@@ -326,7 +325,7 @@ fn row(event: &Event, now: Timestamp) -> [String; 6] {
     [namespace, seen, type_, reason, target, message(event)]
 }
 
-/// Returns the cells of one line in the `Events` section. They differ from the table's cells as
+/// Returns the cells for a line in the `Events` section. These cells differ from the table's as
 /// follows:
 ///
 /// - The event time takes precedence over the first timestamp.
@@ -357,14 +356,14 @@ fn message(event: &Event) -> String {
 fn age(since: Option<Timestamp>, now: Timestamp) -> String {
     match since {
         None => "<unknown>".to_owned(),
-        // A time that is less than two seconds in the future is attributed to another machine's
-        // clock, and counts as now.
+        // A time less than two seconds in the future is attributed to another machine's clock, and
+        // is treated as the current time.
         Some(at) if at.duration_since(now) >= Duration::from_secs(2) => "<invalid>".to_owned(),
         Some(at) => short(now.duration_since(at).as_secs()),
     }
 }
 
-/// Formats an age like kubectl, with about two figures and with finer units for younger ages.
+/// Formats an age like kubectl, with about two digits, and with finer units for shorter ages.
 fn short(seconds: u64) -> String {
     let (minutes, hours) = (seconds / 60, seconds / 3600);
     let (days, years) = (hours / 24, hours / 24 / 365);
@@ -424,7 +423,7 @@ mod tests {
 
     #[test]
     fn a_cut_text_has_room_for_its_mark() {
-        // A woman with red hair is displayed as one character of width 2, but consists of three.
+        // This emoji is displayed as one character of width 2, but consists of three characters.
         let hair = "\u{1f469}\u{200d}\u{1f9b0}";
         for (text, columns, expected) in [
             ("message", 7, "message"),

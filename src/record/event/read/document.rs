@@ -1,4 +1,4 @@
-//! Extracts the events from one document: a plain event, a list, or an envelope.
+//! Extracts the events from one document, which may be a plain event, a list or an envelope.
 
 use std::borrow::Cow;
 
@@ -9,28 +9,28 @@ use super::halves::without_halves;
 use crate::escape::escape;
 use crate::record::event::core_v1::Event;
 
-/// The maximum number of nested envelopes.
+/// The maximum number of envelopes, lists and encoded strings that may be nested within each other.
 const MAX_WRAPPERS: usize = 8;
-/// The members in which envelopes hold an event. Audit records use `responseObject`.
+/// The JSON members in which an envelope may hold an event. Audit records use `responseObject`.
 const WRAPPERS: [&str; 4] = ["object", "event", "body", "responseObject"];
 
-/// An event and whether the envelope reports its deletion, or an error that describes what the
-/// document is instead.
+/// An event with a flag for whether the envelope reports the event's deletion, or an error that
+/// describes the document if it is not an event.
 pub(super) type Found = Result<(Event, bool), (Kind, String)>;
 
-/// The contents of a document. They are extracted one at a time, because together they can take
-/// much more memory than their JSON.
+/// An iterator over the contents of a document. The contents are extracted one at a time, because
+/// together they can occupy much more memory than their JSON.
 #[derive(Default)]
 pub(super) struct Contents {
     first: Option<Found>,
-    /// The values that have not been examined yet. The last one is examined next.
+    /// The values that have not been examined yet. The last entry is examined next.
     rest: Vec<Part>,
 }
 
 struct Part {
     values: Values,
     is_deleted: bool,
-    /// The number of envelopes around the values.
+    /// The number of envelopes, lists and encoded strings that enclose the values.
     depth: usize,
 }
 
@@ -39,10 +39,11 @@ enum Values {
     Many(std::vec::IntoIter<Value>),
 }
 
-/// Returns the contents of a document.
+/// Returns an iterator over the contents of a document.
 pub(super) fn read(json: &[u8]) -> Contents {
     let json = String::from_utf8_lossy(json);
-    // Most documents are plain events, so the slower path only runs if this fails.
+    // Most documents are plain events, so the slower path runs only if reading the document as an
+    // event fails.
     if let Some(event) = Event::from_json(&json).ok().filter(is_one) {
         return Contents { first: Some(Ok((event, false))), rest: Vec::new() };
     }
@@ -90,14 +91,15 @@ impl Contents {
         self.rest.push(Part { values, is_deleted, depth: depth + 1 });
     }
 
-    /// Returns the event if the value is one, and otherwise a description of the value. Returns
-    /// `None` for a list or an envelope, whose contents are examined next, and for an empty list or
-    /// a bookmark.
+    /// If the value is an event, returns the event. If the value is a list, an envelope or a string
+    /// that contains JSON, returns `None`, and the contents of the value are examined next. Also
+    /// returns `None` for an empty list or a bookmark. For any other value, returns an error that
+    /// describes the value.
     fn examine(&mut self, value: Value, is_deleted: bool, depth: usize) -> Option<Found> {
         let can_wrap = depth < MAX_WRAPPERS;
         let mut object = match value {
             Value::Object(object) => object,
-            // Logs often contain the event as a string.
+            // In logs, an event is often encoded as a string.
             Value::String(text) if can_wrap && text.trim_start().starts_with('{') => {
                 let Ok(value) = serde_json::from_str(&text) else { return Some(not_an_event("a text")) };
                 self.add(Values::One(value), is_deleted, depth);
@@ -111,7 +113,7 @@ impl Contents {
                     self.add(Values::Many(items.into_iter()), is_deleted, depth);
                     return None;
                 }
-                // Go encodes an empty list as `null`.
+                // Go's encoder may write an empty list as `null`.
                 Value::Null => return None,
                 _ => return Some(not_an_event("a list without items")),
             }
@@ -143,12 +145,12 @@ fn event(mut object: Map<String, Value>, is_deleted: bool) -> Found {
 fn value(json: Cow<'_, str>) -> Result<Value, String> {
     serde_json::from_str(&json).or_else(|_| {
         let json = without_halves(json.into_owned());
-        // The reader adds the line number of the document.
+        // The reader adds the document's line number to the message.
         serde_json::from_str(&json).map_err(|error| format!("not JSON: {error}"))
     })
 }
 
-/// Returns whether the document has enough fields of an event to be one.
+/// Returns whether the document has enough of an event's fields to count as an event.
 fn is_one(event: &Event) -> bool {
     let object = &event.involved_object;
     let says_so = event.kind() == "Event" && !event.api_version().is_empty();
@@ -174,7 +176,7 @@ fn text_of<'a>(object: &'a Map<String, Value>, key: &str) -> &'a str {
     object.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Removes and returns the items of a list. Returns `None` for a document that is not a list.
+/// Removes and returns the items of a list. Returns `None` if the document is not a list.
 fn items(object: &mut Map<String, Value>) -> Option<Value> {
     let kind = text_of(object, "kind");
     let is_list =
@@ -182,8 +184,8 @@ fn items(object: &mut Map<String, Value>) -> Option<Value> {
     is_list.then(|| object.remove("items").unwrap_or_default())
 }
 
-/// Returns whether an envelope reports a deletion, indicated by `DELETED` in watches and exporters,
-/// and by the verb of the request in audit records.
+/// Returns whether an envelope reports a deletion. Watches and exporters indicate a deletion with
+/// `DELETED`, and audit records with the request's verb.
 fn says_deleted(object: &Map<String, Value>) -> bool {
     let verbs = ["DELETED", "delete", "deletecollection"];
     ["type", "verb"]
@@ -191,7 +193,7 @@ fn says_deleted(object: &Map<String, Value>) -> bool {
         .any(|key| verbs.iter().any(|verb| text_of(object, key).eq_ignore_ascii_case(verb)))
 }
 
-/// Removes and returns the content of an envelope. Returns `None` for a document that is not an
+/// Removes and returns the content of an envelope. Returns `None` if the document is not an
 /// envelope.
 fn wrapped(object: &mut Map<String, Value>) -> Option<Value> {
     let is_audit = text_of(object, "apiVersion").starts_with("audit.k8s.io/");
@@ -207,8 +209,8 @@ fn wrapped(object: &mut Map<String, Value>) -> Option<Value> {
     object.remove(*wrapper)
 }
 
-/// Describes an audit record, or a document with a kind other than `Event`. Returns `None` for any
-/// other document.
+/// Describes the document if it is an audit record or has a kind other than `Event`. Returns `None`
+/// for any other document.
 fn something_else(object: &Map<String, Value>) -> Option<String> {
     if text_of(object, "apiVersion").starts_with("audit.k8s.io/") {
         return Some("an audit record without a response".to_owned());
@@ -220,8 +222,8 @@ fn something_else(object: &Map<String, Value>) -> Option<String> {
     }
 }
 
-/// Normalises values that log pipelines change: integers written as `2.0`, and unset times written
-/// as `{}`.
+/// Normalises values that log pipelines may have changed. These values are integers written as
+/// `2.0` and unset times written as `{}`.
 fn mend(object: &mut Map<String, Value>) {
     for (key, value) in object {
         match key.as_str() {

@@ -1,4 +1,4 @@
-//! Errors for input that is not an event.
+//! The errors that are returned for input that is not an event.
 
 use std::error::Error;
 use std::{fmt, io};
@@ -12,35 +12,36 @@ const LENGTH: usize = 200;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum EventReadErrorKind {
-    /// A line that is not JSON, for example a warning printed by `kubectl`.
+    /// The line is not JSON. For example, it may be a warning printed by `kubectl`.
     Text,
-    /// A JSON document that is not an event, for example a Pod.
+    /// The document is JSON but does not describe an event. For example, it may describe a Pod.
     NotAnEvent,
-    /// A document that starts like JSON but is malformed. The reader resumes at the next line that
-    /// starts with the same indentation.
+    /// The document starts like JSON but is malformed. The reader resumes at the next line that
+    /// starts with the same indentation or with none.
     Malformed,
-    /// An event with an invalid field, for example an unparsable time.
+    /// The event has an invalid field, for example an unparsable time.
     Invalid,
-    /// A document that exceeds the limit on its length, its depth or a single string.
+    /// The document exceeds a limit on its length, its depth, the number of its values or the
+    /// length of a single string.
     TooLarge,
-    /// The input ends inside a document or a list. All events before that point were returned.
+    /// The input ends inside a document or a list. All events before that point have been returned.
     CutOff,
-    /// The underlying reader failed. The iterator ends.
+    /// The underlying reader failed. The iterator ends after this error.
     Io,
 }
 
 impl EventReadErrorKind {
-    /// Returns whether events were or may have been lost. Returns `false` for input that was never
-    /// an event: lines of text, and documents of other kinds.
+    /// Returns whether events were lost or may have been lost. Returns `false` for input that was
+    /// never an event, namely lines of text and documents of other kinds.
     pub fn is_loss(self) -> bool {
         !matches!(self, Self::Text | Self::NotAnEvent)
     }
 }
 
-/// An error for part of the input that is not an event.
+/// The error returned for a part of the input that is not an event.
 ///
-/// [`EventReader`](crate::event::EventReader) continues after it, unless the underlying reader
-/// failed.
+/// [`EventReader`](crate::event::EventReader) continues after such an error, unless the underlying
+/// reader failed.
 ///
 /// # Examples
 ///
@@ -78,8 +79,8 @@ impl EventReadError {
         self.kind
     }
 
-    /// Returns the number, starting at 1, of the line on which that part of the input begins. For
-    /// truncated input, this is the last line.
+    /// Returns the number, starting at 1, of the line on which the faulty part of the input begins.
+    /// If the input was truncated, this method returns the number of the last line.
     pub fn line(&self) -> u64 {
         self.line
     }

@@ -1,7 +1,7 @@
-//! Lone surrogates in JSON escapes.
+//! Replaces lone surrogates in JSON escapes.
 
-/// Replaces each escaped lone surrogate with U+FFFD, like Go's decoder. Otherwise a single lone
-/// surrogate would make the whole document unreadable.
+/// Replaces each escaped lone surrogate with U+FFFD, like Go's decoder. Without this replacement, a
+/// single lone surrogate would make the whole document unreadable.
 pub(super) fn without_halves(json: String) -> String {
     let unit = |escape: &[u8]| -> Option<u16> {
         let digits = escape.strip_prefix(b"\\u")?.get(..4)?;
@@ -18,11 +18,12 @@ pub(super) fn without_halves(json: String) -> String {
                 bytes[at + 2..at + 6].copy_from_slice(b"fffd");
                 6
             }
-            // Skips two bytes, so that an escaped backslash is not taken for the beginning of
+            // Skips two bytes, so that an escaped backslash is not mistaken for the beginning of
             // another escape.
             _ => 2,
         };
     }
-    // The bytes are still UTF-8, because hexadecimal digits were only replaced by others.
+    // The bytes are still UTF-8, because hexadecimal digits were only replaced by other hexadecimal
+    // digits.
     String::from_utf8(bytes).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! An event that was read, and the information from its envelope.
+//! Defines `ReadEvent`, which holds an event that was read and the information from its envelope.
 
 use crate::record::event::core_v1::Event;
 
@@ -17,11 +17,12 @@ use crate::record::event::core_v1::Event;
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ReadEvent {
-    /// The event.
+    /// The event that was read.
     pub event: Event,
-    /// Whether the envelope reports a deletion: a `DELETED` watch event, or an audit record of a
-    /// delete request. A deletion is not another occurrence of the event.
+    /// Whether the envelope reports a deletion. Such an envelope is a `DELETED` watch event or an
+    /// audit record of a delete request. A deletion does not count as another occurrence of the
+    /// event.
     pub is_deleted: bool,
-    /// The line number, starting at 1, on which the document begins.
+    /// The number, starting at 1, of the line on which the document begins.
     pub line: u64,
 }

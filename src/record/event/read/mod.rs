@@ -1,10 +1,11 @@
 //! Reads events from the output of other programs.
 //!
-//! - `item` holds an event that was read, and `error` is the error for any other input.
-//! - `scan` splits a stream of JSON into documents within `limits`, and `nesting` tracks the
+//! - `item` defines the type for an event that was read, and `error` defines the error for any
+//!   other input.
+//! - `scan` splits a stream of JSON into documents, enforcing the `limits`. `nesting` tracks the
 //!   brackets.
 //! - `document` extracts the events from a document, and `halves` repairs lone surrogates.
-//! - `reader` is the iterator over all of this.
+//! - `reader` combines these modules into an iterator over events and errors.
 
 mod document;
 mod error;

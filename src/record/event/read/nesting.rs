@@ -1,14 +1,14 @@
-//! Tracks the strings and brackets of a JSON value, byte by byte.
+//! Tracks the strings and brackets in a JSON value, byte by byte.
 
 use super::limits::MAX_DEPTH;
 
-/// The key of an array whose elements are separate documents.
+/// The key of an array whose elements are treated as separate documents.
 const ITEMS: &[u8] = b"items";
 
-/// The message for a document whose end is missing.
+/// The error message for a document whose end is missing.
 pub(super) const INCOMPLETE: &str = "incomplete document: a value begins where none is allowed";
 
-/// The effect of a byte outside of strings.
+/// The effect of a byte that is not inside a string.
 #[derive(Debug, PartialEq)]
 pub(super) enum Next {
     /// The value continues.
@@ -19,32 +19,33 @@ pub(super) enum Next {
     Whole,
     /// The byte opens the `items` array of the outermost object.
     Items,
-    /// The byte is not allowed here.
+    /// The byte is not allowed at this position.
     Wrong(&'static str),
 }
 
-/// The open objects and arrays. This checks only the part of the grammar that determines where a
-/// value ends and where a new value cannot start. The parser checks the rest.
+/// Tracks the open objects and arrays. Checks only the rules of the grammar that determine where a
+/// value ends and where a new value cannot start. The parser checks the remaining rules.
 #[derive(Debug, Default)]
 pub(super) struct Nesting {
     depth: usize,
-    /// Whether each level is an array, with one bit per level and the innermost level in the lowest
-    /// bit.
+    /// One bit per level, which is set if that level is an array. The lowest bit represents the
+    /// innermost level.
     arrays: u128,
-    /// The last byte that is not whitespace, or the closing quote of a string.
+    /// The last byte read that is not whitespace. After a string, this is the closing quote.
     last: u8,
-    /// A lower bound on the number of values so far.
+    /// A lower bound on the number of values read so far.
     values: usize,
     is_in_string: bool,
     is_escaped: bool,
     string_len: usize,
-    /// The length of the prefix of `items` that the current key of the outermost object matches.
+    /// The number of bytes of `items` that the current key of the outermost object has matched so
+    /// far.
     spelled: Option<usize>,
     is_items: bool,
 }
 
 impl Nesting {
-    /// Returns the state inside an object, after its `items` array.
+    /// Returns the state inside an object, directly after the object's `items` array.
     pub(super) fn behind_items() -> Self {
         Self { depth: 1, last: b']', ..Self::default() }
     }
@@ -53,24 +54,25 @@ impl Nesting {
         self.is_in_string
     }
 
-    /// Returns the length of the current string so far, in bytes of the input.
+    /// Returns the length, in input bytes, of the part of the current string that has been read so
+    /// far.
     pub(super) fn string_len(&self) -> usize {
         self.string_len
     }
 
-    /// Returns a lower bound on the number of values so far, which is the number of arrays, objects
-    /// and commas.
+    /// Returns a lower bound on the number of values read so far. The bound is the number of
+    /// arrays, objects and commas.
     pub(super) fn values(&self) -> usize {
         self.values
     }
 
-    /// Returns whether the value was a single string that is now complete.
+    /// Returns whether the value consists of a single string that is now complete.
     pub(super) fn is_whole(&self) -> bool {
         self.depth == 0 && !self.is_in_string
     }
 
-    /// Scans a string. Returns the number of bytes that belong to the string, and `false` if the
-    /// byte after them is not allowed in a string.
+    /// Scans a string. Returns the number of bytes that belong to the string. The second value is
+    /// `false` if the following byte is not allowed in a string.
     pub(super) fn string(&mut self, bytes: &[u8]) -> (usize, bool) {
         let mut at = 0;
         while at < bytes.len() {
@@ -115,7 +117,7 @@ impl Nesting {
             b'"' => {
                 self.is_in_string = true;
                 self.string_len = 0;
-                // A stray line of text can precede a key, so any preceding byte other than a colon
+                // A key may follow a stray line of text, so any preceding byte other than a colon
                 // is accepted.
                 let is_key = self.depth == 1 && !self.is_in_array() && self.last != b':';
                 self.spelled = is_key.then_some(0);
@@ -139,7 +141,7 @@ impl Nesting {
         Next::Goes
     }
 
-    /// Opens an `items` array that is not streamed.
+    /// Opens an `items` array whose elements are not streamed.
     pub(super) fn open_items(&mut self) {
         self.is_items = false;
         self.open(b'[');

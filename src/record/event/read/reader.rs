@@ -1,4 +1,4 @@
-//! The reader, which turns bytes into events and errors.
+//! Defines `EventReader`, which turns bytes into events and errors.
 
 use std::fmt;
 use std::io::{BufRead, ErrorKind};
@@ -8,38 +8,39 @@ use super::error::EventReadError;
 use super::item::ReadEvent;
 use super::scan::{Fault, Piece, Scanner};
 
-/// Reads Kubernetes events from the formats in which they are commonly stored: the output of
-/// `kubectl`, `jq`, watches, exporters, log shippers and audit logs.
+/// Reads Kubernetes events from common formats, such as the output of `kubectl`, `jq`, watches,
+/// exporters, log shippers and audit logs.
 ///
 /// The input can contain any mixture of:
 ///
-/// - **Documents**: one or more, with or without newlines between them, including JSON lines and
-///   JSON text sequences (RFC 7464).
+/// - **Documents**: one or more JSON documents, with or without newlines between them. JSON lines
+///   and JSON text sequences (RFC 7464) are supported.
 /// - **Lists**: `List`, `EventList` and bare arrays, including nested lists. Lists are streamed, so
-///   the reader needs memory for only one event, even if the whole list is a single line.
+///   the reader needs memory for only one event, even if the whole list is on a single line.
 /// - **Envelopes**: watch events, objects with an event in `object`, `event` or `body` (as JSON or
 ///   as a string that contains JSON), and audit records with an event in `responseObject`. Other
-///   members, such as `old_event` and `requestObject`, are ignored.
-/// - **Events** of core/v1 and events.k8s.io, as in [`Event::from_json`](crate::Event::from_json),
-///   but less strict. A count can be written as `2.0`, and an unset time as `{}`. If a field occurs
-///   twice, the last one is used. Lone surrogates and bytes that are not UTF-8 become U+FFFD.
+///   members of an envelope, such as `old_event` and `requestObject`, are ignored.
+/// - **Events** of core/v1 and events.k8s.io. The reader follows the rules of
+///   [`Event::from_json`](crate::Event::from_json), but is less strict. A count may be written as
+///   `2.0`, and an unset time as `{}`. If a field occurs twice, the last value is used. Lone
+///   surrogates and invalid UTF-8 are replaced with U+FFFD.
 ///
 /// The iterator returns each event, and an error for each part of the input that is not an event.
-/// It continues after an error, except after an I/O error:
+/// After any error except an I/O error, the iterator continues:
 ///
-/// - Lines that are not JSON are skipped, for example warnings printed by `kubectl`.
-/// - After a malformed document, the reader resumes at the next line that starts with the same
-///   indentation as that document, or with none.
-/// - For a truncated list, the reader returns the events before the cut, followed by an error of
-///   the kind [`CutOff`](crate::event::EventReadErrorKind::CutOff).
+/// - Lines that are not JSON, for example warnings printed by `kubectl`, are skipped.
+/// - After a malformed document, the reader resumes at the next line that has the same indentation
+///   as that document or no indentation.
+/// - If a list is truncated, the reader returns the events before the truncation point, and then an
+///   error of the kind [`CutOff`](crate::event::EventReadErrorKind::CutOff).
 ///
-/// The input may contain several states of the same event, with the same UID and a growing count.
+/// The input may contain the same event several times, with the same UID and an increasing count.
 ///
 /// # Limits
 ///
-/// A document can have up to 16 MiB, 1,000,000 values, 100 levels of nesting, and 4 MiB in a single
-/// string. These limits are checked before memory is allocated. A larger document is skipped and
-/// reported as an error.
+/// A document may be up to 16 MiB long. It may contain up to 1,000,000 values, 100 levels of
+/// nesting, and strings of up to 4 MiB each. These limits are checked before memory is allocated.
+/// If a document exceeds a limit, the reader skips the document and reports an error.
 ///
 /// # Blocking
 ///
@@ -72,14 +73,15 @@ pub struct EventReader<R> {
 }
 
 impl<R> EventReader<R> {
-    /// Creates a reader for UTF-8 text. A byte order mark is skipped.
+    /// Creates a reader for UTF-8 text. If the text begins with a byte order mark, the reader skips
+    /// it.
     pub fn new(reader: R) -> Self {
         Self { reader, scanner: Scanner::new(), contents: Contents::default(), line: 1, has_ended: false }
     }
 }
 
 impl<R: BufRead> EventReader<R> {
-    /// Processes the bytes that the underlying reader has available, and returns an error if one
+    /// Processes the bytes currently available from the underlying reader. Returns an error if one
     /// was found.
     fn read_on(&mut self) -> Option<EventReadError> {
         let piece = if self.scanner.has_more() {

@@ -1,27 +1,27 @@
-//! Finds the boundaries of documents in a stream of JSON. Parsing the documents is up to the
-//! caller.
+//! Finds document boundaries in a stream of JSON. The caller is responsible for parsing the
+//! documents.
 //!
-//! Lists are streamed: the elements of an array, and of an object's `items` array, are separate
-//! documents. The same applies to nested lists. Memory is therefore bounded by the size of one
-//! document, not of the whole list.
+//! Lists are streamed. Each element of an array, or of an object's `items` array, is treated as a
+//! separate document. Nested lists are streamed in the same way. Memory usage is therefore bounded
+//! by the size of one document instead of the size of the whole list.
 
 use super::error::EventReadErrorKind as Kind;
 use super::limits::{MAX_DEPTH, MAX_DOCUMENT, MAX_STRING, MAX_VALUES};
 use super::nesting::{INCOMPLETE, Nesting, Next};
 
-/// The maximum number of bytes of the input that a message includes.
+/// The maximum number of input bytes that an error message includes.
 const SHOWN: usize = 80;
 
 /// The next part of the input.
 #[derive(Debug)]
 pub(super) enum Piece {
-    /// A complete value. [`Scanner::document`] returns it until the scanner is called again.
+    /// A complete value. [`Scanner::document`] returns the value until the scanner is called again.
     Document,
     /// Input that is not a document.
     Fault(Fault),
 }
 
-/// Input that is not a document, or not a complete one.
+/// Input that is not a document or not a complete document.
 #[derive(Debug)]
 pub(super) struct Fault {
     pub(super) kind: Kind,
@@ -30,7 +30,7 @@ pub(super) struct Fault {
     pub(super) text: String,
 }
 
-/// A list whose elements are documents.
+/// A list whose elements are treated as documents.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum List {
     Array {
@@ -53,7 +53,7 @@ enum State {
     Scalar,
     /// Inside a line that is not JSON.
     Text,
-    /// After a malformed document, until a line starts with the same indentation.
+    /// After a malformed document, until a line starts with the same indentation or with none.
     Broken,
 }
 
@@ -63,22 +63,24 @@ pub(super) struct Scanner {
     lists: Vec<List>,
     nesting: Nesting,
     document: Vec<u8>,
-    /// The limit that the document exceeds, if any. The document's bytes are then not stored.
+    /// The limit that the document exceeds, if any. If a limit was exceeded, the document's bytes
+    /// are not stored.
     dropped: Option<&'static str>,
     /// The current line number, starting at 1.
     line: u64,
-    /// The line on which the document starts, and the document's indentation if nothing precedes it
-    /// on that line.
+    /// The line on which the document starts. If nothing precedes the document on that line, this
+    /// also holds the document's indentation.
     begin: (u64, Option<usize>),
-    /// The indentation of the current line, as long as only whitespace has been read on it.
+    /// The indentation of the current line, or `None` after the first character on that line that
+    /// is neither whitespace nor a separator between documents.
     indent: Option<usize>,
-    /// The offset of the second line within the document, if that line may be a separate document.
+    /// The offset of the document's second line, if that line may be a separate document.
     second_line: Option<usize>,
-    /// Bytes to scan again before any new bytes, and the index from which to scan them.
+    /// The bytes to scan again before any new bytes, and the index at which to start scanning them.
     again: (Vec<u8>, usize),
-    /// Whether a document was malformed, so unmatched brackets may follow.
+    /// Whether a malformed document was found, after which unmatched brackets may follow.
     is_mending: bool,
-    /// Whether the outermost open list is malformed, so its end may be missing.
+    /// Whether the outermost open list is malformed and may therefore lack its closing bracket.
     is_list_broken: bool,
 }
 
@@ -109,18 +111,18 @@ impl Scanner {
         self.line
     }
 
-    /// Returns whether there are bytes to be scanned again.
+    /// Returns whether there are bytes left to scan again.
     pub(super) fn has_more(&self) -> bool {
         !self.again.0.is_empty()
     }
 
-    /// Scans the bytes that are to be scanned again, up to the end of the next part of the input.
+    /// Rescans the bytes in `again`, up to the end of the next part of the input.
     pub(super) fn scan_again(&mut self) -> Option<Piece> {
         let (bytes, at) = std::mem::take(&mut self.again);
         let (done, piece) = self.scan(&bytes[at..]);
         let at = at + done;
         if self.has_more() {
-            // Another document was split.
+            // The scan split another document, whose lines must also be scanned again.
             self.again.0.extend_from_slice(&bytes[at..]);
         } else if at < bytes.len() {
             self.again = (bytes, at);
@@ -128,8 +130,8 @@ impl Scanner {
         piece
     }
 
-    /// Scans up to the end of the next part of the input. Returns the number of bytes consumed,
-    /// which is all of them if no part is complete.
+    /// Scans up to the end of the next part of the input. Returns the number of bytes consumed. If
+    /// no part of the input is complete, all bytes are consumed.
     pub(super) fn scan(&mut self, bytes: &[u8]) -> (usize, Option<Piece>) {
         let mut at = 0;
         while at < bytes.len() {
@@ -149,7 +151,7 @@ impl Scanner {
         (at, None)
     }
 
-    /// Handles the end of the input. Returns the last part of the input if there is one.
+    /// Handles the end of the input. Returns the last part of the input, if any.
     pub(super) fn end(&mut self) -> Option<Piece> {
         let state = std::mem::replace(&mut self.state, State::Between);
         let is_open = !self.lists.is_empty();
@@ -173,8 +175,8 @@ impl Scanner {
             match byte {
                 b'\n' => self.new_line(),
                 b' ' | b'\t' | b'\r' => self.indent = self.indent.map(|indent| indent + 1),
-                // Separators: commas, the record separator of JSON text sequences (RFC 7464), and
-                // the three bytes of the byte order mark.
+                // The bytes skipped here are commas, the record separator in JSON text sequences
+                // (RFC 7464), and the three bytes of the byte order mark.
                 b',' | 0x1e | 0xef | 0xbb | 0xbf => {}
                 b'[' => {
                     self.found_element();
@@ -220,7 +222,8 @@ impl Scanner {
             _ if !self.lists.is_empty() => State::Scalar,
             _ => State::Text,
         };
-        // A scalar may turn out not to be an element of the list, so it is not counted as one yet.
+        // A scalar may turn out not to be an element of the list, so it does not count as an
+        // element yet.
         if self.state == State::Value {
             self.found_element();
         }
@@ -269,7 +272,7 @@ impl Scanner {
     }
 
     /// Scans a byte of a value that is neither in a string nor whitespace. Returns `None` if the
-    /// value continues, and otherwise the result of `value`.
+    /// value continues, and otherwise the result that `value` is to return.
     fn outside_string(&mut self, byte: u8, bytes: &[u8], at: usize) -> Option<(usize, Option<Piece>)> {
         match self.nesting.next(byte) {
             Next::Goes => {
@@ -282,7 +285,8 @@ impl Scanner {
             }
             Next::Whole => return Some(self.whole(bytes, at + 1)),
             Next::Items if self.lists.len() < MAX_DEPTH => {
-                // The other members of a list are not needed.
+                // The list's other members are not needed, so the bytes stored so far are
+                // discarded.
                 self.document.clear();
                 self.second_line = None;
                 self.open_list(List::Items);
@@ -296,15 +300,15 @@ impl Scanner {
         None
     }
 
-    /// Ends a malformed document, whose last bytes are `bytes`.
+    /// Ends a malformed document. `bytes` are the document's last bytes.
     fn wrong(&mut self, text: &str, bytes: &[u8]) -> Piece {
         if self.can_split() {
             return self.split(bytes);
         }
         let piece = self.fail(Kind::Malformed, text.to_owned());
         if text == INCOMPLETE && self.indent.is_some() {
-            // The value that cannot start here is the first one on its line, so it is treated as
-            // the next document.
+            // A value is not allowed here, but nothing precedes the value on its line, so the value
+            // is treated as the next document.
             self.resume();
         }
         piece
@@ -314,8 +318,9 @@ impl Scanner {
         self.second_line.is_some() && self.dropped.is_none()
     }
 
-    /// Splits a malformed document after its first line. The remaining lines are scanned again,
-    /// because they may be separate documents. `bytes` contains the end of the document.
+    /// Splits a malformed document after its first line. The document's remaining lines are scanned
+    /// again, because they may be separate documents. `bytes` contains the end of the malformed
+    /// document.
     fn split(&mut self, bytes: &[u8]) -> Piece {
         let second = self.second_line.take().unwrap_or_default().min(self.document.len() + bytes.len());
         let mut again = std::mem::take(&mut self.document);
@@ -331,16 +336,16 @@ impl Scanner {
         fault(Kind::Malformed, line, INCOMPLETE.to_owned())
     }
 
-    /// Returns whether the current position is the unindented start of the second line of an
-    /// unindented document. If the document turns out to be malformed, its lines are treated as
-    /// JSON lines, the first of which is incomplete.
+    /// Returns whether the current position is the start of an unindented second line in an
+    /// unindented document. If such a document turns out to be malformed, its lines are treated as
+    /// JSON lines, and the first line is treated as incomplete.
     fn is_second_line(&self) -> bool {
         let (line, indent) = self.begin;
         let is_next = self.state == State::Value && self.line == line + 1 && self.indent == Some(0);
         is_next && self.dropped.is_none() && indent.is_none_or(|indent| indent == 0)
     }
 
-    /// Completes a value that ends before the index `end`.
+    /// Completes a value whose last byte is directly before the index `end`.
     fn whole(&mut self, bytes: &[u8], end: usize) -> (usize, Option<Piece>) {
         self.indent = None;
         self.keep(&bytes[..end]);
@@ -359,7 +364,7 @@ impl Scanner {
         fault(Kind::TooLarge, self.begin.0, text)
     }
 
-    /// Stores bytes of the document, unless the document exceeds a limit.
+    /// Appends bytes to the stored document, unless the document exceeds a limit.
     fn keep(&mut self, bytes: &[u8]) {
         if self.state != State::Value || self.dropped.is_some() {
             return;
@@ -386,14 +391,14 @@ impl Scanner {
             self.state = State::Between;
             return (part.len(), Some(Piece::Document));
         }
-        // Log lines often start with a bracket that does not open a list.
+        // In log lines, a bracket at the start of the line often does not open a list.
         let is_log_line = self.lists[..] == [List::Array { is_empty: true, line: self.line }];
         if is_log_line {
             self.lists.clear();
             self.document.insert(0, b'[');
         }
         if is_log_line || self.begin.1.is_some() {
-            // The whole line is text.
+            // The whole line is treated as text.
             self.state = State::Text;
             return (part.len(), None);
         }
@@ -413,12 +418,12 @@ impl Scanner {
             return (part.len(), None);
         }
         self.state = State::Between;
-        // The newline is left for `between`.
+        // The newline is not consumed here, because `between` handles it.
         (part.len(), Some(self.no_json()))
     }
 
-    /// Returns the fault for a line of text. In a list, the line may be part of an event, so the
-    /// fault counts as malformed input.
+    /// Returns the fault for a line that is not JSON. Inside a list, such a line may be part of an
+    /// event, so the line counts as malformed input.
     fn no_json(&mut self) -> Piece {
         let kind = if self.lists.is_empty() { Kind::Text } else { Kind::Malformed };
         if kind == Kind::Malformed {
@@ -449,8 +454,8 @@ impl Scanner {
         bytes.len()
     }
 
-    /// Continues with the document that starts at the current byte. If that document is not
-    /// indented but the elements of the list are, it does not belong to the list.
+    /// Resumes scanning at the current byte, where a document starts. If that document is not
+    /// indented but the elements of the list are, the document does not belong to the list.
     fn resume(&mut self) {
         if self.indent == Some(0) && self.begin.1 != Some(0) {
             self.lists.clear();

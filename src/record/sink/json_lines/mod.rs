@@ -1,7 +1,7 @@
 //! Writes events as lines of JSON to a file or any other output.
 //!
-//! `files` opens and rotates the files. `output` writes the lines, and reopens the path when
-//! another program has moved the file.
+//! `files` opens and rotates the files. `output` writes the lines, and reopens the path if another
+//! program has moved the file.
 
 mod files;
 mod options;
@@ -25,72 +25,77 @@ pub use stats::JsonLinesStats;
 
 /// A sink that appends each event to a file as one line of JSON. All clones refer to the same sink,
 /// so a recording can own one clone while the program reads the [statistics](Self::stats) from
-/// another.
+/// another clone.
 ///
-/// Each line is a complete event, as returned by [`Event::to_json`]. The sink never looks up an
-/// event:
+/// Each line is a complete event, as returned by [`Event::to_json`]. The sink never looks up
+/// existing events:
 ///
 /// - Creations, updates and patches all append the event in its current state, including its count.
-///   Among the lines with the same namespace and name, the last line is the event's current state.
-/// - Operations do not fail because an event already exists or is missing.
+///   If several lines have the same namespace and name, the last line contains the event's current
+///   state.
+/// - An operation does not fail because an event already exists or is missing.
 /// - The sink accepts events that an API server would reject.
 ///
 /// # Order
 ///
-/// - The sink requests [`WriteOrder::Bus`]. Each recorded event that is not skipped becomes a line,
-///   and the lines are in bus order, even if writes fail. A line that cannot be written blocks all
-///   later lines until it is written or dropped.
-/// - A write that fails near its end may leave a complete line, which the next attempt then appends
-///   again. The two lines are identical.
-/// - A recording with [`order`](crate::record::RecordingBuilder::order)`(`[`WriteOrder::PerKey`]`)`
-///   writes fewer lines if the output is slow, because it writes only the newest unwritten state of
-///   each event. A later line for an event is still a later state of that event. The order of lines
-///   for different events is undefined if their writes failed or if there are several workers.
+/// - The sink requests [`WriteOrder::Bus`]. The sink writes a line for each recorded event that is
+///   not skipped. The lines are in bus order, even if writes fail. If a line cannot be written, all
+///   later lines are blocked until the line is written or dropped.
+/// - If a write fails near its end, it may leave a complete line, and the next attempt appends the
+///   same line again. The two lines are identical.
+/// - If a recording sets
+///   [`order`](crate::record::RecordingBuilder::order)`(`[`WriteOrder::PerKey`]`)` and the output
+///   is slow, the recording writes fewer lines, because it writes only the newest unwritten state
+///   of each event. A later line for an event still contains a later state of that event. The order
+///   of lines for different events is undefined if the writes failed or if the recording has
+///   several workers.
 ///
-/// The sink does not order the lines of different recordings, and each recording counts events
+/// The sink does not order lines from different recordings, and each recording counts events
 /// independently. Use a separate file for each recording.
 ///
 /// # Files
 ///
-/// The sink passes each line to the operating system before it answers, in a single write unless
-/// the system accepts only part of the line. The file therefore contains every acknowledged line
-/// even if the process is killed. The sink does not sync the file to disk (`fsync`), so a power
-/// failure may lose the last lines.
+/// The sink passes each line to the operating system before it answers the operation. Each line is
+/// passed in a single write, unless the system accepts only part of the line. The file therefore
+/// contains every acknowledged line even if the process is killed. The sink does not sync the file
+/// to disk (`fsync`), so the last lines may be lost in a power failure.
 ///
-/// A crash or a full disk can truncate a line. The sink then writes a newline before the next line,
-/// even if it has only just opened the file, so at most one line is unreadable. A failure may also
-/// leave an empty line.
+/// A line may be truncated by a crash or a full disk. The sink then writes a newline before the
+/// next line, even if it has only just opened the file. As a result, at most one line is
+/// unreadable. A failure may also leave an empty line.
 ///
-/// With [`max_bytes`](JsonLinesOptions::max_bytes) the sink rotates its file. It renames a full
-/// `events.jsonl` to `events.jsonl.1`, an existing `events.jsonl.1` to `events.jsonl.2`, and so on.
-/// If there are already [`keep`](JsonLinesOptions::keep) rotated files, the oldest is replaced. If
-/// a rotation fails, for example because the directory is read-only, the sink keeps writing to the
-/// old file, which grows beyond its limit. The sink counts the failure in [`stats`](Self::stats),
-/// and tries again before the next line. No events are lost because of such a failure.
+/// If [`max_bytes`](JsonLinesOptions::max_bytes) is set, the sink rotates its file. It renames a
+/// full `events.jsonl` to `events.jsonl.1`, an existing `events.jsonl.1` to `events.jsonl.2`, and
+/// so on. If there are already [`keep`](JsonLinesOptions::keep) rotated files, the oldest rotated
+/// file is replaced. If a rotation fails, for example because the directory is read-only, the sink
+/// continues to write to the old file, which grows beyond its limit. The sink counts the failure in
+/// [`stats`](Self::stats), and retries the rotation before the next line. No events are lost
+/// because of such a failure.
 ///
-/// - The sink resolves links when it opens the file. The rotated files are in the same directory as
-///   the real file.
-/// - The first file gets the permissions that the process gives to new files. After a rotation, the
-///   new file gets the permissions of the rotated file.
-/// - Before each line, the sink compares the file at its path with the file that it has open, by
-///   device and inode. If another program has renamed or removed the file, the sink reopens the
-///   path and writes the line there, so log rotation tools can rename the file and delete it later.
-///   If the sink creates a file, the file gets the permissions of the previous file.
-///   [`reopen`](Self::reopen) does the same on request, and [`stats`](Self::stats) counts both
-///   cases.
-/// - If the path cannot be reopened, the sink keeps writing to a file that was renamed. If the file
-///   was removed, the write instead fails with `SinkErrorKind::Unavailable`, so the recording
-///   retries. Only a line that is written exactly when the file is removed can be lost.
-/// - On systems other than Unix, the sink cannot distinguish files. It detects only whether there
-///   is a file at its path.
-/// - It is safe for a program to copy the file and then truncate it to zero length.
-/// - If two processes append to one file on a local disk, no line is lost, as long as neither
-///   process rotates the file and no write is cut short, for example by a full disk.
+/// - The sink resolves links when it opens the file. Rotated files are placed in the same directory
+///   as the real file.
+/// - The first file gets the process's default permissions for new files. After a rotation, the new
+///   file gets the same permissions as the rotated file.
+/// - Before writing each line, the sink compares the file at its path with its open file by device
+///   and inode. If another program has renamed or removed the file, the sink reopens the path and
+///   writes the line there. Log rotation tools can therefore rename the file and delete it later.
+///   If the sink creates a file, the file gets the same permissions as the previous file. A program
+///   can also request that the sink reopen the path, by calling [`reopen`](Self::reopen).
+///   [`stats`](Self::stats) counts both cases.
+/// - If the path cannot be reopened, the outcome depends on the old file. If the old file was only
+///   renamed, the sink continues to write to the old file. If it was removed, the write fails with
+///   `SinkErrorKind::Unavailable`, so the recording retries the write. A line can be lost only if
+///   it is written at exactly the time when the file is removed.
+/// - On systems other than Unix, the sink cannot distinguish files. The sink detects only whether a
+///   file exists at its path.
+/// - Another program may safely copy the file and then truncate it to zero length.
+/// - If two processes append to the same file on a local disk, no line is lost, provided that
+///   neither process rotates the file and no write is truncated, for example by a full disk.
 ///
 /// # Reading
 ///
-/// This jq program prints the current state of each event once. It takes the files, oldest first,
-/// and skips truncated lines:
+/// The following jq command prints the current state of each event once. The files must be passed
+/// in order, with the oldest file first. Truncated lines are skipped:
 ///
 /// ```sh
 /// jq -nR 'reduce (inputs | fromjson?) as $event ({};
@@ -128,15 +133,15 @@ pub struct JsonLinesSink {
 
 struct Shared {
     output: Mutex<Output>,
-    /// Not protected by the output's lock, because a write may take a long time.
+    /// The statistics are not protected by the output's lock, because a write may take a long time.
     stats: Mutex<JsonLinesStats>,
 }
 
 impl JsonLinesSink {
-    /// Creates a sink that appends to any output, such as a pipe, a socket or a compressor. The
-    /// sink flushes the output after each line.
+    /// Creates a sink that appends to the given output, such as a pipe, a socket or a compressor.
+    /// The sink flushes the output after each line.
     ///
-    /// If the output fails, its error determines whether the event is retried. See
+    /// If the output returns an error, the error determines whether the event is retried. See
     /// [`SinkError::from`]. If the output panics, the recording drops the event.
     ///
     /// # Examples
@@ -167,13 +172,14 @@ impl JsonLinesSink {
         Self::from_output(Output::new(Box::new(output)))
     }
 
-    /// Creates a sink that appends to a file without a size limit. Creates the file if it does not
-    /// exist, but not its directory.
+    /// Creates a sink that appends to a file without a size limit. If the file does not exist, it
+    /// is created. The file's directory must already exist.
     ///
     /// # Errors
     ///
     /// Returns an error if the file cannot be opened for reading and writing, or is not a regular
-    /// file. To write to a device or a pipe, open it yourself and pass it to [`new`](Self::new).
+    /// file. To write to a device or a pipe, open the device or pipe yourself and pass it to
+    /// [`new`](Self::new).
     ///
     /// # Examples
     ///
@@ -199,11 +205,12 @@ impl JsonLinesSink {
         Self::with_options(path, JsonLinesOptions::default())
     }
 
-    /// Creates a sink that appends to a file, and rotates it according to the options.
+    /// Creates a sink that appends to a file, and rotates the file according to the options.
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`open`](Self::open), and an error if an option is out of range.
+    /// Returns the same errors as [`open`](Self::open). Also returns an error if an option is out
+    /// of range.
     ///
     /// # Examples
     ///
@@ -231,8 +238,8 @@ impl JsonLinesSink {
         let path = path.as_ref();
         let fail = |error| BuildError::file(path, error);
         let opened = files::open(path).map_err(fail)?;
-        // The process may change its working directory later, and a rotation must move the real
-        // file instead of a link to it.
+        // The path is made absolute because the process may change its working directory later.
+        // Links are resolved because a rotation must move the real file instead of a link to it.
         let path = path.canonicalize().map_err(fail)?;
         let rotation = options.max_bytes.map(|max_bytes| Rotation { max_bytes, keep: options.keep });
         Ok(Self::from_output(Output::of_file(path, opened, rotation)))
@@ -242,7 +249,7 @@ impl JsonLinesSink {
         Self { shared: Arc::new(Shared { output: Mutex::new(output), stats: Mutex::default() }) }
     }
 
-    /// Returns the statistics so far. Does not wait for a write in progress.
+    /// Returns the current statistics. Does not wait for a write in progress.
     ///
     /// # Examples
     ///
@@ -260,17 +267,18 @@ impl JsonLinesSink {
         self.shared.stats.lock().clone()
     }
 
-    /// Reopens the sink's path, so that the sink appends to the file that is now there. Creates the
-    /// file if it does not exist. A program should call this method when a log rotation tool
-    /// requests it, usually with `SIGHUP`. If its file is no longer at the path, the sink
-    /// automatically does the same before it writes a line.
+    /// Reopens the sink's path, so that the sink appends to the file that is currently at the path.
+    /// Creates the file if it does not exist. A program should call this method when a log rotation
+    /// tool requests it, usually by sending `SIGHUP`. If the sink's file is no longer at the path,
+    /// the sink also reopens the path automatically before it writes a line.
     ///
-    /// For a sink created by [`new`](Self::new), which has no path, this method does nothing.
+    /// If the sink was created by [`new`](Self::new), it has no path, and this method has no
+    /// effect.
     ///
     /// # Errors
     ///
-    /// Returns the same errors as [`open`](Self::open). After an error, the sink keeps its current
-    /// file.
+    /// Returns the same errors as [`open`](Self::open). After an error, the sink continues to use
+    /// its current file.
     ///
     /// # Blocking
     ///
@@ -314,7 +322,7 @@ impl EventSink for JsonLinesSink {
         self.append(event)
     }
 
-    /// Appends the complete event as a new line. An update does the same.
+    /// Appends the complete event as a new line, like an update.
     fn patch(&self, event: &Event) -> Result<Event, SinkError> {
         self.append(event)
     }
@@ -323,7 +331,7 @@ impl EventSink for JsonLinesSink {
         self.append(event)
     }
 
-    /// Returns [`WriteOrder::Bus`], because each change to an event is a separate line.
+    /// Returns [`WriteOrder::Bus`], because each change to an event is written as a separate line.
     fn write_order(&self) -> WriteOrder {
         WriteOrder::Bus
     }

@@ -1,5 +1,5 @@
-//! The options of a sink that writes lines to a file, which determine when it starts a new file and
-//! how many files it keeps.
+//! The options for a sink that writes lines to a file. The options determine when the sink starts a
+//! new file and how many files it keeps.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,7 +13,7 @@ const MAX_KEEP: u32 = 1000;
 ///
 /// # Examples
 ///
-/// Six files of at most 10 MiB each:
+/// Keeps six files of at most 10 MiB each:
 ///
 /// ```
 /// use eventcast::sink::JsonLinesOptions;
@@ -23,9 +23,9 @@ const MAX_KEEP: u32 = 1000;
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 ///
-/// The options can be read from a configuration file that uses the setters' names as keys. A
-/// missing key gets its default value, and an unknown key is an error. If a value is out of range,
-/// creating the sink fails with an error that names the option:
+/// The options can be read from a configuration file that uses the setters' names as keys. If a key
+/// is missing, the option's default is used. An unknown key causes an error. If a value is out of
+/// range, creating the sink fails with an error that names the option:
 ///
 /// ```
 /// use eventcast::sink::{JsonLinesOptions, JsonLinesSink};
@@ -69,11 +69,11 @@ impl Default for JsonLinesOptions {
 }
 
 impl JsonLinesOptions {
-    /// Sets the maximum size of a file in bytes, which must be at least 1. By default, a file has
-    /// no size limit, and the sink never starts a new file.
+    /// Sets the maximum size of a file, in bytes. The size must be at least 1. By default, a file
+    /// has no size limit, and the sink never starts a new file.
     ///
-    /// If a line would exceed the limit, the sink starts a new file before it writes the line. An
-    /// event whose line alone exceeds the limit gets a separate file.
+    /// If a line would exceed the limit, the sink starts a new file before it writes the line. If
+    /// an event's line alone exceeds the limit, the line is written to a separate file.
     ///
     /// # Examples
     ///
@@ -90,9 +90,9 @@ impl JsonLinesOptions {
         self
     }
 
-    /// Sets the number of rotated files that the sink keeps in addition to the current file, from 0
-    /// to 1000. Defaults to 5. With 0, the sink truncates a full file. Without
-    /// [`max_bytes`](Self::max_bytes), this option has no effect.
+    /// Sets the number of rotated files that the sink keeps in addition to the current file. The
+    /// number must be from 0 to 1000. Defaults to 5. If the number is 0, the sink truncates a full
+    /// file. This option has no effect unless [`max_bytes`](Self::max_bytes) is set.
     ///
     /// # Examples
     ///

@@ -1,7 +1,7 @@
-//! The output of a sink that writes lines.
+//! The output to which a sink writes its lines.
 //!
 //! A truncated line does not corrupt the next line. If another program has moved or removed the
-//! file, the sink continues with the file that is now at its path.
+//! file, the sink continues with the file that is currently at its path.
 
 use std::fs::File;
 use std::io::{self, ErrorKind, Write};
@@ -16,18 +16,19 @@ use crate::sync::{Arc, Mutex};
 use super::files::{self, Opened};
 use super::stats::JsonLinesStats;
 
-/// The output, and whether it ends with a complete line.
+/// The output, together with the state that is needed to append complete lines.
 pub(super) struct Output {
     out: Box<dyn Write + Send>,
-    /// Whether the output may end in the middle of a line.
+    /// Whether the output may end with an incomplete line.
     is_torn: bool,
-    /// The size of the file in bytes, or the number of bytes written if the output is not a file.
+    /// The size of the file, in bytes. If the output is not a file, this is the number of bytes
+    /// written.
     size: u64,
-    /// The file that `out` writes to, or `None` if the output is not a file.
+    /// The file to which `out` writes, or `None` if the output is not a file.
     place: Option<Place>,
 }
 
-/// A file and the path at which it was opened.
+/// A file, and the path at which the file was opened.
 struct Place {
     path: PathBuf,
     file: Arc<File>,
@@ -37,7 +38,7 @@ struct Place {
 
 /// The maximum size of a file, and the number of rotated files to keep.
 pub(super) struct Rotation {
-    /// The maximum size in bytes.
+    /// The maximum size of a file, in bytes.
     pub(super) max_bytes: u64,
     /// The number of rotated files to keep.
     pub(super) keep: u32,
@@ -48,12 +49,13 @@ impl Place {
     fn is_there(&self) -> bool {
         match Identity::at(&self.path) {
             Ok(found) => found == Some(self.identity),
-            // The path cannot be checked, so the sink keeps using a file that is still linked.
+            // The path cannot be checked, so the sink continues to use its file if the file is
+            // still linked.
             Err(_) => self.has_name(),
         }
     }
 
-    /// Returns whether the file is still linked, so that its lines can be found.
+    /// Returns whether the file is still linked, so that another program can find its lines.
     fn has_name(&self) -> bool {
         #[cfg(unix)]
         {
@@ -101,8 +103,8 @@ impl Output {
         self.size > 0 && rotation.is_some_and(|rotation| size > rotation.max_bytes)
     }
 
-    /// Reopens the path if the file is no longer there. Returns whether the file is now at the
-    /// path. If it is not, the file is still linked under another name.
+    /// Reopens the path if the file is no longer at the path. Returns whether the file is now at
+    /// the path. If the result is `false`, the file is still linked under another name.
     ///
     /// # Errors
     ///
@@ -118,12 +120,13 @@ impl Output {
         }
     }
 
-    /// Reopens the path. If this fails, the output still writes to the same file.
+    /// Reopens the path. If the path cannot be reopened, the output continues to write to the same
+    /// file.
     pub(super) fn reopen(&mut self, stats: &Mutex<JsonLinesStats>) -> Result<(), BuildError> {
         let Some(place) = &self.place else { return Ok(()) };
-        // Ends a torn line. Otherwise, a program that reads several files in sequence would join
-        // the torn line with the first line of the other file. If this write fails, the newline is
-        // written to the other file instead, before the next line.
+        // Terminates an incomplete line. Otherwise, a program that reads several files in sequence
+        // would join the incomplete line with the first line of the other file. If this write
+        // fails, the newline is written to the other file instead, before the next line.
         if self.is_torn && place.has_name() {
             let _ = self.write("\n", stats);
         }
@@ -143,7 +146,7 @@ impl Output {
         }
     }
 
-    /// Replaces the output with this file.
+    /// Replaces the output with the opened file.
     fn take(&mut self, opened: Opened) {
         let Opened { file, identity, size, is_torn } = opened;
         let file = Arc::new(file);
@@ -153,10 +156,10 @@ impl Output {
         }
     }
 
-    /// Starts a new file. If this fails, counts the failure.
+    /// Starts a new file. If a new file cannot be started, counts the failure.
     fn rotate(&mut self, stats: &Mutex<JsonLinesStats>) {
-        // Ends a torn line. Otherwise, a program that reads several files in sequence would join
-        // the torn line with the first line of the new file.
+        // Terminates an incomplete line. Otherwise, a program that reads several files in sequence
+        // would join the incomplete line with the first line of the new file.
         let ended = if self.is_torn { self.write("\n", stats) } else { Ok(()) };
         let Some(Place { path, file, rotation: Some(rotation), .. }) = &self.place else { return };
         match ended.and_then(|()| files::rotate(path, rotation.keep, file)) {
@@ -170,7 +173,7 @@ impl Output {
 
     /// Writes text, which must end with a newline, and flushes the output.
     fn write(&mut self, text: &str, stats: &Mutex<JsonLinesStats>) -> io::Result<()> {
-        // Set during the write, because the output may panic.
+        // The flag is set during the write, because the output may panic.
         let was_torn = std::mem::replace(&mut self.is_torn, true);
         let (written, result) = write_all(&mut *self.out, text.as_bytes());
         self.size += written as u64;
@@ -187,8 +190,8 @@ fn note_failure(error: &io::Error, stats: &Mutex<JsonLinesStats>) {
     stats.last_rotation_failure = Some(escape(&error.to_string()).to_string());
 }
 
-/// Writes all bytes, in one call if the output accepts them all. Also returns the number of bytes
-/// that the output has accepted.
+/// Writes all bytes, in a single call if the output accepts all of them. Also returns the number of
+/// bytes that the output accepted.
 fn write_all(out: &mut dyn Write, bytes: &[u8]) -> (usize, io::Result<()>) {
     let mut written = 0;
     while let Some(rest) = bytes.get(written..).filter(|rest| !rest.is_empty()) {
@@ -208,7 +211,7 @@ mod tests {
     use std::fs;
     use std::io::{self, Write};
 
-    /// An output on a full disk.
+    /// Simulates an output on a full disk.
     struct Full;
 
     impl Write for Full {
@@ -221,9 +224,9 @@ mod tests {
         }
     }
 
-    /// Renaming a file does not need disk space, so it could succeed on a full disk. A program that
-    /// reads both files in sequence would then join the torn line with the first line of the new
-    /// file.
+    /// Renaming a file does not need disk space, so a rotation could succeed on a full disk. A
+    /// program that reads both files in sequence would then join the incomplete line with the first
+    /// line of the new file.
     #[test]
     fn a_torn_line_that_cannot_be_ended_is_not_put_aside() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The sink's statistics.
+//! Defines the statistics of a sink that writes lines.
 
 use std::fmt;
 
@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::escape::escape;
 
-/// The statistics of a [`JsonLinesSink`](crate::sink::JsonLinesSink) since its creation.
+/// Statistics that a [`JsonLinesSink`](crate::sink::JsonLinesSink) has collected since its
+/// creation.
 ///
 /// # Examples
 ///
@@ -24,17 +25,17 @@ pub struct JsonLinesStats {
     pub lines: u64,
     /// The number of bytes written, including the bytes of truncated lines.
     pub bytes: u64,
-    /// The number of times that the sink started a new file because the last one was full.
+    /// The number of times the sink started a new file because the previous file was full.
     pub rotations: u64,
-    /// The number of failed attempts to start a new file or to reopen the path. While these
-    /// attempts fail, the sink keeps writing to the old file, which grows beyond its limit or stays
-    /// where another program has moved it.
+    /// The number of failed attempts to start a new file or to reopen the path. As long as such
+    /// attempts fail, the sink continues to write to the old file. The old file then grows beyond
+    /// its limit, or stays where another program has moved it.
     pub failed_rotations: u64,
-    /// The reason for the last such failure, escaped. The field stays set even if a later attempt
-    /// succeeds.
+    /// The reason for the last failed attempt to start a new file or to reopen the path, with
+    /// control characters escaped. The field remains set even if a later attempt succeeds.
     pub last_rotation_failure: Option<String>,
-    /// The number of times that the sink reopened its path, either because its file was no longer
-    /// there or because of a call to [`reopen`](crate::sink::JsonLinesSink::reopen).
+    /// The number of times the sink reopened its path, either because its file was no longer at the
+    /// path or because of a call to [`reopen`](crate::sink::JsonLinesSink::reopen).
     pub reopens: u64,
 }
 
@@ -49,7 +50,7 @@ impl fmt::Display for JsonLinesStats {
             write!(f, ", reopens {reopens}")?;
         }
         match last_rotation_failure {
-            // The statistics may have been deserialized, so the text may not be escaped yet.
+            // The text may not be escaped yet, because the statistics may have been deserialised.
             Some(text) => write!(f, ", last rotation failure: {}", escape(text)),
             None => Ok(()),
         }

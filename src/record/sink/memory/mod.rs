@@ -1,10 +1,10 @@
 //! An in-memory store that bounds the number and age of its events and responds like a Kubernetes
 //! API server.
 //!
-//! Every write assigns the next number to the event as its resource version, and moves the event to
-//! the end of the write order. The least recently written event is therefore the first to expire
-//! and the first to be evicted. Nothing runs in the background. Instead, each access first removes
-//! the events that have expired.
+//! Every write assigns the store's next number to the event as the event's resource version, and
+//! moves the event to the end of the write order. The least recently written event is therefore the
+//! first to expire and the first to be evicted. The store does not run background tasks. Instead,
+//! each access first removes the events that have expired.
 
 mod options;
 mod read;
@@ -30,7 +30,7 @@ pub use read::MemoryEvents;
 
 use slab::{Birth, EventSlab};
 
-/// The statistics of a [`MemorySink`]. `created` always equals `stored` + `expired` + `evicted`.
+/// Statistics about a [`MemorySink`]. `created` always equals `stored` + `expired` + `evicted`.
 ///
 /// # Examples
 ///
@@ -49,15 +49,16 @@ use slab::{Birth, EventSlab};
 #[serde(default)]
 #[non_exhaustive]
 pub struct MemorySinkStats {
-    /// The number of events that the store holds now.
+    /// The number of events currently in the store.
     pub stored: u64,
-    /// The number of events ever created.
+    /// The total number of events created.
     pub created: u64,
-    /// The number of updates and patches of stored events.
+    /// The number of updates and patches applied to stored events.
     pub updated: u64,
-    /// The number of events removed because their time to live had elapsed since their last write.
+    /// The number of events removed because they had expired. An event expires when its time to
+    /// live has elapsed since its last write.
     pub expired: u64,
-    /// The number of events removed because the store was full.
+    /// The number of events removed to make space in a full store.
     pub evicted: u64,
 }
 
@@ -72,27 +73,29 @@ impl fmt::Display for MemorySinkStats {
 }
 
 /// An in-memory store. All clones share the same store, so a recording can own one clone while the
-/// program reads from another.
+/// program reads from another clone.
 ///
 /// The store responds like an API server, following the [`rules`]:
 ///
 /// - Names are unique within a namespace.
-/// - A creation sets the uid, creation time and resource version, and ignores any previous values.
-/// - A patch changes the count, last time and message, and restarts the time to live. A patch that
-///   changes nothing is not a write.
-/// - An update of an event that is not in the store creates the event. An update whose resource
-///   version differs from the stored one is rejected.
-/// - Times are truncated to whole seconds, except the event time and the series' time, which are
-///   truncated to microseconds.
-/// - An event that breaks a rule is [rejected](crate::SinkError::rejected) as invalid. With
-///   [`events_v1_rules`](MemorySinkOptions::events_v1_rules), an event that has an event time must
-///   also satisfy the rules of events.k8s.io/v1.
-/// - An event without a namespace is stored in its object's namespace, or in `default`.
+/// - Creating an event sets its uid, creation time and resource version, regardless of their
+///   previous values.
+/// - A patch changes the count, last time and message, and restarts the time to live. If a patch
+///   does not change the event, it does not count as a write.
+/// - If an update concerns an event that is not in the store, the event is created. If the update
+///   has a resource version that differs from the stored resource version, the update is rejected.
+/// - The event time and the series' time are truncated to microseconds. All other times are
+///   truncated to whole seconds.
+/// - If an event violates a rule, it is [rejected](crate::SinkError::rejected) as invalid. If
+///   [`events_v1_rules`](MemorySinkOptions::events_v1_rules) is set, an event with an event time
+///   must also satisfy the rules of events.k8s.io/v1.
+/// - If an event has no namespace, it is stored in its object's namespace, or in `default` if the
+///   object has no namespace.
 ///
-/// Memory use is bounded by `max_events` times the size of the largest event. A recorder limits
-/// messages to 16 KiB by default. Every access holds a single lock for a short time. Readers
-/// receive copies of the events, which share their strings with the store. A reader of many events
-/// acquires the lock again for every 256 events.
+/// Memory usage is bounded by `max_events` times the size of the largest event. By default, a
+/// recorder limits messages to 16 KiB. Every access holds a single lock for a short time. Readers
+/// receive copies of the events, and the copies share their strings with the store. When many
+/// events are read, the lock is acquired again for every 256 events.
 ///
 /// # Examples
 ///
@@ -122,7 +125,7 @@ struct MemoryStore {
 }
 
 struct MemoryState {
-    /// The number of the last write, or 0 before the first write.
+    /// The number of the last write, or 0 if nothing has been written yet.
     version: u64,
     events: EventSlab,
     stats: MemorySinkStats,
@@ -135,10 +138,10 @@ impl Default for MemorySink {
 }
 
 impl MemorySink {
-    /// Creates an empty store that holds at most 10,000 events and keeps each of them for an hour
-    /// after its last write, as measured by the system clock. To use the same clock as a
-    /// broadcaster that runs on a [`FakeClock`](crate::testing::FakeClock), create the store using
-    /// [`with_clock`](Self::with_clock).
+    /// Creates an empty store that holds at most 10,000 events. An event is kept for an hour after
+    /// its last write, as measured by the system clock. If a broadcaster uses a
+    /// [`FakeClock`](crate::testing::FakeClock), create the store with
+    /// [`with_clock`](Self::with_clock), so that both use the same clock.
     ///
     /// # Examples
     ///
@@ -152,7 +155,7 @@ impl MemorySink {
         Self::build(MemorySinkOptions::default(), Clock::system())
     }
 
-    /// Creates an empty store with these options.
+    /// Creates an empty store with the given options.
     ///
     /// # Errors
     ///
@@ -174,7 +177,7 @@ impl MemorySink {
         Self::with_clock(options, Clock::system())
     }
 
-    /// Creates an empty store that uses this clock for the events' creation times and expiry.
+    /// Creates an empty store that uses the given clock for creation times and expiry.
     ///
     /// # Errors
     ///
@@ -216,8 +219,8 @@ impl MemorySink {
         self.change(|change| look(change.state))
     }
 
-    /// Removes the events that have expired, and then calls `make` to change the store. Both use
-    /// the same current time for expiry.
+    /// Removes the events that have expired, and then calls `make` to change the store. The current
+    /// time is read only once for expiry.
     fn change<R>(&self, make: impl FnOnce(&mut Change<'_>) -> R) -> R {
         let MemoryStore { options, clock, state } = &*self.shared;
         // Lock order: `MemoryStore::state` before `Fake::state`.
@@ -232,19 +235,20 @@ impl MemorySink {
     }
 }
 
-/// A group of writes that share the same current time.
+/// A group of writes that use the same current time.
 struct Change<'a> {
     state: &'a mut MemoryState,
     options: &'a MemorySinkOptions,
     clock: &'a Clock,
-    /// The current date and time in whole seconds, read when it is first needed.
+    /// The current date and time, in whole seconds. The time is read when it is first needed.
     today: Option<Timestamp>,
-    /// The time at which the events written by this change expire.
+    /// The time when the events written by this change expire.
     expires: Deadline,
 }
 
 impl Change<'_> {
-    /// Performs an operation. The event of a [`SinkOp::Create`] is moved into the store.
+    /// Performs an operation. If the operation is a [`SinkOp::Create`], its event is moved into the
+    /// store.
     fn perform(&mut self, op: SinkOp) -> Result<Stored, SinkOpError> {
         let slot = match &op {
             SinkOp::Create(event) => self.check_new(event).map(|()| None),
@@ -310,8 +314,8 @@ impl Change<'_> {
         Ok(slot)
     }
 
-    /// Adds an event whose name is not taken, and returns its slot. If the store is full, evicts
-    /// the least recently written event.
+    /// Adds an event whose name is not taken, and returns the event's slot. If the store is full,
+    /// evicts the least recently written event.
     fn insert(&mut self, event: Event) -> u32 {
         if self.state.events.len() >= self.options.max_events {
             self.state.events.free_oldest();
@@ -335,8 +339,7 @@ impl Change<'_> {
         self.state.version
     }
 
-    /// Completes a `generateName` by returning a name that begins with `beginning` and is not
-    /// taken.
+    /// Generates a name from a `generateName`. The name begins with `beginning` and is not taken.
     fn free_name(&self, namespace: &str, beginning: &str) -> Text {
         let is_taken = |name: &str| Ok::<_, Infallible>(self.state.events.find(namespace, name).is_some());
         let Ok(name) = rules::free_name(beginning, self.state.version, is_taken);
@@ -344,8 +347,8 @@ impl Change<'_> {
     }
 }
 
-/// The store performs all operations in a batch without releasing the lock in between. All of these
-/// operations share the same current time.
+/// The store performs all operations in a batch without releasing the lock in between. All
+/// operations in a batch share the same current time.
 impl EventSink for MemorySink {
     fn create(&self, event: &Event) -> Result<Event, SinkError> {
         self.change(|change| {

@@ -1,5 +1,5 @@
-//! The options of an in-memory store, which determine its size, how long it keeps events, and the
-//! rules that it applies.
+//! The options for an in-memory store. The options determine the store's size, how long the store
+//! keeps events, and which rules the store applies.
 
 use std::time::Duration;
 
@@ -14,9 +14,9 @@ const MAX_EVENTS: usize = 1 << 24;
 
 /// Options for a [`MemorySink`](super::MemorySink).
 ///
-/// The options can be read from a configuration file that uses the setters' names as keys. A
-/// missing key gets its default value, and an unknown key is an error. If a value is out of range,
-/// creating the store fails with an error that names the option.
+/// The options can be read from a configuration file that uses the setters' names as keys. If a key
+/// is missing, the option's default is used. An unknown key causes an error. If a value is out of
+/// range, creating the store fails with an error that names the option.
 ///
 /// # Examples
 ///
@@ -63,7 +63,7 @@ impl Default for MemorySinkOptions {
 }
 
 impl MemorySinkOptions {
-    /// Sets the maximum number of events that the store holds. When a new event is added to a full
+    /// Sets the maximum number of events that the store holds. If a new event is added to a full
     /// store, the least recently written event is evicted. The number must be from 1 to 16,777,216.
     /// Defaults to 10,000.
     pub fn max_events(mut self, events: usize) -> Self {
@@ -71,15 +71,15 @@ impl MemorySinkOptions {
         self
     }
 
-    /// Sets how long an event is kept after its last write. The time must be more than zero.
-    /// Defaults to one hour, as on an API server.
+    /// Sets how long the store keeps an event after the event's last write. The time must be more
+    /// than zero. Defaults to one hour, as on an API server.
     pub fn ttl(mut self, time: Duration) -> Self {
         self.ttl = time;
         self
     }
 
-    /// Sets whether an event with an event time must satisfy all of an API server's rules for
-    /// events.k8s.io/v1. See [`rules`](crate::sink::rules). Defaults to `false`.
+    /// Sets whether an event with an event time must satisfy all rules that an API server applies
+    /// to events.k8s.io/v1. See [`rules`](crate::sink::rules). Defaults to `false`.
     pub fn events_v1_rules(mut self, applies: bool) -> Self {
         self.events_v1_rules = applies;
         self

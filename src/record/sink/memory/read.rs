@@ -1,7 +1,7 @@
-//! Queries on an in-memory store.
+//! Runs queries on an in-memory store.
 //!
-//! Each access holds the lock for one page. A reader of a million events therefore never delays a
-//! write for longer than it takes to read 256 of them.
+//! Each access holds the lock while reading one page. Even if a million events are read, a write is
+//! therefore never delayed for longer than it takes to read 256 events.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -12,8 +12,8 @@ use crate::record::sink::query::{EventQuery, QueryLimit};
 
 use super::{MemorySink, MemorySinkStats, MemoryState};
 
-/// An iterator over the events that a query finds in a [`MemorySink`], in the order of their last
-/// writes. See [`MemorySink::stream`].
+/// An iterator over the events that a query finds in a [`MemorySink`], in the order in which they
+/// were last written. See [`MemorySink::stream`].
 ///
 /// # Examples
 ///
@@ -67,8 +67,8 @@ fn page(state: &MemoryState, query: &EventQuery, after: u64) -> EventPage {
     page
 }
 
-/// Returns the last `limit` events that match the query, or all of them if there are fewer. Returns
-/// `None` if the store would have to read more than one page.
+/// Returns the last `limit` events that match the query, or all matching events if there are fewer.
+/// Returns `None` if the store would have to read more than one page.
 fn newest(state: &MemoryState, query: &EventQuery, limit: usize) -> Option<Vec<Event>> {
     let mut found = Vec::new();
     let mut events = state.events.before(u64::MAX).take_while(|(version, _)| *version > query.after);
@@ -85,11 +85,11 @@ fn newest(state: &MemoryState, query: &EventQuery, limit: usize) -> Option<Vec<E
     is_whole.then_some(found)
 }
 
-/// Events, each with the number of its last write, in no particular order. Each event is from a
-/// different slot.
+/// A list of events in no particular order. Each event is paired with the number of its last write.
+/// No two events are from the same slot.
 type Found = Vec<(u64, Event)>;
 
-/// Adds the events in these slots that match the query to `found`.
+/// Searches the given slots for events that match the query, and adds these events to `found`.
 fn look(state: &MemoryState, query: &EventQuery, slots: impl Iterator<Item = u32>, found: &mut Found) {
     let events = &state.events;
     let is_wanted = |slot: &u32| events.version(*slot) > query.after && query.matches(events.at(*slot));
@@ -97,8 +97,9 @@ fn look(state: &MemoryState, query: &EventQuery, slots: impl Iterator<Item = u32
 }
 
 impl MemorySink {
-    /// Returns all events in the order of their last writes, like [`find`](Self::find). An
-    /// [`EventTable`](crate::sink::EventTable) can format them like `kubectl get events`.
+    /// Returns all events in the order in which they were last written, like [`find`](Self::find).
+    /// To format the events like `kubectl get events`, use an
+    /// [`EventTable`](crate::sink::EventTable).
     ///
     /// # Examples
     ///
@@ -119,18 +120,18 @@ impl MemorySink {
         self.find(&EventQuery::default())
     }
 
-    /// Returns an iterator over the events that the query finds, in the order of their last writes.
-    /// The iterator uses bounded memory.
+    /// Returns an iterator over the events that the query finds, in the order in which they were
+    /// last written. The iterator uses bounded memory.
     ///
-    /// The iterator reads 256 stored events at a time, and events can be written in between. An
-    /// event that does not change is returned once. An event that is written during the iteration
-    /// moves to the end, where the iterator returns it in its new state, even if it has already
-    /// returned the event.
+    /// The iterator reads 256 stored events at a time, and events can be written between two reads.
+    /// If an event does not change, it is returned once. If an event is written during the
+    /// iteration, it moves to the end. The iterator then returns the event in its new state, even
+    /// if the iterator has already returned the event.
     ///
     /// The iterator ends when it has caught up with the writes. If events are written faster than
-    /// they are read, the iterator still ends, but does not return some of the events that were
-    /// written after it began. To find these events, use [`EventQuery::after`] with the version of
-    /// the last event that the iterator returned.
+    /// they are read, the iterator still ends, but omits some of the events that were written after
+    /// the iteration began. To find the omitted events, use [`EventQuery::after`] with the version
+    /// of the last event that the iterator returned.
     ///
     /// # Examples
     ///
@@ -157,7 +158,7 @@ impl MemorySink {
         MemoryEvents { store: self.clone(), cursor: EventCursor::new(query, start, self.version()) }
     }
 
-    /// Returns the number of the write after which the last `events` matching events begin, or 0 if
+    /// Returns the number of the write that precedes the last `events` matching events, or 0 if
     /// fewer events match.
     fn start_of_last(&self, query: &EventQuery, events: usize) -> u64 {
         let (mut before, mut left) = (u64::MAX, events);
@@ -182,8 +183,8 @@ impl MemorySink {
         before.saturating_sub(1)
     }
 
-    /// Returns the number of the last write, which is the highest resource version, or 0 before the
-    /// first write.
+    /// Returns the number of the last write, which is the highest resource version. Returns 0 if
+    /// nothing has been written yet.
     ///
     /// # Examples
     ///
@@ -204,14 +205,15 @@ impl MemorySink {
         self.with(|state| state.version)
     }
 
-    /// Returns the events that the query finds, in the order of their last writes.
+    /// Returns the events that the query finds, in the order in which they were last written.
     ///
-    /// If the store has to read 256 events or fewer, the result is a consistent snapshot of all of
-    /// them. Otherwise events can be written during the call, and the result contains each event in
-    /// the state that it had when it was read. Every event that is in the store during the whole
-    /// call is returned once, no matter how often it is written. If the query has an object's name,
-    /// the store reads only the events about objects with that name. If it has no such name but a
-    /// limit set by [`first`](EventQuery::first), the method reads like [`stream`](Self::stream).
+    /// If the store has to read 256 events or fewer, the result is a consistent snapshot of these
+    /// events. Otherwise, events can be written during the call, and the result contains each event
+    /// in the state that the event had when it was read. If an event is in the store during the
+    /// whole call, it is returned once, no matter how often it is written. If the query specifies
+    /// an object's name, the store reads only the events about objects with that name. If the query
+    /// specifies no object name but a limit set by [`first`](EventQuery::first), this method reads
+    /// events in the same way as [`stream`](Self::stream).
     ///
     /// # Examples
     ///
@@ -250,9 +252,9 @@ impl MemorySink {
         found.into_iter().map(|(_, event)| event).collect()
     }
 
-    /// Returns the matching events about objects with the query's name. Returns `None` if the query
-    /// has no object name, or if the event at which reading paused is no longer at its position in
-    /// the list.
+    /// Returns the matching events about objects with the name specified in the query. Returns
+    /// `None` if the query does not specify an object name, or if the event at which reading paused
+    /// is no longer at its position in the list.
     fn about_object(&self, query: &EventQuery) -> Option<Found> {
         if query.name.is_empty() {
             return None;
@@ -269,9 +271,9 @@ impl MemorySink {
         Some(found)
     }
 
-    /// Searches all slots and returns the events that match the query. Reads slot by slot, because
-    /// an event keeps its slot when it is written. If this method read in write order, an event
-    /// could move past the reader.
+    /// Searches all slots and returns the events that match the query. This method reads slot by
+    /// slot, because an event keeps its slot when the event is written. If this method read events
+    /// in write order, an event could move past the reader.
     fn in_all_slots(&self, query: &EventQuery) -> Found {
         let mut found = Vec::new();
         let mut slot = 0;
@@ -284,7 +286,7 @@ impl MemorySink {
         found
     }
 
-    /// Returns the event with this name, or `None` if the store has no such event.
+    /// Returns the event with this namespace and name, or `None` if the store has no such event.
     ///
     /// # Examples
     ///
@@ -326,7 +328,7 @@ impl MemorySink {
         self.with(|state| state.events.len())
     }
 
-    /// Returns whether the store holds no events.
+    /// Returns whether the store is empty.
     ///
     /// # Examples
     ///
@@ -345,7 +347,7 @@ impl MemorySink {
         self.len() == 0
     }
 
-    /// Returns the statistics of the store so far.
+    /// Returns the store's current statistics.
     ///
     /// # Examples
     ///

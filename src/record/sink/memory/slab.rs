@@ -1,13 +1,13 @@
-//! Stores the events in slots. An event keeps its slot until it is removed.
+//! Stores events in slots. An event keeps its slot until the event is removed.
 //!
 //! - A hash table maps each event's name to its slot.
-//! - [`Versions`] returns the slots in the order of their events' last writes. A reader can
-//!   therefore continue where it stopped, no matter how often the events have been written since
-//!   then.
+//! - [`Versions`] returns the slots in the order in which their events were last written. A reader
+//!   can therefore continue where it stopped, no matter how often the events have been written
+//!   since then.
 //! - For each object name, a linked list holds the events about objects with that name, in no
-//!   particular order. A second hash table maps the name to the head of its list.
+//!   particular order. A second hash table maps each object name's hash to the head of its list.
 //!
-//! The next new event reuses the slot of a removed event.
+//! When an event is removed, its slot is reused for the next new event.
 
 use std::hash::Hash;
 
@@ -21,29 +21,28 @@ use crate::record::sink::rules;
 use super::versions::Versions;
 
 pub(super) struct EventSlab {
-    /// The events as they were written, without the values that the store adds in
-    /// [`whole`](Self::whole). All chunks except the last are full.
+    /// The events as they were written, without the values that [`whole`](Self::whole) adds. All
+    /// chunks except the last chunk are full.
     events: Vec<Vec<Event>>,
-    /// The store's own data about the event in each slot.
+    /// For each slot, the store's own data about the event.
     entries: Vec<Entry>,
     /// Maps each event's namespace and name to its slot.
     names: HashTable<Key>,
-    /// Maps the hash of an object's name to the first slot in the list of events about objects with
-    /// that name.
+    /// Maps the hash of an object's name to the first slot in the list for names with that hash.
     objects: HashTable<Key>,
-    /// The number of times that an event has been added to a list.
+    /// The number of times an event has been added to a list.
     links: u64,
     versions: Versions,
-    /// The free slots.
+    /// The slots that are free.
     free: Vec<u32>,
     hasher: RandomState,
-    /// The store's number, which is part of all uids.
+    /// The store's number, which is part of every uid.
     number: u64,
 }
 
 #[derive(Clone, Copy)]
 struct Entry {
-    /// The number of the event's last write, or 0 in a free slot.
+    /// The number of the event's last write, or 0 if the slot is free.
     version: u64,
     expires: Deadline,
     birth: Birth,
@@ -51,21 +50,21 @@ struct Entry {
     object_hash: u32,
     /// The value of `links` when the event was added to the list for its object's name.
     link: u64,
-    /// The neighbours in that list, or `NONE`.
+    /// The next and previous slots in the list for the object's name, or `NONE`.
     next: u32,
     previous: u32,
 }
 
-/// A slot in a hash table, together with its hash, so that the table can grow without reading the
-/// events.
+/// An entry in a hash table. The hash is stored together with the slot, so that the table can grow
+/// without reading the events.
 struct Key {
     hash: u32,
     slot: u32,
 }
 
 impl Key {
-    /// Returns the hash in the form that a hash table needs. The table uses both the high and the
-    /// low bits, so the hash is repeated in both.
+    /// Returns the hash in the form required by the hash table. The table uses both the high and
+    /// the low bits, so the hash is repeated in the high and low bits.
     fn spread(&self) -> u64 {
         spread(self.hash)
     }
@@ -75,27 +74,27 @@ fn spread(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }
 
-/// The values that are assigned to an event when it is created.
+/// The values that are assigned to an event when the event is created.
 #[derive(Clone, Copy)]
 pub(super) struct Birth {
-    /// The number of events that the store had created, including this event. The uid is derived
+    /// The number of events created by the store so far, including this event. The uid is derived
     /// from this number.
     pub(super) number: u64,
     /// The creation time, in whole seconds.
     pub(super) at: Timestamp,
 }
 
-/// The position in a list from which a reader continues. It consists of a slot and the `link` of
-/// the event in that slot.
+/// The position in a list from which a reader continues. The position consists of a slot and the
+/// `link` of the event in that slot.
 #[derive(Clone, Copy)]
 pub(super) struct Place(u32, u64);
 
 /// The number of events in a chunk. Because events are stored in chunks, a growing store does not
-/// have to move them.
+/// have to move existing events.
 const CHUNK: usize = 1024;
 
-/// Denotes that there is no slot. It is not a valid slot, because a store holds at most 2^24
-/// events.
+/// Represents the absence of a slot. This value is never a valid slot, because a store holds at
+/// most 2^24 events.
 const NONE: u32 = u32::MAX;
 
 impl EventSlab {
@@ -108,7 +107,7 @@ impl EventSlab {
             links: 0,
             versions: Versions::default(),
             free: Vec::new(),
-            // Names are external input, so the hasher uses random keys.
+            // The hasher uses random keys, because names are external input.
             hasher: RandomState::new(),
             number,
         }
@@ -128,8 +127,8 @@ impl EventSlab {
         self.names.find(spread(hash), is).map(|key| key.slot)
     }
 
-    /// Returns the event in a slot as it was written. Its uid, creation time and version are not
-    /// the values that the store reports.
+    /// Returns the event in a slot as it was written. The event's uid, creation time and version
+    /// are not the values that the store reports.
     pub(super) fn at(&self, slot: u32) -> &Event {
         &self.events[slot as usize / CHUNK][slot as usize % CHUNK]
     }
@@ -164,40 +163,40 @@ impl EventSlab {
         self.entries[slot as usize].version
     }
 
-    /// Returns the time at which the least recently written event expires. Returns `None` if there
-    /// are no events or if that event never expires.
+    /// Returns the time when the least recently written event expires. Returns `None` if there are
+    /// no events or if that event never expires.
     pub(super) fn next_expiry(&self) -> Deadline {
         self.versions.first().and_then(|slot| self.entries[slot as usize].expires)
     }
 
-    /// Returns up to `count` slots starting at the slot `from`, including free slots. The slots are
-    /// not in write order. If `from` is beyond the last slot, the range is empty.
+    /// Returns a range of up to `count` slots, starting at the slot `from`. The range includes free
+    /// slots, and is not in write order. If `from` is beyond the last slot, the range is empty.
     pub(super) fn slots_from(&self, from: u32, count: u32) -> std::ops::Range<u32> {
         let end = self.entries.len() as u32;
         from.min(end)..from.saturating_add(count).min(end)
     }
 
-    /// Returns the versions above `version`, each with its event's slot, in ascending order.
+    /// Returns the versions above `version` and their events' slots, in ascending order.
     pub(super) fn after(&self, version: u64) -> impl Iterator<Item = (u64, u32)> {
         self.versions.after(version)
     }
 
-    /// Returns the versions below `version`, each with its event's slot, in descending order.
+    /// Returns the versions below `version` and their events' slots, in descending order.
     pub(super) fn before(&self, version: u64) -> impl Iterator<Item = (u64, u32)> {
         self.versions.before(version)
     }
 
-    /// Returns the position of the first event in the list about objects with this name, or `None`
-    /// if there is no such event. The list may also hold events about objects with a different name
-    /// that has the same hash.
+    /// Returns the position of the first event in the list for this object name, or `None` if there
+    /// is no such event. If a different object name has the same hash, the list also holds events
+    /// about objects with that name.
     pub(super) fn first_about(&self, object: &str) -> Option<Place> {
         let hash = self.hash(object);
         let head = self.objects.find(spread(hash), |head| head.hash == hash)?;
         Some(self.place(head.slot))
     }
 
-    /// Returns the slots in a list, starting at a position. Returns `None` if the event is no
-    /// longer at that position.
+    /// Returns the slots in a list, starting at a position. Returns `None` if the event to which
+    /// the position refers is no longer there.
     pub(super) fn list_from(&self, place: Place) -> Option<impl Iterator<Item = u32>> {
         let Place(slot, link) = place;
         let is_there = self.entries.get(slot as usize).is_some_and(|entry| entry.link == link);
@@ -209,8 +208,8 @@ impl EventSlab {
         Place(slot, self.entries[slot as usize].link)
     }
 
-    /// Adds an event as the most recently written event, and returns its slot. The store must not
-    /// contain an event with the same name yet.
+    /// Adds an event as the most recently written event, and returns the event's slot. The store
+    /// must not already contain an event with the same name.
     pub(super) fn push(&mut self, event: Event, birth: Birth, version: u64, expires: Deadline) -> u32 {
         let name_hash = self.hash((event.metadata.namespace.as_str(), event.metadata.name.as_str()));
         let (object_hash, link) = (0, 0);
@@ -238,7 +237,7 @@ impl EventSlab {
         slot
     }
 
-    /// Makes the event in a slot the most recently written event.
+    /// Marks the event in a slot as the most recently written event.
     pub(super) fn written(&mut self, slot: u32, version: u64, expires: Deadline) {
         let entry = &mut self.entries[slot as usize];
         self.versions.remove(entry.version);
@@ -258,15 +257,15 @@ impl EventSlab {
         }
     }
 
-    /// Removes the least recently written event, and frees its strings.
+    /// Removes the least recently written event, and frees the event's strings.
     pub(super) fn remove_oldest(&mut self) {
         if let Some(slot) = self.free_oldest() {
             *self.at_mut(slot) = Event::default();
         }
     }
 
-    /// Removes the least recently written event to free its slot for the next new event. The
-    /// removed event's strings are freed when the new event is added.
+    /// Removes the least recently written event, so that its slot can be used for the next new
+    /// event. The removed event's strings are not freed until the new event is added.
     pub(super) fn free_oldest(&mut self) -> Option<u32> {
         let slot = self.versions.first()?;
         self.unlink(slot);
@@ -327,7 +326,7 @@ mod tests {
     use crate::record::event::{Event, ObjectReference, Timestamp};
     use crate::record::sink::memory::slab::{Birth, CHUNK, EventSlab};
 
-    /// Adds an event about an object. The event's name is its version.
+    /// Adds an event about an object. The version is used as the event's name.
     fn push(slab: &mut EventSlab, version: u64, object: &str) -> u32 {
         slab.push(event(version, object), Birth { number: version, at: Timestamp::UNIX_EPOCH }, version, None)
     }
@@ -356,14 +355,14 @@ mod tests {
         }
         assert_eq!((about(&slab, "a"), about(&slab, "b")), (owned(["1", "3", "5"]), owned(["2", "6"])));
         assert_eq!((about(&slab, ""), about(&slab, "c")), (owned(["4"]), owned([])));
-        // Takes the last, the only and the first event of a list out of that list.
+        // Removes the last event, the only event and the first event of a list from that list.
         slab.remove_oldest();
         slab.replace(slab.find("", "4").unwrap(), event(4, "b"));
         slab.replace(slab.find("", "5").unwrap(), event(5, "c"));
         assert_eq!((about(&slab, "a"), about(&slab, "b")), (owned(["3"]), owned(["2", "4", "6"])));
         assert_eq!((about(&slab, ""), about(&slab, "c")), (owned([]), owned(["5"])));
-        // A list with only one event is removed together with that event, and is created again
-        // later.
+        // If a list has only one event, the list is removed together with that event, and is
+        // created again later.
         slab.replace(slab.find("", "3").unwrap(), event(3, "b"));
         assert_eq!((about(&slab, "a"), about(&slab, "b")), (owned([]), owned(["2", "3", "4", "6"])));
         assert_eq!(push(&mut slab, 7, "a"), 0, "the slot of the removed event");
@@ -378,7 +377,7 @@ mod tests {
         names.map(str::to_owned).to_vec()
     }
 
-    /// A reader that continued from a wrong position would skip events or return an event twice.
+    /// If a reader continued from a wrong position, it would skip events or return an event twice.
     #[test]
     fn a_place_in_a_list_is_lost_with_its_event() {
         let mut slab = EventSlab::new(0);
@@ -401,7 +400,7 @@ mod tests {
         assert_eq!(next(&slab, at_second), None);
     }
 
-    /// Slot numbers continue across all chunks, and the next event reuses the slot of an evicted
+    /// Slot numbers continue across all chunks. The slot of an evicted event is reused for the next
     /// event.
     #[test]
     fn a_store_of_several_chunks_has_each_event_in_its_slot() {

@@ -1,29 +1,29 @@
 //! Maps the number of each event's last write to the event's slot.
 //!
 //! Every write to the store gets the next number, which replaces the event's previous number. The
-//! numbers in use are therefore dense, except where events have been written again. They are stored
-//! in blocks of 64, so a write usually changes one bit in one block and one position in another
-//! block.
+//! numbers in use are therefore dense, except where events have been written again. The numbers are
+//! stored in blocks of 64, so a write usually changes one bit in one block and one position in
+//! another block.
 
 use std::collections::BTreeMap;
 
-/// The number of versions in a block, one for each bit.
+/// The number of versions in a block, with one bit per version.
 const BLOCK: u64 = 64;
 
 #[derive(Default)]
 pub(super) struct Versions {
-    /// The blocks, keyed by version divided by [`BLOCK`]. No block is empty.
+    /// The blocks, with the version divided by [`BLOCK`] as the key. No block is empty.
     blocks: BTreeMap<u64, Box<Block>>,
 }
 
 struct Block {
-    /// The versions in use, one bit for each.
+    /// The versions in use, with one bit per version.
     used: u64,
     slots: [u32; BLOCK as usize],
 }
 
 impl Versions {
-    /// Adds a version, which must be higher than all others.
+    /// Adds a version, which must be higher than all versions added before.
     pub(super) fn push(&mut self, version: u64, slot: u32) {
         match self.blocks.last_entry() {
             Some(mut last) if *last.key() == version / BLOCK => last.get_mut().set(version, slot),
@@ -43,19 +43,19 @@ impl Versions {
         }
     }
 
-    /// Returns the slot of the lowest version, or `None` if there are no versions.
+    /// Returns the slot with the lowest version, or `None` if no versions are stored.
     pub(super) fn first(&self) -> Option<u32> {
         let (_, block) = self.blocks.first_key_value()?;
         Some(block.slots[block.used.trailing_zeros() as usize])
     }
 
-    /// Returns the versions above `version`, each with its slot, in ascending order.
+    /// Returns the versions above `version` and their slots, in ascending order.
     pub(super) fn after(&self, version: u64) -> impl Iterator<Item = (u64, u32)> {
         let blocks = self.blocks.range(version / BLOCK..);
         blocks.flat_map(|(number, block)| block.ascending(*number)).skip_while(move |(at, _)| *at <= version)
     }
 
-    /// Returns the versions below `version`, each with its slot, in descending order.
+    /// Returns the versions below `version` and their slots, in descending order.
     pub(super) fn before(&self, version: u64) -> impl Iterator<Item = (u64, u32)> {
         let blocks = self.blocks.range(..=version / BLOCK).rev();
         blocks.flat_map(|(number, block)| block.descending(*number)).skip_while(move |(at, _)| *at >= version)
@@ -86,8 +86,8 @@ impl Block {
         })
     }
 
-    /// Returns the version at a position and its slot, or `None` if the position is beyond the last
-    /// one.
+    /// Returns the version at a position and the version's slot, or `None` if the position is
+    /// beyond the end of the block.
     fn at(&self, number: u64, place: u32) -> Option<(u64, u32)> {
         Some((number * BLOCK + u64::from(place), *self.slots.get(place as usize)?))
     }
@@ -98,8 +98,8 @@ mod tests {
     use super::Versions;
     use std::collections::BTreeMap;
 
-    /// Compares the results with a plain map, after writes that leave blocks full, sparse and
-    /// empty.
+    /// Compares the results with those from a plain map. The writes leave some blocks full, some
+    /// sparse and some empty.
     #[test]
     fn versions_lie_in_order_whatever_is_removed() {
         let (mut versions, mut plain) = (Versions::default(), BTreeMap::new());
@@ -108,7 +108,8 @@ mod tests {
             versions.push(version, version as u32 * 3);
             plain.insert(version, version as u32 * 3);
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-            // Fewer than half of the versions remain, and none of 1,000 to 1,299.
+            // Fewer than half of the versions remain. None of the versions from 1,000 to 1,299
+            // remain.
             let goes = if (1_000..1_300).contains(&version) { version } else { random >> 33 };
             if random % 3 > 0 || goes == version {
                 versions.remove(goes % (version + 1));

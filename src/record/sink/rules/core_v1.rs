@@ -1,17 +1,18 @@
-//! The rules for every event, and the form in which a server stores an event.
+//! The rules that apply to every event, and the form in which a server stores an event.
 
 use crate::escape::escape;
 use crate::record::event::timed::{self, MAX_TIMED_MESSAGE, MAX_TIMED_TEXT, is_qualified};
 use crate::record::event::{Event, EventSeries, Text, Timestamp};
 use crate::record::sink::error::SinkError;
 
-/// Describes an event for an error message, for example about a missing or an invalid event.
+/// Describes an event for use in an error message, for example about a missing or an invalid event.
 pub(super) fn described(event: &Event) -> String {
     format!("events \"{}\" in namespace {}", escape(&event.metadata.name), escape(namespace_of(event)))
 }
 
-/// Returns the namespace in which the event is, or would be, stored. This is the event's own
-/// namespace if it has one, otherwise its object's namespace, or `default` if the object has none.
+/// Returns the namespace in which the event is, or would be, stored. If the event has its own
+/// namespace, that namespace is returned. Otherwise, the object's namespace is returned, or
+/// `default` if the object has no namespace.
 ///
 /// # Examples
 ///
@@ -33,8 +34,8 @@ pub fn namespace_of(event: &Event) -> &str {
     }
 }
 
-/// Returns the namespace of the event's object, or `default` if the object has none. client-go and
-/// the API server choose the namespace in the same way.
+/// Returns the namespace of the event's object, or `default` if the object has no namespace.
+/// client-go and the API server choose the namespace in the same way.
 fn home(event: &Event) -> &str {
     match event.involved_object.namespace.as_str() {
         "" => "default",
@@ -42,8 +43,9 @@ fn home(event: &Event) -> &str {
     }
 }
 
-/// Returns `Ok` if the event can be stored, or an error that describes why it cannot be stored. If
-/// `can_be_named` is true, the event may have a `generateName` instead of a name.
+/// Returns `Ok` if the event can be stored, and otherwise an error that describes why the event
+/// cannot be stored. If `can_be_named` is true, the event may have a `generateName` instead of a
+/// name.
 pub(super) fn check(event: &Event, can_be_named: bool) -> Result<(), SinkError> {
     let name = event.metadata.name.as_str();
     let is_timed = set(event.event_time()).is_some();
@@ -66,7 +68,7 @@ pub(super) fn check(event: &Event, can_be_named: bool) -> Result<(), SinkError> 
     }
 }
 
-/// Returns the error for an event that breaks a rule.
+/// Returns the error for an event that violates a rule.
 pub(super) fn invalid(event: &Event, wrong: &str) -> SinkError {
     SinkError::rejected(format!("{} is invalid: {wrong}", described(event)))
 }
@@ -105,10 +107,10 @@ fn wrong_if_timed(event: &Event) -> Option<String> {
     })
 }
 
-/// Converts a validated event to the form in which a server stores it. Sets the event's
-/// [namespace](namespace_of) if it has none, truncates the first and last time to whole seconds,
-/// and truncates the event time and the series' time to microseconds. Go's zero time becomes an
-/// unset time.
+/// Converts a validated event to the form in which a server stores events. If the event has no
+/// namespace, sets the [namespace](namespace_of). Truncates the first and last time to whole
+/// seconds, and truncates the event time and the series' time to microseconds. A time that equals
+/// Go's zero time becomes unset.
 ///
 /// # Examples
 ///
@@ -142,19 +144,19 @@ pub fn admit(event: &mut Event) {
     }
 }
 
-/// Returns a series in the form in which a server stores it.
+/// Converts a series to the form in which a server stores it.
 pub(super) fn whole_series(mut series: EventSeries) -> EventSeries {
     series.last_observed_time = series.last_observed_time.and_then(whole_micros);
     series
 }
 
-/// Returns the time, or `None` if JSON represents the time as `null`. An API server also treats
-/// such a time as unset.
+/// Returns the time, or `None` if the time is represented as `null` in JSON. An API server also
+/// treats such a time as unset.
 pub(super) fn set(at: Option<Timestamp>) -> Option<Timestamp> {
     at.filter(|at| *at != Timestamp::GO_ZERO)
 }
 
-/// Truncates the time to whole seconds, which is the precision of most Kubernetes fields.
+/// Truncates the time to whole seconds, which is the precision of most time fields in Kubernetes.
 pub(super) fn trunc_to_second(at: Option<Timestamp>) -> Option<Timestamp> {
     set(at.map(Timestamp::trunc_to_second))
 }

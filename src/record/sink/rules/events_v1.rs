@@ -1,6 +1,6 @@
 //! The rules that an API server (Kubernetes 1.36) applies to an event received through
-//! events.k8s.io/v1, in addition to the rules in `core_v1`. A store applies them to events with an
-//! event time, if its options enable them.
+//! events.k8s.io/v1, in addition to the rules in `core_v1`. If a store's options enable these
+//! rules, the store applies them to events with an event time.
 
 use crate::escape::escape;
 use crate::record::event::name::{MAX_NAME, is_subdomain};
@@ -13,10 +13,10 @@ use super::core_v1::{invalid, namespace_of, set};
 /// The maximum total size of the keys and values of all annotations, in bytes.
 const MAX_ANNOTATIONS: usize = 256 * 1024;
 
-/// The maximum number of characters that an error shows of an invalid value.
+/// The maximum number of characters of an invalid value that an error message includes.
 const SHOWN: usize = 100;
 
-/// Returns an error if the server would reject this new event.
+/// Returns an error if an API server would reject this new event.
 pub(super) fn check_new(event: &Event) -> Result<(), SinkError> {
     let wrong = || {
         let wrong = wrong_name(event).or_else(|| wrong_labels(&event.metadata));
@@ -26,8 +26,8 @@ pub(super) fn check_new(event: &Event) -> Result<(), SinkError> {
     answer(event, if is_timed(event) { wrong() } else { None })
 }
 
-/// Returns an error if the server would refuse to replace `old` with `new`. Both events must be in
-/// the form in which a store keeps them.
+/// Returns an error if an API server would refuse to replace `old` with `new`. Both events must be
+/// in the form in which a store keeps events.
 pub(super) fn check_change(old: &Event, new: &Event) -> Result<(), SinkError> {
     let wrong = || {
         let series = new.series().filter(|_| new.series() != old.series());
@@ -37,12 +37,12 @@ pub(super) fn check_change(old: &Event, new: &Event) -> Result<(), SinkError> {
     answer(new, if is_timed(new) { wrong() } else { None })
 }
 
-/// Returns an error if the server would refuse to set this series in the stored event.
+/// Returns an error if an API server would refuse to set this series in the stored event.
 pub(super) fn check_series(event: &Event, series: EventSeries) -> Result<(), SinkError> {
     answer(event, wrong_series(series))
 }
 
-/// Returns whether the event has an event time, as events sent through events.k8s.io/v1 do.
+/// Returns whether the event has an event time, like an event sent through events.k8s.io/v1.
 fn is_timed(event: &Event) -> bool {
     set(event.event_time()).is_some()
 }
@@ -57,9 +57,9 @@ fn answer(event: &Event, wrong: Option<String>) -> Result<(), SinkError> {
 fn wrong_name(event: &Event) -> Option<String> {
     let metadata = &event.metadata;
     let is_valid = |text: &str| text.len() <= MAX_NAME && is_subdomain(text);
-    // An API server also checks a `generateName` that it does not need. The server appends letters
-    // and digits to the `generateName`, so the only difference from the rules for a name is that it
-    // may end with a dash.
+    // An API server also checks the `generateName` if the event already has a name. Because the
+    // server appends letters and digits to the `generateName`, the `generateName` may end with a
+    // dash. Otherwise, the rules are the same as for a name.
     let (name, beginning) = (metadata.name.as_str(), metadata.generate_name().as_str());
     let wrong = [(name, name), (beginning, beginning.trim_end_matches('-'))];
     let wrong = wrong.into_iter().find(|(given, name)| !given.is_empty() && !is_valid(name));
@@ -74,8 +74,8 @@ fn wrong_name(event: &Event) -> Option<String> {
     None
 }
 
-/// Returns a description of what is wrong with the labels and annotations. An API server also
-/// checks them for core/v1.
+/// Returns a description of the first problem with the labels or annotations, if any. An API server
+/// also checks labels and annotations for core/v1.
 fn wrong_labels(metadata: &ObjectMeta) -> Option<String> {
     let is_value = |value: &str| value.is_empty() || is_name_part(value);
     if let Some((key, _)) =
@@ -90,7 +90,7 @@ fn wrong_labels(metadata: &ObjectMeta) -> Option<String> {
 }
 
 fn wrong_annotations(metadata: &ObjectMeta) -> Option<String> {
-    // The server validates the lower-case form of the keys.
+    // An API server converts the keys to lower case before it validates them.
     let mut keys = metadata.annotations().keys();
     if let Some(key) = keys.find(|key| !is_qualified(&key.to_ascii_lowercase())) {
         let key = escape(key);
@@ -117,7 +117,8 @@ fn wrong_type(event: &Event) -> Option<String> {
         .then(|| format!("the type must be Normal or Warning, got \"{type_:.SHOWN$}\""))
 }
 
-/// Returns a description of the first field that is set although only core/v1 events may have it.
+/// Returns a description of the first field that is set although it is allowed only in core/v1
+/// events.
 fn set_but_gone(event: &Event) -> Option<String> {
     let fields = [
         ("source", event.source != EventSource::default()),
@@ -129,7 +130,7 @@ fn set_but_gone(event: &Event) -> Option<String> {
     Some(format!("the {field} must be unset"))
 }
 
-/// Returns the first field in which the events differ although an update must not change it.
+/// Returns the first field that differs between the events although an update must not change it.
 fn changed_field(old: &Event, new: &Event) -> Option<&'static str> {
     let fields = [
         ("involved object", old.involved_object != new.involved_object),

@@ -1,9 +1,9 @@
-//! The rules that a Kubernetes API server (1.36) applies to events, for stores that should respond
-//! like an API server.
+//! The rules that a Kubernetes API server (1.36) applies to events. A store can use these rules in
+//! order to respond like an API server.
 //!
 //! [`MemorySink`](crate::MemorySink) follows these rules, and so does the `SqliteSink` in the
-//! `eventcast-sqlite` crate. The functions in this module allow a custom store to do the same. The
-//! store itself only needs to look up names, number its writes, and store the events.
+//! `eventcast-sqlite` crate. A custom store can follow the rules by using the functions in this
+//! module. The store itself only needs to look up names, number its writes, and store the events.
 //!
 //! | operation | the store calls | and then |
 //! |---|---|---|
@@ -11,40 +11,40 @@
 //! | `update` | [`check_named`], [`admit`], [`Rules::update`] | creates the event if it is not stored, or writes it if [`Rules::update`] returned true |
 //! | `patch` | [`check_named`], [`Rules::patch`] | returns [`not_found`] if there is no such event, or writes it if [`Rules::patch`] returned true |
 //!
-//! Each write sets the event's resource version to the store's next number. The event then expires
-//! after [`EVENT_TTL`], or after the store's own time to live. An operation that changes nothing is
-//! not a write. An expired event counts as not stored.
+//! Each write sets the event's resource version to the store's next number. After the write, the
+//! event expires after [`EVENT_TTL`], or after the store's own time to live. If an operation does
+//! not change the event, it does not count as a write. An expired event is treated as not stored.
 //!
 //! # Invalid events
 //!
-//! An event is invalid if it breaks one of these rules:
+//! An event is invalid if it violates one of the following rules:
 //!
-//! - The event must have a name that does not contain `/` and is not `.` or `..`. A new event may
-//!   instead have a `generateName` that does not contain `/`.
-//! - The event must be in its object's namespace, or in `default` if the object has none. An event
-//!   with an event time may be about an object in another namespace, and an event in `kube-system`
-//!   with an event time may also be about an object without a namespace.
-//! - If the event has an event time, its reason, action and reporting instance must each have 1 to
-//!   128 bytes, its message must have at most 1024 bytes, and its reporting controller must be a
-//!   qualified name such as `example.com/controller`.
+//! - The event must have a name, which must not contain `/` and must not be `.` or `..`. A new
+//!   event may have a `generateName` instead, which must not contain `/`.
+//! - The event must be in its object's namespace, or in `default` if the object has no namespace.
+//!   If the event has an event time, its object may be in a different namespace. If the event has
+//!   an event time and is in `kube-system`, its object may also have no namespace.
+//! - If the event has an event time, its reason, action and reporting instance must each be 1 to
+//!   128 bytes long, its message must be at most 1024 bytes long, and its reporting controller must
+//!   be a qualified name such as `example.com/controller`.
 //!
-//! With [`Rules::events_v1`], these rules of events.k8s.io/v1 also apply to an event that has an
-//! event time:
+//! If [`Rules::events_v1`] is enabled, an event with an event time must also satisfy the following
+//! rules of events.k8s.io/v1:
 //!
 //! - The name and namespace of a new event must be DNS subdomains of at most 253 bytes.
-//! - Labels and annotation keys must be qualified names. All annotations together must have at most
-//!   262,144 bytes.
+//! - Labels and annotation keys must be qualified names. The total size of all annotations must be
+//!   at most 262,144 bytes.
 //! - The type must be `Normal` or `Warning`. The source, count, first time and last time must be
 //!   unset.
-//! - A series must have a count of 2 or more and a last observed time.
+//! - A series must have a count of at least 2 and a last observed time.
 //! - An update may change only the series, labels and annotations.
 //!
-//! A patch that changes the count is a core/v1 patch, so the rules of events.k8s.io/v1 do not apply
-//! to it.
+//! The rules of events.k8s.io/v1 do not apply to a patch that changes the count, because such a
+//! patch is a core/v1 patch.
 //!
 //! # Examples
 //!
-//! A store that keeps its events in a hash map. It is complete except for expiry:
+//! The following store keeps its events in a hash map. The store is complete except for expiry:
 //!
 //! ```
 //! use std::collections::HashMap;
@@ -154,12 +154,12 @@ use core_v1::{check, described, trunc_to_second, whole_series};
 
 pub use core_v1::{admit, namespace_of};
 
-/// How long an API server keeps an event after its last write: one hour, unless the server's
-/// operator sets a different time (`--event-ttl`).
+/// The time for which an API server keeps an event after its last write. This is one hour, unless
+/// the server's operator sets a different time (`--event-ttl`).
 pub const EVENT_TTL: Duration = Duration::from_secs(3600);
 
-/// The rules that a store follows, which are the rules for every event and, if enabled, the rules
-/// of events.k8s.io/v1.
+/// The set of rules that a store follows. The set consists of the rules for every event and, if
+/// enabled, the rules of events.k8s.io/v1.
 ///
 /// # Examples
 ///
@@ -183,7 +183,7 @@ pub struct Rules {
 }
 
 impl Rules {
-    /// Returns the rules for every event, which are the rules of core/v1.
+    /// Returns only the rules that apply to every event, which are the rules of core/v1.
     pub const fn new() -> Self {
         Self { has_events_v1: false }
     }
@@ -219,18 +219,18 @@ impl Rules {
     }
 
     /// Prepares an update by checking whether `new` may replace the stored event. Copies the values
-    /// that an update does not change (uid, creation time and resource version) into `new`.
-    /// `stored` must be `None` if there is no event with this name. The update then creates the
-    /// event.
+    /// that an update does not change (uid, creation time and resource version) into `new`. If no
+    /// event with this name is stored, the caller must pass `None` as `stored`. In this case, the
+    /// update creates the event.
     ///
     /// The caller must already have passed `new` to [`check_named`] and [`admit`]. Returns whether
-    /// the store has to write `new`, which is `false` if `new` equals the stored event.
+    /// the store has to write `new`. The result is `false` if `new` equals the stored event.
     ///
     /// # Errors
     ///
     /// Returns [`SinkError::rejected`] if `new` has a different resource version from the stored
-    /// event, or if the update breaks a rule of events.k8s.io/v1 and these rules are enabled. An
-    /// update without a resource version replaces any version.
+    /// event, or if the update breaks a rule of events.k8s.io/v1 and these rules are enabled. If
+    /// the update does not specify a resource version, it replaces any version.
     ///
     /// # Examples
     ///
@@ -270,20 +270,21 @@ impl Rules {
         Ok(new != old)
     }
 
-    /// Applies a patch to the stored event with the same name. `patch` is the event as it should be
-    /// after the patch, in the form in which [`EventSink::patch`](crate::EventSink::patch) receives
-    /// it. The caller must already have validated it with [`check_named`]. Returns whether the
-    /// stored event has changed and must be written.
+    /// Applies a patch to the stored event with the same name. `patch` is the event in the state
+    /// that it should have after the patch, as passed to
+    /// [`EventSink::patch`](crate::EventSink::patch). The caller must already have validated
+    /// `patch` with [`check_named`]. Returns whether the stored event has changed and must be
+    /// written.
     ///
-    /// The patch changes the fields that [`Event::to_patch_json`] returns. If `patch` has an event
-    /// time and a series but no count, the only such field is the series. Otherwise, the fields are
-    /// the count, last time and message. A field that the patch leaves out (a count of 0, a time of
-    /// 1970-01-01T00:00:00Z, or an empty message) stays unchanged.
+    /// The patch changes the fields in the JSON that [`Event::to_patch_json`] returns. If `patch`
+    /// has an event time and a series but no count, only the series is changed. Otherwise, the
+    /// count, last time and message are changed. If a field is omitted from the patch (a count of
+    /// 0, a time of 1970-01-01T00:00:00Z, or an empty message), the field remains unchanged.
     ///
     /// # Errors
     ///
     /// Returns [`SinkError::rejected`] if the rules of events.k8s.io/v1 are enabled and do not
-    /// allow the new series. The stored event is then unchanged.
+    /// allow the new series. In this case, the stored event remains unchanged.
     ///
     /// # Examples
     ///
@@ -329,7 +330,8 @@ impl Rules {
     }
 }
 
-/// Validates the event in an update or a patch. Unlike a new event, this event must have a name.
+/// Validates the event in an update or a patch. Unlike a new event, the event must already have a
+/// name.
 ///
 /// # Errors
 ///
@@ -351,8 +353,8 @@ pub fn check_named(event: &Event) -> Result<(), SinkError> {
     check(event, false)
 }
 
-/// Returns the error for a new event whose name is taken. The store should add the event that
-/// already has the name by calling [`SinkError::with_stored`].
+/// Returns the error for a new event whose name is already taken. The store should attach the event
+/// that has the name by calling [`SinkError::with_stored`].
 ///
 /// # Examples
 ///
@@ -370,7 +372,7 @@ pub fn already_exists(event: &Event) -> SinkError {
     SinkError::new(SinkErrorKind::AlreadyExists, described(event))
 }
 
-/// Returns the error for a patch of an event that is not stored.
+/// Returns the error for a patch to an event that is not stored.
 ///
 /// # Examples
 ///
@@ -386,8 +388,9 @@ pub fn not_found(event: &Event) -> SinkError {
     SinkError::new(SinkErrorKind::NotFound, described(event))
 }
 
-/// Completes a `generateName` by returning `beginning` followed by the first number above `version`
-/// for which the name is not taken. `version` is the number of the store's last write.
+/// Generates a name from a `generateName`. Returns `beginning` followed by the first number above
+/// `version` for which the name is not already taken. `version` is the number of the store's last
+/// write.
 ///
 /// # Errors
 ///
@@ -420,7 +423,8 @@ pub fn free_name<E>(
 
 /// Returns a uid in the form of a random UUID for the `number`th event that a store has created.
 /// `store` is a number that identifies the store, such as the store's creation time in nanoseconds
-/// since 1970. The uid is therefore unique, and with a fake clock it is the same in every run.
+/// since 1970. The uid is therefore unique. If a fake clock is used, the uid is the same in every
+/// run.
 ///
 /// # Examples
 ///
