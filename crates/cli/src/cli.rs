@@ -1,4 +1,4 @@
-//! The command-line interface: subcommands, and error messages for invalid arguments.
+//! The command-line interface, with the subcommands and the error messages for invalid arguments.
 
 use std::env;
 use std::error::Error;
@@ -124,21 +124,21 @@ pub(crate) fn usage(mut error: clap::Error) -> ExitCode {
 }
 
 /// Returns the error message for a negative number or duration that the parser mistook for an
-/// option. The parser's own message suggests `--`, which would not help.
+/// option. The parser's own message suggests `--`, which would not help in this case.
 fn negative_value(error: &clap::Error, arguments: &[String]) -> Option<String> {
     let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidArg) else { return None };
     let is_negative = unknown.strip_prefix('-')?.starts_with(|c: char| c.is_ascii_digit());
     if error.kind() != ErrorKind::UnknownArgument || !is_negative {
         return None;
     }
-    // The parser names `-1` if the argument is `-1s`.
+    // If the argument is `-1s`, the parser's error names only `-1`.
     let at = arguments.iter().position(|argument| argument.starts_with(unknown.as_str()))?;
     let (value, option) = (&arguments[at], arguments.get(at.checked_sub(1)?)?);
     takes_value(&Cli::command(), option)
         .then(|| format!("{option} must not begin with '-', got {}", quoted(value)))
 }
 
-/// Returns whether the command or one of its subcommands has this option, and the option takes a
+/// Returns whether the command or one of its subcommands has this option and the option takes a
 /// value.
 fn takes_value(command: &clap::Command, option: &str) -> bool {
     let is_named = |argument: &clap::Arg| match option.strip_prefix("--") {
@@ -150,14 +150,14 @@ fn takes_value(command: &clap::Command, option: &str) -> bool {
         || command.get_subcommands().any(|command| takes_value(command, option))
 }
 
-/// Reports bad arguments in the parser's own format.
+/// Reports invalid arguments in the parser's own format.
 pub(crate) fn bad_usage(problem: &str) -> ExitCode {
     complain(&format!("error: {}\n\nFor more information, try '--help'.", plain(problem)));
     ExitCode::from(2)
 }
 
-/// Escapes the arguments in an error. The parser prints them unescaped, and they may contain any
-/// characters.
+/// Escapes the arguments in an error. The parser prints arguments unescaped, and they may contain
+/// any characters.
 fn escape_arguments(error: &mut clap::Error) {
     let escaped: Vec<(ContextKind, ContextValue)> = error
         .context()

@@ -47,7 +47,7 @@ pub(crate) fn completions(args: &CompletionsArgs, command: &mut Command) -> Resu
     say(&String::from_utf8(text)?).map(|()| true)
 }
 
-/// Prints a man page of `command`, or writes all of its pages.
+/// Prints a man page of `command`, or writes all of its man pages.
 pub(crate) fn man(args: &ManArgs, command: Command) -> Result<bool, Box<dyn Error>> {
     let mut root = command.disable_help_subcommand(true);
     root.build();
@@ -67,10 +67,10 @@ pub(crate) fn man(args: &ManArgs, command: Command) -> Result<bool, Box<dyn Erro
     say(&String::from_utf8(page(command)?.1)?).map(|()| true)
 }
 
-/// Returns a man page and its file name, the name first.
+/// Returns the file name and the contents of a man page.
 fn page(command: &Command) -> io::Result<(String, Vec<u8>)> {
     let end = command.get_after_long_help().or(command.get_after_help()).map(ToString::to_string);
-    // The generator would reflow the lines of the examples into paragraphs.
+    // The man page generator would reflow the lines of the examples into paragraphs.
     let none = || Resettable::<StyledStr>::Reset;
     let command = command.clone().after_help(none()).after_long_help(none());
     let man = Man::new(command).source(concat!("eventcast ", env!("CARGO_PKG_VERSION")));

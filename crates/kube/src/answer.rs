@@ -1,4 +1,4 @@
-//! How a recording interprets an API server's responses.
+//! Interprets an API server's responses for a recording.
 
 use std::error::Error;
 use std::time::{Duration, SystemTime};
@@ -13,30 +13,31 @@ use serde::Deserialize;
 
 use crate::verb::Verb;
 
-/// The maximum number of bytes read from a response. An event that a cluster can store is smaller.
+/// The maximum number of bytes read from a response. Events that a cluster can store are smaller.
 const MAX_BODY: usize = 4 << 20;
 /// The maximum number of bytes kept from a string that arrived over the wire.
 const MAX_TEXT: usize = 1000;
 
-/// The messages with which a server refuses an event in a 500 response without a reason. They
-/// originate from etcd, from the connection to etcd, and from the server's own store, in this
-/// order.
+/// The messages by which a server refuses an event in a 500 response that contains no reason. In
+/// this order, the messages originate from etcd, from the connection to etcd, and from the server's
+/// own store.
 const REFUSALS: [&str; 3] = [
     "request is too large",
     "message larger than max",
     "resourceVersion should not be set on objects to be created",
 ];
 
-/// The phrases with which a server mentions an admission webhook that refused a request or failed.
+/// Phrases by which a server's message mentions an admission webhook that refused a request or
+/// failed.
 const WEBHOOKS: [&str; 2] = ["admission webhook", "failed calling webhook"];
 
-/// The reason why there is no response.
+/// The reason why a request did not receive a response.
 #[derive(Debug)]
 pub(crate) enum Failure {
     /// No response arrived within this time limit.
     TimedOut(Duration),
-    /// There was no connection, the connection was lost, or there were no credentials to sign the
-    /// request with.
+    /// No connection could be established, the connection was lost, or no credentials were
+    /// available to sign the request.
     Broken(String),
     /// The request could not be built.
     Impossible(String),
@@ -54,8 +55,8 @@ impl From<Failure> for SinkError {
     }
 }
 
-/// Returns the text of an error and its causes, each of them once. The outermost text alone is
-/// often only "client error".
+/// Returns the text of an error and its causes, in which each cause appears once. The outermost
+/// error's text is often only "client error".
 pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -69,13 +70,13 @@ pub(crate) fn chain(error: &dyn Error) -> String {
     cut(&text).to_owned()
 }
 
-/// A response, read to its end or up to the maximum length.
+/// A response that was read completely or up to the maximum length.
 #[derive(Debug)]
 pub(crate) struct Answer {
     status: StatusCode,
     headers: HeaderMap,
     body: Vec<u8>,
-    /// Whether the response is longer than what was read.
+    /// Whether the response is longer than the part that was read.
     is_cut: bool,
 }
 
@@ -87,7 +88,7 @@ impl Answer {
         while let Some(frame) = body.frame().await {
             let data = match frame {
                 Ok(frame) => frame.into_data().unwrap_or_default(),
-                // For an error, the status alone is enough.
+                // If the response reports an error, its status alone is sufficient.
                 Err(_) if !answer.status.is_success() => break,
                 Err(error) => return Err(error),
             };
@@ -131,8 +132,9 @@ impl Answer {
         })
     }
 
-    /// Returns `Ok` if the server has the API, and a `NotFound` error if it does not. After any
-    /// other response this is still unknown, and a recording retries.
+    /// Returns `Ok` if the server has the API, and a `NotFound` error if the server lacks the API.
+    /// After any other response, it is still unknown whether the server has the API, so a recording
+    /// retries.
     fn discovered(&self) -> Result<(), SinkError> {
         if self.status.is_success() {
             return Ok(());
@@ -148,9 +150,9 @@ impl Answer {
         })
     }
 
-    /// Returns the event in a response that reports success. If the response does not contain an
-    /// event, it was sent by an intermediary between this program and the server, and a recording
-    /// tries again.
+    /// Returns the event in a response that reports success. If such a response does not contain an
+    /// event, an intermediary between this program and the server sent the response, and a
+    /// recording tries again.
     fn event(&self) -> Result<Event, SinkError> {
         if self.is_cut {
             return Err(SinkError::retry(format!("{}: more than {MAX_BODY} bytes", self.status)));
@@ -162,10 +164,10 @@ impl Answer {
         event.map_err(|error| SinkError::retry(format!("{}: {error}", self.status)))
     }
 
-    /// Returns an error after which a recording retries. A 503 or 504 concerns the server itself,
-    /// or was sent by something in front of the server, such as a load balancer. The exception is a
-    /// webhook's response, which may have any code. Other responses may concern a single namespace
-    /// whose quota is used up or whose admission webhook fails.
+    /// Returns an error after which a recording retries. A 503 or 504 response concerns the server
+    /// itself, or was sent by a component in front of the server, such as a load balancer. The
+    /// exception is a webhook's response, which may have any status code. Other responses may
+    /// concern only a single namespace whose quota is exhausted or whose admission webhook fails.
     fn retry(&self, status: &Status, text: String) -> SinkError {
         let is_of_webhook = is_of_webhook(&status.message);
         let error = match self.status {
@@ -177,7 +179,7 @@ impl Answer {
         self.with_wait(error, status)
     }
 
-    /// Adds the time that the server asks the client to wait.
+    /// Adds to `error` the delay that the server requests, if the response specifies a delay.
     fn with_wait(&self, error: SinkError, status: &Status) -> SinkError {
         match retry_after(&self.headers).or(status.details.retry_after) {
             Some(wait) => error.with_retry_after(wait),
@@ -185,8 +187,9 @@ impl Answer {
         }
     }
 
-    /// Returns the text of an error, such as `422 Invalid:` followed by the server's message. If
-    /// the response was not sent by an API server, the text includes the beginning of the body.
+    /// Returns an error's text, such as `422 Invalid:` followed by the server's message. If the
+    /// response contains no such message, for example because it was not sent by an API server, the
+    /// text includes the beginning of the response body.
     fn text(&self, status: &Status) -> String {
         let body;
         let message = if status.message.is_empty() {
@@ -205,13 +208,13 @@ impl Answer {
     }
 }
 
-/// Returns whether an admission webhook has refused the request, with any code, or has failed.
+/// Returns whether an admission webhook refused the request, with any status code, or failed.
 fn is_of_webhook(message: &str) -> bool {
     WEBHOOKS.iter().any(|words| message.contains(words))
 }
 
-/// Returns whether a 403 concerns the user's permissions rather than the event. A server that has
-/// just started responds to every user in this way until it knows its roles.
+/// Returns whether a 403 response concerns the user's permissions rather than the event. A server
+/// that has just started sends such a response to every user until it knows its roles.
 fn is_about_the_user(message: &str) -> bool {
     if is_of_webhook(message) {
         return false;
@@ -220,16 +223,16 @@ fn is_about_the_user(message: &str) -> bool {
     is_role || message.contains("RBAC: ") || message.contains("not yet ready to handle request")
 }
 
-/// Returns whether a server that reports an internal failure in fact refuses the event. A later
-/// attempt would send the same event, and would also fail.
+/// Returns whether a server that reports an internal failure is in fact refusing the event. A later
+/// attempt would send the same event and would also fail.
 fn is_about_the_event(message: &str) -> bool {
     REFUSALS.iter().any(|refusal| message.contains(refusal))
 }
 
-/// Returns the text of a 403, with its cause if the cause is known.
+/// Returns the text of a 403 response, including the cause if it is known.
 ///
-/// - If the namespace is being deleted, it accepts no new events.
-/// - If a permission is missing, a role has to be changed.
+/// - If the namespace is being deleted, it does not accept new events.
+/// - If a permission is missing, a role must be changed.
 ///
 /// The text begins with the server's own message, because text that is too long is truncated at the
 /// end.
@@ -251,7 +254,7 @@ fn forbidden(status: &Status, text: &str) -> String {
     text.to_owned()
 }
 
-/// Returns the error for a 409.
+/// Returns the error for a 409 response.
 ///
 /// - If the name of a new event is taken, the event already exists.
 /// - If an update names a version that is no longer the stored version, the update is rejected.
@@ -332,9 +335,9 @@ impl Status {
     }
 }
 
-/// Returns the delay that `Retry-After` specifies in seconds or as a date, or `None` if there is no
-/// valid value. A date is compared with the response's own `Date`, so that the clocks need not
-/// agree. Without a `Date`, the system's clock is used.
+/// Returns the delay that `Retry-After` specifies in seconds or as a date, or `None` if the header
+/// is missing or invalid. A date is compared with the response's own `Date`, so the client's clock
+/// and the server's clock need not agree. If the response has no `Date`, the system clock is used.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse::<u64>() {
@@ -378,7 +381,7 @@ mod tests {
         assert_eq!(waits("7", None), Some(7));
         assert_eq!(waits("0", None), Some(0));
         assert_eq!(waits("Sun, 06 Nov 1994 12:01:30 GMT", noon), Some(90));
-        // The first date has passed. The second response has no `Date`, so the system's clock is
+        // The first date is in the past. The second response has no `Date`, so the system clock is
         // used.
         assert_eq!(waits("Sun, 06 Nov 1994 11:00:00 GMT", noon), Some(0));
         assert_eq!(waits("Sun, 06 Nov 1994 12:01:30 GMT", None), Some(0));

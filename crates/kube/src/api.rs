@@ -2,10 +2,10 @@
 
 use eventcast::Event;
 
-/// The API through which a sink writes events that have an event time. Events without one always go
-/// through core/v1, because events.k8s.io/v1 refuses them.
+/// The API through which a sink writes events that have an event time. Events without an event time
+/// are always written through core/v1, because events.k8s.io/v1 refuses them.
 ///
-/// A server stores the same object for both APIs. The APIs differ in what they check, and in the
+/// A server stores the same object for both APIs. The APIs differ in their validation and in the
 /// role that they require. The role's API group is `""` for core/v1, and `events.k8s.io` for
 /// events.k8s.io/v1.
 ///
@@ -26,14 +26,16 @@ pub enum EventsApi {
     /// core/v1, which every server supports.
     #[default]
     CoreV1,
-    /// events.k8s.io/v1, which servers support since Kubernetes 1.19. Its checks are stricter.
+    /// events.k8s.io/v1, which servers have supported since Kubernetes 1.19. Its validation is
+    /// stricter.
     EventsV1,
-    /// events.k8s.io/v1 if the server has it, otherwise core/v1. The sink asks the server before
-    /// the first event with an event time, and repeats the request until it gets a response.
+    /// events.k8s.io/v1 if the server supports it, otherwise core/v1. Before the sink writes the
+    /// first event with an event time, it asks the server whether events.k8s.io/v1 is supported.
+    /// The sink repeats the request until a response shows whether this is the case.
     Auto,
 }
 
-/// The API of one request.
+/// The API that a request uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Api {
     Core,
@@ -62,7 +64,8 @@ impl Api {
     }
 }
 
-/// Returns whether the choice of the API applies to this event. Its patch then consists only of its
+/// Returns whether the choice of API applies to this event, which is the case if the event has an
+/// event time and its count is zero. If so, a patch for the event consists only of the event's
 /// series, which is the same in both APIs.
 pub(crate) fn is_timed(event: &Event) -> bool {
     event.event_time().is_some() && event.count == 0

@@ -9,8 +9,8 @@ use eventcast::escape::escape;
 use crate::answer::chain;
 use crate::runtime::THREAD;
 
-/// The error returned by [`KubernetesSink::new`](crate::KubernetesSink::new). Its text names the
-/// cause, with control characters escaped.
+/// The error returned by [`KubernetesSink::new`](crate::KubernetesSink::new). The error's text
+/// names the cause, with control characters escaped.
 ///
 /// # Examples
 ///
@@ -37,7 +37,7 @@ pub enum BuildError {
         /// The cause.
         source: Box<kube::Error>,
     },
-    /// The system cannot start the thread on which requests run.
+    /// The system cannot start the thread that runs the requests.
     #[non_exhaustive]
     Thread {
         /// The cause.

@@ -27,16 +27,16 @@
 //!
 //! # Log lines of kube
 //!
-//! In a program with a `tracing` subscriber, kube itself logs a line at level `ERROR` for each 5xx
-//! response and for each broken connection, and therefore a line for each attempt of a recording
-//! that fails in one of these ways. The recording itself already reports outages. This `EnvFilter`
-//! directive silences kube's lines: `kube_client::client::builder=off`.
+//! If a program has a `tracing` subscriber, kube itself logs a line at level `ERROR` for each 5xx
+//! response and for each broken connection. It therefore logs a line whenever a recording's attempt
+//! fails in one of these ways. The recording itself already reports outages. The following
+//! `EnvFilter` directive silences kube's lines: `kube_client::client::builder=off`.
 //!
 //! # Versions
 //!
 //! This version works with kube 5 and k8s-openapi 0.29, whose types appear in its signatures. It
-//! requires Rust 1.89, because kube requires it. The program chooses kube's TLS and k8s-openapi's
-//! version of Kubernetes in its own manifest:
+//! requires Rust 1.89, because kube requires that version. The program selects kube's TLS
+//! implementation and k8s-openapi's Kubernetes version in its own manifest:
 //!
 //! ```toml
 //! [dependencies]
@@ -48,9 +48,9 @@
 //! k8s-openapi = { version = "0.29", features = ["v1_33"] }
 //! ```
 //!
-//! `docs/kubernetes.md`, which the package `eventcast` also contains, has the manifest with the
-//! required permissions, and describes everything else about running in a cluster. This crate's
-//! `examples/operator` is a complete operator.
+//! `docs/kubernetes.md`, which is also included in the `eventcast` package, contains the manifest
+//! with the required permissions, and describes everything else about running in a cluster. For a
+//! complete operator, see this crate's `examples/operator`.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
@@ -70,7 +70,7 @@ pub use crate::error::BuildError;
 pub use crate::reference::{EventRef, event_ref_from};
 pub use crate::sink::KubernetesSink;
 
-/// Compiles the documents so that their examples stay correct.
+/// Compiles the examples in the documents so that they stay correct.
 #[cfg(doctest)]
 mod documents {
     #[doc = include_str!("../README.md")]

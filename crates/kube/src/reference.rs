@@ -4,13 +4,13 @@ use eventcast::ObjectReference;
 use k8s_openapi::api::core::v1;
 use kube::Resource;
 
-/// Creates references to Kubernetes objects, for events about these objects. Every type that
-/// implements kube's trait [`Resource`] has these methods: the types of k8s-openapi, custom
-/// resources, and kube's `PartialObjectMeta` and `DynamicObject`. They can also be called on an
-/// [`Arc`](std::sync::Arc) of such an object.
+/// Creates references to Kubernetes objects, for use in events about these objects. These methods
+/// are available on every type that implements kube's [`Resource`] trait, which includes the types
+/// of k8s-openapi, custom resources, and kube's `PartialObjectMeta` and `DynamicObject`. The
+/// methods can also be called on an [`Arc`](std::sync::Arc) of such an object.
 ///
-/// A reference contains the kind, API version, name, namespace, uid and resource version, as in
-/// client-go's `GetReference`.
+/// A reference contains the object's kind, API version, name, namespace, uid and resource version,
+/// like a reference from client-go's `GetReference`.
 ///
 /// # Examples
 ///
@@ -60,8 +60,9 @@ pub trait EventRef: Resource {
         self.event_ref_with(&())
     }
 
-    /// Returns a reference to this object, with the kind and the API version from `dynamic_type`.
-    /// For a dynamic object, which lacks these, pass kube's `ApiResource`.
+    /// Returns a reference to this object, with the kind and the API version taken from
+    /// `dynamic_type`. For a dynamic object, whose type does not determine the kind and the API
+    /// version, pass kube's `ApiResource`.
     ///
     /// # Examples
     ///

@@ -1,6 +1,6 @@
-//! The requests to the API server. Each operation sends one request, and a second request if the
-//! name of a new event is already taken. With `EventsApi::Auto`, a discovery request may precede
-//! them.
+//! The requests to the API server. Each operation sends one request. If the name of a new event is
+//! already taken, the operation sends a second request. With `EventsApi::Auto`, a discovery request
+//! may precede these requests.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::answer::{self, Answer, Failure};
 use crate::api::{Api, EventsApi, is_timed};
 use crate::verb::Verb;
 
-/// The maximum length of a field manager's name that a server accepts, in bytes.
+/// The maximum length, in bytes, of a field manager's name that a server accepts.
 const MAX_MANAGER: usize = 128;
 
 /// The characters that are percent-encoded in a path segment, which are all except RFC 3986's
@@ -29,10 +29,11 @@ struct Job {
     verb: Verb,
     /// The path of the namespace's events.
     collection: String,
-    /// The event's own path, or `None` if there is no event or its name cannot be part of a path.
+    /// The path of the event itself, or `None` if there is no event or the event's name cannot be
+    /// part of a path.
     item: Option<String>,
-    /// The query string including its question mark, which contains the name under which the server
-    /// records the writer. Empty if there is no name.
+    /// The query string including its question mark. The query string contains the name under which
+    /// the server records the writer, and is empty if there is no such name.
     query: String,
     body: Vec<u8>,
 }
@@ -71,13 +72,13 @@ impl Job {
         Ok(Self { verb: Verb::Patch, collection, item, query, body })
     }
 
-    /// Returns the request that finds out whether the server has events.k8s.io/v1.
+    /// Returns the request that finds out whether the server supports events.k8s.io/v1.
     fn discover() -> Self {
         let collection = Api::DISCOVERY.to_owned();
         Self { verb: Verb::Discover, collection, item: None, query: String::new(), body: Vec::new() }
     }
 
-    /// Sends the request, and returns the meaning of the response.
+    /// Sends the request and interprets the response.
     async fn run(self, client: &Client, timeout: Duration) -> Result<Event, SinkError> {
         let Self { verb, collection, item, query, body } = self;
         let path = match (verb, &item) {
@@ -94,7 +95,7 @@ impl Job {
     }
 }
 
-/// Sends a sink's requests, and holds the settings that they share.
+/// Sends a sink's requests, and holds the settings that these requests share.
 #[derive(Clone)]
 pub(crate) struct Requests {
     pub(crate) client: Client,
@@ -104,7 +105,7 @@ pub(crate) struct Requests {
     /// controller.
     pub(crate) field_manager: Option<String>,
     pub(crate) api: EventsApi,
-    /// The API that the server was found to have.
+    /// The API to use for events with an event time, once discovery has determined it.
     found: OnceLock<Api>,
 }
 
@@ -119,8 +120,8 @@ impl Requests {
         Job::new(op, api, self.field_manager.as_deref())?.run(&self.client, self.timeout).await
     }
 
-    /// Returns the API for an event. May first send a request to find out whether the server has
-    /// events.k8s.io/v1.
+    /// Returns the API to use for an event. This method may first send a request to find out
+    /// whether the server supports events.k8s.io/v1.
     async fn api_of(&self, event: &Event) -> Result<Api, SinkError> {
         if !is_timed(event) {
             return Ok(Api::Core);
@@ -149,8 +150,9 @@ impl Requests {
     }
 }
 
-/// Adds the stored event that already has the name to `error`. To read this event, the function
-/// sends a patch that changes nothing, which needs only permissions that a recording needs anyway.
+/// Adds to `error` the stored event that already has the name. To read this event, the function
+/// sends a patch that changes nothing, because such a patch requires only permissions that a
+/// recording needs anyway.
 async fn look(
     client: &Client,
     item: &str,
@@ -160,7 +162,7 @@ async fn look(
     use SinkErrorKind::{GroupUnavailable, NotFound, Retry, Unavailable};
     match send(client, Verb::Patch, item, b"{}".to_vec(), timeout).await?.understand(Verb::Patch) {
         Ok(stored) => Ok(error.with_stored(stored)),
-        // After these errors, a recording tries again to create the event.
+        // After any of these errors, a recording tries to create the event again.
         Err(failed) if matches!(failed.kind(), Retry | Unavailable | GroupUnavailable) => Err(failed),
         Err(failed) if failed.kind() == NotFound => {
             Err(SinkError::retry("the event with this name has expired since"))
@@ -228,9 +230,9 @@ fn item(collection: &str, event: &Event) -> Result<String, SinkError> {
     Ok(format!("{collection}/{}", segment("name", &event.metadata.name)?))
 }
 
-/// Returns a name as a path segment. Refuses names that the API server never allows in a path,
-/// regardless of the kind, and percent-encodes all others, so that a name cannot lead to another
-/// path.
+/// Returns a name as a path segment. The function refuses names that the API server never allows in
+/// a path, regardless of the kind, and percent-encodes all others, so that a name cannot redirect a
+/// request to another path.
 fn segment(what: &str, name: &str) -> Result<String, SinkError> {
     if name.is_empty() {
         return Err(SinkError::rejected(format!("the event has no {what}")));

@@ -18,15 +18,15 @@ pub(crate) const THREAD: &str = "eventcast-kube";
 /// The runtime that runs the requests, which is either the sink's own or the caller's.
 pub(crate) struct Runtime {
     handle: Handle,
-    /// The sender that ends the sink's own runtime when it is dropped, or `None` for the caller's
-    /// runtime. The sender never sends anything.
+    /// Stops the sink's own runtime when this sender is dropped, or `None` for the caller's
+    /// runtime. The sender never sends a value.
     stop: Option<oneshot::Sender<Infallible>>,
-    /// The thread that runs the tasks, if the caller's runtime has only one thread.
+    /// The thread that runs the tasks, if the caller's runtime is single-threaded.
     only: Option<OnlyThread>,
 }
 
-/// The thread of a single-threaded runtime that belongs to the caller. The thread is known once it
-/// has run a task. It can change, because any thread may drive such a runtime for a while.
+/// The thread of the caller's single-threaded runtime. The thread is known once it has run a task.
+/// The thread can change over time, because any thread may drive such a runtime for a while.
 #[derive(Clone)]
 struct OnlyThread {
     handle: Handle,
@@ -73,13 +73,14 @@ impl Runtime {
         this
     }
 
-    /// Returns the thread that must not wait for the requests.
+    /// Returns the thread that must not wait for the requests, or `None` if the requests do not
+    /// depend on a particular thread.
     pub(crate) fn needed_thread(&self) -> Option<NeededThread> {
         let only = self.only.clone()?;
         Some(NeededThread::new(move || only.is_current()))
     }
 
-    /// Starts a runtime on a new thread. A single thread is enough, because each request needs
+    /// Starts a runtime on a new thread. A single thread is enough, because each request involves
     /// little work.
     pub(crate) fn own() -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;

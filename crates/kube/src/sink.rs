@@ -1,8 +1,8 @@
 //! The sink, which runs each operation as a task with its own requests.
 //!
 //! `request` turns an operation into requests, `answer` interprets the responses, and `runtime`
-//! runs both. Events are sent and received in eventcast's own JSON, because other types may have
-//! different fields, and information could be lost in a conversion.
+//! runs both. Events are sent and received as eventcast's own JSON, because other event types may
+//! have different fields, so converting an event could lose information.
 
 use std::fmt;
 use std::sync::{Arc, mpsc};
@@ -22,21 +22,22 @@ use crate::runtime::Runtime;
 
 /// The default time limit of a request.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// The default number of operations in flight at the same time.
+/// The default maximum number of operations in flight at the same time.
 const IN_FLIGHT: usize = 16;
 
 /// A sink that stores events in a Kubernetes cluster, as Kubernetes Events that `kubectl get
-/// events` and `kubectl describe` show. The sink writes them through core/v1, or through
+/// events` and `kubectl describe` show. The sink writes events through core/v1, or through
 /// events.k8s.io/v1 if they have an event time and [`api`](Self::api) selects that API.
 ///
-/// The sink writes an event to the namespace that the event names. If the event names none, the
-/// sink uses the namespace of the event's object, and if the object has none, `default`. It sends a
-/// new event with POST and an [`update`](EventSink::update) with PUT. It sends a repeat as a
-/// strategic merge patch, which contains the count, the last time and the message, or the series if
-/// the event has an event time. The program's role needs `create` and `patch` on events, and
-/// `update` if the program itself calls [`update`](EventSink::update), which recordings do not.
-/// `docs/kubernetes.md`, which the package `eventcast` also contains, has the manifest, and
-/// describes everything else about running in a cluster.
+/// The sink writes an event to the namespace that the event names. If the event does not name a
+/// namespace, the sink uses the namespace of the event's object, or `default` if the object does
+/// not have a namespace either. The sink sends a new event with POST and an
+/// [`update`](EventSink::update) with PUT. It sends a repeat as a strategic merge patch, which
+/// contains the count, the last time and the message, or the series if the event has an event time.
+/// The program's role needs `create` and `patch` on events. It also needs `update` if the program
+/// itself calls [`update`](EventSink::update), which recordings do not do. `docs/kubernetes.md`,
+/// which is also included in the `eventcast` package, contains the manifest, and describes
+/// everything else about running in a cluster.
 ///
 /// # Responses
 ///
@@ -57,8 +58,9 @@ const IN_FLIGHT: usize = 16;
 ///
 /// # Groups
 ///
-/// An event's [group](EventSink::group) is the namespace to which the sink writes it. A namespace
-/// whose admission webhook is slow, hangs or fails delays only its own events.
+/// An event's [group](EventSink::group) is the namespace to which the sink writes it. If a
+/// namespace's admission webhook is slow, hangs or fails, only the events in that namespace are
+/// delayed.
 ///
 /// # Runtimes
 ///
@@ -66,15 +68,16 @@ const IN_FLIGHT: usize = 16;
 /// the same time.
 ///
 /// - With [`new`](Self::new), the requests run on a thread that belongs to the sink and ends with
-///   it. This works in every program.
-/// - With [`with_client`](Self::with_client), the requests run on the program's runtime. If that is
-///   a `current_thread` runtime, `flush`, `shutdown` and dropping the broadcaster do not wait for
-///   this sink if this happens on the runtime's thread, because no thread would then run the
-///   requests (see [`needed_thread`](EventSink::needed_thread)). Await `flush_async` and
-///   `shutdown_async` instead. A program that calls the sink's own methods, such as `create`, must
-///   do so on a thread that does not run tasks of that runtime, for example in `spawn_blocking`. A
-///   call on a worker thread can wait for twice the timeout and then fail, because tokio may assign
-///   the request to the very thread that is waiting.
+///   the sink. This works in every program.
+/// - With [`with_client`](Self::with_client), the requests run on the program's runtime. If that
+///   runtime is a `current_thread` runtime, then `flush`, `shutdown` and dropping the broadcaster
+///   do not wait for this sink when they happen on the runtime's thread, because no thread would
+///   then run the requests (see [`needed_thread`](EventSink::needed_thread)). Await `flush_async`
+///   and `shutdown_async` instead. If a program calls the sink's own methods, such as `create`, it
+///   must do so on a thread that does not run tasks of that runtime, for example in
+///   `spawn_blocking`. A call on a worker thread can wait for three times the
+///   [`timeout`](Self::timeout) plus one second and then fail, because tokio may assign the request
+///   to the very thread that is waiting.
 ///
 /// Dropping the sink never blocks.
 ///
@@ -99,8 +102,7 @@ pub struct KubernetesSink {
 }
 
 impl KubernetesSink {
-    /// Creates a sink for the cluster that a configuration describes, with its own client and
-    /// thread.
+    /// Creates a sink with its own client and thread for the cluster that `config` describes.
     ///
     /// The sink disables kube's own retries (`default_retry`) in this client, because the recording
     /// retries and counts its attempts. If the configuration's headers contain no `User-Agent`, the
@@ -111,15 +113,15 @@ impl KubernetesSink {
     /// Returns an error in these cases:
     ///
     /// - If no client can be created, for example because a certificate cannot be read, because a
-    ///   program for credentials fails, or because the URL is `https` while kube has neither of its
-    ///   features `rustls-tls` and `openssl-tls`.
+    ///   credentials program fails, or because the URL is `https` while neither of kube's
+    ///   `rustls-tls` and `openssl-tls` features is enabled.
     /// - If the system cannot start a thread.
     ///
-    /// The method does not check whether a server is available.
+    /// This method does not check whether a server is available.
     ///
     /// # Blocking
     ///
-    /// If the configuration names a program for credentials, the method waits until that program
+    /// If the configuration specifies a credentials program, this method waits until that program
     /// has exited.
     ///
     /// # Examples
@@ -155,8 +157,8 @@ impl KubernetesSink {
     /// Creates a sink that uses an existing client, and runs its requests on `runtime`, which must
     /// be the runtime on which the client was created.
     ///
-    /// If the client itself retries (`default_retry` in its configuration, which is on by default),
-    /// its attempts share the time limit of the request.
+    /// If the client itself retries (`default_retry` in the client's configuration, which is on by
+    /// default), all of the client's attempts share the request's time limit.
     ///
     /// # Examples
     ///
@@ -178,9 +180,9 @@ impl KubernetesSink {
         Self { requests: Arc::new(Requests::new(client, TIMEOUT)), runtime, in_flight: IN_FLIGHT }
     }
 
-    /// Sets how long a request may take, from connecting to the last byte of the response. A
-    /// request that takes longer counts as failed, and may be retried. Defaults to 30 s. With zero,
-    /// no request succeeds.
+    /// Sets the time limit for a request, from connecting to receiving the last byte of the
+    /// response. A request that takes longer is treated as failed, and may be retried. Defaults to
+    /// 30 s. If the limit is zero, no request succeeds.
     ///
     /// # Examples
     ///
@@ -198,8 +200,8 @@ impl KubernetesSink {
         self
     }
 
-    /// Sets the maximum number of operations in flight at the same time, each on its own
-    /// connection. Defaults to 16. Zero counts as 1.
+    /// Sets the maximum number of operations in flight at the same time, each of which uses its own
+    /// connection. Defaults to 16. Zero is treated as 1.
     ///
     /// # Examples
     ///
@@ -216,13 +218,14 @@ impl KubernetesSink {
         self
     }
 
-    /// Sets the name under which the server records what this sink writes (`managedFields` of the
-    /// event). By default the name is the event's component, or else its reporting controller. A
-    /// program that records under its own name therefore also writes under this name. With an empty
-    /// name, the server uses the beginning of the `User-Agent`.
+    /// Sets the name under which the server records this sink's writes (in the event's
+    /// `managedFields`). By default, the name is the event's component or, if the component is
+    /// empty, the event's reporting controller. If a program records events under its own name, the
+    /// sink therefore also writes under that name. If the name is empty, the server uses the
+    /// beginning of the `User-Agent`.
     ///
-    /// A server accepts at most 128 printable characters. The sink leaves out characters that are
-    /// not printable ASCII, and sends at most the first 128 of the others.
+    /// A server accepts at most 128 printable characters. The sink omits characters that are not
+    /// printable ASCII, and sends at most the first 128 of the remaining characters.
     ///
     /// # Examples
     ///
@@ -260,8 +263,8 @@ impl KubernetesSink {
             // An error means that the caller is no longer waiting.
             let _ = sender.send(requests.perform(&op).await);
         });
-        // An operation has at most three requests, each with its own timeout. If no result arrives
-        // within this time, no thread is running the runtime.
+        // An operation sends at most three requests, each with its own timeout. If no result
+        // arrives within this time, no thread is running the task.
         let patience = self.requests.timeout.saturating_mul(3).saturating_add(Duration::from_secs(1));
         answered.recv_timeout(patience).unwrap_or_else(|_| {
             task.abort();
@@ -277,9 +280,9 @@ impl EventSink for KubernetesSink {
         self.perform(SinkOp::Create(event.clone()))
     }
 
-    /// Replaces the stored event, or creates it if there is none. If `event` has a resource version
-    /// and the stored event has a different version, the update is rejected. Without a resource
-    /// version, `event` replaces any stored event.
+    /// Replaces the stored event, or creates the event if none is stored. If `event` has a resource
+    /// version and the stored event has a different version, the update is rejected. Without a
+    /// resource version, `event` replaces any stored event.
     fn update(&self, event: &Event) -> Result<Event, SinkError> {
         self.perform(SinkOp::Update(event.clone()))
     }
@@ -295,7 +298,7 @@ impl EventSink for KubernetesSink {
     }
 
     /// Returns `None`, because each write is a request to the server. A count that the spam filter
-    /// suppressed is therefore written only at a flush and when the recording ends.
+    /// suppressed is therefore written only when the recording is flushed and when it ends.
     fn refresh_every(&self) -> Option<Duration> {
         None
     }
@@ -321,7 +324,7 @@ impl EventSink for KubernetesSink {
     }
 }
 
-/// Leaves out the client, which contains credentials.
+/// Omits the client, because it contains credentials.
 impl fmt::Debug for KubernetesSink {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Requests { client, timeout, field_manager, api, .. } = &*self.requests;

@@ -1,5 +1,5 @@
 //! The `correlate` command, which prints the correlator's decision about each event in the format
-//! of `tests/vectors`, so that it can be compared with the decisions of other correlators.
+//! of `tests/vectors`, so that the decisions can be compared with other correlators' decisions.
 
 mod compare;
 mod vectors;
@@ -59,8 +59,8 @@ impl From<io::Error> for Stop {
     }
 }
 
-/// Prints or compares the decisions about all events. Returns whether all decisions were as
-/// expected.
+/// Prints or compares the decisions about all events. Returns whether all decisions matched the
+/// expected decisions.
 pub(crate) fn run(args: Args) -> Result<bool, Box<dyn Error>> {
     match answer_all(args.compare) {
         Ok(is_as_expected) => Ok(is_as_expected),

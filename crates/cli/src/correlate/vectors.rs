@@ -1,4 +1,4 @@
-//! The format of the test vectors: options, events, and decisions.
+//! The format of the test vectors, which consist of options, events, and decisions.
 
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
@@ -20,7 +20,7 @@ struct Head {
     options: GoOptions,
 }
 
-/// client-go's options. Zero means the default.
+/// client-go's options, in which zero means the default.
 #[derive(Default, Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "camelCase")]
 struct GoOptions {
@@ -73,7 +73,8 @@ impl Vector {
     }
 }
 
-/// Reads a JSON object. Serde alone would also accept an array with the struct's fields in order.
+/// Reads a JSON object, and refuses anything else. Serde alone would also accept an array that
+/// contains the struct's fields in order.
 fn read_object<T: DeserializeOwned>(line: &str) -> Result<T, String> {
     if !line.trim_start().starts_with('{') {
         return Err("expected a JSON object".to_owned());
@@ -81,13 +82,13 @@ fn read_object<T: DeserializeOwned>(line: &str) -> Result<T, String> {
     serde_json::from_str(line).map_err(|error| json_error(&error))
 }
 
-/// Deserializes a struct, but only from a JSON object.
+/// Deserializes a struct, and accepts only a JSON object.
 fn fields<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<T, D::Error> {
     let fields = Map::deserialize(deserializer)?;
     T::deserialize(Value::Object(fields)).map_err(D::Error::custom)
 }
 
-/// Deserializes a struct like [`fields`], with null meaning the default.
+/// Deserializes a struct like [`fields`], but treats null as the default.
 fn fields_or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
@@ -117,8 +118,8 @@ impl Answer {
 pub(crate) struct Rig {
     clock: FakeClock,
     correlator: EventCorrelator,
-    /// The number of writes for each name, which is the resource version unless `server` overrides
-    /// it.
+    /// The number of writes for each name. This number is the resource version unless `server`
+    /// overrides it.
     writes: HashMap<Text, u64>,
 }
 

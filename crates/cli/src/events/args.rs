@@ -165,8 +165,8 @@ pub(crate) enum Form {
 }
 
 impl FilterArgs {
-    /// Returns a hint about a likely mistake in the filter, for when no event matches. A store may
-    /// contain events of any type, but nearly all events have one of the two usual types.
+    /// Returns a hint about a likely mistake in the filter, for use when no event matches. A store
+    /// may contain events of any type, but nearly all events have one of the two usual types.
     pub(crate) fn hint(&self) -> Option<String> {
         let type_ = self.type_.as_ref().filter(|type_| !usual_types().contains(&type_.as_str()))?;
         let [normal, warning] = usual_types();
@@ -205,7 +205,7 @@ fn object(text: &str) -> Result<ObjectReference, String> {
         .ok_or_else(|| format!("the object must be KIND/NAME, such as pod/web-0, got {}", quoted(text)))
 }
 
-/// Parses `KIND/NAME`, or a kind alone.
+/// Parses `KIND/NAME` or a kind without a name.
 fn reference(text: &str) -> Result<ObjectReference, String> {
     if !text.contains('/') {
         return Ok(ObjectReference::new(text.to_owned(), ""));

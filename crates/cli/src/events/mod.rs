@@ -1,6 +1,6 @@
 //! The `events` command.
 //!
-//! Without the `sqlite` feature, the command still exists, but only reports that it requires the
+//! Without the `sqlite` feature, the command still exists, but only reports that it requires this
 //! feature.
 
 mod args;

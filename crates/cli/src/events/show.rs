@@ -1,4 +1,4 @@
-//! Prints the events in a store once, page by page.
+//! Prints the events in a store once, without waiting for new events.
 
 use std::error::Error;
 use std::io::{self, BufWriter, StdoutLock, Write as _};
@@ -14,7 +14,7 @@ use crate::support::output::{complain, say};
 use crate::support::store::expired_events;
 use crate::support::text::harmless_json;
 
-/// The number of events in a page. The first page determines the column widths of the table.
+/// The number of events in a page. The first page determines the table's column widths.
 const PART: usize = 1000;
 
 pub(crate) fn get(store: &SqliteSink, args: &GetArgs) -> Result<(), Box<dyn Error>> {
@@ -27,7 +27,8 @@ pub(crate) fn get(store: &SqliteSink, args: &GetArgs) -> Result<(), Box<dyn Erro
         return Ok(());
     }
     let expired = expired(store)?;
-    // An empty list is a valid result, but expired events explain why it is empty, so mention them.
+    // An empty list is a valid result, but expired events explain why the list is empty, so mention
+    // them.
     if args.form.form == Form::Table || !expired.is_empty() {
         complain(&format!("eventcast: no events found{expired}"));
     }
@@ -40,7 +41,8 @@ pub(crate) fn get(store: &SqliteSink, args: &GetArgs) -> Result<(), Box<dyn Erro
 pub(crate) fn describe(store: &SqliteSink, args: &DescribeArgs) -> Result<(), Box<dyn Error>> {
     let object = args.object.clone().in_namespace(args.namespace.clone().unwrap_or_default());
     let events = store.find(&EventQuery::default().object(object))?;
-    // Messages are not truncated here, so that at least one command shows them in full.
+    // The `describe` command does not truncate messages, so that at least one command shows them in
+    // full.
     say(&event_table(args.color).describe(&events))?;
     let expired = expired(store)?;
     if events.is_empty() && !expired.is_empty() {
@@ -127,8 +129,8 @@ impl Out {
     }
 }
 
-/// Returns whether the output still has a reader. A reader that has closed the pipe, as in
-/// `| head`, is not a failure.
+/// Returns whether the output still has a reader. If the reader has closed the pipe, as in
+/// `| head`, this is not treated as a failure.
 pub(crate) fn is_read(written: io::Result<()>) -> Result<bool, Box<dyn Error>> {
     match written {
         Ok(()) => Ok(true),

@@ -1,4 +1,4 @@
-//! Prints the events in the store, and then each event as it is written, one per line.
+//! Prints the existing events in the store, and then each new event as it is written, one per line.
 
 use std::error::Error;
 use std::fs;
@@ -21,7 +21,7 @@ use crate::support::output::complain;
 use crate::support::signals::flag_of_signals;
 use crate::support::text::{harmless_json, plain};
 
-/// The longest time between two checks of the signal flag while the watch is waiting for events.
+/// The maximum time between two checks of the signal flag while the watch is waiting for events.
 const NAP: Duration = Duration::from_millis(50);
 
 pub(crate) fn watch(mut store: SqliteSink, args: &WatchArgs) -> Result<(), Box<dyn Error>> {
@@ -53,8 +53,8 @@ pub(crate) fn watch(mut store: SqliteSink, args: &WatchArgs) -> Result<(), Box<d
         if !print_out()? || !rest(args.interval, &is_over) {
             return Ok(());
         }
-        // A program that has a file open can still read it after the file was removed, but new
-        // events go to the file that replaced it.
+        // A program that holds a file open can still read the file after it was removed, but new
+        // events are written to the file that replaced it.
         let now = identity(store.path());
         if now.is_some() && now != file {
             // If the file is still being created, it is not yet a valid store.
@@ -65,7 +65,7 @@ pub(crate) fn watch(mut store: SqliteSink, args: &WatchArgs) -> Result<(), Box<d
     }
 }
 
-/// Returns the identity of the file at a path, as far as the platform can distinguish files.
+/// Returns the identity of the file at a path, as precisely as the platform can distinguish files.
 /// Returns `None` if there is no file.
 fn identity(path: &Path) -> Option<(u64, u64)> {
     #[cfg(unix)]
@@ -82,8 +82,8 @@ fn print_out() -> Result<bool, Box<dyn Error>> {
     is_read(io::stdout().lock().flush())
 }
 
-/// Waits for the interval. Returns whether to continue, which is the case unless the program was
-/// asked to exit or stdout is known to have no reader.
+/// Waits for the interval. Returns `false` if the program was asked to exit or stdout is known to
+/// have no reader, and `true` otherwise.
 fn rest(interval: Duration, is_over: &AtomicBool) -> bool {
     let start = Instant::now();
     while !is_over.load(Ordering::Relaxed) {
@@ -98,16 +98,16 @@ fn rest(interval: Duration, is_over: &AtomicBool) -> bool {
     false
 }
 
-/// Waits for at most this time, and only while stdout has a reader. Returns whether the reader is
-/// gone. Files and terminals always count as having a reader.
+/// Waits for at most this time, and only while stdout has a reader. Returns whether the reader has
+/// closed its end. Files and terminals always count as having a reader.
 #[cfg(unix)]
 fn has_no_reader_within(nap: Duration) -> bool {
     use rustix::event::{PollFd, Timespec, poll};
     let out = io::stdout();
-    // No events are requested, because the system always reports that the other end was closed.
+    // No events are requested, because the system reports a closed other end in any case.
     let mut pipe = [PollFd::new(&out, PollFlags::empty())];
     let timeout = Timespec { tv_sec: 0, tv_nsec: nap.min(NAP).subsec_nanos().into() };
-    // The call fails only if a signal interrupts it.
+    // The call fails only if it is interrupted by a signal.
     if poll(&mut pipe, Some(&timeout)).is_err() {
         return false;
     }
@@ -139,7 +139,7 @@ struct Printer {
     columns: LogColumns,
 }
 
-/// The namespaces of the events so far.
+/// The namespaces of the events printed so far.
 enum Namespaces {
     None,
     One(Text),
@@ -157,8 +157,8 @@ impl Printer {
         is_read(io::stdout().lock().write_all((self.line(event) + "\n").as_bytes()))
     }
 
-    /// Formats an event as one line. From the first event of a second namespace on, each line
-    /// begins with the namespace.
+    /// Formats an event as one line. Unless the format is JSON, each line begins with the event's
+    /// namespace, starting with the first event from a second namespace.
     fn line(&mut self, event: &Event) -> String {
         if self.form == Form::Json {
             return harmless_json(&event.to_json());
@@ -177,8 +177,8 @@ impl Printer {
     }
 }
 
-/// Formats the columns of an event, separated by two spaces. No column is narrower than in earlier
-/// lines.
+/// Formats the columns of an event, separated by two spaces. A column is never narrower than it was
+/// in earlier lines.
 fn columns(event: &Event, is_colored: bool, columns: &mut LogColumns) -> String {
     let Event { involved_object: object, type_, reason, message, .. } = event;
     let count = event.occurrences();

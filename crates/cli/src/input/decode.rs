@@ -5,7 +5,8 @@ use std::io::{self, BufRead, BufReader, Cursor, Read as _};
 use encoding_rs_io::DecodeReaderBytes;
 use flate2::bufread::MultiGzDecoder;
 
-/// Compressed formats that another program must decompress: the magic bytes and the program to use.
+/// The magic bytes of compressed formats that another program must decompress, each with the
+/// command that decompresses the format.
 const COMPRESSED: [(&[u8], &str); 4] = [
     (b"\x28\xb5\x2f\xfd", "zstd -dc"),
     (b"\xfd7zXZ", "xz -dc"),
@@ -17,8 +18,8 @@ const COMPRESSED: [(&[u8], &str); 4] = [
 /// compressed, and a file can be crafted that decompresses to itself endlessly.
 const MAX_LAYERS: usize = 4;
 
-/// Decodes gzip and UTF-16, which are recognized by their first bytes. Other input is passed
-/// through unchanged.
+/// Decodes gzip and UTF-16, which this function recognizes by their first bytes. Any other input is
+/// passed through unchanged.
 pub(crate) fn decoded(mut reader: Box<dyn BufRead>) -> io::Result<Box<dyn BufRead>> {
     for _ in 0..=MAX_LAYERS {
         let (head, rest) = peek(reader, 5)?;
@@ -34,7 +35,7 @@ pub(crate) fn decoded(mut reader: Box<dyn BufRead>) -> io::Result<Box<dyn BufRea
         if !head.starts_with(b"\x1f\x8b") {
             return Ok(rest);
         }
-        // A gzip file can have several members, for example after `cat a.gz b.gz`.
+        // A gzip file can consist of several members, for example after `cat a.gz b.gz`.
         reader = Box::new(BufReader::new(MultiGzDecoder::new(rest)));
     }
     let text = format!(
@@ -43,12 +44,13 @@ pub(crate) fn decoded(mut reader: Box<dyn BufRead>) -> io::Result<Box<dyn BufRea
     Err(io::Error::other(text))
 }
 
-/// Returns up to `len` bytes from the beginning of the input, and a reader for the whole input.
+/// Returns up to `len` bytes from the beginning of the input, and a reader that returns the whole
+/// input.
 pub(crate) fn peek(mut reader: Box<dyn BufRead>, len: usize) -> io::Result<(Vec<u8>, Box<dyn BufRead>)> {
     let mut head = Vec::new();
     let is_broken = reader.by_ref().take(len as u64).read_to_end(&mut head);
     match is_broken {
-        // If there are some bytes, the error occurs again when the input is read past them.
+        // If some bytes were read, the error occurs again when the input is read past these bytes.
         Err(error) if head.is_empty() => return Err(error),
         _ => {}
     }
@@ -64,7 +66,7 @@ mod tests {
 
     fn text(bytes: Vec<u8>) -> std::io::Result<String> {
         let mut text = String::new();
-        // One byte at a time, as from a pipe.
+        // Reads one byte at a time, as if from a pipe.
         decoded(Box::new(BufReader::with_capacity(1, std::io::Cursor::new(bytes))))?
             .read_to_string(&mut text)?;
         Ok(text)

@@ -1,7 +1,7 @@
 //! Reads events from files and pipes for all commands that process existing events.
 //!
 //! The library parses JSON. This module adds input sources, decoding, YAML, and a summary of the
-//! problems found.
+//! problems that were found.
 
 mod decode;
 mod problems;
@@ -16,8 +16,8 @@ use eventcast::event::{EventReader, ReadEvent};
 pub(crate) use problems::{Problem, Problems, Reason};
 pub(crate) use source::Source;
 
-/// Calls `found` for each event and each problem. Fails if nothing at all can be read, or if
-/// another program must decompress the input first.
+/// Calls `found` for each event and each problem. Returns an error if nothing at all can be read,
+/// or if another program must decompress the input first.
 pub(crate) fn read(
     reader: Box<dyn BufRead>,
     mut found: impl FnMut(Result<ReadEvent, Problem>),
@@ -99,7 +99,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
-        /// Every mutated input is read to the end without a panic, and no message contains control
+        /// Every mutated input is read to its end without a panic, and no message contains control
         /// characters.
         #[test]
         fn no_input_panics(input in mutated()) {

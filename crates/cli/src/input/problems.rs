@@ -1,4 +1,4 @@
-//! Problems with the input, summarized as one line per reason.
+//! Problems with the input, summarized in one line per reason.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,8 @@ use crate::support::text::plain;
 /// The maximum length of a description, in characters.
 const LENGTH: usize = 200;
 
-/// The reason why a part of the input was skipped. The variants are in the order of the summary.
+/// The reason why a part of the input was skipped. The order of the variants is their order in the
+/// summary.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Reason {
     Read(Kind),
@@ -62,8 +63,8 @@ impl Problems {
         self.0.iter().filter(|(reason, _)| reason.is_loss()).map(|(_, (count, _))| count).sum()
     }
 
-    /// Returns one line per reason, with the number of occurrences, the first occurrence, and the
-    /// remedy.
+    /// Returns one line per reason, which contains the number of occurrences, the first occurrence,
+    /// and the remedy.
     pub(crate) fn lines(&self) -> Vec<String> {
         self.0.iter().map(|(reason, (count, first))| line(*reason, *count, first)).collect()
     }

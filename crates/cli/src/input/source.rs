@@ -1,4 +1,4 @@
-//! Event sources: files and stdin.
+//! Sources of events, which are files and stdin.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal as _, Read};
@@ -17,8 +17,8 @@ pub(crate) enum Source {
 }
 
 impl Source {
-    /// Returns the file, or stdin if the file name is `-` or missing. `command` is the name of the
-    /// subcommand for the error message.
+    /// Returns the file, or stdin if the file name is `-` or missing. `command` is the subcommand's
+    /// name for the error message.
     pub(crate) fn of(file: Option<PathBuf>, command: &str) -> Result<Self, BadInput> {
         Self::beside(file, command, io::stdin().is_terminal())
     }
@@ -47,7 +47,7 @@ impl Source {
         self.path().map_or_else(|| "stdin".to_owned(), |path| quoted(&path.to_string_lossy()))
     }
 
-    /// Opens the source. Once the flag is set, reads return end of file.
+    /// Opens the source. Once the flag is set, reads return end-of-file.
     pub(crate) fn open(&self, is_over: Arc<AtomicBool>) -> Result<Box<dyn BufRead>, BadInput> {
         let input: Box<dyn Read> = match self {
             Self::Stdin => Box::new(io::stdin().lock()),
@@ -60,7 +60,7 @@ impl Source {
     }
 }
 
-/// A reader that returns end of file once a signal has set the flag.
+/// A reader that returns end-of-file once a signal has set the flag.
 struct UntilSignal {
     input: Box<dyn Read>,
     is_over: Arc<AtomicBool>,

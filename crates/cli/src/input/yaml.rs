@@ -11,26 +11,26 @@ use super::yaml_value::Elements;
 
 /// The number of bytes to inspect when distinguishing YAML from JSON.
 pub(crate) const HEAD: usize = 64 << 10;
-/// The maximum length of a document, in bytes. The whole text of a document is kept in memory, but
-/// its events are parsed one at a time.
+/// The maximum length of a document, in bytes. A document's whole text is kept in memory, but its
+/// events are parsed one at a time.
 const MAX_DOCUMENT: u64 = 256 << 20;
-/// Words that start a log line if a colon follows them.
+/// Words that begin a log line if they are followed by a colon.
 const LOG_WORDS: [&str; 7] = ["debug", "error", "fatal", "info", "trace", "warn", "warning"];
 
 type Found<'a> = &'a mut dyn FnMut(Result<ReadEvent, Problem>);
 
-/// Returns whether the input is YAML rather than JSON. In both cases, lines of plain text may
+/// Returns whether the input is YAML rather than JSON. In both formats, lines of plain text may
 /// precede the document.
 pub(crate) fn is_yaml(head: &[u8]) -> bool {
     let head = String::from_utf8_lossy(head);
     let mut lines = head.trim_start_matches('\u{feff}').lines();
-    // YAML with events has no such line, because flow-style values in it are indented.
+    // YAML that contains events has no such line, because its flow-style values are indented.
     let has_json = lines.clone().any(opens_json);
     !has_json && lines.any(begins)
 }
 
 fn opens_json(line: &str) -> bool {
-    // A bracket alone is not enough, because log lines often start with one.
+    // A bracket alone is not sufficient, because log lines often begin with a bracket.
     let is_list = |rest: &str| rest.is_empty() || rest.starts_with(['{', '[', ']', '"']);
     line.starts_with('{') || line.strip_prefix('[').is_some_and(|rest| is_list(rest.trim_start()))
 }
@@ -60,7 +60,7 @@ pub(crate) fn read(mut reader: Box<dyn BufRead>, found: Found<'_>) -> io::Result
     let (mut line, mut is_text, mut ends_line) = (0, true, true);
     loop {
         let start = document.text.len();
-        // Reads one byte more than allowed, to detect documents that are too long.
+        // Reads one byte more than allowed, so that documents that are too long are detected.
         let room = (MAX_DOCUMENT + 1).saturating_sub(start as u64).max(1);
         let len = match reader.by_ref().take(room).read_until(b'\n', &mut document.text) {
             Ok(len) => len,

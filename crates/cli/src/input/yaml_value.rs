@@ -5,16 +5,16 @@ use std::fmt;
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value};
 
-/// The maximum memory that an element may use, in bytes, as a rough estimate. With aliases, an
-/// element can be much larger than its text.
+/// The maximum memory that an element may use, in bytes. Memory use is only estimated. If an
+/// element contains aliases, it can be much larger than its text.
 const MAX_ELEMENT: usize = 64 << 20;
-/// The estimated size of a value in bytes, not counting the contents of strings.
+/// The estimated size of a value in bytes, not including the contents of strings.
 const VALUE: usize = 64;
 
 /// Passes the elements of a document to a function.
 pub(super) struct Elements<'a> {
     element: &'a mut dyn FnMut(&Value),
-    /// Whether a list has no `kind`, which the API server writes after the items.
+    /// Whether a list lacks a `kind`, which the API server writes after the items.
     pub(super) is_cut_off: bool,
 }
 
@@ -57,7 +57,8 @@ impl<'de> Visitor<'de> for &mut Elements<'_> {
         while let Some(key) = map.next_key::<String>()? {
             let is_items = key == "items";
             if object.contains_key(&key) || is_items && is_list {
-                // A repeated key means that files were concatenated without a separator.
+                // A repeated key means that files were concatenated without a separator between
+                // them.
                 self.end(std::mem::take(&mut object), is_list);
                 (is_list, left) = (false, MAX_ELEMENT);
             }
@@ -116,7 +117,7 @@ impl<'de> Visitor<'de> for &mut Elements<'_> {
     }
 }
 
-/// Builds a value with bounded memory use.
+/// Builds a value with bounded memory usage.
 struct Bounded<'a> {
     left: &'a mut usize,
 }
@@ -148,7 +149,7 @@ impl<'de> Visitor<'de> for Bounded<'_> {
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Value, A::Error> {
         let mut object = Map::new();
         while let Some(key) = map.next_key::<String>()? {
-            // An entry of a map takes more than its key and value.
+            // A map entry requires more memory than its key and value.
             self.take(4 * VALUE + key.len())?;
             let value = map.next_value_seed(Bounded { left: self.left })?;
             object.insert(key, value);

@@ -40,7 +40,7 @@ Examples:
   eventcast watch --nats nats://127.0.0.1:4222 --filter 'events.*.Warning.>'
   eventcast watch --nats nats://127.0.0.1:4222 --resume position.json";
 
-/// A server's address. The `Debug` output omits it, because it may contain a password.
+/// A server's address. The `Debug` output omits the address, because it may contain a password.
 #[derive(Clone)]
 pub(crate) struct Address(pub(crate) String);
 

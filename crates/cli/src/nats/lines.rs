@@ -1,5 +1,5 @@
-//! A codec that treats events as raw JSON lines. The commands do not interpret the lines, so they
-//! work with the events of any bus.
+//! A codec that treats events as raw JSON lines. The commands do not interpret these lines, so they
+//! work with any bus's events.
 
 use eventcast_nats::{Codec, CodecError, Framing, Json};
 

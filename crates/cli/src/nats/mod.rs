@@ -1,6 +1,6 @@
 //! The `publish` and `watch` commands, which share a bus between processes over a NATS server.
 //!
-//! Without the `nats` feature, the commands still exist, but only report that they require the
+//! Without the `nats` feature, the commands still exist, but only report that they require this
 //! feature.
 
 mod args;

@@ -19,7 +19,7 @@ use crate::support::lines::Lines;
 use crate::support::output::complain;
 use crate::support::text::plain;
 
-/// Publishes the lines. Returns whether the server has acknowledged all of them.
+/// Publishes the lines of stdin. Returns whether the server has acknowledged all of them.
 pub(crate) fn publish(args: &PublishArgs) -> Result<bool, Box<dyn Error>> {
     let subject = Subject::new(&args.subject);
     if subject.as_str() != args.subject {
@@ -39,8 +39,8 @@ pub(crate) fn publish(args: &PublishArgs) -> Result<bool, Box<dyn Error>> {
     let builder = NatsPublisherBuilder::with_codec(options, Raw).subject(move |_| subject.clone());
     let out = builder.on_status(show).attach(&bus).map_err(refusal)?;
     let is_read = send_lines(&bus, &out, args.timeout)?;
-    // If publishing failed, waiting for queue space may have used up the timeout, so do not wait
-    // any longer.
+    // If publishing failed, waiting for queue space may have used up the timeout, so the command
+    // does not wait any longer.
     let deadline = Instant::now() + if is_read { args.timeout } else { Duration::ZERO };
     let left = || deadline.saturating_duration_since(Instant::now());
     let is_offered = bus.flush(left()).is_ok();
@@ -49,8 +49,8 @@ pub(crate) fn publish(args: &PublishArgs) -> Result<bool, Box<dyn Error>> {
     Ok(is_read && is_offered && report.complete && report.stats.lost() == 0)
 }
 
-/// Publishes the lines of stdin on the bus. If the queue has no space for a line in time, or if the
-/// bridge has ended, reports the cause and returns false.
+/// Publishes the lines of stdin on the bus. If the queue does not have space for a line in time, or
+/// if the bridge has ended, the function reports which lines were not published and returns false.
 fn send_lines(
     bus: &Broadcaster<String>,
     out: &NatsPublisher,
@@ -80,7 +80,7 @@ fn send_lines(
     Ok(true)
 }
 
-/// Returns a line as JSON: unchanged if it is valid JSON, and otherwise as a JSON string.
+/// Returns a line unchanged if it is valid JSON, and as a JSON string otherwise.
 fn as_json(line: String) -> Result<String, serde_json::Error> {
     let is_json = serde_json::from_str::<IgnoredAny>(&line).is_ok();
     if is_json { Ok(line) } else { serde_json::to_string(&line) }

@@ -1,4 +1,4 @@
-//! The connection to the server for both commands, and its status lines on stderr.
+//! The connection options for both commands, and the connection's status lines on stderr.
 
 use std::error::Error;
 
@@ -10,7 +10,7 @@ use crate::support::bad_usage::BadUsage;
 use crate::support::output::complain;
 use crate::support::text::plain;
 
-/// Returns the connection options, and prints the address of the server.
+/// Returns the connection options, and prints the server's address.
 pub(super) fn connection(args: &ServerArgs) -> Result<ConnectionOptions, Box<dyn Error>> {
     let mut options = ConnectionOptions::new(&args.nats.0);
     options.tls.ca.clone_from(&args.ca);
@@ -27,7 +27,7 @@ pub(super) fn show(status: &RemoteStatus) {
     complain(&format!("eventcast: {}", plain(&status.to_string())));
 }
 
-/// Classifies an error from creating the bridge as bad usage or as a failure.
+/// Classifies an error that occurred while creating the bridge as bad usage or as a failure.
 pub(super) fn refusal(error: BuildError) -> Box<dyn Error> {
     match error {
         BuildError::Invalid { .. } => BadUsage(error.to_string()).into(),

@@ -17,12 +17,12 @@ use crate::support::output::{complain, say};
 use crate::support::signals::flag_of_signals;
 use crate::support::text::{harmless_json, plain};
 
-/// The longest time between two checks of the signal flag.
+/// The maximum time between two checks of the signal flag.
 const NAP: Duration = Duration::from_millis(50);
-/// The time that the subscriber has at the end to save its position.
+/// The maximum time that the subscriber may take on exit to save its position.
 const END: Duration = Duration::from_secs(5);
 
-/// Prints events until the requested number has been printed or a signal arrives.
+/// Prints events until the requested number of events has been printed or a signal arrives.
 pub(crate) fn watch(args: &WatchArgs) -> Result<bool, Box<dyn Error>> {
     let is_over = flag_of_signals().map_err(|error| format!("cannot wait for signals: {error}"))?;
     let mut options = SubscriberOptions::default();

@@ -7,13 +7,13 @@ use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, Value
 use super::drawing::{Panel, Scale};
 use crate::support::number::grouped;
 
-/// The minimum distance between two ticks, and between a tick and an end of the axis, as fractions
+/// The minimum distances between two ticks, and between a tick and an end of the axis, as fractions
 /// of the axis length.
 const APART: f64 = 0.06;
 const APART_FROM_END: f64 = 0.09;
-/// The maximum number of ticks on an axis with a linear scale, not counting its ends.
+/// The maximum number of ticks on an axis with a linear scale, excluding its ends.
 const TICKS: f64 = 7.0;
-/// The smallest value on a logarithmic axis. Smaller values are drawn at this position.
+/// The smallest value on a logarithmic axis. Any smaller value is drawn at this position.
 const LEAST: f64 = 1e-6;
 
 impl Scale {
@@ -40,7 +40,7 @@ impl Bounds {
         let scale = panel.x.scale;
         let (from, to) = ends(scale, &panel.lines.iter().flat_map(|line| &line.places).map(|place| place.0));
         let span = scale.place(to) - scale.place(from);
-        // A range with few round numbers in it gets ticks at linear steps.
+        // If a range contains only a few round numbers, its ticks are at linear steps.
         let steps = match steps(scale, from, to) {
             few if few.len() < 5 => steps(Scale::Linear, from, to),
             enough => enough,
@@ -99,7 +99,8 @@ impl ValueFormatter<f64> for Bounds {
     }
 }
 
-/// Returns the minimum and the maximum of the values, widened if necessary so that they differ.
+/// Returns the minimum and the maximum of the finite values, and widens this range if necessary so
+/// that its ends differ.
 fn ends(scale: Scale, values: &(impl Iterator<Item = f64> + Clone)) -> (f64, f64) {
     let finite = || values.clone().filter(|value| value.is_finite());
     let (least, most) = (finite().fold(f64::INFINITY, f64::min), finite().fold(f64::NEG_INFINITY, f64::max));
@@ -112,7 +113,7 @@ fn ends(scale: Scale, values: &(impl Iterator<Item = f64> + Clone)) -> (f64, f64
     }
 }
 
-/// Returns round values, the first at most `from` and the last at least `to`.
+/// Returns round values, of which the first is at most `from` and the last is at least `to`.
 fn steps(scale: Scale, from: f64, to: f64) -> Vec<f64> {
     match scale {
         Scale::Linear => {
@@ -142,7 +143,7 @@ fn round_up(value: f64) -> f64 {
 
 /// Formats a number, for example as `0.01`, `1.5` or `10,000`.
 fn number(value: f64) -> String {
-    // Three significant digits.
+    // Uses as many decimals as three significant digits require.
     let decimals =
         if value == 0.0 { 0 } else { (2.0 - value.abs().log10().floor()).clamp(0.0, 9.0) as usize };
     let text = format!("{value:.decimals$}");

@@ -1,4 +1,4 @@
-//! The content of a drawing: panels, each with two axes, lines and marks.
+//! The content of a drawing, which consists of panels, each with two axes, lines and marks.
 
 /// A drawing.
 #[derive(Debug)]
@@ -22,14 +22,14 @@ pub(crate) struct Line {
     pub(crate) label: String,
     /// The index of the series. Lines of the same series share a colour and a marker.
     pub(crate) series: usize,
-    /// The dash pattern: 0 is solid, 1 dashed, 2 dotted, 3 sparsely dotted. Lines that may be close
-    /// to each other have different patterns.
+    /// The dash pattern, where 0 is solid, 1 is dashed, 2 is dotted, and 3 is sparsely dotted.
+    /// Lines that may be close to each other have different patterns.
     pub(crate) dashes: usize,
     /// The data points, ordered by x.
     pub(crate) places: Vec<(f64, f64)>,
 }
 
-/// A vertical line with a label. It is omitted if it is outside the range of the x axis.
+/// A vertical line with a label. The line is omitted if it is outside the x axis's range.
 #[derive(Clone, Debug)]
 pub(crate) struct Mark {
     pub(crate) at: f64,

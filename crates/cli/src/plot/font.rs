@@ -1,11 +1,11 @@
-//! The font of a drawing: font sizes, and fitting text into a given width.
+//! The font of a drawing, including font sizes and functions that fit text into a given width.
 
 use plotters::prelude::*;
 use unicode_width::UnicodeWidthChar as _;
 
 use crate::support::text;
 
-/// The font sizes as plotters counts them, which is a quarter more than in pixels.
+/// The font sizes in plotters' units. These numbers are a quarter larger than the sizes in pixels.
 pub(super) const TITLE_SIZE: u32 = 18;
 pub(super) const SIZE: u32 = 16;
 pub(super) const SMALL: u32 = 14;
@@ -17,7 +17,7 @@ pub(super) fn font(size: u32) -> TextStyle<'static> {
 
 /// Escapes text so that it can be shown in an XML document.
 pub(super) fn plain(text: &str) -> String {
-    // These are the only characters that are safe on a terminal but not allowed in XML.
+    // The replaced characters are the only ones that are safe on a terminal but not allowed in XML.
     text::plain(text).replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}")
 }
 

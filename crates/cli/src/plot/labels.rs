@@ -1,5 +1,5 @@
-//! Text that is placed and fitted into a drawing: the labels at the ends of lines, and the labels
-//! of marks.
+//! Text that is positioned and fitted into a drawing, namely the labels at the ends of lines and
+//! the labels of marks.
 
 use std::ops::Range;
 
@@ -16,8 +16,8 @@ use super::lines::{Drawn, Style, draw_sample};
 
 /// The height of a label, in pixels.
 pub(super) const ROW: i32 = 18;
-/// The lengths in pixels of the leader from a line's end to its label, and of the sample before the
-/// label.
+/// The length in pixels of the leader from a line's end to the line's label, and the length of the
+/// sample before the label.
 const LEADER: i32 = 12;
 const SAMPLE: i32 = 36;
 /// The space between text and the element that it labels, in pixels.
@@ -35,7 +35,7 @@ pub(super) fn room(lines: &[Drawn]) -> u32 {
     ((LEADER + SAMPLE + GAP) as u32 + widest + MARGIN).min(WIDTH / 3)
 }
 
-/// Draws the vertical lines of the marks, each with its label above the panel.
+/// Draws a vertical line for each mark, with the mark's label above the panel.
 pub(super) fn draw_marks<'a>(
     area: &Area<'a>,
     chart: &Chart<'a, '_>,
@@ -58,7 +58,7 @@ pub(super) fn draw_marks<'a>(
         let width = text_width(&text, SIZE) as i32;
         let (place, from, anchor) =
             if is_left { (at + GAP, at + 1, LEFT) } else { (at - GAP, at - GAP - width, RIGHT) };
-        // The white background keeps the line of another mark from crossing the label.
+        // The white background prevents the lines of other marks from crossing the label.
         let ground = [(from, y - ROW / 2), (from + GAP + width - 1, y + ROW / 2 - 2)];
         area.draw(&Rectangle::new(ground, WHITE.filled()))?;
         area.draw(&Text::new(text, (place, y), font(SIZE).pos(anchor)))?;
@@ -73,16 +73,16 @@ pub(super) fn shown_marks<'p>(panel: &'p Panel, x: &Bounds) -> Vec<&'p Mark> {
     marks
 }
 
-/// A label on its own row. A sample of the line is drawn next to the line's first label.
+/// A label in its own row. The line's first label has a sample of the line next to it.
 struct Label<'l> {
     text: &'l str,
-    /// The preferred vertical position, ignoring the other labels.
+    /// The preferred vertical position, ignoring all other labels.
     wanted: i32,
     sample: Option<(Style, (i32, i32))>,
 }
 
-/// Draws the line labels, each as close to the end of its line as the other labels allow. If not
-/// all labels fit, the last row shows the number of omitted labels.
+/// Draws the line labels, each as close to the end of its line as the other labels allow. If some
+/// labels do not fit, the last row shows the number of omitted labels.
 pub(super) fn draw_labels<'a>(
     area: &Area<'a>,
     chart: &Chart<'a, '_>,
@@ -130,7 +130,7 @@ fn labels<'l>(chart: &Chart, lines: &'l [Drawn]) -> Vec<Label<'l>> {
 }
 
 /// Returns a position for each label, in order and close to the preferred positions. The positions
-/// are at least one label height apart, and within the bounds if there is enough space.
+/// are at least one label height apart, and they are within the bounds if there is enough space.
 fn spread(wanted: &[i32], bounds: Range<i32>) -> Vec<i32> {
     let mut rows: Vec<i32> = Vec::with_capacity(wanted.len());
     for place in wanted {

@@ -1,4 +1,4 @@
-//! Draws the lines and their markers.
+//! Draws the lines and the lines' markers.
 
 use plotters::coord::ranged1d::Ranged as _;
 use plotters::element::DashedPathElement;
@@ -8,9 +8,9 @@ use super::bounds::Bounds;
 use super::canvas::{Area, Chart, Failure, PANEL_HEIGHT, WIDTH};
 use super::drawing::{Line, Panel};
 
-/// The line colours. People with a colour vision deficiency can distinguish them, and all of them
-/// are dark enough for a white background. If there are more series than colours, the colours
-/// repeat.
+/// The line colours. People with a colour vision deficiency can distinguish these colours, and all
+/// of them are dark enough for a white background. If there are more series than colours, the
+/// colours repeat.
 const COLOURS: [RGBColor; 6] = [
     RGBColor(0x00, 0x72, 0xb2),
     RGBColor(0xd5, 0x5e, 0x00),
@@ -19,7 +19,7 @@ const COLOURS: [RGBColor; 6] = [
     RGBColor(0x33, 0x33, 0x33),
     RGBColor(0x8c, 0x6d, 0x00),
 ];
-/// The dash patterns: the lengths of a dash and of the gap after it, in pixels.
+/// The dash patterns, as the lengths in pixels of a dash and of the gap after it.
 const DASHES: [Option<(i32, i32)>; 4] = [None, Some((10, 5)), Some((2, 3)), Some((3, 9))];
 const MARKERS: usize = 5;
 /// The line width, and half the marker width, in pixels.
@@ -36,11 +36,11 @@ pub(super) struct Style {
     dashes: Option<(i32, i32)>,
 }
 
-/// A line as it is drawn.
+/// A line in the form in which it is drawn.
 #[derive(Debug)]
 pub(super) struct Drawn {
-    /// The line's label, followed by the labels of any other lines that coincide with it, such as
-    /// `= wait`.
+    /// The line's label, followed by the labels of all other lines that coincide with the line,
+    /// such as `= wait`.
     pub(super) labels: Vec<String>,
     pub(super) style: Style,
     places: Vec<(f64, f64)>,
@@ -55,8 +55,8 @@ impl Drawn {
 
 /// Returns the lines to draw in a panel, with coinciding lines merged.
 pub(super) fn drawn(panel: &Panel, x: &Bounds, y: &Bounds) -> Vec<Drawn> {
-    // The actual panel is slightly smaller than this, so lines that coincide here also coincide
-    // there.
+    // The actual panel is slightly smaller than the size used here, so lines that coincide at this
+    // size also coincide in the actual panel.
     let pixel =
         |place: &(f64, f64)| (x.map(&place.0, (0, WIDTH as i32)), y.map(&place.1, (0, PANEL_HEIGHT as i32)));
     let lie_on_each_other = |one: &[(f64, f64)], other: &[(f64, f64)]| {
@@ -90,8 +90,8 @@ fn style(line: &Line) -> Style {
     }
 }
 
-/// Draws the lines. The first line is drawn first, and remains visible through the gaps in later
-/// lines.
+/// Draws the lines. The first line is drawn first, and remains visible through the gaps in the
+/// lines drawn over it.
 pub(super) fn draw<'a>(area: &Area<'a>, chart: &Chart<'a, '_>, lines: &[Drawn]) -> Result<(), Failure<'a>> {
     for line in lines {
         let places: Vec<_> = line.places.iter().map(|place| chart.backend_coord(place)).collect();
@@ -101,7 +101,8 @@ pub(super) fn draw<'a>(area: &Area<'a>, chart: &Chart<'a, '_>, lines: &[Drawn]) 
     Ok(())
 }
 
-/// Returns the points to mark: both ends, and other points that are far enough apart.
+/// Returns the points at which to draw markers, which are both ends and any other points that are
+/// far enough apart.
 fn marked(places: &[(i32, i32)]) -> impl Iterator<Item = (i32, i32)> {
     let (end, mut before) = (places.last().copied(), None);
     places.iter().copied().filter(move |place| {
@@ -117,7 +118,7 @@ fn marked(places: &[(i32, i32)]) -> impl Iterator<Item = (i32, i32)> {
     })
 }
 
-/// Draws a sample of a line style for a label: a short line with a marker in the middle.
+/// Draws a sample of a line style for a label, which is a short line with a marker in the middle.
 pub(super) fn draw_sample<'a>(
     area: &Area<'a>,
     style: Style,
@@ -136,7 +137,7 @@ fn draw_line<'a>(area: &Area<'a>, style: Style, places: &[(i32, i32)]) -> Result
     }
 }
 
-/// Draws a marker. Markers are hollow, so that a marker underneath another one remains visible.
+/// Draws a marker. Markers are hollow, so that a marker beneath another marker remains visible.
 fn draw_marker<'a>(area: &Area<'a>, style: Style, (x, y): (i32, i32)) -> Result<(), Failure<'a>> {
     let (size, stroke) = (MARKER_SIZE, style.colour.stroke_width(LINE_WIDTH));
     let closed = |points: &[(i32, i32)]| {

@@ -1,9 +1,9 @@
-//! Drawings of sweeps: panels stacked vertically, with the same kind of x axis in each.
+//! Drawings of sweeps, in which panels with the same kind of x axis are stacked vertically.
 //!
 //! Series differ in colour and marker, and lines that may be close to each other differ in their
-//! dash patterns, so the drawing can also be read without colours. Coinciding lines are drawn once,
-//! with a label for each of them: `= b` if the lines are equal, and `≈ b` if they differ by less
-//! than the width of a line. The label of a line is placed at its end.
+//! dash patterns, so a drawing can also be read without colours. Coinciding lines are drawn once,
+//! with a label for each line: `= b` if the lines are equal, and `≈ b` if they differ by less than
+//! the width of a line. A line's label is placed at the line's end.
 #![allow(clippy::cast_possible_wrap, reason = "pixels, rows and panels are few")]
 #![allow(clippy::cast_precision_loss, reason = "a tick is at most a few steps from zero")]
 #![allow(clippy::cast_sign_loss, reason = "no width is negative")]
@@ -35,14 +35,14 @@ pub(crate) fn svg(drawing: &Drawing) -> Result<String, String> {
 }
 
 fn draw<'a>(area: &Area<'a>, drawing: &Drawing) -> Result<(), Failure<'a>> {
-    // An opaque background makes the drawing look the same in dark viewers.
+    // With an opaque background, the drawing looks the same in dark viewers.
     area.fill(&WHITE)?;
     let title = font::fitted(&drawing.title, WIDTH - 2 * canvas::MARGIN, font::TITLE_SIZE);
     let middle = (WIDTH as i32 / 2, TITLE_HEIGHT as i32 / 2 + 4);
     area.draw(&Text::new(title, middle, font::font(font::TITLE_SIZE).pos(labels::CENTRED)))?;
     let laid_out: Vec<Laid> = drawing.panels.iter().map(Laid::out).collect();
-    // The width is the same for all panels, so that an x value has the same position in each of
-    // them.
+    // The width is the same for all panels, so that an x value has the same position in every
+    // panel.
     let labels_width = laid_out.iter().map(|laid| labels::room(&laid.lines)).max().unwrap_or(0);
     for (number, laid) in laid_out.into_iter().enumerate() {
         let top = (TITLE_HEIGHT + PANEL_HEIGHT * number as u32) as i32;

@@ -5,7 +5,7 @@ use super::{Axis, Drawing, Line, Mark, Panel, Scale, WIDTH, svg};
 const HOSTILE: &str = "<b a=\"1\">&'x' ]]> \u{1b}[2J\0\r\n\u{202e}\u{ffff}";
 const SHOWN: &str = r#"<b a="1">&'x' ]]> \u{1b}[2J\u{0}\r\n\u{202e}"#;
 
-/// The colours of some series, and of the marks.
+/// The colours of some series, and the colour of the marks.
 const FIRST: &str = "#0072B2";
 const SECOND: &str = "#D55E00";
 const FOURTH: &str = "#CC79A7";
@@ -28,7 +28,7 @@ fn drawn(panels: Vec<Panel>) -> String {
     svg(&Drawing { title: "a title".to_owned(), panels }).expect("it can be drawn")
 }
 
-/// Returns all text in a drawing. The drawing must be well-formed.
+/// Returns all text in a drawing. Panics if the drawing is not well-formed.
 fn texts(svg: &str) -> Vec<String> {
     let document = Document::parse(svg).unwrap_or_else(|error| panic!("{error}: {svg}"));
     let texts = document.descendants().filter(|node| node.has_tag_name("text"));
@@ -55,7 +55,7 @@ fn hostile_text_is_escaped_everywhere() {
     let svg = svg(&Drawing { title: hostile(), panels: vec![panel] }).unwrap();
     let texts = texts(&svg);
     assert_eq!(texts.iter().filter(|text| text.contains("<b a=")).count(), 5, "{texts:?}");
-    // One of the five may be truncated because it is too long.
+    // One of the five strings may be truncated because it is too long.
     assert!(texts.iter().filter(|text| text.contains(SHOWN)).count() >= 4, "{texts:?}");
     let is_bad = |c: char| (c.is_control() && c != '\n') || matches!(c, '\u{202e}' | '\u{ffff}');
     assert!(!svg.contains(is_bad), "{svg:?}");
@@ -82,12 +82,13 @@ fn equal_lines_are_merged_and_share_a_label() {
     ];
     let svg = drawn(vec![panel(lines, &[])]);
     assert_has(&texts(&svg), &["drop_oldest", "= wait", "≈ wait_for", "drop_incoming"]);
-    // Only lines 0 and 3 have markers: one at each of the three points, and one next to the label.
+    // Only lines 0 and 3 have markers. Each of these lines has one marker at each of its three
+    // points, and one marker next to its label.
     assert_eq!(svg.matches("<circle").count(), 4);
     assert_eq!(polylines(&svg, FOURTH, |points| points.len() == 5).len(), 4, "{svg}");
 }
 
-/// Returns the polylines in this colour whose points satisfy `wanted`.
+/// Returns all polylines in this colour whose points satisfy `wanted`.
 fn polylines(svg: &str, stroke: &str, wanted: impl Fn(&[(i32, i32)]) -> bool) -> Vec<Vec<(i32, i32)>> {
     let document = Document::parse(svg).unwrap();
     let is_wanted = |node: &Node| node.has_tag_name("polyline") && node.attribute("stroke") == Some(stroke);
@@ -136,8 +137,8 @@ fn a_mark_is_a_line_with_a_word() {
 }
 
 /// Returns the left end, the right end, the vertical position and the contents of each text
-/// element. The ends are in pixels, for a wide font in which all letters except W have the same
-/// width.
+/// element. The ends are in pixels, assuming a wide font in which all letters except W have the
+/// same width.
 fn boxes(svg: &str) -> Vec<(f64, f64, f64, String)> {
     let document = Document::parse(svg).unwrap();
     let texts = document.descendants().filter(|node| node.has_tag_name("text"));

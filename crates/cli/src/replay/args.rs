@@ -71,8 +71,8 @@ fn whole<T: FromStr>(option: &str, text: &str) -> Result<T, String> {
     number(option, "a whole number that is not negative", text)
 }
 
-/// Parses the number for `option`. If the text is invalid, returns an error that specifies what
-/// `option` must be.
+/// Parses the value of `option` as a number. If the text is invalid, returns an error that
+/// specifies what `option` must be.
 fn number<T: FromStr>(option: &str, form: &str, text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("{option} must be {form}, got {}", quoted(text)))
 }

@@ -25,12 +25,12 @@ pub(crate) struct Input {
     /// The number of events without an object.
     pub(crate) without_object: u64,
     pub(crate) problems: Problems,
-    /// The number of documents that could not be compared with others because of the `--remember`
-    /// limit.
+    /// The number of documents that could not be compared with other documents because of the
+    /// `--remember` limit.
     pub(crate) forgotten: u64,
     /// The number of deletions, which are not replayed.
     pub(crate) deleted: u64,
-    /// The sum of the counts of the events, before they were set to 1.
+    /// The sum of the events' counts before the counts were set to 1.
     pub(crate) occurrences: u64,
     pub(crate) is_expanded: bool,
     /// The times of the first and last event.
@@ -42,7 +42,7 @@ pub(crate) struct Input {
 pub(crate) struct Dated {
     pub(crate) at: Timestamp,
     pub(crate) event: Event,
-    /// The counts in the event's states, and the times at which the counts were reached.
+    /// The counts in the event's states, and the time at which each count was reached.
     steps: Steps,
 }
 
@@ -76,22 +76,22 @@ impl Steps {
     }
 }
 
-/// State that is needed only while reading.
+/// State that is needed only while the input is being read.
 #[derive(Default)]
 struct Known {
-    /// Maps the number of each event to its index in `events`, or to `None` for an event without a
+    /// Maps each event's number to the event's index in `events`, or to `None` if the event has no
     /// time.
     places: Vec<Option<u32>>,
     texts: Texts,
 }
 
-/// Interned long strings. Many events concern the same objects and hosts, so they share the
-/// strings.
+/// Interned long strings. Many events concern the same objects and hosts, so these events share
+/// their strings.
 #[derive(Default)]
 struct Texts(HashSet<Text>);
 
 impl Texts {
-    /// The maximum length of a string that is stored inline, without an allocation.
+    /// The maximum length of a string that is stored inline, which does not require an allocation.
     const SHORT: usize = 23;
 
     fn shared(&mut self, text: Text) -> Text {
@@ -106,8 +106,8 @@ impl Texts {
     }
 }
 
-/// Reads all events. Fails if the input as a whole is unusable. Problems with individual events are
-/// part of the result. Call [`Input::finish`] to prepare the result for the replay.
+/// Reads all events. Returns an error if the input as a whole is unusable. Problems with individual
+/// events are part of the result. Call [`Input::finish`] to prepare the result for the replay.
 pub(crate) fn read(reader: Box<dyn BufRead>, is_expanded: bool, remembered: usize) -> Result<Input, String> {
     let mut input = Input { is_expanded, ..Input::default() };
     let mut states = States::new(remembered);
@@ -138,7 +138,7 @@ impl Input {
         if state.is_first {
             known.places.push(None);
         }
-        // The creation time is only a fallback, because it is the time of the first write.
+        // The creation time is only a fallback, because it is the time of the event's first write.
         let at = read.event.last_seen().or(read.event.metadata.creation_timestamp());
         let Some(at) = at else {
             self.problems.add(Problem::new(Reason::Undated, read.line, "an event without a time"));
@@ -160,8 +160,7 @@ impl Input {
         }
     }
 
-    /// Sorts the events, expands their counts if requested, and removes the events without an
-    /// object.
+    /// Sorts the events, expands their counts if requested, and removes events without an object.
     pub(crate) fn finish(&mut self) -> Result<(), String> {
         self.occurrences = self.events.iter().map(|event| u64::from(event.steps.count())).sum();
         if self.is_expanded {
@@ -225,8 +224,8 @@ fn replayed(mut event: Event, at: Timestamp, texts: &mut Texts) -> Event {
     replayed
 }
 
-/// Adds the individual occurrences of an event. They are evenly distributed from the event's first
-/// time to the first state, and then from each state to the next.
+/// Adds the individual occurrences of an event. The occurrences are evenly distributed from the
+/// event's first time to the first state, and then from each state to the next.
 fn expand(dated: Dated, events: &mut Vec<Dated>) {
     let Dated { at, event, steps } = dated;
     let steps = match steps {
@@ -239,7 +238,7 @@ fn expand(dated: Dated, events: &mut Vec<Dated>) {
         let times = count - counted;
         let begin = previous.unwrap_or(first).min(at);
         // The first occurrence is at the event's first time, and the last occurrence in each state
-        // is at the time of that state.
+        // is at that state's time.
         let gaps = if previous.is_none() { times - 1 } else { times };
         let span = at.duration_since(begin);
         for left in (0..times).rev() {

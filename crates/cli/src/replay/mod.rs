@@ -136,7 +136,7 @@ fn read(source: &Source, output: &OutputArgs) -> Result<Input, Box<dyn Error>> {
     Ok(input)
 }
 
-/// Returns the reason why there is nothing to replay.
+/// Returns the reason why there are no events to replay.
 fn nothing(input: &Input) -> String {
     if input.deleted > 0 {
         return format!("no events to replay: the input has only {}", counted(input.deleted, "deletion"));
@@ -144,8 +144,8 @@ fn nothing(input: &Input) -> String {
     "no events to replay: pass the output of 'kubectl get events -A -o json', for example".to_owned()
 }
 
-/// Prints the problems. Returns whether all events could be read. With `--strict`, a lost event is
-/// an error.
+/// Prints the problems. Returns whether all events could be read. If `--strict` is set, a lost
+/// event is an error.
 fn name_problems(input: &Input, output: &OutputArgs) -> Result<bool, BadInput> {
     for line in input.problems.lines() {
         complain(&format!("eventcast: {line}"));
@@ -168,7 +168,7 @@ fn name_problems(input: &Input, output: &OutputArgs) -> Result<bool, BadInput> {
     Ok(lost == 0)
 }
 
-/// Writes the drawing. With `--json`, writes the data of the drawing as JSON, and the drawing
+/// Writes the drawing. With `--json`, writes the drawing's data as JSON, and writes the drawing
 /// itself only if `--output` names a file.
 fn write_sweep(
     sweep: Sweep,

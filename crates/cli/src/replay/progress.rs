@@ -1,5 +1,5 @@
-//! The progress of a replay: the number of replayed events, the total number, and the remaining
-//! time.
+//! The progress of a replay, which consists of the number of replayed events, the total number of
+//! events, and the remaining time.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use crate::support::duration::rough;
 use crate::support::number::grouped;
 use crate::support::progress::Progress;
 
-/// Runs with fewer events than this are too short to show progress.
+/// Runs with fewer events than this are too short for progress to be shown.
 const LONG: usize = 20_000;
 
 /// Counts the replayed events and shows the count in a progress line.

@@ -13,18 +13,19 @@ use crate::support::text::{cut as start, harmless_json, plain};
 
 /// The number of noisiest keys to show.
 const NOISIEST: usize = 10;
-/// The maximum widths of an object and of the other names, in columns.
+/// The maximum widths of an object and of the other names, in terminal columns.
 const OBJECT: usize = 56;
 const WIDTH: usize = 28;
-/// The minimum width that is left for the names on a narrow terminal, in columns.
+/// The minimum width left for the names on a narrow terminal, in columns.
 const LEAST: usize = 20;
 
-/// Returns the report. If there is a terminal, lines with names are truncated to its width.
+/// Returns the report. On a terminal, lines that contain names are truncated to the terminal's
+/// width.
 pub(crate) fn text(input: &Input, outcome: &Outcome, columns: Option<usize>) -> String {
     let mut out = String::new();
     // Writing to a string never fails.
     let _ = write_head(&mut out, input, outcome).and_then(|()| {
-        // Without any replayed events, there are no figures to show.
+        // If no events were replayed, there are no figures to show.
         if outcome.keys.is_empty() {
             return Ok(());
         }
@@ -136,7 +137,7 @@ pub(crate) fn percent(part: u64, whole: u64) -> f64 {
 }
 
 /// Removes the middle of text that is wider than `width` columns. The end is kept because names
-/// often differ only there.
+/// often differ only at the end.
 fn cut(text: &str, width: usize) -> String {
     if text.width() <= width {
         return text.to_owned();
@@ -162,7 +163,7 @@ mod tests {
     fn names_are_cut_in_the_middle() {
         assert_eq!(cut("web-frontend-0", 14), "web-frontend-0");
         assert_eq!(cut("web-frontend-0", 10), "web-..nd-0");
-        // Each of these characters is two columns wide.
+        // Each of the following characters is two columns wide.
         assert_eq!(cut("起動起動起動", 12), "起動起動起動");
         assert_eq!(cut("起動起動起動", 10), "起動..起動");
         assert_eq!(cut("起動起動起動", 8), "起..動");

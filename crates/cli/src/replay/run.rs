@@ -1,7 +1,7 @@
-//! Runs events through correlators, with writes that always succeed.
+//! Runs events through correlators, assuming that writes always succeed.
 //!
-//! In a cluster, each program that reports events has its own correlator. This replay therefore
-//! uses a separate correlator for each reporter.
+//! In a cluster, each program that reports events has its own correlator. A replay therefore uses a
+//! separate correlator for each reporter.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -25,11 +25,11 @@ pub(crate) struct Outcome {
     pub(crate) stats: CorrelatorStats,
     /// The number of reporters.
     pub(crate) reporters: u64,
-    /// The counts for each key. The key with the most events is first.
+    /// The counts for each key, beginning with the key that has the most events.
     pub(crate) keys: Vec<(Key, Tally)>,
 }
 
-/// The object, reason and source by which events are counted. The strings are not escaped.
+/// The object, reason and source by which events are counted. These strings are not escaped.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Key {
     pub(crate) object: String,
@@ -50,14 +50,15 @@ impl Outcome {
         self.stats.created + self.stats.updated + self.stats.filtered
     }
 
-    /// Returns the number of writes to the store, one for each event that is not skipped. At the
-    /// end, a real recording also writes the count of each stored event whose repeats were skipped.
+    /// Returns the number of writes to the store, which is one write for each event that is not
+    /// skipped. When a real recording ends, it also writes the count of each stored event whose
+    /// repeats were skipped.
     pub(crate) fn calls(&self) -> u64 {
         self.stats.created + self.stats.updated
     }
 }
 
-/// The program that reported an event, identified by its name and its host or instance.
+/// The program that reported an event, identified by the program's name and its host or instance.
 type Reporter = (Text, Text);
 
 pub(crate) fn run(
@@ -68,7 +69,7 @@ pub(crate) fn run(
     let clock = FakeClock::new(SystemTime::UNIX_EPOCH);
     let options = options.clone().clock(clock.clock());
     let new = || EventCorrelator::new_exact(options.clone()).map_err(|error| as_flag(&error.to_string()));
-    // Invalid options are an error even if there are no events.
+    // Invalid options result in an error even if there are no events.
     new()?;
     let mut correlators: HashMap<Reporter, EventCorrelator> = HashMap::new();
     let mut keys: HashMap<Key, Tally> = HashMap::new();
@@ -119,8 +120,8 @@ fn sum(all: impl Iterator<Item = CorrelatorStats>) -> CorrelatorStats {
     sum
 }
 
-/// Rewrites an error from the library, which begins with an option name, so that it begins with the
-/// name of the flag instead.
+/// Rewrites an error from the library. The library's error begins with an option name, and the
+/// rewritten error begins with the name of the corresponding flag.
 fn as_flag(error: &str) -> String {
     let (name, rest) = error.split_once(' ').unwrap_or((error, ""));
     format!("--{} {rest}", name.replace('_', "-"))
@@ -135,7 +136,7 @@ fn key_of(event: &Event) -> Key {
     Key { object: parts.join("/"), reason: event.reason.clone(), source: source.clone() }
 }
 
-/// Confirms the write to the correlator, with the event that a store would have returned.
+/// Confirms the write to the correlator by passing it the event that a store would have returned.
 fn store(correlator: &EventCorrelator, decision: Correlation, writes: &mut u64) {
     let (mut stored, key): (Event, CorrelationKey) = match decision {
         Correlation::Create { event, key, .. } | Correlation::Update { event, key, .. } => (event, key),

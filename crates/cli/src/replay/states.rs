@@ -9,19 +9,19 @@ use eventcast::{Event, Text, Timestamp};
 ///
 /// A cluster updates the count of a recurring event, so a watch, a log or a pair of dumps can
 /// contain the same event several times. Two documents are states of the same event if their
-/// namespace, name and UID are equal. If there is no UID, their namespace, name and first time must
-/// be equal. The creation time replaces a missing first time. A document with neither a UID nor a
-/// name is always a separate event.
+/// namespace, name and UID are equal. Without a UID, the namespace, name and first time must be
+/// equal. If the first time is missing, the creation time is used instead. A document with neither
+/// a UID nor a name is always a separate event.
 ///
-/// The count of a state is the count of its series if it has a series, and the event's own count
-/// otherwise. It is at least 1.
+/// If a state has a series, the state's count is the count of the series, and otherwise it is the
+/// event's own count. The state's count is at least 1.
 ///
-/// Of two states, the later state is the one with the larger `resourceVersion` if both versions are
-/// numbers. Otherwise it is the state with the larger count or, if the counts are equal, the later
-/// time.
+/// If the `resourceVersion` of both states is a number, the state with the larger version is the
+/// later state. Otherwise, the later state is the state with the larger count or, if the counts are
+/// equal, with the later time.
 ///
 /// Each event takes about 400 bytes. Once the limit is reached, new events are not stored, so each
-/// of their states counts as a separate event.
+/// state of a new event counts as a separate event.
 #[derive(Debug)]
 pub(crate) struct States {
     seen: HashMap<Key, Seen>,
@@ -31,10 +31,12 @@ pub(crate) struct States {
     forgotten: u64,
 }
 
-/// The result of [`States::observe`]: how a document relates to the states before it.
+/// The result of [`States::observe`], which describes how a document relates to the states before
+/// it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct State {
-    /// The number of the event, starting at 0 and in the order in which the first states were read.
+    /// The number of the event. Events are numbered from 0, in the order in which their first
+    /// states were read.
     pub(crate) number: u64,
     /// Whether this is the first state of its event.
     pub(crate) is_first: bool,
@@ -57,7 +59,7 @@ enum Identity {
     /// A UID in the form of a UUID, as assigned by API servers.
     Uuid(u128),
     Uid(Text),
-    /// Without a UID, the first time, or the creation time if there is none.
+    /// The first time of an event without a UID, or the creation time if there is no first time.
     First(Option<Timestamp>),
 }
 
@@ -67,7 +69,7 @@ struct Seen {
     latest: Order,
 }
 
-/// The values that determine which of two states is the later one.
+/// The values that determine which of two states is later.
 #[derive(Clone, Copy, Debug)]
 struct Order {
     resource_version: Option<u64>,
@@ -90,14 +92,14 @@ impl Order {
 }
 
 impl States {
-    /// Creates an empty set with a limit on the number of events. With a limit of 0, each document
-    /// is a separate event.
+    /// Creates an empty set that stores a limited number of events. If the limit is 0, each
+    /// document is a separate event.
     pub(crate) fn new(max_events: usize) -> Self {
         Self { seen: HashMap::default(), max_events, next: 0, forgotten: 0 }
     }
 
-    /// Adds a document and returns how it relates to the earlier states of its event. Returns
-    /// `None` for a deletion.
+    /// Adds a document, and returns how the document relates to the earlier states of its event.
+    /// Returns `None` for a deletion.
     pub(crate) fn observe(&mut self, read: &ReadEvent) -> Option<State> {
         if read.is_deleted {
             return None;
@@ -131,7 +133,7 @@ impl States {
     }
 }
 
-/// Returns the key shared by all states of an event, or `None` if the event has no identity.
+/// Returns the key that all states of an event share, or `None` if the event has no identity.
 fn key(event: &Event) -> Option<Key> {
     let (metadata, uid) = (&event.metadata, event.metadata.uid());
     if uid.is_empty() && metadata.name.is_empty() {
@@ -146,8 +148,8 @@ fn key(event: &Event) -> Option<Key> {
     Some(Key { namespace: metadata.namespace.clone(), name: metadata.name.clone(), identity })
 }
 
-/// Parses a UUID in its canonical lower-case form, so that the key does not need an allocation. Any
-/// other spelling counts as a different UID.
+/// Parses a UUID in its canonical lower-case form, so that the key does not require an allocation.
+/// Any other spelling counts as a different UID.
 fn uuid(text: &str) -> Option<u128> {
     let is_canonical = text.len() == 36
         && text.bytes().enumerate().all(|(at, byte)| match at {

@@ -1,4 +1,4 @@
-//! Replays the events with a range of values for one option, and draws the results.
+//! Replays the events with several values from a range for one option, and draws the results.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::plot::{self, Axis, Drawing, Line, Mark, Panel, Scale};
 use crate::support::number::counted;
 use crate::support::text::quoted;
 
-/// The maximum number of values to try. They are evenly spread over the range.
+/// The maximum number of values to try. The values are evenly spread over the range.
 const POINTS: u64 = 64;
 
 /// An option, and the range of its values.
@@ -68,8 +68,8 @@ impl Swept {
         }
     }
 
-    /// Returns the correlator options with this value, or `None` if the stage to which the option
-    /// belongs is off.
+    /// Returns the correlator options with this value. Returns `None` if the stage to which the
+    /// option belongs is disabled.
     fn set(self, args: &CorrelatorArgs, value: u32) -> Option<CorrelatorOptions> {
         let is_off = match self {
             Self::MaxEvents | Self::MaxInterval => args.no_aggregation,
@@ -118,7 +118,7 @@ impl Sweep {
         (0..=steps).map(|i| (from + span * i / steps) as u32).collect()
     }
 
-    /// Replays the events with each value.
+    /// Replays the events once with each value.
     pub(crate) fn run(
         &self,
         args: &CorrelatorArgs,
@@ -146,8 +146,8 @@ impl Sweep {
         format!("{}\n", json!({"option": self.option.name(), "points": points}))
     }
 
-    /// Returns the drawing as an SVG document. `source` is the file with the events, if there is
-    /// one.
+    /// Returns the drawing as an SVG document. `source` is the file that contains the events, if
+    /// there is such a file.
     pub(crate) fn svg(&self, points: &[(u32, Outcome)], source: Option<&Path>) -> Result<String, String> {
         plot::svg(&self.drawing(points, source))
     }
@@ -178,7 +178,7 @@ impl Sweep {
     }
 }
 
-/// A line in the drawing: its name, and the function that returns the count to show.
+/// A line in the drawing, consisting of its name and the function that returns the count to show.
 type Series = (&'static str, fn(&Outcome) -> u64);
 
 const SERIES: [Series; 4] = [

@@ -4,7 +4,7 @@ use super::reader::Account;
 use super::run::Outcome;
 use crate::support::text::plain;
 
-/// Returns a description of each count that does not add up.
+/// Returns a description for each count that does not add up.
 pub(crate) fn faults(outcome: &Outcome) -> Vec<String> {
     let mut faults = Vec::new();
     let mut check = |who: &str, what: &str, left: u64, right: u64| {
@@ -28,8 +28,8 @@ pub(crate) fn faults(outcome: &Outcome) -> Vec<String> {
         let for_room = dropped.incoming + dropped.oldest + dropped.timed_out;
         check(name, "losses that the hook received = dropped", reported.lost, for_room);
         // A handler that stops early does not receive the gap after its last event. A handler stops
-        // early if its watcher is stopped, or if the shutdown does not complete in time, even with
-        // an empty queue.
+        // early if its watcher is stopped, or if the shutdown does not complete in time, even if
+        // its queue is empty.
         let gave_up = !outcome.complete || dropped.stopped + dropped.abandoned > 0;
         let in_gaps = if gave_up { seen.lost.max(dropped.total()) } else { seen.lost };
         check(name, "lost in gaps = dropped", in_gaps, dropped.total());
@@ -37,7 +37,7 @@ pub(crate) fn faults(outcome: &Outcome) -> Vec<String> {
     faults
 }
 
-/// Returns the totals of all watchers as one line, such as
+/// Returns the publisher's counts and the totals over all watchers as one line, such as
 /// `published 18,000 = accepted 18,000 + refused 0; offered 72,000 = ..`.
 pub(crate) fn sums(outcome: &Outcome) -> String {
     use crate::support::number::grouped;

@@ -70,7 +70,7 @@ fn with_seeds(spread: Spread) -> String {
     }
 }
 
-/// Describes how much the lengths differ between seeds, and the margin of the largest length.
+/// Describes how much the lengths differ between seeds, and how much margin the largest length has.
 fn of_seeds(spread: Spread) -> String {
     if spread.count == 1 {
         return "Another seed needs another length: add --seeds. ".to_owned();
@@ -115,7 +115,7 @@ fn is_whole(point: &Point, index: usize) -> bool {
     point.findings[index].is_whole(&point.outcome.settings.watchers[index])
 }
 
-/// Returns the points before the first point with a loss.
+/// Returns the points before the first point that has a loss.
 fn whole<'p>(ordered: &[&'p Point], index: usize) -> Vec<&'p Point> {
     ordered.iter().copied().take_while(|point| is_whole(point, index)).collect()
 }
@@ -150,8 +150,9 @@ fn edge(swept: Swept, ordered: &[&Point], index: usize) -> String {
     }
 }
 
-/// Describes the computed length: of the runs with a loss, or of all runs if there are several
-/// seeds.
+/// Describes the largest computed length in a sweep over queue lengths. The length is based on all
+/// runs if the handler's time is random, and otherwise on the runs with a loss. Returns an empty
+/// string if there is no computed length.
 fn computed(swept: Swept, points: &[Point], index: usize) -> String {
     let findings = || points.iter().map(|point| &point.findings[index]);
     let computed = findings().filter(|finding| matches!(finding.enough, Enough::Computed(_)));
@@ -170,7 +171,7 @@ fn computed(swept: Swept, points: &[Point], index: usize) -> String {
     }
 }
 
-/// Describes the latency with the value that was just enough, if there is such a value.
+/// Describes the latency with the value that was just sufficient, if there is such a value.
 fn latency(swept: Swept, ordered: &[&Point], index: usize) -> String {
     whole(ordered, index).last().map_or_else(String::new, |point| {
         let latency = at_quantile(&point.outcome.accounts[index].seen.latency, 0.99);
@@ -195,7 +196,7 @@ mod tests {
                            23.08 % of the events, and offered them to no watcher.";
     const ACCEPTED: &str = "lengths below are for the 10 events that the bus accepted.";
 
-    /// The bus in this outcome refused 3 of 13 events, so the answer reports this first.
+    /// The bus in this outcome refused 3 of 13 events, so the answer begins with the refusals.
     #[test]
     fn the_answer_is_the_length_and_how_it_is_known() {
         for (finding, expected) in [
@@ -268,7 +269,7 @@ mod tests {
                  34 at most."
             )
         );
-        // The machine was late, so more events were waiting than the handler's times imply.
+        // The machine was late, so more events were waiting than the handler's times would imply.
         let late = answer(SPREAD, Enough::AtLeast(140));
         assert!(late.starts_with("140 or more would have been needed with each of 6 seeds. They"), "{late}");
         let one = answer(Spread { count: 1, ..SPREAD }, Enough::Held(34));
@@ -296,8 +297,8 @@ mod tests {
         assert!(words.join(" ").contains(&format!("runs can tell? {refused}")), "{text}");
     }
 
-    /// Returns the output of a sweep with these pairs of a value and the number of events lost with
-    /// it.
+    /// Returns the output of a sweep. Each pair consists of a value and the number of events lost
+    /// with that value.
     fn swept(swept: Swept, values: &[(u64, u64)]) -> String {
         let point = |(value, lost): &(u64, u64)| Point {
             value: *value,

@@ -17,7 +17,8 @@ use super::times::Times;
 use crate::support::duration;
 use crate::support::number::{self, grouped};
 
-/// The maximum number of events in a run. The run stores the time of each publish.
+/// The maximum number of events in a run. The limit exists because the run stores the time of each
+/// publish.
 const MAX_EVENTS: u128 = 20_000_000;
 const MAX_LENGTH: Duration = Duration::from_secs(3600);
 
@@ -28,7 +29,7 @@ const MAX_LENGTH: Duration = Duration::from_secs(3600);
 #[derive(Debug, clap::Args)]
 #[command(args_override_self = true, after_help = help::EXAMPLES, after_long_help = help::LONG)]
 pub(crate) struct Args {
-    // Boxed, because the arguments of the other commands are much smaller.
+    // These arguments are boxed because the arguments of the other commands are much smaller.
     #[command(flatten)]
     load: Box<LoadArgs>,
     #[command(flatten)]
@@ -117,7 +118,7 @@ struct OutputArgs {
     json: bool,
 }
 
-/// The validated arguments: what to run, and how to show the result.
+/// The validated arguments, which specify what to run and how to show the result.
 pub(super) struct Request {
     pub(super) settings: Settings,
     pub(super) sweep: Option<Sweep>,
@@ -147,7 +148,7 @@ impl Args {
             none if none.is_empty() => group::usual(&common, sweep.as_ref()),
             groups => groups,
         };
-        // In a sweep, this is the default length of each run.
+        // In a sweep, the default length applies to each run.
         let usual_length = Duration::from_secs(if sweep.is_some() { 1 } else { 6 });
         let length = load.length.unwrap_or(usual_length);
         let runs = sweep.map_or(1, |sweep| sweep.values().len());

@@ -4,7 +4,7 @@
 pub(super) struct Dice(u64);
 
 impl Dice {
-    /// Creates the dice for one event. The same seed and number give the same rolls.
+    /// Creates the dice for one event. The same seed and number produce the same rolls.
     pub(super) fn new(seed: u64, number: u64) -> Self {
         let mut dice = Self(seed ^ number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         dice.next();

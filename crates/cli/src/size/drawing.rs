@@ -1,4 +1,4 @@
-//! Draws a sweep, with the loss in the upper panel and the latency in the lower one.
+//! Draws a sweep, with the loss in the upper panel and the latency in the lower panel.
 
 use super::load::Load;
 use super::shown::name;
@@ -6,9 +6,9 @@ use super::sweep::{Point, Sweep, Swept};
 use crate::plot::{Axis, Drawing, Line, Mark, Panel, Scale};
 use crate::support::number::grouped;
 
-/// The lowest latency that is drawn, in milliseconds.
+/// The lowest latency to draw, in milliseconds.
 const LEAST: f64 = 0.001;
-/// The lowest utilisation that is drawn.
+/// The lowest utilisation to draw.
 const IDLE: f64 = 1e-6;
 /// The library's default length of a watcher's queue.
 const QUEUE_CAPACITY: u64 = 1000;
@@ -66,11 +66,11 @@ fn latencies(sweep: &Sweep, points: &[Point]) -> Vec<Line> {
     let line = |index: usize, name: &str, dashes: usize, quantile: f64| {
         let latency = |point: &Point| {
             let latency = &point.outcome.accounts[index].seen.latency;
-            // A point without a number is not drawn.
+            // A NaN point is not drawn.
             let nothing = latency.is_empty().then_some(f64::NAN);
             nothing.unwrap_or_else(|| (latency.value_at_quantile(quantile) as f64 / 1e6).max(LEAST))
         };
-        // The name is last, because long labels are truncated at the end.
+        // The name is at the end of the label, because long labels are truncated at the end.
         let label = format!("p{:.0} of {name}", quantile * 100.0);
         Line { label, series: index, dashes, places: places(sweep, points, index, latency) }
     };

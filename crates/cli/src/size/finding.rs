@@ -1,5 +1,5 @@
-//! The finding about one watcher in a run: how many events it lost, where and why the loss began,
-//! and the queue length that would have been enough.
+//! The finding about one watcher in a run, which consists of how many events the watcher lost,
+//! where and why the loss began, and the queue length that would have been enough.
 
 use std::time::Duration;
 
@@ -13,12 +13,13 @@ use super::shadow::{Rush, Shadow, shadow};
 use crate::support::number::grouped;
 
 pub(crate) struct Finding {
-    /// The number of events lost to a full queue, not counting the events that were abandoned at
-    /// the end.
+    /// The number of events lost to a full queue, not including the events that were abandoned when
+    /// the run ended.
     pub(crate) lost: u64,
     pub(crate) lost_percent: f64,
     /// The offered load divided by the handler's capacity. In other words, the time in seconds that
-    /// the handler needs for the events of an average second. Above 1, the handler cannot keep up.
+    /// the handler needs for the events that arrive in an average second. If the value is above 1,
+    /// the handler cannot keep up.
     pub(crate) utilisation: f64,
     pub(crate) first: Option<FirstLoss>,
     pub(crate) enough: Enough,
@@ -36,13 +37,13 @@ pub(crate) struct FirstLoss {
     pub(crate) why: String,
 }
 
-/// The length of the queue that would have lost nothing in this run, in events.
+/// The queue length with which nothing would have been lost in this run, in events.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Enough {
-    /// Nothing was lost. Contains the largest number of events that the queue held.
+    /// No events were lost. Contains the largest number of events that the queue held.
     Held(u64),
-    /// Nothing was lost, because the bus waited. Contains the length with which the bus would not
-    /// have had to wait.
+    /// No events were lost, because the bus waited. Contains the length with which the bus would
+    /// not have had to wait.
     Waited(u64),
     /// Events were lost. Contains the length computed from the handler's times.
     Computed(u64),
@@ -64,7 +65,7 @@ impl Enough {
         }
     }
 
-    /// Returns a machine-readable name for the basis of the number.
+    /// Returns a machine-readable name for the basis of this length.
     pub(crate) fn basis(self) -> &'static str {
         match self {
             Self::Held(_) => "held",
@@ -77,7 +78,7 @@ impl Enough {
 }
 
 impl Finding {
-    /// Returns the findings about a run's watchers, in the order of the watchers.
+    /// Returns the findings about a run's watchers, in the same order as the watchers.
     pub(crate) fn all(outcome: &Outcome) -> Vec<Self> {
         let each = outcome.settings.watchers.iter().zip(&outcome.accounts);
         let seeds = outcome.settings.seeds;
@@ -89,12 +90,13 @@ impl Finding {
         self.enough.events().max(self.spread.map_or(0, |spread| spread.most))
     }
 
-    /// Returns a machine-readable name for the basis of this length.
+    /// Returns a machine-readable name for the basis of the length that `queue` returns.
     pub(crate) fn basis(&self) -> &'static str {
         if self.queue() > self.enough.events() { "seeds" } else { self.enough.basis() }
     }
 
-    /// Returns whether the watcher lost nothing and would not lose anything with any of the seeds.
+    /// Returns whether the watcher lost nothing and would also not lose anything with any of the
+    /// seeds.
     pub(crate) fn is_whole(&self, watcher: &Watcher) -> bool {
         let is_long_enough = |spread: Spread| spread.most <= watcher.queue as u64;
         let keeps_all = watcher.policy == OverflowPolicy::Wait;
@@ -110,7 +112,7 @@ impl Finding {
         let utilisation = utilisation(&shadow, published);
         let (queue, high_water) = (watcher.queue as u64, account.stats.high_water);
         // A gap counts the events that arrived while the queue was full and the handler was busy
-        // with one event.
+        // with a single event.
         let needs = shadow.needs.max(queue + account.seen.longest.max(u64::from(lost > 0)));
         let is_explained = shadow.rush.is_some_and(|rush| explains(rush, queue));
         let enough = match lost {
@@ -133,7 +135,7 @@ impl Finding {
         });
         let lost_percent = percent(lost, account.stats.offered);
         let spread = match enough {
-            // No length is enough with any seed.
+            // With every seed, no length is enough.
             Enough::Grows(_) => None,
             _ => Spread::of(watcher, &published.times, seeds),
         };
@@ -141,7 +143,8 @@ impl Finding {
     }
 }
 
-/// Returns the time in seconds that the handler needs for the events of an average second.
+/// Returns the time in seconds that the handler needs for the events that arrive in an average
+/// second.
 fn utilisation(shadow: &Shadow, published: &Published) -> f64 {
     let each = shadow.work.as_secs_f64() / published.times.len().max(1) as f64;
     let accepted = published.accepted as f64 / (published.accepted + published.refused).max(1) as f64;
@@ -207,8 +210,8 @@ mod tests {
         Watcher { name: "w".to_owned(), group: 0, queue, policy, times: Times::Fixed(MS), seed: 1 }
     }
 
-    /// Returns the publisher's counts for a hundred simultaneous events each second, for two
-    /// seconds.
+    /// Returns the publisher's counts for a run of two seconds with a hundred simultaneous events
+    /// in each second.
     fn published() -> Published {
         let times = (0..200).map(|n| 5 + n / 100 * 1_000_000_000).collect();
         let (planned, took, late) = (MS * 2000, MS * 2000, histogram());

@@ -1,4 +1,4 @@
-//! Groups of watchers from the command line.
+//! Groups of watchers that are specified on the command line.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Returns the settings for groups that do not specify their own.
+    /// Returns the settings for groups that do not specify their own settings.
     pub(super) fn common(queue: Option<u64>, policy: Option<OverflowPolicy>, times: Option<Times>) -> Self {
         Self { queue: queue.map(|queue| queue as usize), policy, times, ..Self::default() }
     }
@@ -69,9 +69,10 @@ impl Group {
     }
 }
 
-/// Returns the default watchers, for a command line without `--watchers`. These are a base watcher
-/// and three others that each differ from it in one setting, or two watchers for a sweep to
-/// compare.
+/// Returns the default watchers, which are used if the command line does not contain `--watchers`.
+/// The default watchers are a base watcher and three watchers that each differ from it in one
+/// setting or, for a sweep, two watchers to compare. If `common` specifies a setting in which these
+/// watchers differ, there is only one watcher.
 pub(super) fn usual(common: &Group, sweep: Option<&Sweep>) -> Vec<Group> {
     let one = |name: &str| Group { count: 1, name: Some(name.to_owned()), ..Group::default() };
     let oldest = Some(OverflowPolicy::DropOldest);
@@ -90,8 +91,8 @@ pub(super) fn usual(common: &Group, sweep: Option<&Sweep>) -> Vec<Group> {
     }
 }
 
-/// Creates the watchers of these groups. A setting that a group does not specify is taken from
-/// `common`.
+/// Creates the watchers in these groups. If a group does not specify a setting, the setting is
+/// taken from `common`.
 pub(super) fn watchers(groups: &[Group], common: &Group, seed: u64) -> Result<Vec<Watcher>, String> {
     let total = groups.iter().map(|group| group.count).sum::<usize>();
     if total > MAX_WATCHERS {

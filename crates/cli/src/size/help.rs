@@ -12,7 +12,7 @@ Examples:
     };
 }
 
-/// The end of the short help.
+/// The text at the end of the short help.
 pub(super) const EXAMPLES: &str = concat!(
     "\
 A SPEC is a count and settings:
@@ -25,7 +25,7 @@ A DURATION is one or more numbers with units: 500us, 2ms, 1m30s.
     examples!()
 );
 
-/// The end of the long help.
+/// The text at the end of the long help.
 pub(super) const LONG: &str = concat!(
     "\
 A SPEC is a count, optionally followed by a colon and a list of settings:

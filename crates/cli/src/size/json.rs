@@ -1,5 +1,5 @@
-//! The result of a run as JSON. The field names are documented in `docs/performance.md`. Times are
-//! in microseconds unless the field name contains another unit.
+//! Converts the result of a run to JSON. The field names are documented in `docs/performance.md`.
+//! Times are in microseconds unless the field name specifies another unit.
 
 use hdrhistogram::Histogram;
 use serde_json::{Value, json};
@@ -49,7 +49,8 @@ pub(crate) fn run(outcome: &Outcome, findings: &[Finding]) -> Value {
     })
 }
 
-/// Returns the part about the bus's incoming queue, which has the length `incoming`.
+/// Returns the part of the result that describes the bus's incoming queue, whose length is
+/// `incoming`.
 pub(crate) fn bus(refusal: Option<&Refusal>, incoming: usize) -> Value {
     json!({
         "queue": incoming,

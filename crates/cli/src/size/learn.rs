@@ -1,4 +1,4 @@
-//! The conclusions from a run, as sentences generated from its figures.
+//! The conclusions from a run, as sentences generated from the run's figures.
 
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ pub(crate) fn learned(outcome: &Outcome, findings: &[Finding]) -> Vec<String> {
         .map(|((watcher, account), finding)| Case { watcher, account, finding })
         .collect();
     let Some(base) = cases.first() else { return Vec::new() };
-    // The watchers of one group have the same settings.
+    // All watchers in a group have the same settings.
     let mut others: Vec<&Case> = Vec::new();
     for case in &cases {
         if case.watcher.group != base.watcher.group
@@ -100,7 +100,8 @@ fn is_too_slow(case: &Case) -> bool {
 }
 
 /// Returns the name of the only setting in which `base` and `other` differ, and a description of
-/// the difference. Returns `None` if they do not differ, or differ in more than one setting.
+/// the difference. Returns `None` if the watchers do not differ, or differ in more than one
+/// setting.
 fn difference(base: &Watcher, other: &Watcher) -> Option<(&'static str, String)> {
     let queue =
         || format!("a queue of {} instead of {}", grouped(other.queue as u64), grouped(base.queue as u64));
@@ -135,10 +136,10 @@ fn comparison(base: &Case, other: &Case, difference: &str) -> String {
     sentence
 }
 
-/// Describes which change reduced the loss most. Returns `None` if there is nothing to rank or
+/// Describes which change reduced the loss most. Returns `None` if there is nothing to rank or if
 /// nothing was lost.
 fn effect(base: &Case, compared: &[(&str, &Case, String)]) -> Option<String> {
-    // Rounds the value as displayed, and avoids a minus sign before a zero.
+    // Rounds the value to the displayed precision, and avoids a minus sign before a zero.
     let gain =
         |case: &Case| ((base.finding.lost_percent - case.finding.lost_percent) * 10.0).round() / 10.0 + 0.0;
     let mut ranked: Vec<_> = compared.iter().map(|(what, other, _)| (*what, gain(other))).collect();
@@ -157,8 +158,8 @@ fn effect(base: &Case, compared: &[(&str, &Case, String)]) -> Option<String> {
     ))
 }
 
-/// Explains why a watcher lost events although its handler is fast enough, because too many events
-/// arrived together. Returns `None` if that is not the case.
+/// Explains why a watcher lost events although its handler is fast enough, namely because too many
+/// events arrived together. Returns `None` if this was not the cause of the loss.
 fn cause(case: &Case) -> Option<String> {
     let first = case.finding.first.as_ref()?;
     let Enough::Computed(enough) = case.finding.enough else { return None };

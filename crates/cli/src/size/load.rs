@@ -1,4 +1,4 @@
-//! The times at which events are due: evenly spread, in bursts, or both.
+//! The times at which events are due. Events are evenly spread, in bursts, or both.
 
 use std::fmt;
 use std::time::Duration;
@@ -14,11 +14,11 @@ pub(crate) struct Load {
     pub(crate) rate: u64,
     /// The number of simultaneous events in a burst. The first burst is at the start of the run.
     pub(crate) burst: u64,
-    /// The time from one burst to the next. It is more than zero.
+    /// The time from one burst to the next, which is more than zero.
     pub(crate) every: Duration,
 }
 
-/// A number of events that are due at the same time, in nanoseconds after the start.
+/// A number of events that are due at the same time. The time is in nanoseconds since the start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Due {
     pub(crate) at: u64,
@@ -37,12 +37,12 @@ impl Load {
         self.rate as f64 + self.burst as f64 / self.every.as_secs_f64()
     }
 
-    /// Returns everything that is due before this time, in order.
+    /// Returns all events that are due before this time, in order.
     pub(crate) fn schedule(&self, length: Duration) -> impl Iterator<Item = Due> + use<> {
         let Self { rate, burst, every } = *self;
         let end = length.as_nanos();
-        // Multiplies instead of adding intervals, so that rounding errors do not accumulate in a
-        // long run.
+        // Multiplies the number by the interval instead of adding intervals, so that rounding
+        // errors do not accumulate in a long run.
         let even = move |number: u128| if rate == 0 { end } else { number * SECOND / u128::from(rate) };
         let bursts = move |number: u128| if burst == 0 { end } else { number * every.as_nanos() };
         let (mut next_even, mut next_burst) = (0, 0);

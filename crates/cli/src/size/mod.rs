@@ -1,6 +1,6 @@
-//! The `size` command, which finds out how long a queue must be. It publishes a given load to given
-//! watchers on a real bus. It then prints the queue length that would have been enough, and the
-//! losses of each watcher with where and why they occurred.
+//! The `size` command, which finds out how long a queue must be. The command publishes a given load
+//! to given watchers on a real bus. It then prints the queue length that would have been enough,
+//! and each watcher's losses, including where and why they occurred.
 #![allow(clippy::cast_precision_loss, reason = "counts and nanoseconds here are far below 2^53")]
 #![allow(clippy::cast_sign_loss, reason = "no rate, count or time is negative")]
 
@@ -54,14 +54,15 @@ pub(crate) use arguments::Args;
 pub(crate) fn run(args: Args) -> Result<bool, Box<dyn Error>> {
     let request = args.request().map_err(BadInput)?;
     if let Some(path) = &request.output {
-        // Opens the file now, so that an error is reported before the runs instead of after them.
+        // Opens the file before the runs, so that an error is reported before the runs instead of
+        // after them.
         let opened = OpenOptions::new().append(true).create(true).open(path);
         opened.map_err(|error| unwritable(path, &error))?;
     }
     let stop = Arc::new(AtomicBool::new(false));
     for signal in TERM_SIGNALS {
-        // When a second signal arrives, the flag is already set, so that signal terminates the
-        // program.
+        // When a second signal arrives, the flag is already set, so the second signal terminates
+        // the program.
         signal_hook::flag::register_conditional_shutdown(*signal, 130, stop.clone())?;
         signal_hook::flag::register(*signal, stop.clone())?;
     }

@@ -1,4 +1,5 @@
-//! A handler on the bus that simulates work, and the counts kept by the handler and its drop hook.
+//! A handler on the bus that simulates work, and the counts that the handler and its drop hook
+//! keep.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -14,11 +15,11 @@ use super::times::Times;
 
 /// The longest queue that the bus accepts, in events.
 pub(crate) const MAX_QUEUE: u64 = 1 << 24;
-/// How long to wait for the watcher, which is enough even for a very busy machine.
+/// The maximum time to wait for the watcher, which is enough even on a very busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// An event, with its number, and times in nanoseconds since the start. The events that the bus
-/// accepts have consecutive numbers.
+/// An event with its number and its times, which are in nanoseconds since the start. The events
+/// that the bus accepts have consecutive numbers.
 #[derive(Clone, Copy)]
 pub(crate) struct Sample {
     pub(crate) number: u64,
@@ -40,7 +41,7 @@ pub(crate) struct Watcher {
     pub(crate) seed: u64,
 }
 
-/// The handler's own counts of the events it received.
+/// The handler's own counts of the events that it received.
 #[derive(Clone)]
 pub(crate) struct Seen {
     pub(crate) events: u64,
@@ -54,15 +55,15 @@ pub(crate) struct Seen {
     pub(crate) misplaced: u64,
     /// The times from when an event was due until it was handled, in nanoseconds.
     pub(crate) latency: Histogram<u64>,
-    /// How late the handler was compared with its plan, in nanoseconds.
+    /// How far the handler was behind its plan, in nanoseconds.
     pub(crate) late: Histogram<u64>,
 }
 
-/// The losses to a full queue, which the bus reported to the hook as they happened.
+/// The losses due to a full queue, which the bus reported to the hook as they happened.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Reported {
     pub(crate) lost: u64,
-    /// The number of the first lost event, and the reason.
+    /// The number of the first lost event, and the reason why this event was lost.
     pub(crate) first: Option<(u64, DropReason)>,
 }
 
@@ -97,14 +98,14 @@ impl Seen {
     }
 }
 
-/// Returns whether a longer queue would have prevented the loss. With any other reason, the event
-/// is lost at the end of the run.
+/// Returns whether a longer queue would have prevented the loss. For any other reason, the event
+/// was lost at the end of the run.
 fn is_for_room(reason: DropReason) -> bool {
     matches!(reason, DropReason::Incoming | DropReason::Oldest | DropReason::TimedOut)
 }
 
-/// Creates a histogram of nanoseconds up to an hour, with a precision of three digits. Longer times
-/// count as an hour.
+/// Creates a histogram of times up to an hour, in nanoseconds, with a precision of three digits.
+/// Longer times count as an hour.
 pub(crate) fn histogram() -> Histogram<u64> {
     Histogram::new_with_max(3_600_000_000_000, 3).expect("these bounds are within the crate's")
 }
@@ -163,8 +164,8 @@ impl Reader {
     }
 
     /// Waits until the handler has returned and the bus has counted every accepted event. The
-    /// second wait is needed because the dispatcher counts events that it abandons at the deadline
-    /// on its own thread.
+    /// second wait is necessary because the dispatcher uses its own thread to count the events that
+    /// it abandons at the deadline.
     pub(crate) fn end(&self, accepted: u64) -> Account {
         let ended = self.handle.join(PATIENCE);
         let until = Instant::now() + PATIENCE;

@@ -1,5 +1,5 @@
-//! Events that the bus refused because its incoming queue was full. They were not offered to any
-//! watcher, so the output reports them before the results of the watchers.
+//! Events that the bus refused because its incoming queue was full. The bus did not offer these
+//! events to any watcher, so the output reports them before the results of the watchers.
 
 use super::finding::{Enough, Finding};
 use super::run::{Outcome, percent};
@@ -7,16 +7,17 @@ use super::sweep::Point;
 use crate::support::number::grouped;
 use crate::support::text::quoted;
 
-/// The refused events in a run, or in the run of a sweep that refused the largest share.
+/// The refused events in a run or, for a sweep, in the run that refused the largest share of its
+/// events.
 #[derive(Debug, PartialEq)]
 pub(super) struct Refusal {
     /// The length of the bus's incoming queue, in events.
     pub(super) incoming: u64,
     pub(super) refused: u64,
     pub(super) accepted: u64,
-    /// A lower bound for the length that would have been enough: the length of the queue, plus the
-    /// longest run of consecutive refused events. The bus took nothing out of the queue during such
-    /// a run.
+    /// A lower bound for the length that would have been enough, which is the length of the queue
+    /// plus the largest number of consecutive refused events. While the bus refused consecutive
+    /// events, it did not take any events out of the queue.
     pub(super) at_least: u64,
 }
 
@@ -32,7 +33,8 @@ impl Refusal {
         })
     }
 
-    /// Returns the refusal with the largest share, and the number of runs with refused events.
+    /// Returns the refusal with the largest share, and the number of runs in which events were
+    /// refused.
     pub(super) fn of_sweep(points: &[Point]) -> Option<(Self, usize)> {
         let refusals: Vec<Self> = points.iter().filter_map(|point| Self::of(&point.outcome)).collect();
         let (runs, at_least) = (refusals.len(), refusals.iter().map(|refusal| refusal.at_least).max()?);

@@ -1,4 +1,4 @@
-//! The result of a run in human-readable form.
+//! Formats the result of a run in human-readable form.
 
 use std::time::Duration;
 
@@ -110,7 +110,7 @@ fn latencies(outcome: &Outcome) -> String {
     table::render(&rows)
 }
 
-/// Describes where the loss began and why. Returns an empty string if there was no loss.
+/// Describes where and why the loss began. Returns an empty string if nothing was lost.
 fn story(watcher: &Watcher, account: &Account, finding: &Finding) -> String {
     let Some(first) = &finding.first else { return String::new() };
     let dropped = &account.stats.dropped;

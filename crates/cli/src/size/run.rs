@@ -1,5 +1,5 @@
-//! A single run: publishes on schedule, lets the watchers finish, and collects the counts of all
-//! parties.
+//! A single run, which publishes events on schedule, lets the watchers finish, and collects the
+//! counts of all parties.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -19,9 +19,10 @@ use crate::support::number::grouped;
 use crate::support::progress::Progress;
 use crate::support::text::{cut, plain};
 
-/// The longest time for which the publisher sleeps before it checks for Ctrl-C.
+/// The maximum time for which the publisher sleeps before it checks for Ctrl-C.
 const NAP: Duration = Duration::from_millis(20);
-/// How late a publisher may be at the end, in addition to a tenth of the run's length.
+/// The maximum lateness of a publisher at the end of a run, in addition to a tenth of the run's
+/// length.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// The time between two updates of the progress line.
 const TICK: Duration = Duration::from_millis(100);
@@ -32,7 +33,7 @@ pub(crate) struct Settings {
     pub(crate) load: Load,
     pub(crate) watchers: Vec<Watcher>,
     pub(crate) length: Duration,
-    /// How long the watchers may take at the end to handle the events in their queues.
+    /// The maximum time that the watchers may take at the end of the run to handle queued events.
     pub(crate) grace: Duration,
     /// The seeds for which the lengths are computed. The run itself uses the first seed.
     pub(crate) seeds: Seeds,
@@ -44,20 +45,20 @@ pub(crate) struct Settings {
 pub(crate) struct Published {
     /// The load's long-run average number of events per second.
     pub(crate) long_run: f64,
-    /// The number of events that were due in the time that the run had.
+    /// The number of events that were due during the time that the run took.
     pub(crate) asked: u64,
     pub(crate) accepted: u64,
     pub(crate) refused: u64,
     /// The largest number of consecutive events that the bus refused.
     pub(crate) refused_in_a_row: u64,
-    /// The time when the publisher started, in nanoseconds on the clock that all parties share.
+    /// The time at which the publisher started, in nanoseconds on the clock that all parties share.
     pub(crate) begin: u64,
-    /// The planned duration of the publishing, and its actual duration.
+    /// The planned duration and the actual duration of publishing.
     pub(crate) planned: Duration,
     pub(crate) took: Duration,
     /// The times from when an event was due until it was published, in nanoseconds.
     pub(crate) late: Histogram<u64>,
-    /// The publish time of each accepted event, on the same clock.
+    /// The time at which each accepted event was published, on the shared clock.
     pub(crate) times: Vec<u64>,
 }
 
@@ -79,7 +80,7 @@ pub(crate) struct Outcome {
     pub(crate) complete: bool,
     pub(crate) published: Published,
     pub(crate) bus: BusStats,
-    /// The accounts of the watchers, in the order of the settings.
+    /// The watchers' accounts, in the order of the watchers in the settings.
     pub(crate) accounts: Vec<Account>,
 }
 
@@ -117,9 +118,9 @@ pub(crate) fn run(
     Ok(Outcome { settings: settings.clone(), interrupted, complete, published, bus: bus.stats(), accounts })
 }
 
-/// Publishes on schedule, regardless of what happens to the events. A late publisher still
-/// publishes all events that have become due. Unless it is interrupted, it stops only when the
-/// planned duration, a tenth of it, and another second have passed.
+/// Publishes events on schedule, regardless of what happens to the events. A publisher that is late
+/// still publishes all events that have become due. Unless interrupted, a late publisher gives up
+/// only after the planned duration, another tenth of that duration, and another second.
 fn publish(
     settings: &Settings,
     publisher: &Publisher<Sample>,
@@ -180,8 +181,8 @@ fn publish(
     Ok(done)
 }
 
-/// Sleeps until this time, or until the publisher is asked to stop. Returns the time after the
-/// sleep.
+/// Sleeps until this time, or until the publisher is asked to stop. Returns the current time after
+/// the sleep.
 fn sleep_until(until: u64, floor: &Floor, stop: &AtomicBool) -> u64 {
     loop {
         let now = floor.now();

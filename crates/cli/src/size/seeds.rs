@@ -1,7 +1,7 @@
-//! The queue lengths that a handler with random times needs with several seeds.
+//! Computes the queue lengths that a handler with random times needs with several seeds.
 //!
-//! Different seeds result in different lengths. The time of each publish is known, so the run can
-//! be recomputed with the handler's times for other seeds.
+//! Different seeds result in different lengths. Because the time of each publish is known, a run
+//! can be recomputed with the handler's times for other seeds.
 
 use super::reader::Watcher;
 use super::shadow::shadow;
@@ -10,8 +10,8 @@ use super::times::Times;
 /// The default number of seeds. With 99 seeds, the probability that another run needs more than the
 /// largest length is 1 %.
 const USUAL: u64 = 99;
-/// The largest number of random times for which the default number of seeds is not reduced.
-/// Computing them takes a few seconds.
+/// The maximum number of random times for which the default number of seeds is not reduced.
+/// Computing this many random times takes a few seconds.
 const USUAL_WORK: u128 = 50_000_000;
 pub(super) const MAX_SEEDS: u64 = 1000;
 
@@ -51,7 +51,7 @@ pub(crate) struct Spread {
 }
 
 impl Spread {
-    /// Computes the lengths, or returns `None` if the handler's time is not random.
+    /// Computes the lengths. Returns `None` if the handler's time is not random.
     pub(crate) fn of(watcher: &Watcher, published: &[u64], seeds: Seeds) -> Option<Self> {
         if !is_random(watcher.times) {
             return None;
@@ -74,8 +74,8 @@ impl Spread {
         })
     }
 
-    /// Returns N such that one in N runs with another seed needs more than the largest length. If
-    /// another seed is added, each of the seeds is equally likely to need the largest length.
+    /// Returns N such that one in N runs with a different seed needs more than the largest length.
+    /// If another seed is added, all of the seeds are equally likely to need the largest length.
     pub(crate) fn one_in(&self) -> u64 {
         self.count + 1
     }
@@ -96,7 +96,7 @@ mod tests {
         Watcher { name, group: 0, queue: 9, policy, times, seed }
     }
 
-    /// An event every 100 us, for two seconds.
+    /// Returns publish times for one event every 100 us, for two seconds.
     fn published() -> Vec<u64> {
         (0..20_000).map(|number| number * 100_000).collect()
     }
@@ -135,10 +135,10 @@ mod tests {
             let one = Seeds { first: 0, count: 1 };
             Spread::of(&watcher(Times::Exp(US * 60), from), &published[..2000], one).unwrap().most
         };
-        // Counts in how many of 200 series the tenth seed needs more than the nine seeds before it.
+        // Counts how often, in 200 series, the tenth seed needs more than the nine seeds before it.
         let more = (0..200).filter(|series| further(series * 10 + 9) > lengths(series * 10)).count();
-        // The expected share is one in ten, or less because two seeds may need the same length. The
-        // seeds are fixed, so the result does not vary.
+        // The expected share is one in ten, or less than one in ten because two seeds may need the
+        // same length. The seeds are fixed, so the result does not vary.
         assert!((4..=26).contains(&more), "{more} of 200");
     }
 

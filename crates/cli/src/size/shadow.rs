@@ -1,8 +1,8 @@
 //! Computes how many events a watcher's queue would have held if it had been long enough.
 //!
 //! The time of each publish is known, and so is the time that the handler takes for each event,
-//! even if the event was lost. The run can therefore be recomputed with an unbounded queue and a
-//! handler that is never late.
+//! even for a lost event. A run can therefore be recomputed with an unbounded queue and a handler
+//! that is never late.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Shadow {
     /// The largest number of events that were waiting or being handled at the same time. A queue of
-    /// this length can hold them all.
+    /// this length can hold all of these events.
     pub(crate) needs: u64,
     /// The total handling time of all events.
     pub(crate) work: Duration,
@@ -19,18 +19,18 @@ pub(crate) struct Shadow {
     pub(crate) rush: Option<Rush>,
 }
 
-/// The period from the last time when the handler was idle to the time when the most events were
-/// waiting.
+/// The period from the last time when the handler was idle to the time when the largest number of
+/// events was waiting.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Rush {
     pub(crate) events: u64,
     pub(crate) within: Duration,
-    /// The number of these events that the handler can handle within that period.
+    /// The number of these events that the handler can handle within the period.
     pub(crate) handled: u64,
 }
 
-/// Simulates events that were published at these times (in nanoseconds and in order), each of which
-/// takes the given time to handle.
+/// Simulates events that were published at these times, which are in nanoseconds and in order. Each
+/// event takes the given time to handle.
 pub(crate) fn shadow(published: &[u64], time: impl Fn(u64) -> Duration, wanted: Option<u64>) -> Shadow {
     let mut shadow = Shadow::default();
     // The completion times of the waiting events.
@@ -80,8 +80,8 @@ mod tests {
         let published: Vec<u64> = [[0; 10].as_slice(), &[10; 5]].concat();
         let found = shadow(&published, |_| NS * 2, Some(12));
         assert_eq!((found.needs, found.work), (10, NS * 30));
-        // Five of the ten events are done when the five more arrive, so the queue again needs ten,
-        // but not more.
+        // Five of the ten events have been handled when the other five arrive, so the queue again
+        // needs a length of ten, but not more.
         assert_eq!(found.rush, Some(Rush { events: 10, within: Duration::ZERO, handled: 0 }));
         let found = shadow(&published, |_| NS * 3, Some(3));
         assert_eq!(found.needs, 12);
@@ -100,7 +100,8 @@ mod tests {
     fn a_handler_that_keeps_up_needs_a_queue_of_one() {
         let published: Vec<u64> = (0..1000).map(|n| n * 10).collect();
         assert_eq!(shadow(&published, |_| NS * 10, None).needs, 1);
-        // A handler that does not keep up needs more and more: 1000 arrive while it can handle 500.
+        // A handler that does not keep up needs an ever longer queue. In this case, 1000 events
+        // arrive while the handler can handle 500.
         let slow = shadow(&published, |_| NS * 20, Some(500));
         assert_eq!(slow.needs, 501);
         assert_eq!(slow.rush, Some(Rush { events: 1000, within: NS * 9990, handled: 499 }));
@@ -111,8 +112,9 @@ mod tests {
     fn one_long_event_delays_the_others() {
         let published: Vec<u64> = (0..100).map(|n| n * 10).collect();
         let found = shadow(&published, |n| if n == 50 { NS * 100 } else { NS }, None);
-        // These are the long event and the events that arrive while it is being handled. The event
-        // that arrives exactly when the long event is done does not count.
+        // The queue contains the long event and the events that arrive while the long event is
+        // being handled. An event that arrives exactly when the long event has been handled does
+        // not count.
         assert_eq!(found.needs, 10);
     }
 }

@@ -9,8 +9,8 @@ use super::reader::Watcher;
 use crate::support::terminal;
 use crate::support::text::{cut, plain};
 
-/// Wraps text into lines of a readable length that fit the terminal, if there is one. Indents all
-/// lines except the first.
+/// Wraps text into lines of a readable length that fit the terminal, if there is a terminal. All
+/// lines except the first line are indented.
 pub(super) fn wrapped(text: &str, indent: &str) -> String {
     wrapped_to(columns(), text, indent)
 }
@@ -58,7 +58,7 @@ pub(super) fn at_quantile(histogram: &Histogram<u64>, quantile: f64) -> String {
     format!("{:.3}", histogram.value_at_quantile(quantile) as f64 / 1e6)
 }
 
-/// Returns the escaped name, truncated to fit into a table.
+/// Returns the watcher's escaped name, truncated to fit into a table.
 pub(super) fn name(watcher: &Watcher) -> String {
     const WIDTH: usize = 24;
     let name = plain(&watcher.name);

@@ -2,13 +2,13 @@
 //!
 //! Each handler has a plan. According to the plan, the handler starts an event as soon as the
 //! handler is free and the event has arrived, and is free again when the time for the event has
-//! passed. The handler sleeps until then. If the system wakes it late, the handler makes up for the
-//! delay with the next events, so that over many events it takes the requested time. The handler is
-//! never ahead of its plan. It can only be late, and the lateness is measured.
+//! passed. The handler sleeps until then. If the handler is woken late, it makes up for the delay
+//! with the next events, so that over many events it takes the requested time. The handler is never
+//! ahead of its plan. It can only be late, and its lateness is measured.
 //!
 //! For times below a tenth of a millisecond, a handler spins, because a sleep cannot be that short.
-//! The number of handlers that spin at the same time is limited so that one processor stays free
-//! for the publisher and the bus. The other handlers sleep, and make up for the delay.
+//! The number of handlers that spin at the same time is limited, so that one processor remains free
+//! for the publisher and the bus. All other handlers sleep, and make up for the resulting delay.
 
 use std::hint;
 use std::sync::Arc;
@@ -16,12 +16,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The time below which a handler spins if a processor is free, in nanoseconds.
+/// The time in nanoseconds below which a handler spins, provided that a processor is free.
 const SHORT: u64 = 100_000;
-/// If the time between two calls is shorter than this, in nanoseconds, the next event was already
-/// waiting. The handler could have started that event earlier if it had not overslept.
+/// If the time between two calls is shorter than this time, in nanoseconds, the next event was
+/// already waiting. The handler could have started this event earlier if the handler had not
+/// overslept.
 const AT_ONCE: u64 = 20_000;
-/// The longest sleep before the handler checks whether the run has ended.
+/// The maximum time for which the handler sleeps before it checks whether the run has ended.
 const NAP: Duration = Duration::from_millis(20);
 
 /// The clock and the limits that all handlers in a run share.
@@ -29,7 +30,7 @@ const NAP: Duration = Duration::from_millis(20);
 pub(crate) struct Floor {
     /// The start of the run, from which all times are measured.
     start: Instant,
-    /// The number of additional handlers that may start to spin.
+    /// The number of additional handlers that are allowed to start spinning.
     spinners: Arc<AtomicUsize>,
     ending: Arc<AtomicBool>,
 }
@@ -49,7 +50,7 @@ impl Floor {
         self.start.elapsed().as_nanos() as u64
     }
 
-    /// Ends all waits. From now on, no handler waits.
+    /// Tells all handlers to stop waiting. A sleeping handler notices this after at most [`NAP`].
     pub(crate) fn end(&self) {
         self.ending.store(true, Ordering::Relaxed);
     }
@@ -81,7 +82,7 @@ impl Floor {
 /// A handler's plan.
 pub(crate) struct Plan {
     floor: Floor,
-    /// The planned and the actual completion time of the last event.
+    /// The planned completion time and the actual completion time of the last event.
     free_at: u64,
     back_at: u64,
 }
@@ -91,8 +92,9 @@ impl Plan {
         Self { floor, free_at: 0, back_at: 0 }
     }
 
-    /// Spends `time` on an event that was published at `published`. Returns the completion time of
-    /// the event, and how late that is according to the plan. Returns `None` if the run ends first.
+    /// Spends `time` on an event that was published at `published`. Returns the event's completion
+    /// time, and how late this completion is according to the plan. Returns `None` if the run ends
+    /// first.
     pub(crate) fn take(&mut self, published: u64, time: Duration) -> Option<(u64, u64)> {
         let now = self.floor.now();
         let from = begin(now, published, self.free_at, self.back_at);
@@ -105,8 +107,8 @@ impl Plan {
 }
 
 /// Returns the planned start time of an event that the handler starts now. If the event was already
-/// waiting when the handler woke up, that is the planned end of the previous event, or the time
-/// when this event was published if that is later.
+/// waiting when the handler woke up, the planned start time is the planned end of the previous
+/// event, or the time when this event was published if that time is later.
 fn begin(now: u64, published: u64, free_at: u64, back_at: u64) -> u64 {
     if now.saturating_sub(back_at) < AT_ONCE { free_at.max(published).min(now) } else { now }
 }

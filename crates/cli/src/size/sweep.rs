@@ -1,4 +1,4 @@
-//! Varies one setting over a range of values, with a run for each value.
+//! Varies one setting over a range of values, with one run for each value.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,7 +16,7 @@ use crate::support::text::quoted;
 /// The maximum number of runs in a sweep.
 pub(crate) const MAX_POINTS: u64 = 64;
 const USUAL_POINTS: u64 = 10;
-/// The longest handler time in a sweep.
+/// The maximum handler time in a sweep.
 const MAX_HANDLER: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,7 +33,7 @@ impl Swept {
         }
     }
 
-    /// Formats a value in the form used on the command line.
+    /// Formats a value in the form in which it is written on the command line.
     pub(crate) fn shown(self, value: u64) -> String {
         match self {
             Self::Queue => value.to_string(),
@@ -94,8 +94,8 @@ impl Sweep {
         Ok(Self { swept, from, to, points: USUAL_POINTS })
     }
 
-    /// Returns both ends and the values between them, without duplicates. Before rounding,
-    /// consecutive values differ by a constant factor.
+    /// Returns both ends of the range and the values between them, without duplicates. Before the
+    /// values are rounded, consecutive values differ by a constant factor.
     pub(crate) fn values(&self) -> Vec<u64> {
         let factor = (self.to as f64 / self.from as f64).powf(1.0 / (self.points - 1) as f64);
         let mut values: Vec<u64> = (0..self.points - 1)
@@ -106,7 +106,8 @@ impl Sweep {
         values
     }
 
-    /// Returns the sweep with this number of values, or unchanged if the number is `None`.
+    /// Returns the sweep with the given number of values, or the unchanged sweep if `points` is
+    /// `None`.
     pub(crate) fn with_points(self, points: Option<u64>) -> Self {
         Self { points: points.unwrap_or(self.points), ..self }
     }
@@ -126,8 +127,8 @@ impl Sweep {
         self.swept.shown(value)
     }
 
-    /// Makes a run for each value. After an interruption, returns the runs that had finished
-    /// before.
+    /// Makes one run for each value. If the sweep is interrupted, returns the runs that had already
+    /// finished.
     pub(crate) fn run(
         &self,
         settings: &Settings,
@@ -163,7 +164,7 @@ mod tests {
         assert_eq!(sweep.values().len(), 10);
         let sweep = Sweep::parse("handler=1us..1ms").unwrap();
         assert_eq!(Sweep { points: 3, ..sweep }.values(), [1000, 31_623, 1_000_000]);
-        // There are fewer values than requested, because the range has only three.
+        // There are fewer values than requested, because the range contains only three values.
         assert_eq!(Sweep::parse("queue=1..3").unwrap().values(), [1, 2, 3]);
         assert_eq!(Sweep::parse("queue=1..16777216").unwrap().values().last(), Some(&16_777_216));
     }

@@ -1,4 +1,4 @@
-//! The result of a sweep: a human-readable table, or JSON.
+//! Formats the result of a sweep as a human-readable table or as JSON.
 
 use std::fmt::Write as _;
 
@@ -71,7 +71,7 @@ pub(super) fn text(sweep: &Sweep, settings: &Settings, points: &[Point]) -> Stri
     text
 }
 
-/// Returns one line for each kind of warning, with the number of runs that had such a warning.
+/// Returns one line for each kind of warning, including the number of runs with such a warning.
 fn warnings(sweep: &Sweep, points: &[Point]) -> Vec<String> {
     let mut found: Vec<(Warning, u64, usize)> = Vec::new();
     for point in points {
@@ -108,7 +108,7 @@ pub(super) fn json(sweep: &Sweep, settings: &Settings, points: &[Point], interru
     })
 }
 
-/// Returns a description of each count that does not add up, from all runs.
+/// Returns a description for each count that does not add up in any of the runs.
 pub(super) fn faults(points: &[Point]) -> Vec<String> {
     points.iter().flat_map(|point| accounting::faults(&point.outcome)).map(|fault| plain(&fault)).collect()
 }

@@ -2,8 +2,8 @@
 
 use unicode_width::UnicodeWidthStr as _;
 
-/// Formats rows as a table. Each column is as wide as its widest cell on a terminal, and two spaces
-/// separate the columns. Numbers are right-aligned.
+/// Formats rows as a table. Each column is as wide on a terminal as its widest cell, and adjacent
+/// columns are separated by two spaces. Numbers are right-aligned.
 pub(crate) fn render(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {

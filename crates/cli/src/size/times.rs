@@ -7,18 +7,18 @@ use super::dice::Dice;
 use crate::support::duration;
 use crate::support::text::quoted;
 
-/// The longest time that can be requested, as a mean or as the end of a range.
+/// The maximum time that can be requested, as a mean or as the end of a range.
 const MAX: Duration = Duration::from_secs(60);
-/// The end of every error message about an invalid handler.
+/// The text at the end of every error message about an invalid handler.
 const FORM: &str =
     "use a time up to 60s, as in 20us, or fixed:20us, exp:50us, uniform:10us..100us or pareto:50us";
-/// The shape of the heavy-tailed distribution. With this shape, the mean is finite but the variance
-/// is not.
+/// The shape of the heavy-tailed distribution. A distribution with this shape has a finite mean but
+/// an infinite variance.
 const SHAPE: f64 = 1.5;
-/// The time at which the tail is cut off, as a multiple of the mean.
+/// The time at which the tail is truncated, as a multiple of the mean.
 const TAIL: f64 = 1000.0;
-/// The number of sides of the dice, which is the number of evenly spaced values between 0 and 1
-/// that a float can represent.
+/// The number of sides of the dice, which is the number of evenly spaced values that a float can
+/// represent between 0 and 1.
 const SIDES: u64 = 1 << 53;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -70,7 +70,7 @@ impl Times {
         }
     }
 
-    /// Returns the same distribution with another mean.
+    /// Returns the same distribution with a different mean.
     pub(crate) fn with_mean(self, mean: Duration) -> Self {
         match self {
             Self::Fixed(_) => Self::Fixed(mean),
@@ -83,8 +83,8 @@ impl Times {
         }
     }
 
-    /// Returns the time that the event with this number takes. The same seed and number give the
-    /// same time, so the time of a lost event is known, too.
+    /// Returns the time that the event with this number takes. The same seed and number result in
+    /// the same time, so the time of a lost event is also known.
     pub(crate) fn of(self, seed: u64, number: u64) -> Duration {
         // The chance is more than 0 and at most 1.
         let chance = || (Dice::new(seed, number).roll(SIDES) + 1) as f64 / SIDES as f64;
@@ -114,7 +114,7 @@ impl fmt::Display for Times {
 
 /// Formats the time in the form that `parse` accepts, such as `1.5ms` or `20us`.
 pub(crate) fn shown(time: Duration) -> String {
-    // Rounds up to a tenth of a microsecond, because no machine is more precise than that.
+    // Rounds the time up to a tenth of a microsecond, because no machine is more precise than that.
     let time = Duration::from_nanos((time.as_nanos() as u64).div_ceil(100) * 100);
     format!("{time:?}").replace('µ', "u")
 }
@@ -171,7 +171,8 @@ mod tests {
         let mean = |drawn: &[f64]| drawn.iter().sum::<f64>() / drawn.len() as f64;
         let near =
             |is: f64, should: f64| assert!((is / should - 1.0).abs() < 0.02, "{is} is not near {should}");
-        // The mean, the median and the 99th percentile, as multiples of the mean.
+        // The expected values are the mean, the median and the 99th percentile, as multiples of the
+        // mean.
         for (times, expected) in [
             (Times::Fixed(US), [1.0, 1.0, 1.0]),
             (Times::Uniform(US * 10, US * 100), [1.0, 1.0, (10.0 + 0.99 * 90.0) / 55.0]),
@@ -187,7 +188,8 @@ mod tests {
         near(pareto[0], 1.0 / 3.0);
         near(pareto[50_000], 2.0_f64.powf(1.0 / 1.5) / 3.0);
         near(pareto[99_000], 100.0_f64.powf(1.0 / 1.5) / 3.0);
-        // With such a heavy tail, the sample mean converges slowly, and the cut-off reduces it.
+        // If the tail is this heavy, the sample mean converges slowly, and truncating the tail
+        // reduces it.
         assert!((0.85..1.1).contains(&mean(&pareto)), "{}", mean(&pareto));
         assert!(pareto[99_999] > 100.0 && pareto[99_999] <= 1000.0);
         assert!(drawn(Times::Uniform(US * 10, US * 100))[0] >= 10.0 / 55.0);

@@ -1,4 +1,4 @@
-//! Warnings about figures that the machine has distorted, or that differ from the request.
+//! Warnings about figures that were distorted by the machine or that differ from the request.
 
 use std::time::Duration;
 
@@ -7,13 +7,13 @@ use super::reader::Account;
 use super::run::Outcome;
 use crate::support::number::grouped;
 
-/// The lateness above which a sleep counts as unusually late, in nanoseconds.
+/// The lateness in nanoseconds above which a sleep counts as unusually late.
 const LATE: u64 = 1_000_000;
 
 /// A fact that the user should know before trusting the figures.
 #[derive(Clone, Debug)]
 pub(crate) struct Warning {
-    /// The kind of warning, which is the same for the same problem in different runs.
+    /// The kind of warning. If the same problem occurs in different runs, the kind is the same.
     pub(crate) kind: &'static str,
     pub(crate) text: String,
 }

@@ -86,7 +86,7 @@ pub(crate) struct Args {
     pub(crate) color: ColorArgs,
 }
 
-/// Parses `NAME=VALUE`. The value may be empty, and may contain further `=` characters.
+/// Parses `NAME=VALUE`. The value may be empty, and may itself contain `=` characters.
 fn variable(text: &str) -> Result<(String, String), String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),

@@ -1,6 +1,6 @@
 //! The `supervise` command.
 //!
-//! Only Unix has process groups and signals, so the command itself is in `unix`.
+//! Only Unix has process groups and signals, so the implementation of the command is in `unix`.
 
 mod args;
 #[cfg(unix)]

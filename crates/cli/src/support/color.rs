@@ -1,4 +1,4 @@
-//! Colours on a terminal, for words that should stand out.
+//! Colours words that should stand out on a terminal.
 
 use std::env;
 use std::io::IsTerminal;
@@ -9,7 +9,7 @@ use clap::ValueEnum;
 /// When to use colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum When {
-    // Not a doc comment, because it would make the help longer.
+    // This is not a doc comment, because a doc comment would make the help longer.
     #[default]
     Auto,
     Always,
@@ -26,7 +26,7 @@ pub(crate) struct ColorArgs {
 }
 
 impl ColorArgs {
-    /// Returns whether to use colours on this stream.
+    /// Returns whether to use colours when writing to this stream.
     pub(crate) fn is_on(self, stream: &impl IsTerminal) -> bool {
         match self.when {
             When::Always => true,
@@ -36,25 +36,26 @@ impl ColorArgs {
     }
 }
 
-/// Returns whether the environment allows colours. It does not if `NO_COLOR` is set and not empty,
-/// or if `TERM` is `dumb`.
+/// Returns whether the environment allows colours. Colours are not allowed if `NO_COLOR` is set and
+/// not empty, or if `TERM` is `dumb`.
 fn allows_color(variable: impl Fn(&str) -> Option<String>) -> bool {
     let is_refused = variable("NO_COLOR").is_some_and(|value| !value.is_empty());
     !is_refused && variable("TERM").as_deref() != Some("dumb")
 }
 
-/// Returns an event's type in its colour, if it has one.
+/// Returns an event's type in the colour of this type, or unchanged if the type has no colour.
 pub(crate) fn paint_type(word: &str) -> String {
     paint(word, "Warning", AnsiColor::Yellow)
 }
 
-/// Returns an event's reason in its colour, if it has one.
+/// Returns an event's reason in the colour of this reason, or unchanged if the reason has no
+/// colour.
 pub(crate) fn paint_reason(word: &str) -> String {
     paint(word, "Failed", AnsiColor::Red)
 }
 
-/// Returns a log line with its type and reason in their colours. The line must begin with a time, a
-/// type and a reason, separated by two spaces.
+/// Returns a log line with its type and its reason in their colours, if they have colours. The line
+/// must begin with a time, a type and a reason, separated by two spaces.
 pub(crate) fn paint_line(line: &str) -> String {
     let mut cells: Vec<String> = line.splitn(4, "  ").map(str::to_owned).collect();
     if let [_, type_, reason, ..] = &mut cells[..] {

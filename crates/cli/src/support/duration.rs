@@ -1,6 +1,6 @@
 //! Human-readable durations, such as `500us`, `250ms`, `5s`, `1m30s`, `1.5h` or `30d`. The format
-//! is jiff's friendly format. The library's configuration uses the same format, but without days
-//! and weeks.
+//! is jiff's friendly format. The library's configuration uses the same format, but does not accept
+//! days or weeks.
 
 use std::time::Duration;
 
@@ -11,8 +11,8 @@ use super::text::quoted;
 
 const PRINTER: SpanPrinter = SpanPrinter::new().designator(Designator::HumanTime).spacing(Spacing::None);
 
-/// Parses the duration for `option`. If the text is invalid, returns an error that specifies what
-/// `option` must be.
+/// Parses the value of `option` as a duration. If the text is invalid, returns an error that
+/// specifies what `option` must be.
 pub(crate) fn parse(option: &str, text: &str) -> Result<Duration, String> {
     let parsed = SpanParser::new().parse_unsigned_duration(text).ok().or_else(|| with_days(text));
     parsed.ok_or_else(|| format!("{option} must be a duration such as 250ms or 1m30s, got {}", quoted(text)))

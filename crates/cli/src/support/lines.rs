@@ -6,8 +6,7 @@ use std::io::{self, BufRead, Read as _};
 /// The maximum length of a line, in bytes. Servers limit an event to about a megabyte.
 const MAX_LINE: u64 = 16 << 20;
 
-/// Formats an error in the JSON of a line, without the line number. The caller adds the line
-/// number.
+/// Formats an error in a line's JSON. The line number is omitted, because the caller adds it.
 pub(crate) fn json_error(error: &serde_json::Error) -> String {
     error.to_string().replace(" at line 1 column ", " at column ")
 }
@@ -17,14 +16,14 @@ pub(crate) struct Lines<R> {
     number: usize,
 }
 
-/// A line number, counted from 1, with the line or the error in it.
+/// A line number, counted from 1, together with the line or the error in the line.
 pub(crate) type Line = (usize, Result<String, BadLine>);
 
 /// The reason why a line cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum BadLine {
     TooLong,
-    /// The line is not valid UTF-8 from this byte on, counted from 1.
+    /// The position of the first byte that is not valid UTF-8, counted from 1.
     NotUtf8(usize),
 }
 
@@ -42,10 +41,11 @@ impl<R: BufRead> Lines<R> {
         Self { reader, number: 0 }
     }
 
-    /// Returns the next line without its newline, or `None` after the last line.
+    /// Returns the next line without its newline, or `None` if there are no more lines.
     pub(crate) fn next(&mut self) -> io::Result<Option<Line>> {
         let mut bytes = Vec::new();
-        // Reads one byte more, to distinguish a line of exactly this length from a longer one.
+        // Reads one byte more, to distinguish a line of exactly the maximum length from a longer
+        // line.
         if self.reader.by_ref().take(MAX_LINE + 1).read_until(b'\n', &mut bytes)? == 0 {
             return Ok(None);
         }

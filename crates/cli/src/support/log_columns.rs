@@ -1,20 +1,20 @@
-//! Column alignment for a log whose lines are printed one by one.
+//! Aligns the columns of a log whose lines are printed one by one.
 
 use unicode_width::UnicodeWidthStr as _;
 
-/// The maximum widths to which the reason and the object are padded. They prevent one long name
-/// from shifting the messages of all later lines.
+/// The maximum widths to which the reason and the object are padded. These limits prevent a single
+/// long name from shifting the messages of all later lines.
 const MOST: [usize; 2] = [24, 40];
-/// The widths of the time and the type, each with two spaces.
+/// The total width of the time and the type, each followed by two spaces.
 #[cfg(unix)]
 const TIME_AND_TYPE: usize = 22 + 9;
 
-/// The column widths so far, which grow as wider lines are printed.
+/// The current column widths, which grow as wider lines are printed.
 #[derive(Debug, Default)]
 pub(crate) struct LogColumns([usize; 2]);
 
 impl LogColumns {
-    /// Returns the reason and the object, padded to the widest ones so far.
+    /// Returns the reason and the object, padded to the widest reason and the widest object so far.
     pub(crate) fn pad(&mut self, cells: [&str; 2]) -> [String; 2] {
         let mut padded = cells.map(str::to_owned);
         for ((cell, widest), most) in padded.iter_mut().zip(&mut self.0).zip(MOST) {

@@ -1,5 +1,5 @@
-//! Utilities that several commands share: parsing of option values, output, and text for a
-//! terminal.
+//! Utilities that several commands share. For example, they parse option values, write output, and
+//! prepare text for a terminal.
 
 pub(crate) mod bad_input;
 pub(crate) mod bad_usage;

@@ -4,8 +4,8 @@ use std::ops::RangeInclusive;
 
 use super::text::quoted;
 
-/// Parses the number for `option`. If the text is not a number in the range, returns an error that
-/// specifies what `option` must be.
+/// Parses the value of `option` as a number. If the text is not a number in the range, returns an
+/// error that specifies what `option` must be.
 pub(crate) fn parse(option: &str, allowed: RangeInclusive<u64>, text: &str) -> Result<u64, String> {
     let number = text.parse().ok().filter(|number| allowed.contains(number));
     number.ok_or_else(|| {
@@ -27,7 +27,7 @@ pub(crate) fn grouped(number: u64) -> String {
     shown
 }
 
-/// Formats the number with the noun, in the plural unless the number is 1.
+/// Formats the number followed by the noun, which is in the plural unless the number is 1.
 pub(crate) fn counted(number: u64, noun: &str) -> String {
     let end = if number == 1 { "" } else { "s" };
     format!("{} {noun}{end}", grouped(number))

@@ -1,9 +1,10 @@
-//! Output that does not fail when nothing reads it.
+//! Output that does not fail if nothing reads it.
 
 use std::error::Error;
 use std::io::{self, Write};
 
-/// Writes to stdout. A reader that has closed the pipe, as in `| head`, is not a failure.
+/// Writes to stdout. A pipe that the reader has closed, as in `| head`, is not treated as a
+/// failure.
 pub(crate) fn say(text: &str) -> Result<(), Box<dyn Error>> {
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -15,7 +16,7 @@ pub(crate) fn say(text: &str) -> Result<(), Box<dyn Error>> {
 }
 
 /// Writes a line to stderr, and ignores any errors. The line is written with a single call, because
-/// other programs may write to stderr, too.
+/// other programs may also be writing to stderr.
 pub(crate) fn complain(text: &str) {
     let _ = io::stderr().write_all(format!("{text}\n").as_bytes());
 }

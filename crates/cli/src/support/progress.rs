@@ -9,10 +9,10 @@ use super::text::cut;
 
 /// The minimum time between two updates.
 const PAUSE: Duration = Duration::from_millis(100);
-/// The width in columns that is used if the terminal does not report its width.
+/// The width in columns to use if the terminal does not report its width.
 const WIDTH: usize = 80;
 
-/// A progress line on stderr. It is hidden unless stderr is a terminal.
+/// A progress line on stderr. The line is hidden unless stderr is a terminal.
 #[derive(Debug)]
 pub(crate) struct Progress {
     is_hidden: bool,
@@ -51,7 +51,8 @@ impl Progress {
     }
 }
 
-/// Removes the line, so that an early return does not leave it on the terminal.
+/// Removes the line from the terminal when the value is dropped, so that an early return does not
+/// leave the line behind.
 impl Drop for Progress {
     fn drop(&mut self) {
         self.clear();
@@ -59,7 +60,7 @@ impl Drop for Progress {
 }
 
 /// Returns the bytes that replace the line with the text. The text is truncated, because a line as
-/// wide as the terminal would wrap to the next one.
+/// wide as the terminal would wrap onto the next line.
 fn frame(text: &str, width: usize) -> String {
     let text = cut(text, width.saturating_sub(1));
     format!("\r{text}\u{1b}[K")

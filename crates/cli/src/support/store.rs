@@ -1,4 +1,4 @@
-//! The path of a store on the command line.
+//! The path of a store that is specified on the command line.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ pub(crate) fn parse(path: OsString) -> Result<PathBuf, String> {
     Ok(path.into())
 }
 
-/// Describes how many events in a store have expired, such as `2 events have expired`.
+/// Returns the number of expired events in a store as text, such as `2 events have expired`.
 #[cfg(any(unix, feature = "sqlite-system"))]
 pub(crate) fn expired_events(count: u64) -> String {
     let have = if count == 1 { "has" } else { "have" };

@@ -1,4 +1,4 @@
-//! Terminal width detection.
+//! Determines a terminal's width.
 
 /// Returns the width of a stream's terminal, in columns. Returns `None` if the stream is not a
 /// terminal or the terminal does not report its width.

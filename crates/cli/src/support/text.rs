@@ -17,7 +17,7 @@ pub(crate) fn plain(text: &str) -> String {
     escape(text).to_string()
 }
 
-/// Returns the longest prefix of the text that fits into this number of terminal columns.
+/// Returns the longest prefix of the text that fits into the given number of terminal columns.
 #[cfg(feature = "analysis")]
 pub(crate) fn cut(text: &str, columns: usize) -> &str {
     let mut used = 0;
@@ -29,12 +29,12 @@ pub(crate) fn cut(text: &str, columns: usize) -> &str {
     &text[..end]
 }
 
-/// Returns JSON with the same content, with the same characters escaped as by [`plain`]. JSON
-/// itself allows most of them unescaped.
+/// Returns JSON with the same content, in which the characters that [`plain`] escapes are escaped.
+/// JSON itself allows most of these characters unescaped.
 pub(crate) fn harmless_json(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     for c in json.chars() {
-        // Outside of strings, the only such characters are newlines.
+        // Outside of strings, newlines are the only such characters.
         if needs_escape(c) && c != '\n' {
             for unit in c.encode_utf16(&mut [0; 2]) {
                 let _ = write!(shown, "\\u{unit:04x}");

@@ -1,5 +1,5 @@
-//! Tests of the `correlate` command, with test vectors as input and decisions or differences as
-//! output.
+//! Tests of the `correlate` command. The input consists of test vectors, and the output consists of
+//! decisions or differences.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ fn every_vector_compares_equal() {
     }
 }
 
-/// The program's output has the format that the program accepts as `expect`.
+/// The program's output has the format in which the program accepts expected decisions (`expect`).
 #[test]
 fn its_own_answers_compare_equal() {
     for name in ["aggregate.jsonl", "corners.jsonl", "fuzz-mix-0001.jsonl"] {
@@ -82,7 +82,7 @@ fn a_difference_is_shown_with_its_line_and_its_place() {
     assert!(!ended.stdout.contains('\u{1b}'));
 }
 
-/// Only the first differences are shown, but all are counted.
+/// Only the first differences are shown, but all differences are counted.
 #[test]
 fn many_differences_do_not_flood() {
     let text = vector("repeat.jsonl");

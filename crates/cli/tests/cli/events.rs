@@ -15,12 +15,12 @@ use tempfile::TempDir;
 
 use crate::support::output::{Ended, assert_harmless, ended, eventcast};
 
-/// A payload like in CVE-2021-25743, with escape sequences that a terminal would interpret. It is
-/// used in every field that is shown.
+/// A payload like the one in CVE-2021-25743, with escape sequences that a terminal would interpret.
+/// The payload is used in every field that is shown.
 const PAYLOAD: &str =
     "\u{1b}[2J\u{1b}[1;1H\u{9b}31mpwned\rNormal\u{8}\u{7f}\u{202e}txet\u{2028}next\nLAST SEEN";
 
-/// A new directory with a store in it.
+/// A new directory that contains a store.
 struct Place {
     folder: TempDir,
     store: PathBuf,
@@ -41,7 +41,7 @@ impl Place {
         events_of(&self.store, args)
     }
 
-    /// Returns the output of a run that must succeed.
+    /// Returns the output of a run, which must succeed.
     #[track_caller]
     fn shown(&self, args: &[&str]) -> String {
         let ended = self.events(args);
@@ -50,7 +50,7 @@ impl Place {
     }
 }
 
-/// Runs `eventcast events` with a store.
+/// Runs `eventcast events` on a store.
 fn events_of(store: &Path, args: &[&str]) -> Ended {
     let mut command = eventcast(&["events", "--store"]);
     command.arg(store).args(args);
@@ -68,7 +68,7 @@ fn event(name: &str, object: &'static str, type_: &'static str, reason: &'static
     event
 }
 
-/// Creates a store with three events about two objects, one of them in a namespace.
+/// Creates a store with three events about two objects, one of which is in a namespace.
 fn filled() -> Place {
     let place = Place::new();
     let sink = place.sink();
@@ -135,7 +135,7 @@ fn the_number_of_expired_events_is_shown_where_none_is_found() {
         let shown = (ended.code, &*ended.stdout, &*ended.stderr);
         assert_eq!(shown, (Some(0), stdout, "eventcast: no events found (2 events have expired)\n"));
     }
-    // The number stays the same after a write has removed the rows of the expired events.
+    // The number of expired events stays the same after a write has removed their rows.
     place.sink().create(&event("c", "web-1", "Normal", "Started")).unwrap();
     let ended = place.events(&["get", "--reason", "Other"]);
     assert_eq!(ended.stderr, "eventcast: no events found (2 events have expired)\n");
@@ -198,7 +198,7 @@ impl Drop for Running {
     }
 }
 
-/// A program whose output is read line by line while it runs.
+/// A program whose output is read line by line while the program is running.
 struct Watching {
     child: Running,
     stdout: BufReader<ChildStdout>,
@@ -219,8 +219,8 @@ impl Watching {
         Self { child: Running(child), stdout }
     }
 
-    /// Waits for the next line. If the program does not print anything, the test hangs until the
-    /// test runner kills it.
+    /// Waits for the next line. If the program does not print a line, the test hangs until the test
+    /// runner kills it.
     fn line(&mut self) -> String {
         let mut line = String::new();
         self.stdout.read_line(&mut line).unwrap();
@@ -265,8 +265,8 @@ fn watch_follows_until_it_is_stopped() {
     }
 }
 
-/// Starts a watch for a test that does not read its output. The watch blocks in the middle of its
-/// first line, because the line does not fit into a pipe.
+/// Starts a watch for a test that does not read the watch's output. The watch blocks in the middle
+/// of its first line, because the line is too long for a pipe.
 #[cfg(unix)]
 fn in_a_long_line(place: &Place) -> Watching {
     let mut long = event("long", "web-0", "Normal", "Started");
@@ -290,7 +290,7 @@ fn watch_ends_after_the_line_that_it_writes_at_a_signal() {
 }
 
 /// Nothing reads the output, so the write never returns. The test uses two different signals,
-/// because the system may merge equal ones.
+/// because the system may merge two identical signals.
 #[cfg(unix)]
 #[test]
 fn a_second_signal_ends_a_watch_without_a_reader() {
@@ -334,7 +334,8 @@ fn watch_writes_json_lines_and_ends_without_a_reader() {
     }
     let Watching { mut child, stdout } = watching;
     drop(stdout);
-    // Nothing more is written to the store. The program has ended when its stderr is closed.
+    // Nothing more is written to the store. When the program's stderr is closed, the program has
+    // ended.
     let mut stderr = child.0.stderr.take().unwrap();
     let (ended, end) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
@@ -397,7 +398,7 @@ fn hostile_events_do_no_harm_to_the_terminal() {
         watching.signal(rustix::process::Signal::INT);
         assert_eq!(watching.end().0, Some(0));
     }
-    // The program also escapes its own arguments in messages.
+    // The program also escapes its own arguments when it shows them in messages.
     let ended = place.events(&["get", "--output", PAYLOAD]);
     assert_eq!(ended.code, Some(2));
     assert_harmless(&ended.stderr);

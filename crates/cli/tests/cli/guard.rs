@@ -1,5 +1,5 @@
-//! Kills `supervise` with KILL, which a process cannot catch. No process may be left running, and
-//! the guard process that ensures this must not change anything else.
+//! Kills `supervise` with KILL, which a process cannot catch. No process may be left running. The
+//! guard process that ensures this must not change anything else.
 #![cfg(target_os = "linux")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -13,8 +13,8 @@ use rustix::process::{Pid, Signal, getpgid, kill_process};
 use crate::support::output::PROGRAM;
 use crate::support::running::{PATIENCE, Running, is_gone};
 
-/// A command that ignores TERM, with three more processes: one in its group, one in a separate
-/// session, and an orphan that was forked twice.
+/// A command that ignores TERM and starts three more processes. One of these is in the command's
+/// group, one is in a separate session, and one is an orphan that was forked twice.
 const FAMILY: &str = r#"
     trap '' TERM HUP INT
     sh -c 'echo ready $$; exec sleep 1000' &
@@ -24,18 +24,19 @@ const FAMILY: &str = r#"
     echo supervisor $PPID
     while :; do wait; done"#;
 
-/// Returns the number in the line that begins with this word.
+/// Returns the number in the line that begins with the given word.
 fn number(program: &mut Running, word: &str) -> Pid {
     let line = program.wait_for(|line| line.starts_with(word));
     Pid::from_raw(line[word.len()..].trim().parse().expect("a number")).expect("a process")
 }
 
-/// Returns the session of a process as the kernel prints it. The kernel prints 0 if a process
-/// outside this container leads the session, in which case rustix's `getsid` would panic.
+/// Returns the session of a process in the form in which the kernel prints it. If a process outside
+/// this container leads the session, the kernel prints 0. In this case, rustix's `getsid` would
+/// panic.
 fn session(pid: Pid) -> String {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_pid())).expect("it runs");
-    // The name in parentheses may contain spaces. It is followed by the state, parent, group and
-    // session.
+    // The name in parentheses may contain spaces. It is followed by the state, the parent, the
+    // group and the session.
     let (_, fields) = stat.rsplit_once(") ").expect("a name in parentheses");
     fields.split(' ').nth(3).expect("a session").to_owned()
 }
@@ -59,7 +60,7 @@ fn nothing_outlives_a_supervisor_that_is_killed() {
     let (program, supervisor, pids) = family(&[FAMILY]);
     assert_ne!(program.pid(), supervisor);
     program.signal(Signal::KILL);
-    // The program's stderr is closed only when the last process that holds it has ended.
+    // The program's stderr is closed only when the last process that holds it open has ended.
     let ended = program.end();
     assert_eq!(ended.code, None);
     assert_eq!(ended.stdout, "", "somebody else has the terminal by now");
@@ -91,9 +92,9 @@ fn nothing_outlives_the_shell_job_that_is_killed() {
 
 #[test]
 fn what_runs_again_ends_too() {
-    // Each time, the command leaves a process in another session. The command waits until the
-    // process has its session before it ends, because everything in the command's group is killed
-    // then.
+    // Each time, the command leaves a process in another session. The command waits until that
+    // process has its own session before the command ends, because everything in the command's
+    // group is then killed.
     let mut program = Running::start(&[
         "supervise",
         "--shell",
@@ -115,7 +116,7 @@ fn groups_and_sessions_are_as_without_a_guard() {
     let command = number(&mut program, "ready ");
     assert_eq!(getpgid(Some(command)), Ok(command), "a group of its own");
     assert_eq!(session(command), session(program.pid()), "the session of the program");
-    // A Ctrl-C reaches the group in the foreground.
+    // A Ctrl-C is sent to the group in the foreground.
     program.signal(Signal::INT);
     let ended = program.end();
     assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);
@@ -134,7 +135,7 @@ const WITH_PARENT: &str = "echo supervisor $PPID; exec sleep 1000";
 
 #[test]
 fn what_ran_before_the_program_stays() {
-    // The earlier child reads a line from the test, and responds if it is still running.
+    // The earlier child reads a line from the test, and responds if the child is still running.
     let (reader, mut writer) = std::io::pipe().expect("a pipe");
     let (mut answer, answers) = std::io::pipe().expect("a pipe");
     let script = r#"exec 3<&0; { read line; echo $line; } <&3 2>&- & exec "$0" "$@" 3<&- </dev/null >&2"#;
@@ -218,7 +219,7 @@ fn a_signal_ends_it_even_if_its_report_has_no_reader() {
     let mut program = command.spawn().expect("it starts");
     let mut stderr = BufReader::new(program.stderr.take().expect("piped")).lines().map_while(Result::ok);
     assert!(stderr.any(|line| line.starts_with("supervisor ")));
-    // The first signal stops the command. One of the later signals interrupts the report.
+    // The first signal stops the command. One of the later signals interrupts writing the report.
     let start = Instant::now();
     let status = loop {
         if let Some(status) = program.try_wait().expect("it can be waited for") {

@@ -1,11 +1,11 @@
-//! Tests of colours and widths, on a terminal and in a pipe.
+//! Tests of colours and widths on a terminal and in a pipe.
 #![cfg(target_os = "linux")]
 
 use crate::support::output::{eventcast, run};
 use crate::support::terminal::{Shown, run_on_terminal};
 
-/// Arguments for a run that ends on its own, with one command whose name has 40 characters and one
-/// that cannot be started.
+/// Arguments for a run that ends on its own. One command has a name with 40 characters and cannot
+/// be started, and the other command fails.
 const ARGS: [&str; 6] =
     ["supervise", "--for", "200ms", "--quiet", "/no/program-whose-name-is-long-enough-for-it", "false"];
 
@@ -17,7 +17,7 @@ fn shown(args: &[&str], variables: &[(&str, &str)], columns: u16) -> Shown {
     shown
 }
 
-/// Returns the table's lines.
+/// Returns the lines of the table.
 fn table(text: &str) -> Vec<&str> {
     text.lines().take_while(|line| !line.starts_with("accounting: ")).collect()
 }
@@ -59,7 +59,7 @@ fn a_table_is_cut_to_the_terminal() {
     assert!(lines.len() > 4, "{narrow}");
     assert!(lines.iter().all(|line| line.chars().count() <= 60), "{narrow}");
     assert!(lines.iter().any(|line| line.chars().count() == 60 && line.ends_with('…')), "{narrow}");
-    // The accounting is not truncated, because programs read it, too.
+    // The accounting is not truncated, because programs also read it.
     assert!(narrow.lines().last().unwrap().chars().count() > 100, "{narrow}");
 
     let piped = run(&ARGS).stdout;

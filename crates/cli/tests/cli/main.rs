@@ -1,5 +1,5 @@
-//! Tests the `eventcast` command from the user's point of view. The tests run, watch and signal the
-//! program.
+//! Tests the `eventcast` command from the user's point of view. The tests run the program, watch
+//! its output and send it signals.
 
 mod correlate;
 mod events;

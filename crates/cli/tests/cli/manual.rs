@@ -1,4 +1,4 @@
-//! Tests of the help, the version, completions and man pages.
+//! Tests of the help, the version, the completions and the man pages.
 
 use crate::support::output::{Ended, is_built, run};
 
@@ -88,7 +88,8 @@ mod completions_and_pages {
         );
     }
 
-    /// Each shell parses its script without running it. A shell that is not installed is skipped.
+    /// Each shell parses its own script without running it. Shells that are not installed are
+    /// skipped.
     #[cfg(unix)]
     #[test]
     fn the_shells_can_read_their_completions() {
@@ -118,7 +119,7 @@ mod completions_and_pages {
         }
     }
 
-    /// Between `.nf` and `.fi`, the lines of the help are unchanged.
+    /// Between `.nf` and `.fi`, the lines are the unchanged lines of the help.
     #[test]
     fn the_examples_stand_line_by_line_in_a_man_page() {
         for command in COMMANDS {
@@ -152,7 +153,7 @@ mod completions_and_pages {
         }
         assert_eq!(fs::read_dir(&path).unwrap().count(), COMMANDS.len());
 
-        // The path is an existing file.
+        // The path refers to an existing file instead of a directory.
         let file = folder.path().join("file\u{1b}[2J");
         fs::write(&file, "").unwrap();
         let ended = run(&["man", "--output", file.to_str().unwrap()]);

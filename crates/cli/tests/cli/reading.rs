@@ -1,4 +1,4 @@
-//! Tests of the input formats, which all commands that read events share.
+//! Tests of the input formats, which are shared by all commands that read events.
 #![cfg(feature = "analysis")]
 
 use std::fs;
@@ -18,7 +18,7 @@ fn replay(args: &[&str], input: impl AsRef<[u8]>) -> Ended {
     run_with(&[&["replay"], args].concat(), input.as_ref())
 }
 
-/// Returns the figures of a run, which must exit with this status.
+/// Returns the figures of a run, which must exit with the given status.
 fn figures(args: &[&str], input: impl AsRef<[u8]>, status: i32) -> Value {
     let ended = replay(&[args, &["--json"]].concat(), input);
     assert_eq!(ended.code, Some(status), "{ended:?}");
@@ -66,7 +66,7 @@ fn each_form_gives_its_events_and_occurrences() {
         );
         let expanded = figures(&["--expand"], &bytes, 0);
         assert_eq!(expanded["events"], occurrences, "{file}");
-        // Compression makes no difference.
+        // Compressing the input does not change the result.
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
         encoder.write_all(&bytes).unwrap();
         assert_eq!(figures(&[], encoder.finish().unwrap(), 0), found, "{file}");
@@ -140,10 +140,10 @@ fn yaml_may_have_one_document_or_several() {
         assert_eq!((&found["events"], &found["occurrences"]), (&json!(2), &json!(4)), "{form}");
         assert_eq!(found["noisiest"][0]["reason"], "yes", "{form}");
     }
-    // A malformed document does not affect the others.
+    // A malformed document does not affect the other documents.
     let ended = replay(&[], format!("{}---\nkind: [\n---\n{}", yaml("a"), yaml("b")));
     assert!(ended.code == Some(1) && ended.stdout.starts_with("2 events in 0s"), "{ended:?}");
-    // Aliases cannot expand a small document.
+    // Aliases cannot make a small document use unbounded memory.
     let mut bomb = Vec::new();
     for n in 1..30 {
         let before = vec![format!("*a{}", n - 1); 9].join(",");
@@ -216,7 +216,7 @@ fn each_reason_is_reported_in_one_line() {
 #[test]
 fn a_file_that_breaks_off_counts_up_to_there() {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    // The names are irregular, so that the compressed input is not just a few bytes long.
+    // The names are irregular, so that the compressed input is longer than just a few bytes.
     for n in 0..20_000_u64 {
         writeln!(encoder, "{}", event(&format!("e{}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15)), 1)).unwrap();
     }
@@ -255,7 +255,7 @@ fn the_states_in_a_file_of_the_library_are_one_event() {
     let found = figures(&[], &states, 0);
     assert_eq!((&found["events"], &found["occurrences"]), (&json!(1), &json!(20)));
     assert_eq!(found["last"], "2026-01-02T03:20:00Z");
-    // Order and repetitions make no difference.
+    // The order and repetitions of the states do not change the result.
     let mut reversed: Vec<&str> = states.lines().rev().collect();
     reversed.extend(states.lines());
     assert_eq!(figures(&[], reversed.join("\n"), 0), found);
@@ -296,7 +296,7 @@ fn each_reporter_has_a_separate_correlator() {
     assert_eq!(found["reporters"], 10);
     let text = replay(&["--cache-size", "32"], &bytes).stdout;
     assert!(text.contains("\n10 programs reported them, each with its own correlator.\n"), "{text}");
-    // The newer API identifies a reporter by its instance.
+    // In the newer API, a reporter is identified by its instance.
     let newer = String::from_utf8(bytes)
         .unwrap()
         .replace(r#""source": {"component""#, r#""reportingComponent": "kubelet", "x": {"y""#);
@@ -403,7 +403,8 @@ fn an_input_of_deletions_is_named() {
     );
 }
 
-/// Like in `kubectl get events -w | eventcast replay`, where Ctrl-C ends both programs.
+/// The test corresponds to `kubectl get events -w | eventcast replay`, where Ctrl-C ends both
+/// programs.
 #[cfg(target_os = "linux")]
 #[test]
 fn ctrl_c_ends_the_reading_and_prints_the_result() {
@@ -413,12 +414,13 @@ fn ctrl_c_ends_the_reading_and_prints_the_result() {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
     let line = event("a", 7) + "\n";
-    // The input is larger than a pipe's buffer, so the program must already be reading.
+    // The input is larger than a pipe's buffer, so the program must already be reading when the
+    // write returns.
     stdin.write_all(line.repeat((4 << 20) / line.len()).as_bytes()).unwrap();
     let id = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
-    // The program may or may not read a line that is written after the signal. After that, the
-    // write fails.
+    // The program may or may not read a line that is written after the signal. If the program has
+    // already exited, the write fails.
     let _ = stdin.write_all(line.as_bytes());
     drop(stdin);
     let output = child.wait_with_output().unwrap();

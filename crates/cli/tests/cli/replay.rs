@@ -1,5 +1,5 @@
-//! Tests of the `replay` command, with a cluster's events as input and the correlator's results as
-//! output.
+//! Tests of the `replay` command. The input consists of a cluster's events, and the output consists
+//! of the correlator's results.
 #![cfg(feature = "analysis")]
 
 use std::fs;
@@ -33,7 +33,7 @@ fn event(minute: u32, object: &str, message: &str, type_: &str) -> Value {
     })
 }
 
-/// Returns 40 equal events over 40 minutes, and 12 events with different messages within one
+/// Returns 40 equal events within 40 minutes, and 12 events with different messages within one
 /// minute.
 fn events() -> Vec<Value> {
     let same = (0..40).map(|minute| event(minute, "web-0", "restarting", "Warning"));
@@ -60,7 +60,7 @@ fn lists_and_lines_in_any_order_give_the_same_result() {
     reversed[..40].reverse();
     let list = json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": reversed});
     let expected = figures(&[], &lines(&events));
-    // The budget allows every event at first, and then one event every five minutes.
+    // At first, the budget allows every event, and then one event every five minutes.
     assert_eq!(expected["stats"]["created"], 1 + 9 + 1);
     assert_eq!(expected["stats"]["updated"], 24 + 7 + 2);
     assert_eq!(expected["stats"]["filtered"], 8);
@@ -68,8 +68,8 @@ fn lists_and_lines_in_any_order_give_the_same_result() {
     assert_eq!((&expected["events"], &expected["apiCalls"]), (&json!(52), &json!(44)));
     let noisiest = &expected["noisiest"][0];
     assert_eq!((&noisiest["object"], &noisiest["events"]), (&json!("Pod/default/web-0"), &json!(40)));
-    // The same events through the other API, as `kubectl get events.v1.events.k8s.io -o json`
-    // returns them.
+    // The newer list contains the same events in the other API's format, which
+    // `kubectl get events.v1.events.k8s.io -o json` returns.
     let newer: Vec<Value> = reversed.iter().map(through_events_v1).collect();
     let newer_list = json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": newer});
     for input in [
@@ -116,8 +116,8 @@ fn every_option_is_a_flag() {
     assert_eq!(stats(&["--no-aggregation"], "aggregated"), 0);
     assert_eq!(stats(&["--max-events", "3"], "aggregated"), 10);
     assert_eq!(stats(&["--max-events=1", "--max-interval", "1s"], "aggregated"), 52);
-    // The caches evict one budget, one group, and all events except the last one, which represents
-    // the group.
+    // The caches evict one budget, one group, and all events except the last event, which
+    // represents the group.
     assert_eq!(stats(&["--cache-size", "1"], "evicted"), 1 + 1 + 10);
     let ended = replay(&["--cache-size=1"], &input);
     assert!(ended.stdout.contains("to make room: raise --cache-size"), "{}", ended.stdout);
@@ -138,7 +138,7 @@ fn counts_can_be_expanded() {
         (&expanded["first"], &expanded["last"]),
         (&json!("2024-01-01T00:00:00Z"), &json!("2024-01-01T01:00:00Z"))
     );
-    // 25 events pass at first, and 12 more in an hour.
+    // At first, 25 events pass, and another 12 events pass within an hour.
     assert_eq!(expanded["stats"]["created"], 1);
     assert_eq!(expanded["stats"]["filtered"], 61 - 25 - 12);
 
@@ -148,7 +148,8 @@ fn counts_can_be_expanded() {
     assert!(ended.stderr.contains("add up to more than 5000000 events"), "{}", ended.stderr);
 }
 
-/// An event whose last time and series differ, like in a store that was written through both APIs.
+/// The event's last time differs from the time of its series, as in a store that was written
+/// through both APIs.
 #[test]
 fn an_event_is_dated_by_its_series() {
     let mut stored = event(0, "web-0", "probe failed", "Warning");
@@ -168,7 +169,7 @@ fn an_event_is_dated_by_its_series() {
     }
 }
 
-/// OpenShift's installer writes an event without a reason or an object.
+/// OpenShift's installer writes an event that has neither a reason nor an object.
 #[test]
 fn what_calls_itself_an_event_is_one() {
     let bare = json!({
@@ -182,7 +183,7 @@ fn what_calls_itself_an_event_is_one() {
     for input in [list.to_string(), bare.to_string()] {
         assert_eq!(figures(&["--strict"], &input)["events"], 1);
     }
-    // A document without a kind and version must have the fields of an event.
+    // If a document has no kind or no version, it must have the fields of an event.
     for missing in ["kind", "apiVersion"] {
         let mut other = bare.clone();
         other.as_object_mut().unwrap().remove(missing);
@@ -196,8 +197,8 @@ fn what_calls_itself_an_event_is_one() {
     }
 }
 
-/// JSON can escape half of a surrogate pair, which is not a character. Go's decoder reads it as
-/// U+FFFD.
+/// JSON can escape half of a surrogate pair, which is not a character. Go's decoder reads such an
+/// escape as U+FFFD.
 #[test]
 fn half_a_surrogate_pair_is_one_odd_character() {
     let mark = |index: usize| format!("<{index}>");
@@ -218,7 +219,8 @@ fn half_a_surrogate_pair_is_one_odd_character() {
         assert!(serde_json::from_str::<Value>(&input).is_err());
         assert_eq!(figures(&["--strict"], &input)["events"], halves.len());
     }
-    // The rest of the text is unchanged, and so are a complete pair and an escaped backslash.
+    // The rest of the text is unchanged. A complete pair and an escaped backslash are also
+    // unchanged.
     let mut named = event(0, "web-0", "m", "Normal");
     named["reason"] = json!(mark(0));
     let reason = |half: &str| {
@@ -294,7 +296,7 @@ fn a_sweep_draws_each_value() {
         points.iter().map(|point| point["stats"]["filtered"].as_u64().unwrap()).collect();
     assert!(filtered.is_sorted_by(|more, less| more >= less) && filtered[0] > filtered[45], "{filtered:?}");
 
-    // Wide ranges are thinned out, but keep their ends.
+    // If a range is wide, only some of its values are used, including both ends.
     let ended = replay(&["--sweep=cache-size=1..100000", "--json"], &input);
     let figures: Value = serde_json::from_str(&ended.stdout).unwrap();
     let points = figures["points"].as_array().unwrap();
@@ -367,7 +369,7 @@ fn an_input_without_events_is_reported() {
     );
 }
 
-/// A file is read like stdin.
+/// A file is read in the same way as stdin.
 #[test]
 fn a_file_and_stdin_give_the_same_report() {
     let folder = tempfile::tempdir().unwrap();

@@ -38,7 +38,7 @@ fn watcher<'v>(run: &'v Value, name: &str) -> &'v Value {
     watchers.iter().find(|watcher| watcher["name"] == name).unwrap_or_else(|| panic!("no {name} in {run:#}"))
 }
 
-/// Checks that the document's own figures account for every published event.
+/// Checks that the figures in the document account for every published event.
 fn assert_adds_up(run: &Value) {
     assert_eq!((&run["addsUp"], run["faults"].as_array().map(Vec::len)), (&true.into(), Some(0)), "{run:#}");
     let publisher = &run["publisher"];
@@ -58,12 +58,12 @@ fn assert_adds_up(run: &Value) {
         assert!(number(&watcher["highWater"]) <= number(&watcher["queue"]), "{watcher:#}");
         assert!(longest <= offered && (longest > 0) == (number(&watcher["gaps"]) > 0), "{watcher:#}");
         assert_eq!(watcher["firstLoss"].is_null(), lost == 0, "{watcher:#}");
-        // The last event may have been cut short by the end of the run.
+        // The last event may have been interrupted by the end of the run.
         assert!(watcher["latencyUs"].is_null() == (delivered == 0) || delivered == 1, "{watcher:#}");
     }
 }
 
-/// Arguments for a single burst to handlers that take far longer than the burst.
+/// Arguments for a single burst to handlers that take far longer than the burst itself.
 const BURST: [&str; 6] = ["--burst", "200", "--every", "1h", "--for", "50ms"];
 
 #[test]
@@ -81,7 +81,7 @@ fn a_queue_as_long_as_the_burst_loses_nothing_and_a_shorter_one_does() {
     assert_eq!((number(&long["lost"]), &long["enough"]["basis"]), (0, &"held".into()));
     assert_eq!(number(&long["enough"]["queue"]), number(&long["highWater"]));
     assert_eq!(number(&long["delivered"]), 200);
-    // Each handler needs a second for all events, and the publisher needs far less.
+    // Each handler needs a second for all events, and the publisher needs much less time.
     for (watcher, reason) in [(short, "incoming"), (newest, "oldest"), (watcher(&run, "limited"), "timedOut")]
     {
         let (lost, first) = (number(&watcher["lost"]), &watcher["firstLoss"]);
@@ -92,8 +92,8 @@ fn a_queue_as_long_as_the_burst_loses_nothing_and_a_shorter_one_does() {
         assert!((51..=200).contains(&number(&watcher["enough"]["queue"])), "{watcher:#}");
     }
     assert!(number(&short["firstLoss"]["event"]) > 50 && number(&newest["firstLoss"]["event"]) <= 150);
-    // If the publisher is delayed in the middle of its burst, there are two bursts, and the text
-    // describes the larger one.
+    // If the publisher is delayed in the middle of its burst, there are two bursts. The text then
+    // describes the larger burst.
     let (why, rush) = (short["firstLoss"]["why"].as_str().expect("a reason"), &short["firstLoss"]["rush"]);
     assert!((51..=200).contains(&number(&rush["events"])), "{rush:#}");
     let begins = format!("{} events came within ", rush["events"]);
@@ -122,8 +122,8 @@ fn the_answer_is_enough() {
     };
     let (lost, enough) = lost_and_enough(20);
     assert!(lost > 100, "{lost}");
-    // These are all events except those that the handler could have finished before the last event
-    // arrived.
+    // The required length counts all events except those that the handler could have finished
+    // before the last event arrived.
     assert!((150..=200).contains(&enough), "{enough}");
     let (lost, _) = lost_and_enough(enough);
     assert!(lost <= 200 - enough, "{lost} with {enough}");
@@ -160,8 +160,8 @@ fn refusals_of_a_full_bus_are_reported() {
     assert!(refused > 0, "{run:#}");
     assert_eq!((number(&bus["queue"]), number(&bus["refused"])), (8, refused), "{bus}");
     assert_eq!(bus["enough"]["basis"], "atLeast", "{bus}");
-    // Each accepted event ends a run of refused events, so the longest run has at least this many
-    // events.
+    // Each accepted event ends a sequence of refused events, so the longest sequence contains at
+    // least this many events.
     let row = refused.div_ceil(number(&run["publisher"]["accepted"]) + 1);
     assert!((8 + row..=8 + refused).contains(&number(&bus["enough"]["queue"])), "{run:#}");
     assert!(run["warnings"].to_string().contains("its own queue of 8 was full"), "{run:#}");
@@ -195,8 +195,8 @@ fn a_queue_of_the_bus_that_was_too_short_is_the_first_answer() {
 
 #[test]
 fn random_times_are_answered_for_several_seeds() {
-    // With a single burst, only a few events can be handled before the last one is published,
-    // whatever the seed.
+    // With a single burst, only a few events can be handled before the last event is published,
+    // regardless of the seed.
     let args = [&BURST[..], &["--queue=200", "--handler=exp:5ms", "--grace=0s"]].concat();
     let run = figures(&[&args[..], &["--seed=4", "--seeds=7"]].concat());
     let enough = &watcher(&run, "watcher")["enough"];
@@ -279,7 +279,7 @@ fn a_sweep_is_a_table_and_a_drawing() {
         "latency, ms",
         "burst: 100",
         r"p99 of &lt;&amp;&quot;\u{1b}&gt;-2",
-        // These are the ends of the x axis.
+        // The following two labels are the ends of the x axis.
         "\n5\n",
         "\n500\n",
     ] {

@@ -1,11 +1,11 @@
-//! Tests of bad usage, and of output without a reader, for the program as a whole.
+//! Tests of invalid usage, and of output that nothing reads, for the program as a whole.
 
 use std::fs::File;
 use std::process::Stdio;
 
 use crate::support::output::{assert_harmless, ended, eventcast, is_built, run, run_with};
 
-/// Text with escape sequences that a terminal would interpret, and with a forged line.
+/// Text that contains a forged line and escape sequences that a terminal would interpret.
 const PAYLOAD: &str = "x\u{1b}[2J\u{9b}31m\r\u{202e}\u{200b}\nerror: forged";
 
 #[test]
@@ -37,7 +37,8 @@ fn hostile_arguments_are_shown_escaped() {
     }
 }
 
-/// The parser mistakes a negative number for an option and suggests `--`, which does not help here.
+/// The parser mistakes a negative number for an option and suggests `--`, which would not help
+/// here.
 #[test]
 fn a_negative_value_is_reported_with_its_option() {
     for (args, option, value) in [
@@ -57,7 +58,7 @@ fn a_negative_value_is_reported_with_its_option() {
         assert!(ended.stderr.starts_with(&expected), "{args:?}: {}", ended.stderr);
         assert!(!ended.stderr.contains("tip:"), "{args:?}: {}", ended.stderr);
     }
-    // Here the number is not the value of any option.
+    // In these commands, the number is not the value of any option.
     for args in [&["events", "get", "-1"][..], &["supervise", "-1"], &["size", "--json", "-1"]]
         .into_iter()
         .filter(|args| is_built(args))
@@ -67,7 +68,7 @@ fn a_negative_value_is_reported_with_its_option() {
     }
 }
 
-/// The parser wraps all other parts of the help to the terminal's width.
+/// The parser wraps all other parts of the help to fit the terminal's width.
 #[test]
 fn the_help_after_the_options_fits_into_80_columns() {
     for command in [
@@ -109,8 +110,8 @@ fn without_arguments_it_lists_the_commands() {
     let ended = run(&["supervize"]);
     assert_eq!(ended.code, Some(2));
     let suggests = ended.stderr.contains("a similar subcommand exists: 'supervise'");
-    // Without the feature, there may still be suggestions, because a dependency of the tests can
-    // enable them.
+    // If the feature is disabled, there may still be suggestions, because a dependency of the tests
+    // can enable them.
     assert!(suggests || cfg!(not(feature = "help")), "{}", ended.stderr);
 }
 
@@ -127,7 +128,7 @@ fn an_argument_that_is_not_utf8_is_refused() {
     }
 }
 
-/// Commands that exit on their own, and the input that they need.
+/// Commands that exit on their own, and the input that each of them needs.
 fn writers() -> impl Iterator<Item = (&'static [&'static str], &'static str)> {
     let vector = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors/repeat.jsonl");
     let events = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/cases/01_states_of_one_event.jsonl");
@@ -164,7 +165,7 @@ fn a_closed_output_is_not_a_failure() {
         let (code, stderr) = written_to(writer, args, input);
         assert_eq!(code, Some(0), "{args:?}: {stderr}");
         match args[0] {
-            // The log of `supervise` goes to stderr.
+            // `supervise` writes its log to stderr.
             "supervise" => {
                 assert!(!stderr.contains("panicked") && !stderr.contains("Broken pipe"), "{stderr}");
             }
@@ -194,8 +195,8 @@ fn a_drawing_that_cannot_be_written_is_named() {
             ("/dev/full", "/dev/full"),
         ] {
             let args = [args, &["-o", file]].concat();
-            // `size` opens the file before its first run and writes it only after the last one,
-            // which would take too long here.
+            // `size` opens the file before its first run and writes to the file only after its last
+            // run, which would take too long here.
             if !is_built(&args) || (args[0], file) == ("size", "/dev/full") {
                 continue;
             }
@@ -208,8 +209,8 @@ fn a_drawing_that_cannot_be_written_is_named() {
     }
 }
 
-/// If the feature of a command or an option is off, the error message names the feature, and the
-/// command that installs a build with it.
+/// If the feature of a command or an option is disabled, the error message names the feature, and
+/// the command that installs a build with this feature.
 #[test]
 fn what_a_build_lacks_needs_its_feature() {
     let missing = |args: &[&str], what: &str, feature: &str| {

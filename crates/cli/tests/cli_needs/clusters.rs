@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use crate::support::output::run;
 
-/// Returns the directory with events from real clusters: `EVENTCAST_DATA`, or a directory next to
-/// the checkout.
+/// Returns the directory that contains events from real clusters. `EVENTCAST_DATA` specifies the
+/// directory. If that variable is not set, the directory is next to the checkout.
 fn folder() -> PathBuf {
     std::env::var_os("EVENTCAST_DATA")
         .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"), Into::into)
 }
 
-/// Returns the reason why the test in this file cannot run, if there is one.
+/// Returns the reason why the test in this file cannot run, or `None` if it can run.
 pub(crate) fn missing() -> Option<String> {
     if cfg!(not(feature = "analysis")) {
         return Some(
@@ -27,7 +27,7 @@ pub(crate) fn real_clusters_fit_on_one_screen() {
     let expanded = "replicatedhq-troubleshoot-analyze-fixtures.expanded.jsonl";
     for (file, remember, events, filtered) in [
         ("openshift-must-gather-clean-metal.jsonl", "1000000", "5,169 events in ", "494"),
-        // This file has a line for each occurrence, so its events have many identical states.
+        // This file contains a line for each occurrence, so its events have many identical states.
         (expanded, "1000000", "108 events in ", "0"),
         (expanded, "0", "3,871 events in ", "3,004"),
         ("replicatedhq-troubleshoot-baselines.jsonl", "1000000", "2,289 events in ", "14"),

@@ -1,5 +1,5 @@
-//! Tests the `eventcast` command with things that not every machine has: a NATS server, and events
-//! from real clusters. If something is missing, the tests that need it are ignored.
+//! Tests the `eventcast` command with a NATS server and with events from real clusters, which are
+//! not available on every machine. If something is missing, the tests that need it are ignored.
 
 #[cfg(feature = "nats")]
 #[path = "../../../nats/tests/nats/certificates.rs"]

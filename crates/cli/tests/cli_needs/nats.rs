@@ -1,5 +1,5 @@
-//! Tests of `eventcast publish` and `eventcast watch` with a server, where two processes share a
-//! bus.
+//! Tests of `eventcast publish` and `eventcast watch` with a server through which two processes
+//! share a bus.
 
 use std::fs;
 use std::path::Path;
@@ -27,7 +27,7 @@ pub(crate) fn a_watch_resumes_where_the_last_one_ended() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("position.json");
     let args = ["watch", "--nats", &url, "--all", "--resume", file.to_str().unwrap(), "--count", "1"];
-    // All lines are in one message, and each watch takes one line.
+    // All lines are sent in one message, and each watch takes one line.
     let sent = run_with(&["publish", "--nats", &url], b"0\n1\n2\n");
     assert_eq!(sent.code, Some(0), "{}", sent.stderr);
     for n in 0..3 {
@@ -35,7 +35,7 @@ pub(crate) fn a_watch_resumes_where_the_last_one_ended() {
     }
 }
 
-/// Publishes a line and prints it, once with options and once with environment variables.
+/// Publishes a line and prints it, first with options and then with environment variables.
 #[track_caller]
 fn carries(url: &str, files: &[(&str, &Path)]) {
     for is_option in [true, false] {

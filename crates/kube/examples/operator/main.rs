@@ -10,10 +10,10 @@
 //! kubectl describe reminder tea
 //! ```
 //!
-//! A `Reminder` has a time and a message. The operator records an event when it sees a reminder,
-//! and another event when the reminder is due. `kubectl describe` shows both. Recording requires
-//! code in three places: the broadcaster in `operate`, the recorder in `Ctx`, and the calls in
-//! `reminder.rs`.
+//! A `Reminder` consists of a time and a message. The operator records an event when it sees a
+//! reminder, and another event when the reminder is due. `kubectl describe` shows both events.
+//! Recording requires code in three places: the broadcaster in `operate`, the recorder in `Ctx`,
+//! and the calls in `reminder.rs`.
 
 mod reminder;
 
@@ -47,18 +47,18 @@ Exit status: 0 when a signal ended it and all events were stored, 1 when not, 2 
 #[derive(Parser)]
 #[command(name = "operator", after_help = AFTER_HELP)]
 struct Settings {
-    /// The cluster and the user [default: KUBECONFIG, ~/.kube/config, or the own cluster]
+    /// The cluster and the user [default: KUBECONFIG, ~/.kube/config, or the pod's cluster]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Only reminders of this namespace [default: of all]
+    /// Only reminders in this namespace [default: all]
     #[arg(long, value_name = "NAME")]
     namespace: Option<String>,
-    /// Print the custom resource's definition, for 'kubectl apply -f -', and end
+    /// Print the custom resource's definition for 'kubectl apply -f -', and exit
     #[arg(long)]
     crd: bool,
 }
 
-/// The maximum time for which the exiting operator waits for the last events to reach the cluster.
+/// The maximum time that the operator waits on exit for the last events to reach the cluster.
 const DRAIN: Duration = Duration::from_secs(10);
 
 #[tokio::main]
@@ -66,9 +66,9 @@ async fn main() -> ExitCode {
     let settings = match Settings::try_parse() {
         Ok(settings) => settings,
         Err(error) if error.use_stderr() => {
-            // An argument may contain control characters. clap shows them unchanged, or removes
-            // them if its feature `color` is enabled, which may depend on another program in the
-            // same build.
+            // An argument may contain control characters. clap prints them unchanged, or removes
+            // them if its `color` feature is enabled. Another program in the same build may enable
+            // this feature.
             let args = std::env::args_os().map(|arg| escape(&arg.to_string_lossy()).to_string());
             let error = Settings::try_parse_from(args).err().unwrap_or(error);
             error.to_string().lines().for_each(|line| complain(&escape(line).to_string()));
@@ -94,7 +94,7 @@ async fn run(settings: &Settings) -> Result<bool, Box<dyn Error>> {
     operate(settings).await
 }
 
-/// Runs the operator until a signal ends it. Returns `false` if events were lost.
+/// Runs the operator until a signal stops it. Returns `false` if events were lost.
 async fn operate(settings: &Settings) -> Result<bool, Box<dyn Error>> {
     let config = configuration(settings).await?;
     let client = Client::try_from(config.clone())?;
@@ -102,7 +102,7 @@ async fn operate(settings: &Settings) -> Result<bool, Box<dyn Error>> {
         Some(namespace) => Api::namespaced(client, namespace),
         None => Api::all(client),
     };
-    // The controller would retry indefinitely, but the user should learn the cause immediately.
+    // The controller would retry indefinitely, but the user should see the cause immediately.
     reminders.list(&ListParams::default().limit(1)).await.map_err(|error| explain(&config, &error))?;
 
     let events = EventBroadcaster::new()?;
@@ -134,7 +134,7 @@ async fn configuration(settings: &Settings) -> Result<Config, String> {
     Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(|error| explain(&error))
 }
 
-/// Returns the error message for a cluster that does not list reminders.
+/// Returns the error message to show if reminders in the cluster cannot be listed.
 fn explain(config: &Config, error: &kube::Error) -> String {
     let url = &config.cluster_url;
     match error {
@@ -149,9 +149,9 @@ fn explain(config: &Config, error: &kube::Error) -> String {
     }
 }
 
-/// Returns the text of an error and its causes. Some of kube's errors include their cause in their
-/// own text, and others only return it from `source`. In the returned text, each cause appears
-/// once.
+/// Returns an error's text together with the texts of its causes. Some of kube's errors include the
+/// cause in their own text, while others return it only from `source`. In the returned text, each
+/// cause appears once.
 fn with_causes(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -164,7 +164,7 @@ fn with_causes(error: &dyn Error) -> String {
     text
 }
 
-/// Writes lines to stdout. It is not a failure if the reader has closed the pipe, as in `| head`.
+/// Writes lines to stdout. It is not an error if the reader has closed the pipe, as in `| head`.
 fn say(text: &str) -> Result<(), String> {
     match writeln!(io::stdout(), "{text}") {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -174,7 +174,7 @@ fn say(text: &str) -> Result<(), String> {
     }
 }
 
-/// Writes a line to stderr in one piece. A failed write is ignored.
+/// Writes a line to stderr in a single call, and ignores a failed write.
 fn complain(line: &str) {
     let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
 }

@@ -1,6 +1,7 @@
-//! The custom resource, and the events that the operator records about a reminder: when the
-//! reminder will be due, and that it is due. The test shows that a reconciler can be tested without
-//! a cluster.
+//! The custom resource, and the events that the operator records about a reminder. One event
+//! reports when the reminder will be due, another event reports that the reminder is due, and a
+//! warning reports an invalid time. The test shows that a reconciler can be tested without a
+//! cluster.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -29,8 +30,8 @@ pub(crate) struct Ctx {
     pub(crate) clock: Clock,
 }
 
-/// Records events about a reminder. The reconciler does not write anything else, because events are
-/// the purpose of this operator.
+/// Records events about a reminder. The reconciler does not write anything else, because recording
+/// events is the purpose of this operator.
 #[allow(clippy::unused_async, reason = "kube awaits a reconciler, and most of them await something")]
 pub(crate) async fn reconcile(reminder: Arc<Reminder>, ctx: Arc<Ctx>) -> Result<Action, Infallible> {
     let at: Timestamp = match reminder.spec.at.parse() {

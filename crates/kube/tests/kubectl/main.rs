@@ -19,7 +19,7 @@ fn main() -> ExitCode {
     test_support::run([(missing(), test_support::tests![kubectl_events_shows_what_was_recorded])])
 }
 
-/// Returns why the test cannot run.
+/// Returns the reason why the test cannot run, or `None` if it can.
 fn missing() -> Option<String> {
     let is_there = kubectl(&["version", "--client"]).is_some_and(|output| output.status.success());
     (!is_there).then(|| "there is no kubectl on the PATH".to_owned())
@@ -47,7 +47,7 @@ fn kubectl_events_shows_what_was_recorded() {
     let shown = String::from_utf8_lossy(&output.stdout);
     let rows: Vec<Vec<&str>> = shown.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(rows[0].join(" "), "LAST SEEN TYPE REASON OBJECT MESSAGE", "{shown}{output:?}");
-    // eventcast's own table of several namespaces has the same columns.
+    // eventcast's own table for several namespaces has the same columns.
     let all = String::from_utf8_lossy(&all.stdout);
     let head: Vec<&str> = all.lines().next().unwrap().split_whitespace().collect();
     assert_eq!(head.join(" "), "NAMESPACE LAST SEEN TYPE REASON OBJECT MESSAGE", "{all}");

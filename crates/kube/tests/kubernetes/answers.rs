@@ -1,5 +1,5 @@
-//! A server's responses about events, and the sink's results: each response of a real
-//! kube-apiserver that a sink can receive.
+//! Tests the sink's results for a server's responses about events. The tests cover each response of
+//! a real kube-apiserver that a sink can receive.
 
 use eventcast::event::EventSeries;
 use eventcast::sink::SinkErrorKind::{AlreadyExists, Forbidden, NotFound, Rejected};
@@ -28,7 +28,7 @@ fn a_new_event_is_stored_with_all_that_it_has() {
     assert_eq!(Some(&stored), cluster.stored("web-0.1").as_ref());
     assert!(!stored.metadata.uid().is_empty() && !stored.metadata.resource_version().is_empty());
     assert!(stored.metadata.creation_timestamp().is_some());
-    // Only the fields that the server has added differ.
+    // The stored event differs only in the fields that the server has added.
     let mut same = stored;
     same.metadata.set_uid("");
     same.metadata.set_resource_version("");
@@ -105,7 +105,7 @@ fn an_update_creates_replaces_and_respects_a_version() {
     let mut event = cluster.repeat_of("web-0.1");
     let second = sink.update(&event).unwrap();
     assert_eq!((second.count, second.metadata.uid()), (2, first.metadata.uid()));
-    // An update with a version replaces only that version.
+    // An update with a version replaces the event only if the stored event has that version.
     event.count = 3;
     event.metadata.set_resource_version(first.metadata.resource_version().clone());
     refused(sink.update(&event), Rejected, &["409 Conflict", "the object has been modified"]);
@@ -123,7 +123,7 @@ fn a_name_conflict_returns_the_existing_event() {
     let words = ["already exists: 409 AlreadyExists: events \"web-0.1\" already exists"];
     let error = refused(sink.create(&other), AlreadyExists, &words);
     assert_eq!(error.stored(), Some(&stored));
-    // The second create and the read that followed it have changed nothing.
+    // The second create request and the read that followed it have not changed anything.
     assert_eq!(cluster.stored("web-0.1"), Some(stored));
 }
 
@@ -152,7 +152,7 @@ fn a_forbidden_request_names_the_missing_role() {
         ("update", nobody.update(&event)),
         ("patch", nobody.patch(&event)),
     ] {
-        // The server's own message comes first and is complete, although the user has a long name.
+        // The server's own message comes first and is complete, even though the user name is long.
         let cannot = format!(
             " is forbidden: User \"{user}\" cannot {verb} resource \"events\" in API group \"\" in the namespace \
              \"{namespace}\""
@@ -361,8 +361,8 @@ fn without_an_event_time_nearly_everything_is_taken() {
     }
 }
 
-/// A 500 that concerns the event itself is final, because the server would respond in the same way
-/// again.
+/// A 500 response that concerns the event itself is final, because the server would respond in the
+/// same way again.
 #[test]
 fn a_failure_that_is_about_the_event_is_a_refusal() {
     let cluster = Cluster::new();
@@ -370,7 +370,7 @@ fn a_failure_that_is_about_the_event_is_a_refusal() {
     let mut event = cluster.event("web-0.1");
     for (len, words) in [
         (1_600_000, &["500", "etcdserver: request is too large"][..]),
-        // The server reads the event, but cannot pass it on to etcd.
+        // The server reads the event, but cannot send it to etcd.
         (2_900_000, &["500", "message larger than max"]),
         (3 << 20, &["413 RequestEntityTooLarge"]),
     ] {
@@ -416,7 +416,7 @@ fn the_field_manager_is_the_component_or_what_was_set() {
     event.reporting_controller = "example.com/reporter".into();
     sink.update(&event).unwrap();
     assert_eq!(managers(&cluster, "web-0.2"), ["example.com/reporter"]);
-    // Without any name, the server uses the beginning of the user agent.
+    // If no name is set, the server uses the beginning of the user agent.
     sink.create(&cluster.event("web-0.3")).unwrap();
     assert_eq!(managers(&cluster, "web-0.3"), ["eventcast"]);
     event.metadata.name = "web-0.4".into();
@@ -430,6 +430,6 @@ fn a_component_that_can_be_no_field_manager_is_made_one() {
     let mut event = cluster.event("web-0.1");
     event.source = format!("\u{1b}[2K größe\u{202e}\n{}", "c".repeat(200)).into();
     cluster.sink().create(&event).unwrap();
-    // The name has at most 128 bytes, all of them printable.
+    // The name consists of at most 128 bytes, all of them printable.
     assert_eq!(managers(&cluster, "web-0.1"), [format!("[2K gre{}", "c".repeat(121))]);
 }

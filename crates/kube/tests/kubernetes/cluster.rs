@@ -1,9 +1,9 @@
-//! A cluster to which the tests write events: the server in `api_server`, or the cluster that
-//! `EVENTCAST_TEST_KUBECONFIG` names.
+//! A cluster to which the tests write events, which is either the server in `api_server` or the
+//! cluster that `EVENTCAST_TEST_KUBECONFIG` names.
 //!
 //! An administrator creates a namespace, service accounts with roles, and tokens, and reads the
 //! stored events. The tests' sinks never run as the administrator, because a server does not check
-//! an administrator's permissions. They run with the role that `docs/kubernetes.md` documents.
+//! an administrator's permissions. The sinks run with the role that `docs/kubernetes.md` documents.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -37,15 +37,15 @@ pub(crate) enum Role {
     Everywhere,
     /// May create events in all namespaces, and nothing else.
     Creator,
-    /// May do nothing.
+    /// Has no permissions.
     Nobody,
     /// Is unknown to the cluster.
     Stranger,
 }
 
 impl Role {
-    /// Returns the rule of the role: its groups, resources and verbs. Returns `None` if the role
-    /// has no permissions.
+    /// Returns the groups, resources and verbs of the role's rule, or `None` if the role has no
+    /// permissions.
     fn rule(self) -> Option<[&'static [&'static str]; 3]> {
         match self {
             Self::Recorder | Self::Everywhere => {
@@ -61,7 +61,7 @@ impl Role {
     }
 }
 
-/// A new namespace in a cluster. Dropping this deletes the namespace with everything in it.
+/// A new namespace in a cluster. Dropping a `Cluster` deletes the namespace and everything in it.
 pub(crate) struct Cluster {
     pub(crate) namespace: String,
     /// The server in this process, or `None` for a real cluster.
@@ -93,8 +93,8 @@ impl Cluster {
         })
     }
 
-    /// Starts the server in this process, regardless of the environment, to test behaviour that no
-    /// real server shows on request.
+    /// Starts the server in this process, regardless of the environment, so that a test can check
+    /// behaviour that no real server shows on request.
     pub(crate) fn fake() -> Self {
         let server = ApiServer::start();
         let mut config = Config::new(server.url().parse().unwrap());
@@ -154,7 +154,7 @@ impl Cluster {
     }
 
     /// Returns the namespace and the name of a role's account. If a role applies to all namespaces,
-    /// its account is in `default`, so that it outlives the test's namespace.
+    /// its account is in `default`, so that the account outlives the test's namespace.
     fn account(&self, role: Role) -> (&str, String) {
         let name = format!("{role:?}").to_lowercase();
         if role.is_cluster_wide() {
@@ -179,14 +179,14 @@ impl Cluster {
         event
     }
 
-    /// Returns the stored event with this name, or `None` if there is none.
+    /// Returns the stored event with this name, or `None` if no such event is stored.
     pub(crate) fn stored(&self, name: &str) -> Option<Event> {
         let path = format!("/api/v1/namespaces/{}/events/{name}", self.namespace);
         let (code, body) = self.ask(Method::GET, &path, &Value::Null);
         (code == 200).then(|| Event::from_json(&body.to_string()).unwrap())
     }
 
-    /// Returns the status and the body of the response to the administrator's request.
+    /// Sends a request as the administrator, and returns the status and the body of the response.
     pub(crate) fn ask(&self, method: Method, path: &str, body: &Value) -> (u16, Value) {
         self.try_ask(method, path, body).unwrap_or_else(|error| panic!("{path}: {error:?}"))
     }
@@ -214,8 +214,8 @@ impl Cluster {
         self.must(Method::POST, "/api/v1/namespaces", &namespace);
     }
 
-    /// Deletes the namespace, which then remains in termination because an object in it cannot be
-    /// deleted.
+    /// Deletes the namespace, which then remains in the terminating state because an object in it
+    /// cannot be deleted.
     pub(crate) fn begin_termination(&self) {
         if self.server.is_none() {
             let held = json!({
@@ -284,7 +284,8 @@ impl Cluster {
         until(|| self.must(Method::POST, path, &review)["status"]["allowed"] == true);
     }
 
-    /// Returns the event as if another writer repeated it, with count 2 and a different message.
+    /// Returns the event as if another writer had repeated it, with count 2 and a different
+    /// message.
     pub(crate) fn repeat_of(&self, name: &str) -> Event {
         let mut event = self.event(name);
         event.count = 2;
@@ -295,8 +296,8 @@ impl Cluster {
 }
 
 impl Drop for Cluster {
-    /// Deletes everything that the test created in a real cluster. Ignores failures, because there
-    /// may be no server, and the test may have failed for that reason.
+    /// Deletes everything that the test created in a real cluster. Failures are ignored, because
+    /// there may be no server, and the test may have failed for that reason.
     fn drop(&mut self) {
         if self.server.is_some() {
             return;
@@ -336,7 +337,8 @@ fn token(token: &str) -> AuthInfo {
     serde_json::from_value(json!({ "token": token })).unwrap()
 }
 
-/// Tests the code path for a real cluster, with the server in this process instead of the cluster.
+/// Tests the code path for a real cluster, with the server in this process instead of a real
+/// cluster.
 #[test]
 fn a_kubeconfig_leads_to_its_cluster() {
     let server = ApiServer::start();

@@ -1,8 +1,8 @@
 //! Kubernetes' four conformance tests for events, from `test/e2e/instrumentation` (`core_events.go`
 //! and `events.go`, releases 1.19 to 1.25).
 //!
-//! The sink creates, patches and updates events. It never reads or deletes them, so the
-//! administrator does this.
+//! The sink creates, patches and updates events. The sink never reads or deletes events, so the
+//! administrator reads and deletes them.
 
 use eventcast::event::EventSeries;
 use eventcast::{Event, EventSink, ObjectReference, Timestamp};
@@ -23,7 +23,7 @@ struct Api {
 const CORE: Api = Api { which: EventsApi::CoreV1, path: "/api/v1", event: core };
 const EVENTS_V1: Api = Api { which: EventsApi::EventsV1, path: "/apis/events.k8s.io/v1", event: timed };
 
-/// The event of `core_events.go`.
+/// Returns the event that `core_events.go` uses.
 fn core(cluster: &Cluster, name: &str, label: &'static str) -> Event {
     let mut event = Event::default();
     event.metadata.name = name.to_owned().into();
@@ -37,7 +37,7 @@ fn core(cluster: &Cluster, name: &str, label: &'static str) -> Event {
     event
 }
 
-/// The event of `events.go`.
+/// Returns the event that `events.go` uses.
 fn timed(cluster: &Cluster, name: &str, label: &'static str) -> Event {
     let mut event = core(cluster, name, label);
     event.count = 0;
@@ -58,8 +58,8 @@ impl Api {
         format!("{}/namespaces/{}/events", self.path, cluster.namespace)
     }
 
-    /// Asserts that lists of the test's namespace and of all namespaces contain exactly these
-    /// events with a label.
+    /// Asserts that the list of the test's namespace and the list of all namespaces contain exactly
+    /// these events with a label.
     #[track_caller]
     fn assert_listed(self, cluster: &Cluster, label: &str, names: &[&str]) {
         let selector = format!("labelSelector={label}%3Dtrue");
@@ -75,7 +75,7 @@ impl Api {
     }
 }
 
-/// Returns the names of the events in the test's namespace that a list selects.
+/// Returns the names of the events in the test's namespace that match a selector.
 fn listed(cluster: &Cluster, events: &str, selector: &str) -> Vec<String> {
     let (code, list) = cluster.ask(Method::GET, &format!("{events}?{selector}"), &Value::Null);
     assert_eq!(code, 200, "{list}");
@@ -118,7 +118,8 @@ fn an_event_of_core_v1_is_listed_patched_updated_and_deleted() {
     assert_eq!(cluster.stored("event-test"), None);
 }
 
-/// `events.go`: the same through events.k8s.io/v1, with a series, and with field selectors.
+/// `events.go`: the same operations through events.k8s.io/v1, with a series and with field
+/// selectors.
 #[test]
 fn an_event_of_events_v1_is_listed_patched_updated_and_deleted() {
     let (cluster, label) = (Cluster::new(), "testevent-constant");

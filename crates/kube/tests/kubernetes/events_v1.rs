@@ -15,7 +15,7 @@ use test_support::{LONG, until};
 use super::api_server::{Fault, Seen};
 use super::cluster::{Cluster, Role, refused};
 
-/// The path of the request that finds out whether a server has events.k8s.io/v1.
+/// The path of the request that finds out whether a server supports events.k8s.io/v1.
 const DISCOVERY: &str = "/apis/events.k8s.io/v1";
 
 fn at_once() -> RetryPolicy {
@@ -88,8 +88,8 @@ fn count_in_a_series(api: EventsApi) {
     assert_eq!((stats.created + stats.updated, stats.recreated, stats.lost()), (7, 1, 0), "{stats}");
 }
 
-/// The response to the creation is lost. The second attempt finds the event, and recognises it by
-/// its event time and its reporter.
+/// The response to the creation is lost. The second attempt finds the existing event, and
+/// recognises it by its event time and its reporter.
 #[test]
 fn a_series_continues_after_an_unanswered_creation() {
     for (fault, api) in [
@@ -114,8 +114,8 @@ fn a_series_continues_after_an_unanswered_creation() {
     }
 }
 
-/// A sink writes an event through one API, and the test reads it through the other and finds every
-/// field in its place.
+/// A sink writes an event through one API. The test then reads the event through the other API and
+/// finds every field in its place.
 #[test]
 fn an_event_is_the_same_through_both_apis() {
     let cluster = Cluster::new();
@@ -131,7 +131,7 @@ fn an_event_is_the_same_through_both_apis() {
     let patched = sink.patch(&again).unwrap();
     assert_eq!(patched.series(), again.series());
     assert_eq!(cluster.stored("web-0.1").unwrap().series(), again.series());
-    // The name is taken, and the error contains the event that has the name.
+    // The name is taken, and the error contains the stored event with that name.
     let error = sink.create(&again).unwrap_err();
     assert_eq!(error.kind(), SinkErrorKind::AlreadyExists);
     assert_eq!(error.stored().unwrap().series(), again.series());
@@ -182,8 +182,8 @@ fn a_server_is_asked_once_which_api_it_has() {
     }
 }
 
-/// A server lacks the API only if it does not know the path. After any other failure, the sink
-/// sends the query again.
+/// A server lacks the API only if the server does not know the path. After any other failure, the
+/// sink sends the discovery query again.
 #[test]
 fn discovery_is_repeated_until_the_server_answers() {
     let busy = || Fault::status(503, &json!({"reason": "ServiceUnavailable", "message": "not ready"}));
@@ -195,7 +195,7 @@ fn discovery_is_repeated_until_the_server_answers() {
     assert_eq!(error.kind(), SinkErrorKind::GroupUnavailable, "{error}");
     let ask = format!("GET {DISCOVERY}");
     assert_eq!(requests(&cluster), std::slice::from_ref(&ask));
-    // Each operation sends the query until the server has answered it.
+    // Each operation sends the discovery query until the server has answered it.
     cluster.server().fail([no(), no()]);
     let batch = ["web-0.1", "web-0.2"].map(|name| SinkOp::Create(timed(&cluster, name))).to_vec();
     for answer in SinkBatch::perform(batch, &sink) {
@@ -209,7 +209,7 @@ fn discovery_is_repeated_until_the_server_answers() {
 }
 
 /// An operation waiting for the response does not block other operations, whether or not they also
-/// send the query.
+/// send the discovery query.
 #[test]
 fn an_unanswered_discovery_blocks_one_operation() {
     let cluster = Cluster::fake();

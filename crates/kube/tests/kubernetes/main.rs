@@ -2,7 +2,7 @@
 //! with a real API server.
 //!
 //! With `EVENTCAST_TEST_KUBECONFIG=FILE`, the tests in `answers.rs` and `conformance.rs`, and most
-//! tests in `events_v1.rs`, run against the cluster that the file names. They run in new
+//! tests in `events_v1.rs`, run against the cluster that the file names. The tests run in new
 //! namespaces, which they delete afterwards. The user in the file must be permitted to create
 //! namespaces, service accounts, their tokens, roles and cluster roles. The sinks do not run as
 //! this user, but with the role that `docs/kubernetes.md` documents:
@@ -28,7 +28,7 @@ mod webhooks;
 
 use eventcast_kube::{BuildError, EventsApi, KubernetesSink};
 
-/// The public types can be sent to other threads and shared with them.
+/// Asserts that the public types can be sent to other threads and shared between threads.
 const _: () = {
     const fn is_send_and_sync<T: Send + Sync + 'static>() {}
     is_send_and_sync::<KubernetesSink>();

@@ -1,5 +1,5 @@
-//! The example `operator` with an API server: the events that it records, and its messages if there
-//! is no cluster.
+//! Tests the `operator` example with an API server. The tests check the events that the operator
+//! records, and its messages if there is no cluster.
 
 use std::env::consts::EXE_SUFFIX;
 use std::fs;
@@ -18,7 +18,8 @@ use super::api_server::ApiServer;
 
 const COLLECTION: &str = "/apis/eventcast.example.com/v1/reminders";
 /// Returns the path of the example program, which `cargo test` builds. (`cargo test --test
-/// kubernetes` alone does not.) Panics if the program is missing or older than its sources.
+/// kubernetes` alone does not build it.) Panics if the program is missing or older than its
+/// sources.
 fn program() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     let program = test.ancestors().nth(2).unwrap().join(format!("examples/operator{EXE_SUFFIX}"));
@@ -82,7 +83,7 @@ impl Running {
     }
 }
 
-/// Returns a file with this text, which is removed when the value is dropped.
+/// Returns a temporary file with this text. The file is removed when the returned value is dropped.
 fn file(text: &str) -> NamedTempFile {
     let mut file = NamedTempFile::new().unwrap();
     file.write_all(text.as_bytes()).unwrap();
@@ -116,7 +117,7 @@ fn the_program_records_what_it_finds_and_ends_at_a_signal() {
         logged.iter().any(|line| line.contains("  Warning  Invalid  reminder/coffee  at: ")),
         "{logged:?}"
     );
-    // A reminder that is created while the program is watching.
+    // A reminder is created while the program is watching.
     while !server.take_seen().iter().any(|seen| seen.path == COLLECTION && seen.is_watch) {
         thread::yield_now();
     }

@@ -1,4 +1,4 @@
-//! Recordings from a recorder to a cluster: the stored events, and the requests that stored them.
+//! Tests recordings to a cluster, checking the stored events and the requests that stored them.
 
 use std::sync::mpsc;
 use std::thread;
@@ -18,8 +18,8 @@ fn at_once() -> RetryPolicy {
     RetryPolicy::default().delay(Duration::ZERO)
 }
 
-/// A broadcaster that records to a cluster, and its reported losses, each with the reason and the
-/// text.
+/// A broadcaster that records to a cluster, and the losses that were reported, each with its reason
+/// and text.
 struct Running {
     cluster: Cluster,
     events: EventBroadcaster,
@@ -122,8 +122,8 @@ fn a_busy_server_is_left_alone_for_as_long_as_it_asks() {
     server.fail([Fault::too_many_requests(vec![("retry-after", "7".to_owned())])]);
     events.recorder("tester").event(&cluster.event("").involved_object, Warning, "BackOff", "restarts");
     until(|| server.seen_count() == 1);
-    // Wait until the recording has received the response, and is waiting for the clock, which the
-    // test advances.
+    // Wait until the recording has received the response and is waiting for the clock. The test
+    // then advances the clock.
     until(|| recording.stats().last_failure.is_some());
     clock.wait_for_waiters(1);
     clock.advance(Duration::from_millis(6_999));
@@ -173,10 +173,10 @@ fn a_refusal_is_reported_in_the_servers_words_and_blocks_no_event() {
 
 #[test]
 fn a_flood_from_several_threads_arrives_complete_while_the_server_stumbles() {
-    const OBJECTS: usize = 40; // and so 200 events
+    const OBJECTS: usize = 40; // 200 events in total
     const REPEATS: i32 = 5;
     let run = Running::start(Role::Recorder);
-    // Some requests fail, regardless of what they request.
+    // Some requests fail, regardless of the operation that they request.
     run.cluster.server().fail((0..100).map(|number| match number % 5 {
         0 => Fault::too_many_requests(vec![("retry-after", "0".to_owned())]),
         1 => Fault::HangUpBefore,

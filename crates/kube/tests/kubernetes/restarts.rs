@@ -1,5 +1,5 @@
-//! A server that is killed and started again. Until it has read its roles, it refuses service
-//! accounts that it allows later.
+//! Tests a server that is killed and started again. Until the restarted server has read its roles,
+//! it refuses service accounts that it allows later.
 
 use std::collections::HashMap;
 use std::sync::mpsc;

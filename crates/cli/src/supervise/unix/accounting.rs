@@ -1,10 +1,10 @@
-//! Accounts for every event of a run, in one line that must add up.
+//! Accounts for every event of a run, in a single line whose numbers must add up.
 
 use std::fmt;
 
 use eventcast::stats::{EventBroadcasterReport, SinkFailure};
 
-/// The events of one run, as each party counted them.
+/// The number of events in one run, as counted by each party.
 #[derive(Debug, Default)]
 pub(crate) struct Accounting {
     /// The number of events that this program recorded.
@@ -20,7 +20,7 @@ pub(crate) struct Accounting {
     stored: u64,
     counted: u64,
     given_up: u64,
-    /// The store's last failure, if there was one.
+    /// The store's most recent failure, or `None` if the store never failed.
     last_failure: Option<SinkFailure>,
 }
 
@@ -60,8 +60,8 @@ impl Accounting {
         self.rejected + self.dropped + self.queued + self.given_up
     }
 
-    /// If the store failed and events are missing from it, returns a line that describes the
-    /// failure.
+    /// Returns a line that describes the store's failure if the store failed and events are missing
+    /// from it, or `None` otherwise.
     pub(crate) fn failure_of_store(&self) -> Option<String> {
         let failure = self.last_failure.as_ref()?;
         let are = match self.lost() {

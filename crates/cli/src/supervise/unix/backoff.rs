@@ -1,5 +1,5 @@
-//! The delay before a command is restarted, and the restart limit. The delay doubles up to a
-//! maximum. A good run resets both the delay and the restart count.
+//! The delay before a command is restarted, and the restart limit. The delay doubles with each
+//! restart, up to a maximum. A good run resets both the delay and the restart count.
 
 use std::time::Duration;
 
@@ -31,8 +31,8 @@ impl Backoff {
         Self { policy, next: policy.first.min(policy.max), restarts: 0 }
     }
 
-    /// Returns the delay after a run that lasted `uptime`, which is zero for a command that could
-    /// not be started. Returns `None` if the restart limit is reached.
+    /// Returns the delay after a run that lasted `uptime`. If the command could not be started,
+    /// `uptime` must be zero. Returns `None` if the restart limit has been reached.
     pub(crate) fn after_run(&mut self, uptime: Duration) -> Option<Duration> {
         if uptime >= self.policy.reset_after {
             *self = Self::new(self.policy);

@@ -14,9 +14,9 @@ pub(crate) enum Change {
         pid: u32,
         restarts: u64,
     },
-    /// The process ended on its own, successfully.
+    /// The process ended successfully on its own.
     Exited(Run),
-    /// The process ended on its own, unsuccessfully.
+    /// The process ended on its own, with a failure.
     Failed(Run, Cause),
     /// The process could not be started.
     CannotStart(io::Error),
@@ -31,9 +31,9 @@ pub(crate) enum Change {
     GaveUp {
         max_restarts: u64,
     },
-    /// The process ended because the supervisor asked it to.
+    /// The process ended after the supervisor had asked it to exit.
     Stopped(Run),
-    /// The process was killed, for example because it did not end when asked to.
+    /// The process was killed, for example because it did not exit when it was asked to.
     Killed(Run),
 }
 
@@ -51,7 +51,7 @@ pub(crate) enum Cause {
 }
 
 impl Cause {
-    /// Returns how the process failed, or `None` if it did not fail.
+    /// Returns how the process failed, or `None` if the process did not fail.
     pub(crate) fn of(status: ExitStatus) -> Option<Self> {
         match (status.code(), status.signal()) {
             (Some(0), _) => None,

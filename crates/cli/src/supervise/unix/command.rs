@@ -1,4 +1,5 @@
-//! Parses commands into programs with arguments, and assigns the names that events use for them.
+//! Parses commands into programs with arguments, and assigns the names by which events refer to the
+//! commands.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
@@ -16,8 +17,8 @@ const MAX_NAME_CHARS: usize = 48;
 pub(crate) struct Command {
     pub(crate) program: String,
     pub(crate) args: Vec<String>,
-    /// The command as the user wrote it. It is shown only on request, because arguments may contain
-    /// secrets.
+    /// The command as the user wrote it. The text is shown only on request, because arguments may
+    /// contain secrets.
     pub(crate) text: String,
     /// The variables to add to the environment. If a name occurs several times, the last value is
     /// used.
@@ -26,13 +27,13 @@ pub(crate) struct Command {
     pub(crate) dir: Option<PathBuf>,
 }
 
-/// A command under supervision, and the name that events use for it.
+/// A command under supervision, and the name by which events refer to it.
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
     /// The index of the command on the command line, starting at 0.
     pub(crate) index: usize,
-    /// The program's file name, with unsafe characters replaced. No other process has the same
-    /// name.
+    /// The program's file name, with unsafe characters replaced. The name is unique among all
+    /// processes.
     pub(crate) name: String,
     pub(crate) command: Command,
 }
@@ -74,14 +75,15 @@ impl Command {
     }
 }
 
-/// Returns an error if no command can run in this directory.
+/// Returns an error if commands cannot run in this directory.
 pub(crate) fn check_folder(dir: &Path) -> io::Result<()> {
-    // Looking up the dot fails if the path is not a directory or may not be entered.
+    // Looking up the dot fails if the path is not a directory or if the directory may not be
+    // entered.
     fs::metadata(dir.join(".")).map(|_| ())
 }
 
-/// Assigns a name to each command. Two commands with the same program become, for example, `sleep`
-/// and `sleep-2`.
+/// Assigns a name to each command. For example, two commands that run the program `sleep` are named
+/// `sleep` and `sleep-2`.
 pub(crate) fn name_all(commands: Vec<Command>) -> Vec<Process> {
     let mut processes: Vec<Process> = Vec::with_capacity(commands.len());
     for (index, command) in commands.into_iter().enumerate() {

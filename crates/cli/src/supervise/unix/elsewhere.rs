@@ -1,5 +1,5 @@
-//! The counterpart of `linux.rs` for other systems. On these systems, a killed supervisor leaves
-//! its commands running, and a supervisor cannot find processes that left their group.
+//! The counterpart of `linux.rs` for other systems. On these systems, commands continue to run if
+//! the supervisor is killed, and a supervisor cannot find processes that left their group.
 
 use std::io;
 use std::process::{Child, Command as Spawn, ExitCode};
@@ -16,7 +16,7 @@ pub(crate) fn become_command() -> Option<ExitCode> {
     None
 }
 
-/// Returns `None`, because there is no guard process, only the supervisor.
+/// Returns `None`, because there is only the supervisor and no guard process.
 #[allow(clippy::unnecessary_wraps, reason = "as on Linux")]
 pub(crate) fn guard() -> io::Result<Option<ExitCode>> {
     Ok(None)
@@ -49,7 +49,7 @@ impl Orphans {
     }
 }
 
-/// Returns 0, because only Linux shows which signals a process ignores.
+/// Returns 0, because only Linux reports which signals a process ignores.
 pub(crate) fn ignored_signals() -> u64 {
     0
 }

@@ -1,18 +1,19 @@
-//! Two processes that guard each other, so that no process is left running, however either of them
-//! ends.
+//! Two processes that guard each other, so that no process is left running, regardless of how
+//! either of them ends.
 //!
-//! KILL cannot be caught, and the children of a killed process are adopted by its nearest ancestor
-//! that is a subreaper. supervise therefore runs as two processes: the user starts the guard, and
-//! the guard starts the supervisor, which starts the commands. Both are subreapers.
+//! KILL cannot be caught, and a killed process's children are adopted by its nearest ancestor that
+//! is a subreaper. supervise therefore runs as two processes. The user starts the guard, and the
+//! guard starts the supervisor, which starts the commands. The guard and the supervisor are both
+//! subreapers.
 //!
 //! - If the guard is killed, the pipe to the supervisor's stdin is closed. The supervisor then
 //!   immediately kills all remaining processes and exits.
 //! - If the supervisor is killed, the guard becomes the parent of all remaining processes and kills
 //!   them.
 //!
-//! The guard forwards signals, except signals that were ignored when it started, and exits with the
-//! supervisor's exit status. The supervisor has a separate process group, so it receives each
-//! Ctrl-C only once.
+//! The guard forwards signals, except for signals that were ignored when the guard started, and
+//! exits with the supervisor's exit status. The supervisor has a separate process group, so it
+//! receives each Ctrl-C only once.
 
 use std::env;
 use std::ffi::OsStr;
@@ -35,15 +36,15 @@ use crate::support::output::complain;
 /// The value of `argv[0]` that makes the program run as the supervisor.
 const NAME: &str = "eventcast: supervisor";
 
-/// How long the guard waits for stderr to accept its last message.
+/// The maximum time that the guard waits for stderr to accept its last message.
 const ROOM: Timespec = Timespec { tv_sec: 1, tv_nsec: 0 };
 
 fn is_supervisor() -> bool {
     env::args_os().next().as_deref() == Some(OsStr::new(NAME))
 }
 
-/// Starts the supervisor with the arguments of this process, and guards it until it ends. Returns
-/// the supervisor's exit status, or `None` if this process is the supervisor.
+/// Starts the supervisor with the arguments of this process, and guards the supervisor until it
+/// ends. Returns the supervisor's exit status, or `None` if this process is the supervisor.
 pub(crate) fn guard() -> io::Result<Option<ExitCode>> {
     if is_supervisor() {
         return Ok(None);
@@ -60,8 +61,9 @@ pub(crate) fn guard() -> io::Result<Option<ExitCode>> {
     let target = Target::default();
     target.set(Some(pid));
     pass_on(signals, target.clone())?;
-    // The signal that reports a child's exit may be blocked, so the guard waits without it. The
-    // wait does not reap the supervisor, so its process ID cannot be reused yet.
+    // The signal that reports a child's exit may be blocked, so the guard waits without relying on
+    // this signal. The wait does not reap the supervisor, so the supervisor's process ID cannot be
+    // reused yet.
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     while let Err(rustix::io::Errno::INTR) = waitid(WaitId::Pid(pid), options) {}
     target.set(None);
@@ -75,7 +77,7 @@ pub(crate) fn guard() -> io::Result<Option<ExitCode>> {
     Ok(Some(exit_code(status)))
 }
 
-/// The process that receives the guard's signals, until it is reaped.
+/// The process to which the guard forwards signals, until that process is reaped.
 #[derive(Clone, Default)]
 struct Target(Arc<Mutex<Option<Pid>>>);
 
@@ -85,7 +87,7 @@ impl Target {
     }
 
     fn signal(&self, signal: Signal) {
-        // The process cannot be reaped while the lock is held.
+        // While the lock is held, the process cannot be reaped.
         let pid = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pid) = *pid {
             let _ = kill_process(pid, signal);
@@ -93,7 +95,7 @@ impl Target {
     }
 }
 
-/// Forwards signals to the target from now on, on a separate thread.
+/// Starts forwarding signals to the target on a separate thread.
 fn pass_on(mut signals: Signals, target: Target) -> io::Result<()> {
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
         for signal in signals.forever().filter(|&signal| signal != SIGCHLD) {
@@ -103,8 +105,8 @@ fn pass_on(mut signals: Signals, target: Target) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes a line to stderr, unless that would block for long. Nothing may prevent the guard from
-/// exiting.
+/// Writes a line to stderr, unless the write would block for long. Nothing may prevent the guard
+/// from exiting.
 fn complain_if_read(line: &str) {
     let stderr = io::stderr();
     if poll(&mut [PollFd::new(&stderr, PollFlags::OUT)], Some(&ROOM)).is_ok_and(|ready| ready > 0) {
@@ -112,8 +114,8 @@ fn complain_if_read(line: &str) {
     }
 }
 
-/// Returns the exit status like a shell, with 128 plus the signal number if a signal ended the
-/// process.
+/// Returns the exit status that a shell would return, which is 128 plus the signal number if a
+/// signal ended the process.
 fn exit_code(status: ExitStatus) -> ExitCode {
     let code = status.code().or_else(|| status.signal().map(|signal| signal + 128));
     code.and_then(|code| u8::try_from(code).ok()).map_or(ExitCode::FAILURE, ExitCode::from)
@@ -133,8 +135,8 @@ pub(crate) fn on_abandoned(then: impl FnOnce() + Send + 'static) -> io::Result<A
     let abandoned = Arc::new(AtomicBool::new(false));
     let flag = abandoned.clone();
     thread::Builder::new().name("guard".to_owned()).stack_size(64 * 1024).spawn(move || {
-        // Only the guard holds the other end of the pipe, and it never writes, so the read returns
-        // when the guard ends. The commands have a different stdin.
+        // Only the guard holds the other end of the pipe, and the guard never writes, so the read
+        // returns when the guard ends. The commands have a different stdin.
         let _ = io::stdin().read(&mut [0]);
         flag.store(true, Ordering::SeqCst);
         then();

@@ -1,7 +1,7 @@
 //! Records what happened to a process as an event about that process.
 //!
-//! Messages do not contain anything that varies between restarts, so that repeats are counted
-//! instead of stored again. The varying parts go into annotations.
+//! Messages do not contain anything that varies between restarts, so that a repeat is counted
+//! instead of being stored as another event. The varying parts are stored in annotations.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -15,22 +15,22 @@ use super::signals;
 use crate::support::duration;
 use crate::support::number::counted;
 
-/// The maximum number of different events about one process: one for each exit code, signal and
-/// system error, and a few more.
+/// The maximum number of different events about one process, which is one event for each exit code,
+/// signal and system error, and a few more.
 const EVENTS_OF_A_PROCESS: usize = 512;
 
 /// The maximum size of a correlator's cache, in events.
 const MOST_REMEMBERED: usize = 1 << 24;
 
-/// Returns correlator options that count each distinct event of this many processes exactly. Few
-/// events differ, so neither the spam filter nor aggregation is needed. The correlator's cache is
-/// large enough for all of them.
+/// Returns correlator options that count each distinct event of this number of processes exactly.
+/// There are only a few different events, so neither the spam filter nor aggregation is needed. The
+/// correlator's cache is large enough for all of these events.
 pub(crate) fn counting(processes: usize) -> CorrelatorOptions {
     let events = processes.saturating_mul(EVENTS_OF_A_PROCESS);
     CorrelatorOptions::off().cache_size(events.clamp(1, MOST_REMEMBERED))
 }
 
-/// Records the changes of processes as events.
+/// Records the changes in the state of processes as events.
 pub(crate) struct Journal {
     recorder: Recorder,
     show_args: bool,
@@ -40,8 +40,8 @@ pub(crate) struct Journal {
     recorded: u64,
 }
 
-/// Returns a unique name for a run. It consists of the time, the process ID, and 64 random bits in
-/// case the clock was set back.
+/// Returns a unique name for a run. The name consists of the time, the process ID, and 64 random
+/// bits, which distinguish runs if the clock was set back.
 pub(crate) fn new_run() -> String {
     let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let random = RandomState::new().build_hasher().finish();
@@ -75,7 +75,7 @@ impl Journal {
     }
 }
 
-/// The contents of an event, except for its object.
+/// The contents of an event, not including its object.
 struct Entry {
     type_: EventType,
     reason: &'static str,

@@ -1,10 +1,10 @@
 //! Ensures that commands end with their supervisor even if the supervisor is killed, and finds
 //! processes that left their group. Only Linux supports both.
 //!
-//! A process that is to be killed with its parent must request this signal itself. supervise
-//! therefore starts its own executable, which makes the request and then executes the command.
-//! Unlike code between fork and exec, this does not need unsafe code. The processes that a command
-//! starts do not make the request. `guard` finds these.
+//! If a process should be killed when its parent ends, the process must request this itself.
+//! supervise therefore starts its own executable, which makes the request and then executes the
+//! command. Unlike code between fork and exec, this approach does not require unsafe code. The
+//! processes that a command starts do not make the request. `guard` finds these processes.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -26,11 +26,11 @@ pub(crate) use super::guard::{guard, on_abandoned};
 /// The value of `argv[0]` that makes the program become a command.
 const NAME: &str = "eventcast: becoming a command";
 
-/// Starts a command that is killed when this thread ends. `prepare` sets the command's output and
-/// process group.
+/// Starts a command that is killed when the current thread ends. `prepare` sets the command's
+/// output and process group.
 pub(crate) fn spawn(command: &Command, prepare: impl FnOnce(&mut Spawn)) -> io::Result<Child> {
     // The other end of this socket is the child's stdin. If the child cannot execute the command,
-    // it writes the error to the socket. Otherwise, the socket is closed when the command is
+    // the child writes the error to the socket. Otherwise, the socket is closed when the command is
     // executed.
     let (mut answer, stdin) = UnixStream::pair()?;
     let mut program = Spawn::new("/proc/self/exe");
@@ -49,8 +49,8 @@ pub(crate) fn spawn(command: &Command, prepare: impl FnOnce(&mut Spawn)) -> io::
     }
 }
 
-/// Executes the command, if this process was started for that purpose. Returns `None` if it was
-/// not, or an exit code if the command could not be executed.
+/// Executes the command if this process was started for that purpose. Returns `None` if this
+/// process was started for another purpose, or an exit code if the command could not be executed.
 pub(crate) fn become_command() -> Option<ExitCode> {
     let mut args = std::env::args_os();
     if args.next().as_deref() != Some(OsStr::new(NAME)) {
@@ -79,10 +79,10 @@ fn exec(mut args: impl Iterator<Item = OsString>) -> io::Error {
     Spawn::new(program).args(args).stdin(Stdio::null()).exec()
 }
 
-/// Orphans, processes whose parents have ended, which this process adopts. Dropping the value kills
-/// them.
+/// Orphans, which are processes whose parents have ended and which this process adopts. Dropping
+/// the value kills these processes.
 ///
-/// A shell may have started child processes and then replaced itself with this program. These
+/// A shell may have started child processes and then replaced itself with this program. Such
 /// children are not orphans. Only this process can reap them, and it never does, so their process
 /// IDs are never reused.
 pub(crate) struct Orphans {
@@ -90,15 +90,16 @@ pub(crate) struct Orphans {
 }
 
 impl Orphans {
-    /// Makes this process a subreaper. Must be called before this process starts a child.
+    /// Makes this process a subreaper. This method must be called before this process starts a
+    /// child.
     pub(crate) fn adopt() -> io::Result<Self> {
         let own_children = children()?.into_iter().map(|child| child.pid).collect();
         set_child_subreaper(Some(getpid()))?;
         Ok(Self { own_children })
     }
 
-    /// Kills all remaining processes and any orphans that they leave. Must be called after all
-    /// commands have ended.
+    /// Kills all remaining processes and any orphans that they leave behind. This method must be
+    /// called after all commands have ended.
     pub(crate) fn kill(&self) -> io::Result<()> {
         loop {
             let mut killed = 0;
@@ -124,8 +125,8 @@ impl Drop for Orphans {
 }
 
 /// Reaps adopted processes that have ended, which are all ended children except group leaders. Only
-/// the supervisor calls this. The guard started the supervisor, so the supervisor did not inherit
-/// any children.
+/// the supervisor calls this function. The guard started the supervisor, so the supervisor did not
+/// inherit any children.
 pub(crate) fn reap_orphans(leaders: &[Pid]) {
     for child in children().unwrap_or_default() {
         if child.has_ended && !leaders.contains(&child.pid) {
@@ -134,8 +135,8 @@ pub(crate) fn reap_orphans(leaders: &[Pid]) {
     }
 }
 
-/// Returns the signals that this process ignores, as a mask in which bit 0 is signal 1. Returns 0
-/// if the system does not report them.
+/// Returns the signals that this process ignores, as a mask in which bit 0 represents signal 1.
+/// Returns 0 if the system does not report the ignored signals.
 pub(crate) fn ignored_signals() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -160,8 +161,8 @@ fn children() -> io::Result<Vec<ChildProcess>> {
         let Some(pid) = name.to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw) else {
             continue;
         };
-        // The process may have ended by now. The program name, in parentheses, may contain any
-        // characters.
+        // The process may have ended by now. The program name, which is in parentheses, may contain
+        // any characters.
         let Ok(stat) = fs::read(format!("/proc/{pid}/stat")) else { continue };
         let stat = String::from_utf8_lossy(&stat);
         let mut fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();

@@ -1,5 +1,5 @@
-//! The supervisor. [`supervisor`], [`process`] and `system` manage the processes, [`journal`]
-//! records what happens to them as events, and [`store`] stores the events.
+//! The supervisor. [`supervisor`], [`process`] and `system` manage the processes. [`journal`]
+//! records what happens to the processes as events, and [`store`] stores the events.
 
 mod accounting;
 mod backoff;
@@ -46,14 +46,14 @@ use linux as system;
 
 pub(crate) use system::become_command;
 
-/// How long to wait at the end for the last events to reach the store and the log.
+/// The maximum time to wait on exit for the last events to reach the store and the log.
 const DRAIN: Duration = Duration::from_secs(30);
 
 /// The exit status if a command reached its restart limit.
 const GAVE_UP: u8 = 3;
 
-/// Runs the commands until a request to stop, or until no command is left to restart. Returns the
-/// exit status.
+/// Runs the commands until the supervisor is asked to stop, or until no command is left to restart.
+/// Returns the exit status.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     let commands = commands(args).map_err(BadUsage)?;
     if args.store.is_some() && !cfg!(feature = "sqlite-system") {
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Box<dyn Error>> {
     supervise(args, commands)
 }
 
-/// Returns the commands, or an error message if the arguments are invalid.
+/// Returns the commands to run, or an error message if the arguments are invalid.
 fn commands(args: &Args) -> Result<Vec<Command>, String> {
     if args.max_restarts.is_some() && args.reset_after.is_zero() {
         return Err(
@@ -88,12 +88,13 @@ fn commands(args: &Args) -> Result<Vec<Command>, String> {
     commands.collect()
 }
 
-/// Supervises the commands until the end, and prints the recorded events. Returns the exit status.
+/// Supervises the commands until the supervisor has finished, and prints the recorded events.
+/// Returns the exit status.
 fn supervise(args: &Args, commands: Vec<Command>) -> Result<ExitCode, Box<dyn Error>> {
     let run = journal::new_run();
     let store = Store::open(args.store.as_deref(), args.keep)?;
     if let Some(left) = store.left(args.color)? {
-        // With `--json`, stdout must contain only the JSON, because a program reads it.
+        // With `--json`, stdout must contain only the JSON, because stdout is read by a program.
         if args.json { complain(&left) } else { say(&format!("{left}\n"))? }
     }
     let events = EventBroadcaster::builder().correlator(journal::counting(commands.len())).build()?;
@@ -108,7 +109,7 @@ fn supervise(args: &Args, commands: Vec<Command>) -> Result<ExitCode, Box<dyn Er
     }
     let mut journal = Journal::new(events.recorder("supervise"), args.shows_arguments, &run);
 
-    // Dropped after the supervisor, even if the supervisor panics.
+    // This value is dropped after the supervisor, even if the supervisor panics.
     let orphans = system::Orphans::adopt().map_err(|error| format!("cannot adopt processes: {error}"))?;
     let processes = command::name_all(commands);
     let supervisor =
@@ -126,7 +127,7 @@ fn supervise(args: &Args, commands: Vec<Command>) -> Result<ExitCode, Box<dyn Er
 
     let report = events.shutdown_timeout(DRAIN);
     if abandoned.has_come() {
-        // Another program may be using the terminal by now, so print nothing.
+        // Another program may already be using the terminal, so nothing is printed.
         return Ok(ExitCode::FAILURE);
     }
     let accounting = Accounting::new(journal.recorded(), &report);
@@ -154,8 +155,8 @@ fn print_events(
     Ok(())
 }
 
-/// Prints the commands that did not end as they should. Returns the exit status, which is different
-/// if a command reached its restart limit.
+/// Prints the commands that did not end normally. Returns the exit status, which is [`GAVE_UP`] if
+/// a command reached its restart limit.
 fn print_outcome(args: &Args, outcome: &Outcome, is_well: bool) -> ExitCode {
     for name in &outcome.left {
         complain(&format!("eventcast: {name} could not be killed and is still running"));

@@ -10,8 +10,8 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use super::command::{Command, check_folder};
 use super::system;
 
-/// A process group: the leader, and all processes that it starts and that stay in the group.
-/// Dropping the value kills all of them.
+/// A process group, which consists of the leader and of all processes that the leader starts and
+/// that stay in the group. Dropping the value kills all of these processes.
 ///
 /// The leader is reaped only in [`finish`](Group::finish) and in `drop`. Until then, its process
 /// ID, which is also the group's ID, cannot be reused, so a signal never reaches an unrelated
@@ -31,8 +31,8 @@ pub(crate) fn spawn(command: &Command, prepare: impl FnOnce(&mut Spawn)) -> io::
     program.spawn()
 }
 
-/// Returns the error for a failed start. If the directory is the cause, the error names the
-/// directory, because otherwise it would look as if the program were missing.
+/// Returns the error to report if a command cannot be started. If the directory is the cause, the
+/// error names the directory, because otherwise the program would appear to be missing.
 fn explained(error: io::Error, command: &Command) -> io::Error {
     match command.dir.as_deref().map(|dir| (dir, check_folder(dir))) {
         Some((dir, Err(cause))) => {
@@ -43,10 +43,11 @@ fn explained(error: io::Error, command: &Command) -> io::Error {
 }
 
 impl Group {
-    /// Starts a command with an empty stdin. Its output goes to this program's stderr or is
-    /// discarded.
+    /// Starts a command with an empty stdin. The command's output is sent to this program's stderr
+    /// or discarded.
     ///
-    /// A `tied` command is killed when this thread ends, if the system supports this.
+    /// If `tied` is true, the command is killed when the current thread ends, provided that the
+    /// system supports this.
     pub(crate) fn spawn(command: &Command, output: bool, tied: bool) -> io::Result<Self> {
         let prepare = |program: &mut Spawn| {
             let sink = || if output { Stdio::from(io::stderr()) } else { Stdio::null() };
@@ -83,7 +84,8 @@ impl Group {
         Ok(())
     }
 
-    /// Asks every process in the group to exit, including stopped processes.
+    /// Asks every process in the group to exit. Stopped processes are continued so that they can
+    /// exit.
     pub(crate) fn terminate(&self) -> io::Result<()> {
         self.signal(Signal::TERM)?;
         self.signal(Signal::CONT)
@@ -107,8 +109,8 @@ impl Group {
 
     fn reap(&mut self) -> io::Result<ExitStatus> {
         if !self.reaped {
-            // macOS rejects the signal if only the ended leader is left. There is nothing to do in
-            // that case.
+            // macOS rejects the signal if the ended leader is the only process left. In that case,
+            // there is nothing to do.
             let _ = self.kill();
         }
         let status = self.leader.wait()?;
@@ -119,8 +121,8 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Does not wait for a process that we are not allowed to kill, such as one that changed its
-        // user, because it may keep running for any length of time.
+        // Does not wait for a process that we are not allowed to kill, because such a process may
+        // keep running for any length of time. An example is a process that changed its user.
         if !self.reaped && self.kill().is_ok() {
             let _ = self.leader.wait();
             self.reaped = true;

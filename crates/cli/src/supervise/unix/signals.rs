@@ -13,14 +13,16 @@ use super::supervisor::Message;
 use super::system;
 
 /// One request to stop may arrive as several signals, because some senders signal both the guard
-/// and the supervisor, and the guard forwards its signal. Signals within this time count as the
-/// same request.
+/// and the supervisor, and the guard also forwards its signal. Signals that arrive within this time
+/// count as the same request.
 pub(crate) const SAME_REQUEST: Duration = Duration::from_millis(200);
 
-/// Registers the signals to handle. From now on, they no longer terminate the program.
+/// Registers the signals to handle. After registration, these signals no longer terminate the
+/// program.
 ///
-/// A signal that is ignored when the program starts stays ignored, so that `nohup` works. SIGCHLD
-/// is always registered, because the system reaps ended children immediately if it is ignored.
+/// If a signal is ignored when the program starts, it remains ignored, so that `nohup` works.
+/// SIGCHLD is always registered, because the system reaps ended children immediately if SIGCHLD is
+/// ignored.
 pub(crate) fn register() -> io::Result<Signals> {
     let ignored = system::ignored_signals();
     let is_ignored = |signal: i32| (ignored >> (signal - 1)) & 1 == 1;
@@ -28,11 +30,11 @@ pub(crate) fn register() -> io::Result<Signals> {
     Signals::new(stop.chain([SIGCHLD]))
 }
 
-/// Sends the signals to `outbox` from now on.
+/// Starts forwarding signals to `outbox`.
 ///
 /// Once the receiver has been dropped, the program is printing its report or exiting. If nothing
-/// reads the report, printing blocks forever. A signal therefore has its default effect then,
-/// unless it belongs to the original request to stop.
+/// reads the report, printing blocks forever. After the receiver has been dropped, a signal
+/// therefore has its default effect, unless it belongs to the original request to stop.
 pub(crate) fn forward(outbox: Sender<Message>) -> io::Result<()> {
     let mut signals = register()?;
     thread::Builder::new().name("signals".to_owned()).spawn(move || {
@@ -57,8 +59,8 @@ pub(crate) fn forward(outbox: Sender<Message>) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the name of a signal, such as `SIGSEGV` for 11. If the signal has no name, returns its
-/// number.
+/// Returns the name of a signal, such as `SIGSEGV` for 11. If the signal does not have a name, the
+/// returned string contains the signal's number.
 pub(crate) fn name(signal: i32) -> String {
     signal_name(signal).map_or_else(|| format!("signal {signal}"), str::to_owned)
 }

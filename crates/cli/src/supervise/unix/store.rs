@@ -29,7 +29,7 @@ const SHOWN: usize = 10;
 
 pub(crate) enum Store {
     Memory(MemorySink),
-    /// The file, and the number of its last write when this run started.
+    /// The file, and the number of the last write to the file when this run started.
     #[cfg(feature = "sqlite-system")]
     File(SqliteSink, u64),
 }
@@ -51,8 +51,8 @@ impl Store {
         }
     }
 
-    /// Returns a table of the events from earlier runs or, if all of them have expired, a line with
-    /// their number. Returns `None` if there were none.
+    /// Returns a table of the events from earlier runs. If all of these events have expired,
+    /// returns a line with their number. Returns `None` if there were no such events.
     pub(crate) fn left(&self, color: ColorArgs) -> Result<Option<String>, Box<dyn Error>> {
         match self {
             Self::Memory(_) => Ok(None),
@@ -103,8 +103,8 @@ impl Store {
         Ok(format!(r#"{{"kind":"EventList","apiVersion":"v1","metadata":{{}},"items":[{items}]}}"#))
     }
 
-    /// Returns only the events of this run, because another run may write to the same file at the
-    /// same time.
+    /// Returns only the events of this run. Another run may be writing to the same file at the same
+    /// time.
     fn own(&self, run: &str) -> Result<Vec<Event>, Box<dyn Error>> {
         match self {
             Self::Memory(store) => Ok(store.events()),

@@ -1,4 +1,4 @@
-//! Tests of the environment variables and the working directory of commands.
+//! Tests of the commands' environment variables and working directory.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -8,14 +8,14 @@ use super::start;
 use crate::support::output::eventcast;
 use crate::support::running::{Ended, Running};
 
-/// Runs the program until its commands have ended with exit code 0.
+/// Runs the program until its commands have exited with exit code 0.
 fn start_to_end(args: &[&str]) -> Ended {
     let ended = start(&[&["--for", "1m", "--on-failure"], args].concat()).end();
     assert_eq!(ended.code, Some(0), "{:#?}", ended.stderr);
     ended
 }
 
-/// Writes a program that prints its directory and then its arguments.
+/// Writes a program that prints its working directory and then its arguments.
 fn write_program(path: &Path) {
     fs::write(path, "#!/bin/sh\necho \"in $(pwd) with $*\"\n").expect("a file");
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("our own file");
@@ -29,7 +29,7 @@ fn each_command_gets_the_variables() {
     for line in ["2, x = y, home", "2 and x = y"] {
         assert!(ended.stderr.iter().any(|found| found == line), "{line}: {:#?}", ended.stderr);
     }
-    // The values may be secrets.
+    // The variables' values may be secrets, so they must not be shown.
     let logged: String = ended.stderr.into_iter().filter(|line| line.contains("process/")).collect();
     assert!(!(ended.stdout + &logged).contains("x = y"), "{logged}");
 }

@@ -1,5 +1,5 @@
-//! Tests of the `supervise` command. They start, watch and signal the program, which must not leave
-//! any process running.
+//! Tests of the `supervise` command. The tests start the program, watch its output and send it
+//! signals. The program must not leave any process running.
 #![cfg(unix)]
 
 mod environment;
@@ -16,14 +16,14 @@ fn start(args: &[&str]) -> Running {
 }
 
 /// Waits for the line `ready NUMBER`, which the commands in these tests write, and returns the
-/// number.
+/// number in this line.
 fn ready(program: &mut Running) -> Pid {
     let line = program.wait_for(|line| line.starts_with("ready "));
     Pid::from_raw(line["ready ".len()..].parse().expect("a number")).expect("a process")
 }
 
 const READY: &str = "echo ready $$; exec sleep 1000";
-/// A command that ignores TERM, and starts another command that also ignores TERM.
+/// A command that ignores TERM and starts another command that also ignores TERM.
 const STUBBORN: &str = "trap '' TERM; sleep 1000 & echo ready $$; while :; do wait; done";
 
 #[test]
@@ -48,7 +48,8 @@ fn a_command_that_ignores_term_is_killed() {
 
 #[test]
 fn a_second_signal_does_not_wait_for_the_grace_time() {
-    // A signal immediately after the first one would count as part of the same request.
+    // If a signal immediately followed the first signal, it would count as part of the same
+    // request.
     let told = "trap 'sleep 0.3; echo told >&2' TERM; echo ready $$; while :; do sleep 1000 & wait; done";
     let mut program = start(&["--shell", "--grace", "1h", told]);
     ready(&mut program);
@@ -74,8 +75,8 @@ fn leftover_processes_end_with_their_command() {
     program.stop();
 }
 
-/// A command that starts a process with its own session and without a parent, so that no signal to
-/// a process group reaches it.
+/// A command that starts a process with its own session and without a parent, so that signals to a
+/// process group do not reach this process.
 #[cfg(target_os = "linux")]
 const ESCAPING: &str = "(setsid sh -c 'echo ready $$; exec sleep 1000' &) ; exec sleep 1000";
 
@@ -154,7 +155,7 @@ fn bad_usage_is_reported_on_stderr_with_status_2() {
     }
 }
 
-/// The lines after the options also fit into a terminal with 80 columns.
+/// The lines after the options must also fit into a terminal with 80 columns.
 #[cfg(feature = "help")]
 #[test]
 fn the_help_fits_80_columns() {
@@ -170,7 +171,8 @@ fn the_help_fits_80_columns() {
     assert_eq!(notes(&narrow), notes(&wide));
 }
 
-/// Returns the figure after each word in the accounting, and checks that the figures add up.
+/// Checks that the figures in the accounting add up. Returns a function that returns the figure
+/// after a given word.
 fn accounting(line: &str) -> impl Fn(&str) -> u64 {
     let words: Vec<String> =
         line.split([' ', ';', ':']).filter(|word| !word.is_empty()).map(str::to_owned).collect();
@@ -195,7 +197,7 @@ impl Ended {
             .unwrap_or_else(|| panic!("no row with {object} and {rest} in\n{}", self.stdout))
     }
 
-    /// Returns the number of log lines that contain all of these parts.
+    /// Returns the number of log lines that contain all of the given parts.
     fn logged(&self, parts: &[&str]) -> u64 {
         let is_logged = |line: &&String| {
             line.split_once("  ").is_some_and(|(at, _)| at.parse::<eventcast::Timestamp>().is_ok())
@@ -298,7 +300,8 @@ fn names_from_outside_do_no_harm_to_the_terminal() {
     assert_eq!(wide, column(ended.row("process/plain", "supervising")), "{}", ended.stdout);
 }
 
-/// CVE-2021-25743, through a command: in its name, in its arguments, and in the system error.
+/// Tests CVE-2021-25743 with a command that has the payload in its name, in its arguments, and in
+/// the system error.
 #[test]
 fn a_hostile_command_does_no_harm_to_the_terminal() {
     let payload =

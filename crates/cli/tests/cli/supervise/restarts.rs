@@ -5,13 +5,13 @@ use rustix::process::Signal;
 use super::{accounting, start};
 use crate::support::running::Ended;
 
-/// Runs the program until no command is left to restart, which takes less than a minute.
+/// Runs the program until no command is left to restart. This takes less than a minute.
 fn start_to_end(args: &[&str]) -> Ended {
     start(&[&["--for", "1m"], args].concat()).end()
 }
 
-/// Returns a command for `--shell` that fails 50 times and then writes `stays`, and the file in
-/// which the command counts its runs.
+/// Returns a command for `--shell` that fails 50 times and then writes `stays`. `file` is the file
+/// in which the command counts its runs.
 pub(super) fn fails_50_times(file: &str) -> String {
     format!("echo run >>'{file}'; [ $(wc -l <'{file}') -le 50 ] && exit 3; echo stays >&2; exec sleep 1000")
 }
@@ -46,7 +46,7 @@ fn different_exit_codes_are_different_events() {
     let folder = tempfile::TempDir::new().expect("a folder");
     let file = folder.path().join("runs");
     let file = file.to_str().expect("UTF-8");
-    // The command's exit codes are 1, 2, 3, ... 20.
+    // The command exits with the exit codes 1, 2, 3, ... 20.
     let command = format!(
         "echo run >>'{file}'; runs=$(wc -l <'{file}'); [ $runs -le 20 ] && exit $runs; echo stays >&2; exec sleep 1000"
     );

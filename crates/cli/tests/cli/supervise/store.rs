@@ -1,4 +1,4 @@
-//! Tests of runs with a store in a file.
+//! Tests of runs that store their events in a file.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -67,7 +67,7 @@ fn the_events_of_another_run_are_not_its_own() {
     let folder = Folder::new();
     let path = folder.path("events.db");
     // This event is written before the run, but its timestamp is in the same second as the run or
-    // later, because another machine's clock may be ahead.
+    // later, because the clock of another machine may be ahead.
     let store = SqliteSink::open(&path).expect("a store");
     let mut event = Event::default();
     event.metadata.name = "earlier.1".into();
@@ -139,7 +139,7 @@ fn a_crash_loop_of_50_runs_shows_50_live_and_in_the_store() {
     let command = fails_50_times(&folder.path("runs"));
     let mut program = start(&["--shell", "--backoff-max", "1ms", "--store", &store, &command]);
     program.wait_for(|line| line == "stays");
-    // The store already contains the count while the program is running.
+    // While the program is still running, the store already contains the count.
     let failed = ["events", "get", "--store", &store, "--reason", "Failed"];
     let start = Instant::now();
     loop {
@@ -154,7 +154,7 @@ fn a_crash_loop_of_50_runs_shows_50_live_and_in_the_store() {
     assert!(run(&failed).stdout.contains(" (x50 over "));
 }
 
-/// Returns the number of events that the store will still contain after this time.
+/// Returns the number of events that the store will still contain after the given time.
 fn events_after(store: &str, time: Duration) -> usize {
     let clock = FakeClock::new(SystemTime::now() + time);
     let store = SqliteSink::with_clock(store, SqliteSinkOptions::default(), clock.clock());
@@ -180,7 +180,7 @@ fn an_event_is_kept_for_30_days_or_as_long_as_asked() {
 fn the_next_run_shows_how_many_events_have_expired() {
     let folder = Folder::new();
     let store = folder.path("events.db");
-    // No event is written twice, because the restart delay is an hour.
+    // The restart delay is an hour, so no event is written twice.
     let first =
         once(&["--store", &store, "--keep", "1us", "--backoff", "1h", "--backoff-max", "1h", "false"]);
     let stored = accounting(first.stdout.lines().last().unwrap())("stored");

@@ -1,4 +1,4 @@
-//! Utilities that the tests of several commands share.
+//! Utilities that are shared by the tests of several commands.
 #![allow(dead_code, reason = "a system or a set of features uses its part")]
 
 pub(crate) mod output;

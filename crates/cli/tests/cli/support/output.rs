@@ -13,7 +13,7 @@ pub(crate) struct Ended {
     pub(crate) stderr: String,
 }
 
-/// Returns whether this build includes the command at the start of these arguments.
+/// Returns whether this build includes the command that these arguments begin with.
 pub(crate) fn is_built(args: &[&str]) -> bool {
     let is_one_of = |commands: [&str; 2]| args.first().is_some_and(|name| commands.contains(name));
     (cfg!(feature = "analysis") || !is_one_of(["replay", "size"]))
@@ -27,8 +27,9 @@ pub(crate) fn eventcast(args: &[&str]) -> Command {
     command
 }
 
-/// Returns a command that starts the program with no signal ignored. A shell that runs the tests in
-/// the background makes them ignore some signals, and `supervise` would keep ignoring these.
+/// Returns a command that starts the program without any ignored signals. If a shell runs the tests
+/// in the background, they ignore some signals, and `supervise` would continue to ignore these
+/// signals.
 #[cfg(target_os = "linux")]
 fn program() -> Command {
     let mut command = Command::new("env");
@@ -46,7 +47,7 @@ pub(crate) fn run(args: &[&str]) -> Ended {
     run_with(args, b"")
 }
 
-/// Runs the program to completion with an input, which the program does not have to read.
+/// Runs the program to completion with an input. The program does not have to read the input.
 pub(crate) fn run_with(args: &[&str], input: &[u8]) -> Ended {
     ended(eventcast(args), input)
 }
@@ -61,8 +62,8 @@ pub(crate) fn ended(command: Command, input: &[u8]) -> Ended {
     }
 }
 
-/// Checks that the text does not contain control characters, except for newlines, or characters
-/// that reverse the reading direction.
+/// Checks that the text does not contain control characters other than newlines, or characters that
+/// reverse the reading direction.
 #[track_caller]
 pub(crate) fn assert_harmless(shown: &str) {
     let is_bad = |c: char| (c.is_control() && c != '\n') || ('\u{2028}'..='\u{202e}').contains(&c);

@@ -1,8 +1,8 @@
-//! Starts the program, reads its output, signals it, and waits for it to exit.
+//! Starts the program, reads its output, sends it signals, and waits for it to exit.
 //!
-//! Every process that the program starts inherits the pipe of its stderr. When that pipe is closed,
-//! all of these processes have therefore ended. This does not require polling or sleeping, and does
-//! not depend on process IDs, which the system could have reused.
+//! Every process that the program starts inherits the pipe of the program's stderr. When that pipe
+//! is closed, all of these processes have therefore ended. This approach does not require polling
+//! or sleeping, and does not depend on process IDs, which the system could have reused.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
@@ -24,7 +24,7 @@ pub(crate) struct Running {
     seen: Vec<String>,
 }
 
-/// The results of a program that has exited and whose pipes are no longer held by any process.
+/// The results of a program that has exited and whose pipes are no longer held open by any process.
 pub(crate) struct Ended {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
@@ -79,7 +79,7 @@ impl Running {
         kill_process(Pid::from_child(&self.child), signal).expect("the program runs");
     }
 
-    /// Asks the program to stop. The program must then succeed.
+    /// Asks the program to stop. The program must then exit successfully.
     #[cfg(unix)]
     #[track_caller]
     pub(crate) fn stop(self) -> Ended {
@@ -103,7 +103,7 @@ impl Running {
     }
 }
 
-/// Kills the program, so that a failed test does not leave it running.
+/// Stops the program if the test fails, so that the program is not left running.
 impl Drop for Running {
     fn drop(&mut self) {
         if thread::panicking() {
@@ -120,7 +120,7 @@ pub(crate) fn is_gone(pid: Pid) -> bool {
     test_kill_process(pid) == Err(rustix::io::Errno::SRCH)
 }
 
-/// Returns the lines of the program's stdout. Panics if the program did not succeed.
+/// Returns the lines of the program's stdout. Panics if the program did not exit successfully.
 pub(crate) fn lines(ended: &Ended) -> Vec<String> {
     assert_eq!(ended.code, Some(0), "{}\n{:#?}", ended.stdout, ended.stderr);
     ended.stdout.lines().map(str::to_owned).collect()

@@ -17,7 +17,7 @@ pub(crate) struct Shown {
     pub(crate) stderr: String,
 }
 
-/// Runs a command to completion, with a terminal of this width as its stdout.
+/// Runs a command to completion, with a terminal of the given width as its stdout.
 pub(crate) fn run_on_terminal(mut command: Command, columns: u16) -> Shown {
     let screen = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).expect("a terminal");
     grantpt(&screen).and_then(|()| unlockpt(&screen)).expect("our own terminal");
@@ -31,13 +31,13 @@ pub(crate) fn run_on_terminal(mut command: Command, columns: u16) -> Shown {
         .expect("it is there");
     let child = command.stdin(Stdio::null()).stdout(terminal).stderr(Stdio::piped()).spawn();
     let child = child.expect("the program starts");
-    // The command keeps the terminal open. Once the command is dropped, the terminal is closed when
-    // the program exits.
+    // The command keeps the terminal open. Once the command has been dropped, the terminal is
+    // closed when the program exits.
     drop(command);
     let mut shown = Vec::new();
     let mut screen = File::from(screen);
     let mut buffer = [0; 4096];
-    // Linux reports the closed terminal as an error.
+    // Linux reports a closed terminal as an error.
     while let Ok(1..) = screen.read(&mut buffer).inspect(|count| shown.extend_from_slice(&buffer[..*count])) {
     }
     let output = child.wait_with_output().expect("it can be waited for");

@@ -1,5 +1,6 @@
-//! A server's access control, which decides whether a request is permitted: who sends it, with
-//! which permissions, and whether the server is ready to decide.
+//! A server's access control, which decides whether a request is permitted. The decision depends on
+//! who sends the request, on the sender's permissions, and on whether the server is ready to
+//! decide.
 
 use std::time::{Duration, Instant};
 
@@ -9,16 +10,17 @@ use super::accounts::{Account, Accounts, Request};
 use super::seen::Seen;
 use super::status::{self, Answer};
 
-/// The token of the administrator, who may do everything and whose permissions no server checks.
+/// The administrator's token. The administrator may do everything, and no server checks the
+/// administrator's permissions.
 pub(crate) const ADMIN: &str = "admin-token";
 
-/// The events to which a path refers: all events in a namespace, or a single event.
+/// The events to which a path refers, which are all events in a namespace or a single event.
 #[derive(Debug)]
 pub(super) struct Target {
     /// The API group, which is empty for core/v1.
     pub(super) group: &'static str,
     pub(super) namespace: String,
-    /// The name of the event, or empty for all events.
+    /// The name of the event, or an empty string for all events.
     pub(super) name: String,
 }
 
@@ -45,21 +47,21 @@ pub(super) struct Access {
     pub(super) accounts: Accounts,
     /// Whether a client without credentials may do everything.
     pub(super) is_open: bool,
-    /// The time until which the server refuses every service account, and the number of refusals
-    /// so far.
+    /// The time until which the server refuses every service account, and the number of requests
+    /// that it has refused so far.
     starting: Option<(Instant, usize)>,
 }
 
 impl Access {
-    /// Refuses every service account for this time, like a server that has not yet filled its role
-    /// caches.
+    /// Refuses every service account for the given time, like a server that has not yet filled its
+    /// role caches.
     pub(super) fn start(&mut self, time: Duration) {
         self.starting = Some((Instant::now() + time, 0));
     }
 
     /// Returns the response that refuses a request because of its user, or `None` if the user is
-    /// permitted to send it. Administrators are permitted to do everything. Other users may query
-    /// which APIs exist, and their roles determine what they may do with events.
+    /// permitted to send the request. Administrators are permitted to do everything. Other users
+    /// may query which APIs exist, and their roles determine what they may do with events.
     pub(super) fn refused(&mut self, request: &Seen, target: Option<&Target>) -> Option<Answer> {
         let token = request.headers.get(header::AUTHORIZATION);
         let token = token.map(|token| token.to_str().unwrap_or_default());
@@ -93,7 +95,7 @@ impl Access {
 }
 
 /// Returns one of the refusals that a server sends while it is not ready. A server sends all of
-/// these, in any order.
+/// these refusals, in any order.
 fn not_ready(number: usize, account: &Account, asked: &Request<'_>, name: &str) -> Answer {
     let Request { verb, group, namespace, .. } = *asked;
     match number % 3 {

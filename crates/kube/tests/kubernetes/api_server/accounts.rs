@@ -36,8 +36,8 @@ pub(super) struct Request<'r> {
 /// A server's accounts, roles and bindings.
 #[derive(Default)]
 pub(super) struct Accounts {
-    /// The objects by collection, such as `roles`, by namespace, and by name. The namespace of a
-    /// cluster-wide object is empty.
+    /// The objects, keyed by collection (such as `roles`), by namespace, and by name. The namespace
+    /// of a cluster-wide object is an empty string.
     objects: BTreeMap<(String, String, String), Value>,
 }
 
@@ -53,7 +53,7 @@ impl Accounts {
         self.objects.get(&(collection.to_owned(), namespace.to_owned(), name.to_owned()))
     }
 
-    /// Returns whether a role that is bound to the account permits the request.
+    /// Returns whether a role bound to the account permits the request.
     pub(super) fn may(&self, account: &Account, request: &Request<'_>) -> bool {
         let applies = |collection: &str, namespace: &str| match collection {
             "clusterrolebindings" => true,
@@ -72,7 +72,7 @@ impl Accounts {
         })
     }
 
-    /// Returns the response to a request about accounts, roles and bindings, or `None` if the path
+    /// Returns the response to a request about accounts, roles or bindings, or `None` if the path
     /// refers to something else.
     pub(super) fn answer(&mut self, method: &Method, path: &[&str], body: &[u8]) -> Option<Answer> {
         let (namespace, rest) = match *path {
@@ -113,7 +113,7 @@ impl Accounts {
         })
     }
 
-    /// Returns the response to a query that asks whether an account is permitted to do something.
+    /// Returns the response to a query about whether an account is permitted to do something.
     fn review(&self, body: &[u8]) -> Answer {
         let review: Value = serde_json::from_slice(body).unwrap_or_default();
         let text = |value: &'_ Value| value.as_str().unwrap_or_default().to_owned();

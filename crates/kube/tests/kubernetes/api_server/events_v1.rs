@@ -1,4 +1,5 @@
-//! The API events.k8s.io/v1: the same events with different field names and stricter checks.
+//! The events.k8s.io/v1 API, which serves the same events with different field names and stricter
+//! checks.
 
 use axum::http::Method;
 use serde_json::{Value, json};
@@ -8,7 +9,7 @@ use super::status::{self, Answer};
 /// The version of the API.
 const VERSION: &str = "events.k8s.io/v1";
 
-/// The fields whose names differ: the name in core/v1, and the name in this API.
+/// The fields whose names differ, as pairs of the name in core/v1 and the name in this API.
 const NAMES: [(&str, &str); 7] = [
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -23,8 +24,8 @@ pub(crate) fn discovery() -> Answer {
     Answer::new(200, json!({"kind": "APIResourceList", "groupVersion": VERSION, "resources": []}))
 }
 
-/// Converts the body of a request to core/v1's field names, or returns the response that refuses
-/// it.
+/// Converts a request body to core/v1's field names, or returns the response that refuses the
+/// request.
 pub(crate) fn to_core(method: &Method, body: &[u8]) -> Result<Vec<u8>, Answer> {
     let Ok(mut event) = serde_json::from_slice::<Value>(body) else { return Ok(body.to_vec()) };
     if let Some(core) = NAMES.iter().find(|(core, _)| !event[core].is_null()) {
@@ -73,7 +74,7 @@ fn rename(event: &mut Value, from: &str, to: &str) {
     }
 }
 
-/// Returns the refusal if an event violates one of this API's stricter rules.
+/// Returns the refusal if an event violates one of this API's stricter rules, or `None` otherwise.
 fn refused(event: &Value) -> Option<Answer> {
     let name = event["metadata"]["name"].as_str().unwrap_or_default();
     let type_ = event["type"].as_str().unwrap_or_default();

@@ -1,5 +1,5 @@
-//! An API server for events that runs in this process. It responds as a kube-apiserver 1.36 was
-//! observed to respond, and fails when a test requests it.
+//! An API server for events that runs in this process. The server responds as a kube-apiserver 1.36
+//! was observed to respond, and fails when a test requests a failure.
 //!
 //! `store.rs` contains the rules for events, `events_v1.rs` the different names and rules of
 //! events.k8s.io/v1, `selection.rs` the selectors of a list, `accounts.rs` the accounts and roles,
@@ -48,7 +48,7 @@ const MAX_BODY: usize = 3 << 20;
 /// The maximum length of a field manager's name, in bytes.
 const MAX_MANAGER: usize = 128;
 
-/// A fault of the server in response to one request, which replaces the request's work or follows
+/// A server fault in response to one request, which happens instead of the request's work or after
 /// it.
 #[derive(Clone)]
 pub(crate) enum Fault {
@@ -60,19 +60,19 @@ pub(crate) enum Fault {
     HangUpAfter,
     /// Does the work, and closes the connection in the middle of the response.
     CutAnswer,
-    /// Does nothing, and sends nothing, for as long as the client waits.
+    /// Does nothing and sends nothing for as long as the client waits.
     Silence,
     /// Does the work once a permit is available.
     Hold(Arc<Semaphore>),
 }
 
 impl Fault {
-    /// Returns a failure without headers, whose body is a `Status`.
+    /// Returns a failure that sends no additional headers, and whose body is a `Status`.
     pub(crate) fn status(code: u16, body: &Value) -> Self {
         Self::Answer(code, Vec::new(), body.to_string())
     }
 
-    /// Returns the response of the admission plugin `EventRateLimit`, with these additional
+    /// Returns the response of the `EventRateLimit` admission plugin, with these additional
     /// headers.
     pub(crate) fn too_many_requests(headers: Vec<(&'static str, String)>) -> Self {
         let answer = status::too_many_requests();
@@ -90,7 +90,7 @@ pub(crate) struct StoredEvent {
 }
 
 impl StoredEvent {
-    /// Reads the event in a response, which uses the field names of one of the two APIs.
+    /// Reads the event from a response that uses the field names of either API.
     fn of(answer: &Value) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let object = [&answer["involvedObject"], &answer["regarding"]].into_iter().find(|it| it.is_object());
@@ -106,7 +106,7 @@ pub(crate) struct Shared {
     access: Mutex<Access>,
     webhooks: Webhooks,
     stored: Mutex<Vec<StoredEvent>>,
-    /// The number of requests in flight, and the highest such number so far.
+    /// The number of requests in flight, and the highest number so far.
     busy: Mutex<(usize, usize)>,
     changes: broadcast::Sender<Value>,
 }
@@ -133,15 +133,15 @@ impl ApiServer {
         Self { port: Port::open(router), shared }
     }
 
-    /// Ends the server as if by SIGKILL: all connections are cut, requests in flight receive no
-    /// response, and the port is closed.
+    /// Stops the server as if it had received SIGKILL. All connections are closed, requests in
+    /// flight receive no response, and the port is closed.
     pub(crate) fn kill(&self) {
         self.port.close();
     }
 
     /// Starts the server again after [`kill`](Self::kill), on the same port and with its stored
-    /// objects. For the given time, it refuses every service account with 403, like a server that
-    /// has not yet filled its role caches.
+    /// objects. For the given time, the server refuses every service account with 403, like a
+    /// server that has not yet filled its role caches.
     pub(crate) fn start_again(&self, refusing: Duration) {
         lock(&self.shared.access).start(refusing);
         let router = Router::new().fallback(serve).with_state(self.shared.clone());
@@ -163,12 +163,12 @@ impl ApiServer {
         config.to_string()
     }
 
-    /// Adds faults for the next requests, one for each request, in this order.
+    /// Adds faults for the next requests, one fault for each request, in this order.
     pub(crate) fn fail(&self, faults: impl IntoIterator<Item = Fault>) {
         lock(&self.shared.faults).extend(faults);
     }
 
-    /// Removes events.k8s.io/v1.
+    /// Removes the events.k8s.io/v1 API from the server.
     pub(crate) fn remove_events_v1(&self) {
         lock(&self.shared.store).has_events_v1 = false;
     }
@@ -226,8 +226,8 @@ async fn serve(State(shared): State<Arc<Shared>>, request: Request) -> Response 
     let declared = parts.headers.get(header::CONTENT_LENGTH).and_then(|len| len.to_str().ok()?.parse().ok());
     if declared.is_some_and(|len: usize| len > MAX_BODY) {
         // A real server may respond and close the connection while the client is still writing. The
-        // client then occasionally sees a broken connection, and retries. Here, it always sees the
-        // response.
+        // client then occasionally sees a broken connection, and retries. With this server, the
+        // client always sees the response.
         let _ = to_bytes(body, 2 * MAX_BODY).await;
         return response(&status::too_large(MAX_BODY));
     }
@@ -298,7 +298,7 @@ fn hang_up() -> ! {
 fn response(answer: &Answer) -> Response {
     let mut response =
         Response::builder().status(answer.code).header(header::CONTENT_TYPE, "application/json");
-    // A server repeats a status's delay in a header.
+    // A server also sends a status's delay in a header.
     if let Some(seconds) = answer.body["details"]["retryAfterSeconds"].as_u64() {
         response = response.header(header::RETRY_AFTER, seconds);
     }
@@ -367,7 +367,7 @@ fn selected(store: &mut Store, request: &Seen, namespace: &str) -> Answer {
     }
 }
 
-/// Returns the response to a request about anything else.
+/// Returns the response to any other request.
 fn others(store: &mut Store, accounts: &mut Accounts, request: &Seen) -> Answer {
     let segments: Vec<String> = request.path.split('/').skip(1).map(decoded).collect();
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
@@ -399,8 +399,8 @@ fn manager(request: &Seen) -> String {
     name.chars().take(MAX_MANAGER).collect()
 }
 
-/// Streams the changes of a collection from now on, one object on each line, for as long as the
-/// client reads.
+/// Streams future changes to a collection, one object per line, for as long as the client is
+/// reading.
 fn watch(shared: &Shared, path: &str) -> Response {
     let (changes, collection) = (shared.changes.subscribe(), path.to_owned());
     let lines = futures::stream::unfold((changes, collection), |(mut changes, collection)| async {

@@ -1,5 +1,5 @@
-//! A server's port. Its connections can be cut, and the port then remains reserved until the server
-//! listens on it again.
+//! A server's port. The port's connections can be closed, and the port then remains reserved until
+//! the server listens on it again.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Mutex;
@@ -38,10 +38,10 @@ impl Port {
         self.address
     }
 
-    /// Cuts all connections, and closes the port.
+    /// Closes all connections, and closes the port.
     pub(super) fn close(&self) {
         let runtime = lock(&self.state).runtime.take().expect("the port is open");
-        // Waits until the tasks and their connections are dropped.
+        // Waits until the tasks and their connections have been dropped.
         runtime.shutdown_timeout(LONG);
     }
 

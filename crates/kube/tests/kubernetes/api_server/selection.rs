@@ -1,4 +1,4 @@
-//! Label and field selectors, with which a request selects events of a collection.
+//! Label and field selectors, by which a request selects events from a collection.
 
 use serde_json::Value;
 
@@ -8,9 +8,9 @@ use super::status::{self, Answer};
 /// A request's conditions, all of which an event must meet.
 #[derive(Default)]
 pub(crate) struct Selection {
-    /// Keys of labels, and their values.
+    /// Label keys and their values.
     labels: Vec<(String, String)>,
-    /// Names of fields, and their values.
+    /// Field names and their values.
     fields: Vec<(String, String)>,
 }
 
@@ -39,7 +39,7 @@ impl Selection {
         }
     }
 
-    /// Returns whether an event, given with core/v1's field names, meets all conditions.
+    /// Returns whether an event that uses core/v1's field names meets all conditions.
     pub(super) fn includes(&self, event: &Value) -> bool {
         let labels = &event["metadata"]["labels"];
         self.labels.iter().all(|(key, value)| labels[key] == value.as_str())
@@ -48,7 +48,7 @@ impl Selection {
 }
 
 /// Returns the value of a field by which a server can select events, or `None` if a server does not
-/// support this field.
+/// support selecting by this field.
 fn field<'e>(name: &str, event: &'e Value) -> Option<&'e str> {
     let value = match name.split_once('.') {
         Some(("metadata", part @ ("name" | "namespace"))) => &event["metadata"][part],

@@ -1,8 +1,8 @@
-//! An API server's responses: metav1's `Status`, with a kube-apiserver's messages.
+//! An API server's responses, in the form of metav1's `Status` with a kube-apiserver's messages.
 
 use serde_json::{Value, json};
 
-/// A response: an object, or a `Status`.
+/// A response, whose body is an object or a `Status`.
 #[derive(Clone, Debug)]
 pub(crate) struct Answer {
     pub(crate) code: u16,
@@ -86,7 +86,7 @@ fn cannot(user: &str, verb: &str, group: &str, namespace: &str) -> String {
     )
 }
 
-/// Returns a refusal with this reason.
+/// Returns a refusal with the given reason.
 pub(crate) fn forbidden_because(name: &str, reason: &str) -> Answer {
     let what = if name.is_empty() { "events".to_owned() } else { format!("events \"{name}\"") };
     let message = format!("{what} is forbidden: {reason}");
@@ -118,12 +118,12 @@ pub(crate) fn too_large(limit: usize) -> Answer {
     failure(413, "RequestEntityTooLarge", &message, &json!({}))
 }
 
-/// Returns etcd's error, which a server passes on without a reason.
+/// Returns etcd's error, which a server forwards without a reason.
 pub(crate) fn etcd_too_large() -> Answer {
     failure(500, "", "etcdserver: request is too large", &Value::Null)
 }
 
-/// Returns the error of the connection to etcd, which a server passes on without a reason.
+/// Returns an error from the connection to etcd, which a server forwards without a reason.
 pub(crate) fn more_than_can_be_sent(len: usize, limit: usize) -> Answer {
     let message = format!(
         "rpc error: code = ResourceExhausted desc = trying to send message larger than max ({len} vs. {limit})"
@@ -131,12 +131,12 @@ pub(crate) fn more_than_can_be_sent(len: usize, limit: usize) -> Answer {
     failure(500, "", &message, &Value::Null)
 }
 
-/// Returns the store's own error, which a server passes on without a reason.
+/// Returns the store's own error, which a server forwards without a reason.
 pub(crate) fn version_on_create() -> Answer {
     failure(500, "", "resourceVersion should not be set on objects to be created", &Value::Null)
 }
 
-/// Returns the response of the admission plugin `EventRateLimit`.
+/// Returns the response of the `EventRateLimit` admission plugin.
 pub(crate) fn too_many_requests() -> Answer {
     let message = "the server has received too many requests and has asked us to try again later";
     failure(429, "TooManyRequests", message, &json!({}))
@@ -150,7 +150,7 @@ pub(crate) fn webhook_failed(webhook: &str, reason: &str) -> Answer {
 }
 
 /// Returns the response to a request that a webhook denied. The webhook chose the code, the reason
-/// and the delay. Zero means no delay.
+/// and the delay. A delay of zero means that there is no delay.
 pub(crate) fn webhook_denied(webhook: &str, code: u16, reason: &str, message: &str, delay: u32) -> Answer {
     let message = format!("admission webhook \"{webhook}\" denied the request: {message}");
     let details = if delay > 0 { json!({ "retryAfterSeconds": delay }) } else { Value::Null };

@@ -1,4 +1,4 @@
-//! An API server's events: the rules by which the server accepts, changes and refuses them.
+//! An API server's events, and the rules by which the server accepts, changes and refuses events.
 
 use std::collections::BTreeMap;
 
@@ -17,10 +17,10 @@ const MAX_TIMED_MESSAGE: usize = 1024;
 const MAX_TIMED_TEXT: usize = 128;
 
 pub(crate) struct Store {
-    /// The namespaces by name, and whether each of them is terminating.
+    /// Maps the name of each namespace to whether the namespace is terminating.
     namespaces: BTreeMap<String, bool>,
     events: BTreeMap<(String, String), Value>,
-    /// All other objects that can be listed, by the path of their collection and by name.
+    /// All other objects that can be listed, keyed by the path of their collection and by name.
     objects: BTreeMap<String, BTreeMap<String, Value>>,
     version: u64,
     /// The field manager of the current request.
@@ -217,7 +217,8 @@ impl Store {
             metadata.insert("creationTimestamp".into(), json!("2026-11-21T12:00:00Z"));
         }
         metadata.insert("resourceVersion".into(), json!(version));
-        // A server adds many fields. This one represents the fields that a reader must ignore.
+        // A server adds many fields. `managedFields` represents the fields that a reader must
+        // ignore.
         metadata.insert("managedFields".into(), Value::Array(managed));
         for field in ["firstTimestamp", "lastTimestamp"] {
             let whole = event[field].as_str().and_then(|text| text.split_once('.'));
@@ -359,8 +360,8 @@ fn text<'v>(value: &'v Value, field: &str) -> &'v str {
     value[field].as_str().unwrap_or_default()
 }
 
-/// Validates an event by the rules of core/v1, leniently unless there is an event time. Returns
-/// `None` if the event is valid.
+/// Validates an event according to core/v1's rules, which are lenient if the event has no event
+/// time. Returns `None` if the event is valid.
 fn invalid(namespace: &str, name: &str, event: &Value) -> Option<Answer> {
     if name.is_empty() {
         return Some(status::invalid(
@@ -407,8 +408,8 @@ fn invalid_with_time(name: &str, event: &Value) -> Option<Answer> {
     is_long.then(|| status::invalid(name, "message", why))
 }
 
-/// Returns whether a string is a qualified name as in apimachinery: a name, or a DNS subdomain, `/`
-/// and a name.
+/// Returns whether a string is a qualified name as defined by apimachinery, which is either a name,
+/// or a DNS subdomain followed by `/` and a name.
 fn is_qualified(controller: &str) -> bool {
     let is_made_of = |text: &str, inner: fn(char) -> bool, end: fn(char) -> bool| {
         text.chars().all(inner) && text.starts_with(end) && text.ends_with(end)
@@ -430,7 +431,7 @@ fn is_qualified(controller: &str) -> bool {
     }
 }
 
-/// Applies a strategic merge patch, which for an event's fields is a plain merge.
+/// Applies a strategic merge patch, which is a plain merge for an event's fields.
 fn merge(target: &mut Value, patch: &Value) {
     match (target, patch) {
         (Value::Object(target), Value::Object(patch)) => {

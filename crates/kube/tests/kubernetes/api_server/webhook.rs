@@ -1,5 +1,5 @@
-//! Admission webhooks: third-party code that a server calls before it stores an object in a
-//! namespace, and what the server responds when that code misbehaves.
+//! Admission webhooks, which are third-party code that a server calls before it stores an object in
+//! a namespace, and the server's responses when that code misbehaves.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -18,9 +18,10 @@ pub(crate) enum Webhook {
     Refuse500,
     /// Denies every request with 429, and asks the client to wait for this many seconds.
     TooMany(u32),
-    /// Allows every request, after this time.
+    /// Allows every request after this time.
     Slow(Duration),
-    /// Does not respond. After this time, the webhook's timeout, the server responds with 500.
+    /// Does not respond. The server responds with 500 after this time, which is the webhook's
+    /// timeout.
     Hang(Duration),
     /// Denies every request with 503.
     Unavailable503,

@@ -1,19 +1,19 @@
 //! Events in healthy namespaces are stored as fast with sick namespaces as without them, and none
-//! is lost.
+//! of these events is lost.
 //!
-//! Each test measures a load twice, without the webhook and with it. The webhooks here are faster
-//! than real webhooks, which may take 30 s, so that a test ends after a few seconds. A healthy
-//! event may take as long as the slowest event without the webhook, plus [`TOLERANCE`], plus the
-//! longest delay with which the machine woke a thread of the test itself. On an idle machine, that
-//! delay is a few milliseconds. If a sick namespace delayed healthy namespaces, the delay would be
-//! at least the time of one response of its webhook, which is longer.
+//! Each test measures a load twice, once without the webhook and once with it. The webhooks here
+//! are faster than real webhooks, which may take 30 s, so that a test ends after a few seconds. A
+//! healthy event may take as long as the slowest event without the webhook, plus [`TOLERANCE`],
+//! plus the longest delay with which the machine woke a thread of the test itself. On an idle
+//! machine, that delay is a few milliseconds. If a sick namespace delayed healthy namespaces, the
+//! delay would be at least the response time of the sick namespace's webhook, which is longer.
 
 use std::time::Duration;
 
 use super::load::{Load, record};
 use crate::api_server::Webhook;
 
-/// How much longer a healthy event may take than without the webhook.
+/// How much longer a healthy event may take with the webhook than without it.
 const TOLERANCE: Duration = Duration::from_millis(100);
 
 /// The response time of a webhook that is slow but allows requests.

@@ -1,9 +1,9 @@
-//! A load: events in many namespaces, each about a different object, recorded at a steady rate
+//! A load of events in many namespaces, each about a different object, recorded at a steady rate
 //! while the webhook of some namespaces misbehaves.
 //!
-//! The server takes the measurements. It notes the time at which it stores an event, and the
-//! event's latency is that time minus the time at which the event was recorded. If a thread records
-//! an event late, the event's latency therefore does not increase.
+//! The server takes the measurements. For each event, the server notes the time at which it stores
+//! the event. The event's latency is that time minus the time at which the event was recorded. If a
+//! thread records an event late, the event's latency therefore does not increase.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -85,7 +85,8 @@ impl Load {
 /// Events that were reported as lost.
 #[derive(Debug)]
 pub(super) struct Lost {
-    /// The namespace of each event in the report. Empty if the report contains no events.
+    /// The namespace of each event in the report, or an empty list if the report contains no
+    /// events.
     pub(super) namespaces: Vec<String>,
     pub(super) count: u64,
     pub(super) text: String,
@@ -99,7 +100,7 @@ impl Lost {
     }
 }
 
-/// A load that was recorded. The recording continues with the events that are still waiting.
+/// A load that was recorded. The recording continues to process the events that are still waiting.
 pub(super) struct Recorded {
     pub(super) recording: RecordingHandle,
     pub(super) outcome: Outcome,
@@ -145,8 +146,8 @@ impl Outcome {
         self.latencies.last().copied().unwrap_or_default()
     }
 
-    /// Returns the loss reports that do not contain their events, or that concern more than sick
-    /// namespaces.
+    /// Returns the loss reports that do not contain their events, or that concern at least one
+    /// namespace that is not sick.
     pub(super) fn healthy_lost(&self) -> Vec<&Lost> {
         let is_sick = |name: &String| self.load.is_sick(name);
         let is_about_sick = |lost: &&Lost| !lost.namespaces.is_empty() && lost.namespaces.iter().all(is_sick);
@@ -213,7 +214,7 @@ pub(super) fn record(load: Load) -> Recorded {
     Recorded { recording, outcome, losses, _events: events, _cluster: cluster }
 }
 
-/// Ends the probe when dropped, so that it also ends if the test fails.
+/// Stops the probe when dropped, so that the probe also stops if the test fails.
 struct End<'e>(&'e AtomicBool);
 
 impl Drop for End<'_> {
@@ -222,8 +223,8 @@ impl Drop for End<'_> {
     }
 }
 
-/// Records each event when it is due. Returns the time at which each event was recorded, by the
-/// name of the event's object.
+/// Records each event when it is due. Returns the time at which each event was recorded, keyed by
+/// the name of the event's object.
 fn pace(
     recorder: &Recorder,
     schedule: &[(u32, Duration)],
@@ -248,8 +249,8 @@ fn healthy_latencies(load: &Load, cluster: &Cluster, recorded: &HashMap<String, 
 }
 
 /// Returns the longest delay with which this thread was woken. The thread repeatedly sleeps for a
-/// millisecond. It does not spin, so it does not take a core away from the threads that the test
-/// measures.
+/// millisecond. The thread does not spin, so it does not take a core away from the threads that the
+/// test measures.
 fn worst_delay(is_over: &AtomicBool) -> Duration {
     const PAUSE: Duration = Duration::from_millis(1);
     let mut worst = Duration::ZERO;

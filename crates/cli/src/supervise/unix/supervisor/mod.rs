@@ -1,14 +1,14 @@
-//! The event loop that starts commands, waits for them to end, restarts them, and finally stops
-//! them all.
+//! The event loop that starts commands, waits for them to end, restarts them, and finally stops all
+//! commands.
 //!
 //! The loop sleeps until something happens:
 //!
-//! - A child ends. One thread per child waits for this.
+//! - A child ends. For each child, one thread waits for this.
 //! - A signal arrives. One thread forwards all signals.
 //! - A timer is due, such as a restart.
 //!
-//! The loop waits for all of these on one channel. It does not depend on how changes are recorded.
-//! It passes each [`Change`] to a closure.
+//! The loop waits for all of these events on one channel. The loop does not depend on how changes
+//! are recorded, because it passes each [`Change`] to a closure.
 
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::time::{Duration, Instant};
@@ -19,21 +19,23 @@ use super::command::Process;
 use super::process::Group;
 use super::system;
 
-/// How long to wait after KILL, because we may not be allowed to kill some processes.
+/// The maximum time to wait after sending KILL, because we may not be allowed to kill some
+/// processes.
 const AFTER_KILL: Duration = Duration::from_secs(30);
 
-/// A message to the loop.
+/// A message to the event loop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Message {
     /// The group leader of the process with this index has ended.
     Ended(usize),
-    /// A request to stop. Repeated requests have no further effect.
+    /// A request to stop. Repeating this request has no further effect.
     Stop,
-    /// A request by the user to stop. A later interrupt skips the grace period.
+    /// A request by the user to stop. If another interrupt follows later, the grace period is
+    /// skipped.
     Interrupt,
-    /// A request to kill everything immediately.
+    /// A request to kill all processes immediately.
     Kill,
-    /// A child has ended, possibly an adopted one.
+    /// A child has ended. The child may be an adopted process.
     Child,
 }
 
@@ -41,15 +43,16 @@ pub(crate) enum Message {
 pub(crate) struct Settings {
     pub(crate) backoff: Policy,
     pub(crate) grace: Duration,
-    /// For this time after the first request to stop, an interrupt counts as the same request.
+    /// The time after the first request to stop during which an interrupt counts as the same
+    /// request.
     pub(crate) same_request: Duration,
     pub(crate) stop_after: Option<Duration>,
     pub(crate) panic_after: Option<Duration>,
-    /// Whether a command is restarted only if it failed.
+    /// Whether commands are restarted only if they failed.
     pub(crate) on_failure: bool,
     /// Whether the commands' output is shown.
     pub(crate) output: bool,
-    /// Whether the commands are killed with this process, if the system supports this.
+    /// Whether commands are killed when this process ends, if the system supports this.
     pub(crate) tied: bool,
 }
 
@@ -76,7 +79,7 @@ struct Task {
 pub(crate) struct Outcome {
     /// The processes that could not be killed. Usually, there are none.
     pub(crate) left: Vec<String>,
-    /// The processes that were no longer restarted because they had reached the restart limit.
+    /// The processes that were no longer restarted because they had reached their restart limit.
     pub(crate) gave_up: Vec<String>,
 }
 
@@ -85,12 +88,12 @@ enum State {
         group: Group,
         since: Instant,
     },
-    /// `None` means that the process is never restarted, because the delay is longer than the clock
-    /// can represent.
+    /// If `until` is `None`, the process is never restarted, because the delay is longer than the
+    /// clock can represent.
     Waiting {
         until: Option<Instant>,
     },
-    /// Not started yet, or no longer restarted.
+    /// The process has not been started yet, or is no longer restarted.
     Idle,
 }
 
@@ -99,12 +102,12 @@ enum Phase {
     Running {
         stop_at: Option<Instant>,
     },
-    /// TERM was sent.
+    /// TERM has been sent.
     Stopping {
         since: Instant,
         kill_at: Option<Instant>,
     },
-    /// KILL was sent.
+    /// KILL has been sent.
     Killing {
         give_up_at: Option<Instant>,
     },
@@ -140,7 +143,7 @@ impl<F: FnMut(&Process, Change)> Supervisor<F> {
         self.outbox.clone()
     }
 
-    /// Runs until it is stopped, or until no process is left to restart.
+    /// Runs the commands until the supervisor is stopped, or until no process is left to restart.
     pub(crate) fn run(mut self) -> Outcome {
         for index in 0..self.tasks.len() {
             self.tell(index, Change::Created);
@@ -165,8 +168,8 @@ impl<F: FnMut(&Process, Change)> Supervisor<F> {
         }
     }
 
-    /// Waits for a message, but at most until the next timer is due. Returns `None` if no message
-    /// arrived.
+    /// Waits for a message, but no longer than until the next timer is due. Returns `None` if no
+    /// message arrived.
     fn next_message(&self) -> Option<Message> {
         let phase_at = match self.phase {
             Phase::Running { stop_at: at }
@@ -183,7 +186,7 @@ impl<F: FnMut(&Process, Change)> Supervisor<F> {
         }
     }
 
-    /// Handles all timers that are due. Returns whether the loop is done.
+    /// Handles all timers that are due. Returns whether the loop has finished.
     fn is_over(&mut self, now: Instant) -> bool {
         let due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         assert!(!due(self.panic_at), "--panic-after asked for this panic");
@@ -210,7 +213,8 @@ impl<F: FnMut(&Process, Change)> Supervisor<F> {
             Group::spawn(&self.tasks[index].process.command, self.settings.output, self.settings.tied)
                 .and_then(|group| {
                     group.on_end(move || {
-                        // If the send fails, the supervisor was dropped, which killed the group.
+                        // If the send fails, the supervisor has been dropped, which killed the
+                        // group.
                         let _ = outbox.send(Message::Ended(index));
                     })?;
                     Ok(group)
@@ -253,7 +257,7 @@ impl<F: FnMut(&Process, Change)> Supervisor<F> {
         }
     }
 
-    /// Schedules a restart after a run that ended on its own, unless the command is not to be
+    /// Schedules a restart after a run that ended on its own, unless the command should not be
     /// restarted.
     fn after_run(&mut self, index: usize, uptime: Duration, has_failed: bool) {
         let Settings { on_failure, backoff: Policy { max_restarts, .. }, .. } = self.settings;
@@ -272,7 +276,7 @@ impl<F: FnMut(&Process, Change)> Supervisor<F> {
         self.tell(index, change);
     }
 
-    /// Asks all processes to end.
+    /// Asks all processes to exit.
     fn stop(&mut self) {
         if !matches!(self.phase, Phase::Running { .. }) {
             return;
@@ -287,7 +291,8 @@ impl<F: FnMut(&Process, Change)> Supervisor<F> {
         }
     }
 
-    /// Asks all processes to end, or kills them if they were already asked to.
+    /// Asks all processes to exit. If they have already been asked to exit, kills them instead,
+    /// unless the interrupt counts as the same request.
     fn interrupt(&mut self) {
         match self.phase {
             Phase::Running { .. } => self.stop(),

@@ -1,4 +1,4 @@
-//! Tests the supervisor with real commands, and with delays of a few milliseconds.
+//! Tests the supervisor with real commands and with delays of a few milliseconds.
 
 use super::super::backoff::Policy;
 use super::super::change::{Cause, Change};
@@ -8,7 +8,7 @@ use std::cell::OnceCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-/// Longer than any run that ends without a request to stop.
+/// A time that is longer than any run that ends without a request to stop.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 const SETTINGS: Settings = Settings {
@@ -127,7 +127,7 @@ fn only_a_later_interrupt_does_not_wait_for_the_grace_time() {
         let tell = |_: &_, change| last = format!("{change:?}").to_lowercase();
         let supervisor = Supervisor::new(processes, settings, tell);
         for message in messages {
-            // Both arrive before the command ends.
+            // Both messages arrive before the command ends.
             supervisor.outbox().send(message).expect("the supervisor is alive");
         }
         assert_eq!(supervisor.run(), Outcome::default());
@@ -166,7 +166,7 @@ fn stops_after_the_last_allowed_restart() {
     for (command, end) in
         [("false", "code 1"), ("true", "exited"), ("/nowhere/to/be/found", "cannot start: NotFound")]
     {
-        // A command that cannot be started does not report a start.
+        // If a command cannot be started, no start is reported.
         let run_of = |number| {
             if end.starts_with("cannot") { end.to_owned() } else { format!("started {number}, {end}") }
         };
